@@ -1,0 +1,58 @@
+# Every target calls a script that also runs alone. `make help` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: deps
+deps: ## install what a bare Debian machine lacks and download every Go module
+	scripts/deps
+
+.PHONY: build
+build: ## build the programs into bin/
+	scripts/build
+
+.PHONY: generate
+generate: ## write generated clients, deep copies and CRDs anew
+	scripts/generate
+
+.PHONY: verify
+verify: ## generated files current, modules tidy, vet, lint, import rules; in every module
+	scripts/verify
+
+.PHONY: lint
+lint: ## run the linter over every module
+	scripts/lint
+
+.PHONY: test
+test: test-unit test-contract test-e2e ## all tests: unit, contract and the end-to-end list of tests/e2e/ci.txt
+
+.PHONY: test-unit
+test-unit: ## pure, handler and in-memory tests of every module, with the race detector (RUN=regex)
+	scripts/test-unit
+
+.PHONY: test-contract
+test-contract: ## tests on a real API server with real Cluster API controllers (RUN=regex)
+	scripts/test-contract
+
+.PHONY: test-e2e
+test-e2e: ## tests on real systemd machines (RUN=regex, FULL=1 for all)
+	scripts/test-e2e
+
+.PHONY: bench
+bench: ## measure and print JSON: time and API writes per machine, CPU, memory, topology and render
+	scripts/bench
+
+.PHONY: quickstart
+quickstart: ## one real cluster on this machine; Ctrl-C stops and keeps the data
+	scripts/quickstart
+
+.PHONY: quickstart-down
+quickstart-down: ## remove everything the quickstart made
+	scripts/quickstart-down
+
+.PHONY: clean
+clean: ## remove built programs
+	rm -rf bin

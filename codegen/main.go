@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "codegen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) == 1 && args[0] == "clients":
+		return writeClients()
+	case len(args) == 3 && args[0] == "capi-crds":
+		return writeCAPICRDs(args[1], args[2])
+	default:
+		return fmt.Errorf("want %q or %q, got %q", "clients", "capi-crds SOURCE TARGET", args)
+	}
+}

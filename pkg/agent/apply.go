@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// maxFailureTail limits what is kept of the output of a failed instruction that did not ask to save it, in bytes.
+const maxFailureTail = 8 << 10
+
+// errRestartPending says that an install script asked the agent to start nothing new.
+var errRestartPending = errors.New("an install script is about to restart the agent")
+
+// applyInput is one pass over one plan.
+type applyInput struct {
+	plan     plan.NodePlan
+	checksum string
+	// apply runs files and one-time instructions; otherwise only periodic instructions that are due.
+	apply   bool
+	attempt int
+	// periodic and probes are the states before this pass.
+	periodic map[string]plan.PeriodicInstructionOutput
+	probes   map[string]plan.ProbeStatus
+}
+
+// applier applies plans, one at a time, whichever source they come from.
+type applier struct {
+	mu        sync.Mutex
+	workDir   string
+	preserve  bool
+	interlock interlock
+	history   history
+	runner    runner
+	log       logrus.FieldLogger
+	now       func() time.Time
+}
+
+// apply makes one pass: files and one-time instructions if asked to, periodic instructions, probes. The error is
+// errRestartPending, a scratch directory that cannot be cleared, or that of the context; nothing must be reported then.
+func (a *applier) apply(ctx context.Context, in applyInput) (result, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.interlock.restartPending() {
+		return result{}, errRestartPending
+	}
+	r, err := a.instructions(ctx, in)
+	if err != nil {
+		return result{}, err
+	}
+	if ctx.Err() != nil {
+		return result{}, fmt.Errorf("stop in the middle of a plan: %w", ctx.Err())
+	}
+	r.probes = probeAll(ctx, a.log, in.plan.Probes, in.probes, in.apply)
+	return r, nil
+}
+
+// instructions is apply without the probes.
+func (a *applier) instructions(ctx context.Context, in applyInput) (result, error) {
+	defer a.interlock.activate()()
+	if err := a.clearWork(); err != nil {
+		return result{}, err
+	}
+	defer func() {
+		if err := a.clearWork(); err != nil {
+			a.log.WithError(err).Warn("Leaving scratch directories behind")
+		}
+	}()
+	base := filepath.Join(a.workDir, a.now().UTC().Format(stampLayout))
+	r := result{applied: in.apply, succeeded: in.apply, output: map[string][]byte{}}
+	if in.apply {
+		a.log.WithField("checksum", in.checksum).WithField("attempt", in.attempt).Info("Applying plan")
+		if problem := a.applyOnce(ctx, in, base, r.output); problem != "" {
+			r.succeeded = false
+			a.log.WithField("checksum", in.checksum).Error(problem)
+		}
+	}
+	r.periodic = a.runPeriodic(ctx, in, func(name string) string {
+		return filepath.Join(base, in.checksum+"_periodic_"+strconv.Itoa(indexOf(in.plan.PeriodicInstructions, name)))
+	})
+	if r.applied && r.succeeded && ctx.Err() == nil {
+		if err := a.history.add(in.plan, in.checksum, a.now()); err != nil {
+			a.log.WithError(err).Warn("Applied plan is not recorded on this machine and runs again after a restart")
+		}
+	}
+	r.at = a.now()
+	return r, nil
+}
+
+// applyOnce writes files and runs one-time instructions in order until one fails. It fills output and returns the problem,
+// empty when all went well.
+func (a *applier) applyOnce(ctx context.Context, in applyInput, base string, output map[string][]byte) string {
+	if err := writeFiles(in.plan.Files); err != nil {
+		output[nodeplan.OutputAgentError] = []byte(err.Error())
+		return "Cannot write files: " + err.Error()
+	}
+	for i, instruction := range in.plan.Instructions {
+		r := a.runner.execute(ctx, run{
+			instruction: instruction.CommonInstruction,
+			dir:         filepath.Join(base, in.checksum+"_"+strconv.Itoa(i)),
+			attempt:     in.attempt,
+			merge:       true,
+		})
+		if instruction.SaveOutput && instruction.Name != "" {
+			output[instruction.Name] = r.stdout
+		}
+		if r.exitCode == 0 {
+			continue
+		}
+		keepFailure(output, instruction, r)
+		if r.problem != "" {
+			return fmt.Sprintf("Instruction %q failed: %s", instruction.Name, r.problem)
+		}
+		return fmt.Sprintf("Instruction %q failed with exit code %d", instruction.Name, r.exitCode)
+	}
+	return ""
+}
+
+// keepFailure makes sure that the report tells why a plan failed, also when the instruction did not ask to save output.
+func keepFailure(output map[string][]byte, instruction plan.OneTimeInstruction, r ran) {
+	if r.problem != "" {
+		output[nodeplan.OutputAgentError] = []byte(r.problem)
+		return
+	}
+	if _, saved := output[instruction.Name]; saved || instruction.Name == "" {
+		return
+	}
+	output[instruction.Name] = r.stdout[max(0, len(r.stdout)-maxFailureTail):]
+}
+
+// clearWork empties the scratch directory.
+func (a *applier) clearWork() error {
+	if a.preserve {
+		return nil
+	}
+	if err := os.RemoveAll(a.workDir); err != nil {
+		return fmt.Errorf("clear work directory: %w", err)
+	}
+	return nil
+}
+
+func indexOf(instructions []plan.PeriodicInstruction, name string) int {
+	for i, instruction := range instructions {
+		if instruction.Name == name {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,119 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+)
+
+// ProgramName is the name under which the agent is installed on a node. The binary of the server is the agent too: started
+// under this name it behaves like it, see IsAgent.
+const ProgramName = "rancher-system-agent"
+
+// Environment variables of the agent. Service units of all generations set them.
+const (
+	envConfig       = "CATTLE_AGENT_CONFIG"
+	envLogLevel     = "CATTLE_LOGLEVEL"
+	envStrictVerify = "CATTLE_AGENT_STRICT_VERIFY"
+)
+
+// IsAgent tells whether a program was started as the agent. argv0 is the first element of its arguments. Suffixes are
+// allowed, because downloads are called rancher-system-agent-amd64.
+func IsAgent(argv0 string) bool {
+	return strings.HasPrefix(filepath.Base(argv0), ProgramName)
+}
+
+// CommandOptions is what the command takes from its surroundings.
+type CommandOptions struct {
+	// Version is printed by --version.
+	Version string
+	// Environ is the process's environment, as K=V. It also goes to the instructions of plans.
+	Environ []string
+	// LogOutput receives the log. Default is the standard error stream of the command.
+	LogOutput io.Writer
+}
+
+// NewCommand returns the agent's command line: `agent sentinel`, `agent validate-config FILE`, `agent validate-connection
+// FILE` and `agent --version`. A program that IsAgent runs it as its root command.
+func NewCommand(o CommandOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "agent",
+		Short:         "Apply the plans a Drover server makes for this machine",
+		Long:          "The node agent. It watches the plan secret of this machine and applies it; started as " + ProgramName + " it is the whole program.",
+		Version:       o.Version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: false,
+	}
+	cmd.SetVersionTemplate(ProgramName + " version {{.Version}}\n")
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "sentinel", Short: "Watch for plans and apply them until SIGTERM or SIGINT", Args: cobra.NoArgs, SilenceUsage: true,
+			RunE: func(cmd *cobra.Command, _ []string) error { return sentinel(cmd, o) },
+		},
+		&cobra.Command{
+			Use: "validate-config FILE", Short: "Check a configuration file", Args: cobra.ExactArgs(1), SilenceUsage: true,
+			RunE: func(_ *cobra.Command, args []string) error {
+				_, err := LoadConfig(args[0])
+				return err
+			},
+		},
+		&cobra.Command{
+			Use: "validate-connection FILE", Short: "Check a connection file", Args: cobra.ExactArgs(1), SilenceUsage: true,
+			RunE: func(_ *cobra.Command, args []string) error { return ValidateConnection(args[0]) },
+		},
+	)
+	return cmd
+}
+
+func sentinel(cmd *cobra.Command, o CommandOptions) error {
+	out := o.LogOutput
+	if out == nil {
+		out = cmd.ErrOrStderr()
+	}
+	log, err := newLogger(out, variable(o.Environ, envLogLevel))
+	if err != nil {
+		return err
+	}
+	path := variable(o.Environ, envConfig)
+	if path == "" {
+		path = DefaultConfigFile
+	}
+	config, err := LoadConfig(path)
+	if err != nil {
+		return err
+	}
+	parent := cmd.Context()
+	if parent == nil {
+		parent = context.Background()
+	}
+	ctx, stop := signal.NotifyContext(parent, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	log.WithField("version", o.Version).Info("Starting node agent")
+	return Run(ctx, Options{
+		Config: config, Environ: o.Environ, Log: log,
+		RequireCA: strings.EqualFold(variable(o.Environ, envStrictVerify), "true"),
+	})
+}
+
+func newLogger(out io.Writer, level string) (*logrus.Logger, error) {
+	log := logrus.New()
+	log.SetOutput(out)
+	log.SetFormatter(&logrus.TextFormatter{DisableColors: true, FullTimestamp: true})
+	if level == "" {
+		return log, nil
+	}
+	parsed, err := logrus.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("%s must be a log level such as info or debug", envLogLevel)
+	}
+	log.SetLevel(parsed)
+	return log, nil
+}

@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+)
+
+const (
+	historySuffix = "-applied.plan"
+	historyKept   = 64
+	stampLayout   = "20060102-150405"
+)
+
+// history keeps the plans this machine applied, newest last. The files hold every secret of a plan and are 0600.
+type history struct{ dir string }
+
+type historyEntry struct {
+	Plan     plan.NodePlan `json:"Plan"`
+	Checksum string        `json:"Checksum"`
+}
+
+// newest returns the checksum of the plan this machine applied last; empty when there is no record.
+func (h history) newest() string {
+	names := h.names()
+	if len(names) == 0 {
+		return ""
+	}
+	data, err := os.ReadFile(filepath.Join(h.dir, names[len(names)-1]))
+	if err != nil {
+		return ""
+	}
+	var entry historyEntry
+	if json.Unmarshal(data, &entry) != nil {
+		return ""
+	}
+	return entry.Checksum
+}
+
+// add records an applied plan unless it is the newest already.
+func (h history) add(p plan.NodePlan, checksum string, now time.Time) error {
+	if h.dir == "" || h.newest() == checksum {
+		return nil
+	}
+	data, err := json.Marshal(historyEntry{Plan: p, Checksum: checksum})
+	if err != nil {
+		return fmt.Errorf("encode applied plan: %w", err)
+	}
+	if err := os.MkdirAll(h.dir, 0o700); err != nil {
+		return fmt.Errorf("make directory for applied plans: %w", err)
+	}
+	name := now.UTC().Format(stampLayout) + historySuffix
+	// A clock that went back must not make an older record the newest.
+	if names := h.names(); len(names) > 0 && names[len(names)-1] >= name {
+		name = strings.TrimSuffix(names[len(names)-1], historySuffix) + "a" + historySuffix
+	}
+	if err := replaceFile(filepath.Join(h.dir, name), data, 0o600, -1, -1); err != nil {
+		return fmt.Errorf("write applied plan: %w", err)
+	}
+	names := h.names()
+	for _, old := range names[:max(0, len(names)-historyKept)] {
+		os.Remove(filepath.Join(h.dir, old))
+	}
+	return nil
+}
+
+// names lists the records by time. The part before the suffix is compared, so that 20060102-150405a comes after
+// 20060102-150405.
+func (h history) names() []string {
+	entries, err := os.ReadDir(h.dir)
+	if h.dir == "" || err != nil {
+		return nil
+	}
+	var names []string
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), historySuffix) {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return strings.Compare(strings.TrimSuffix(a, historySuffix), strings.TrimSuffix(b, historySuffix))
+	})
+	return names
+}

@@ -1,0 +1,202 @@
+package agent
+
+import (
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+const (
+	// retryCooldown is the least time between two attempts at a failing plan.
+	retryCooldown = 30 * time.Second
+	// defaultPeriod is the time between two passes when nothing happens.
+	defaultPeriod = 5 * time.Second
+	// unhealthyPeriod is the same while a probe is unhealthy soon after an apply, when a server waits for it.
+	unhealthyPeriod = time.Second
+)
+
+// decision says what one pass does with the plan.
+type decision struct {
+	// apply runs files and one-time instructions.
+	apply bool
+	// attempt is given to the instructions as CATTLE_AGENT_ATTEMPT_NUMBER. It counts from 1.
+	attempt int
+	// stateMode tells that the server commands by "plan-state".
+	stateMode bool
+	// begin must be written to the secret before anything runs; nil when nothing must.
+	begin map[string][]byte
+	// retryAfter is when a pass should look again although nothing happened; 0 when only events matter.
+	retryAfter time.Duration
+}
+
+// decide tells whether the plan must run. data is that of the secret. confirmed tells that this machine's own records, or
+// this process, know the checksum in "applied-checksum" as applied here. now is compared with the time of the last apply.
+//
+// In checksum mode a plan runs unless it is the one applied last, or failed too often, or failed a moment ago. An applied
+// plan that this machine has no record of runs again: the disk was replaced, or another agent applied it.
+func decide(data map[string][]byte, confirmed bool, now time.Time) decision {
+	checksum := nodeplan.Checksum(data[nodeplan.KeyPlan])
+	failures := 0
+	if string(data[nodeplan.KeyFailedChecksum]) == checksum {
+		failures = max(0, number(data, nodeplan.KeyFailureCount, 0))
+	}
+	d := decision{attempt: failures + 1}
+	if state := nodeplan.Phase(data[nodeplan.KeyPlanState]); state != "" {
+		return decideState(d, data, state)
+	}
+	if string(data[nodeplan.KeyAppliedChecksum]) == checksum && confirmed {
+		return d
+	}
+	if failures > 0 {
+		if limit := number(data, nodeplan.KeyMaxFailures, nodeplan.NoLimit); limit != nodeplan.NoLimit && failures >= limit {
+			return d
+		}
+		if wait := retryCooldown - since(data, nodeplan.KeyLastApplyTime, now); wait > 0 {
+			d.retryAfter = min(wait, retryCooldown)
+			return d
+		}
+	}
+	d.apply = true
+	return d
+}
+
+// decideState is decide for state mode: pending runs after the start has been recorded, in-progress is what a killed agent
+// left and runs again, everything else is terminal.
+func decideState(d decision, data map[string][]byte, state nodeplan.Phase) decision {
+	d.stateMode = true
+	switch state {
+	case nodeplan.PhasePending:
+		d.apply, d.attempt = true, 1
+		d.begin = map[string][]byte{
+			nodeplan.KeyPlanState:    []byte(nodeplan.PhaseInProgress),
+			nodeplan.KeyPlanRevision: decimal(number(data, nodeplan.KeyPlanRevision, 0) + 1),
+		}
+	case nodeplan.PhaseInProgress:
+		d.apply = true
+	default:
+	}
+	return d
+}
+
+// result is what an apply brought about.
+type result struct {
+	// applied tells that files and one-time instructions ran; succeeded that all of them went well.
+	applied, succeeded bool
+	// output is that of the one-time instructions of this run.
+	output map[string][]byte
+	// periodic is the output of all periodic instructions of the plan.
+	periodic map[string]plan.PeriodicInstructionOutput
+	// probes is the new state of the plan's probes.
+	probes map[string]plan.ProbeStatus
+	// at is when the apply ended.
+	at time.Time
+}
+
+// record returns the data keys that report a result, relative to the data of the secret. Keys whose value would not change
+// are left out, so that an idle node writes nothing.
+func record(data map[string][]byte, d decision, r result) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	var err error
+	if out[nodeplan.KeyAppliedPeriodicOutput], err = nodeplan.EncodePeriodicOutput(r.periodic); err != nil {
+		return nil, err
+	}
+	if out[nodeplan.KeyProbeStatuses], err = nodeplan.EncodeProbeStatuses(r.probes); err != nil {
+		return nil, err
+	}
+	if r.applied {
+		if err := recordApply(out, data, d, r); err != nil {
+			return nil, err
+		}
+	}
+	maps.DeleteFunc(out, func(key string, value []byte) bool {
+		old, exists := data[key]
+		return exists && string(old) == string(value)
+	})
+	return out, nil
+}
+
+func recordApply(out, data map[string][]byte, d decision, r result) error {
+	checksum := []byte(nodeplan.Checksum(data[nodeplan.KeyPlan]))
+	// Output of former instructions is carried over: a server may ask for it long after the plan has changed.
+	previous := data[nodeplan.KeyAppliedOutput]
+	if !r.succeeded && len(data[nodeplan.KeyFailedOutput]) > 0 {
+		previous = data[nodeplan.KeyFailedOutput]
+	}
+	output, _ := nodeplan.DecodeOutput(nodeplan.KeyAppliedOutput, previous) // malformed output is replaced
+	delete(output, nodeplan.OutputAgentError)
+	maps.Copy(output, r.output)
+	encoded, err := nodeplan.EncodeOutput(output)
+	if err != nil {
+		return err
+	}
+	out[nodeplan.KeyLastApplyTime] = []byte(unixDate(r.at))
+	state := nodeplan.PhaseSucceeded
+	if r.succeeded {
+		out[nodeplan.KeyAppliedChecksum] = checksum
+		out[nodeplan.KeyAppliedOutput] = encoded
+		out[nodeplan.KeySuccessCount] = decimal(number(data, nodeplan.KeySuccessCount, 0) + 1)
+		out[nodeplan.KeyFailureCount] = decimal(0)
+		out[nodeplan.KeyFailedChecksum] = []byte{}
+		out[nodeplan.KeyFailedOutput] = []byte{}
+	} else {
+		state = nodeplan.PhaseFailed
+		out[nodeplan.KeyFailedChecksum] = checksum
+		out[nodeplan.KeyFailedOutput] = encoded
+		out[nodeplan.KeyFailureCount] = decimal(d.attempt)
+		out[nodeplan.KeySuccessCount] = decimal(0)
+	}
+	if d.stateMode {
+		out[nodeplan.KeyPlanState] = []byte(state)
+	}
+	return nil
+}
+
+// nextPass is the time until the next pass when no event comes first.
+func nextPass(data map[string][]byte, probes map[string]plan.ProbeStatus, d decision, sinceApply time.Duration) time.Duration {
+	wait := defaultPeriod
+	if seconds := number(data, nodeplan.KeyProbePeriodSeconds, 0); seconds > 0 {
+		wait = time.Duration(seconds) * time.Second
+	}
+	if sinceApply < 10*time.Minute {
+		for _, status := range probes {
+			if !status.Healthy {
+				wait = min(wait, unhealthyPeriod)
+			}
+		}
+	}
+	if d.retryAfter > 0 {
+		wait = min(wait, d.retryAfter)
+	}
+	return wait
+}
+
+// unixDate is the wire form of a time. It carries a zone abbreviation only, therefore always UTC.
+func unixDate(t time.Time) string { return t.UTC().Format(time.UnixDate) }
+
+// since is the time that passed since the one under a key; a very long time when it is absent, malformed or in the future.
+func since(data map[string][]byte, key string, now time.Time) time.Duration {
+	return age(string(data[key]), now)
+}
+
+func age(text string, now time.Time) time.Duration {
+	const veryLong = 100 * 365 * 24 * time.Hour
+	t, err := time.Parse(time.UnixDate, text)
+	if err != nil || t.After(now.Add(time.Second)) {
+		return veryLong
+	}
+	return now.Sub(t)
+}
+
+// number reads a decimal of the protocol. Absent or malformed values count as the given one, as in all agents.
+func number(data map[string][]byte, key string, otherwise int) int {
+	n, err := strconv.Atoi(string(data[key]))
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+func decimal(n int) []byte { return strconv.AppendInt(nil, int64(n), 10) }

@@ -1,0 +1,66 @@
+package v3
+
+// Every name below is stored in objects, and read by programs other than Drover: none may ever change.
+
+// Types of conditions.
+const (
+	// ClusterConditionConnected is true while the cluster can be reached.
+	ClusterConditionConnected = "Connected"
+	// ClusterConditionReady is true while the cluster works.
+	ClusterConditionReady = "Ready"
+	// ClusterConditionAgentDeployed is true once the agent inside the cluster was deployed.
+	ClusterConditionAgentDeployed = "AgentDeployed"
+	// ClusterConditionPreBootstrapped is true once Secrets that the agent needs were copied.
+	ClusterConditionPreBootstrapped = "PreBootstrapped"
+	// ClusterConditionUpdated, ClusterConditionProvisioned and ClusterConditionRemoved follow the provisioning cluster.
+	ClusterConditionUpdated     = "Updated"
+	ClusterConditionProvisioned = "Provisioned"
+	ClusterConditionRemoved     = "Removed"
+
+	// NodeDriverConditionDownloaded is true once the driver was fetched and its checksum was right.
+	NodeDriverConditionDownloaded = "Downloaded"
+	// NodeDriverConditionInstalled is true once the driver could be run.
+	NodeDriverConditionInstalled = "Installed"
+	// NodeDriverConditionActive is true while machines can be made with the driver.
+	NodeDriverConditionActive = "Active"
+	// NodeDriverConditionInactive is true while the driver is switched off.
+	NodeDriverConditionInactive = "Inactive"
+)
+
+// Annotations on NodeDriver. Lists are separated by commas.
+const (
+	// PublicCredentialFieldsAnnotation lists flags that become visible fields of a credential.
+	PublicCredentialFieldsAnnotation = "publicCredentialFields"
+	// PrivateCredentialFieldsAnnotation lists flags that become hidden fields of a credential.
+	PrivateCredentialFieldsAnnotation = "privateCredentialFields"
+	// PasswordFieldsAnnotation lists other flags whose values are hidden.
+	PasswordFieldsAnnotation = "passwordFields"
+	// OptionalCredentialFieldsAnnotation lists fields of a credential that may be absent.
+	OptionalCredentialFieldsAnnotation = "optionalCredentialFields"
+	// DefaultsAnnotation is a list of `key:value` that overrides defaults of flags.
+	DefaultsAnnotation = "defaults"
+	// FileToFieldAliasesAnnotation is a list of `schemaField:driverField`: the field holds the content of a file whose path
+	// the driver takes.
+	FileToFieldAliasesAnnotation = "nodedriver.cattle.io/file-to-field-aliases"
+	// UIFieldHintsAnnotation is JSON for user interfaces.
+	UIFieldHintsAnnotation = "io.cattle.nodedriver/ui-field-hints"
+)
+
+const (
+	// ManagementClusterFinalizer removes the provisioning cluster with its management cluster.
+	ManagementClusterFinalizer = "wrangler.cattle.io/mgmt-cluster-remove"
+	// DefaultRegistrationTokenName is the ClusterRegistrationToken that every cluster has.
+	DefaultRegistrationTokenName = "default-token"
+	// RegistrationTokenSecretPrefix begins the name of the Secret with the token of a ClusterRegistrationToken.
+	RegistrationTokenSecretPrefix = "crt-token-"
+	// CAPIClusterOwnerLabel is the Cluster API cluster that a management cluster was imported from.
+	CAPIClusterOwnerLabel = "cluster-api.cattle.io/capi-cluster-owner"
+	// CAPIClusterOwnerNamespaceLabel is the namespace of that cluster.
+	CAPIClusterOwnerNamespaceLabel = "cluster-api.cattle.io/capi-cluster-owner-ns"
+	// ClusterNameLabel names the management cluster, on what is made for Fleet.
+	ClusterNameLabel = "management.cattle.io/cluster-name"
+	// ClusterDisplayNameLabel is the name that people gave it.
+	ClusterDisplayNameLabel = "management.cattle.io/cluster-display-name"
+	// IndexClusterRegistrationToken finds ClusterRegistrationTokens by spec.clusterName.
+	IndexClusterRegistrationToken = "clusterRegToken"
+)

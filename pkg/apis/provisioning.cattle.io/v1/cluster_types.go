@@ -1,0 +1,193 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=clusters,scope=Namespaced,categories=provisioning
+// +kubebuilder:metadata:labels={"auth.cattle.io/cluster-indexed=true"}
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.kubernetesVersion`
+// +kubebuilder:printcolumn:name="Cluster Name",type=string,JSONPath=`.status.clusterName`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Kubeconfig",type=string,JSONPath=`.status.clientSecretName`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// Cluster is a Kubernetes cluster that is to exist.
+type Cluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec is what is wanted.
+	// +optional
+	Spec ClusterSpec `json:"spec,omitzero"`
+
+	// Status is what was observed.
+	// +optional
+	Status ClusterStatus `json:"status,omitzero"`
+}
+
+// ClusterSpec is what is wanted of a cluster.
+type ClusterSpec struct {
+	// CloudCredentialSecretName names the Secret with the credential of the cloud for all machine pools that name none:
+	// `cattle-global-data:NAME`, or a name in the namespace of the cluster.
+	// +nullable
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	CloudCredentialSecretName string `json:"cloudCredentialSecretName,omitempty"`
+
+	// KubernetesVersion is the full version of the distribution, for example `v1.36.2+rke2r1` or `v1.36.2+k3s1`. A version
+	// with `k3s` in it is K3s, any other RKE2. It has to be set when rkeConfig is.
+	// +nullable
+	// +optional
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+
+	// ClusterAPIConfig is accepted and has no effect.
+	// +nullable
+	// +optional
+	ClusterAPIConfig *ClusterAPIConfig `json:"clusterAPIConfig,omitempty"`
+
+	// RKEConfig describes machines and configuration. A cluster without it is not provisioned: it was imported.
+	// +nullable
+	// +optional
+	RKEConfig *RKEConfig `json:"rkeConfig,omitempty"`
+
+	// LocalClusterAuthEndpoint lets users reach the cluster's own API server directly.
+	// +optional
+	LocalClusterAuthEndpoint rkev1.LocalClusterAuthEndpoint `json:"localClusterAuthEndpoint,omitzero"`
+
+	// AgentEnvVars is the environment of the agents on the nodes and in the cluster.
+	// +nullable
+	// +optional
+	AgentEnvVars []rkev1.EnvVar `json:"agentEnvVars,omitempty"`
+
+	// ClusterAgentDeploymentCustomization changes how the agent inside the cluster is deployed.
+	// +nullable
+	// +optional
+	ClusterAgentDeploymentCustomization *AgentDeploymentCustomization `json:"clusterAgentDeploymentCustomization,omitempty"`
+
+	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed.
+	// +nullable
+	// +optional
+	FleetAgentDeploymentCustomization *AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`
+
+	// WebhookDeploymentCustomization changes how the admission webhook inside the cluster is deployed.
+	// +nullable
+	// +optional
+	WebhookDeploymentCustomization *WebhookDeploymentCustomization `json:"webhookDeploymentCustomization,omitempty"`
+
+	// DefaultPodSecurityAdmissionConfigurationTemplateName names the template of the cluster's pod security admission.
+	// +nullable
+	// +optional
+	DefaultPodSecurityAdmissionConfigurationTemplateName string `json:"defaultPodSecurityAdmissionConfigurationTemplateName,omitempty"`
+
+	// DefaultClusterRoleForProjectMembers is passed on and has no effect.
+	// +nullable
+	// +optional
+	DefaultClusterRoleForProjectMembers string `json:"defaultClusterRoleForProjectMembers,omitempty"`
+
+	// DefaultPodSecurityPolicyTemplateName is accepted for manifests of old releases and has no effect.
+	// +nullable
+	// +optional
+	DefaultPodSecurityPolicyTemplateName string `json:"defaultPodSecurityPolicyTemplateName,omitempty"`
+
+	// EnableNetworkPolicy is passed on to the management cluster and has no effect on provisioning.
+	// +nullable
+	// +optional
+	EnableNetworkPolicy *bool `json:"enableNetworkPolicy,omitempty"`
+
+	// RedeploySystemAgentGeneration is changed to install the node agents once more.
+	// +optional
+	RedeploySystemAgentGeneration int64 `json:"redeploySystemAgentGeneration,omitempty"`
+}
+
+// ClusterAPIConfig names a Cluster API cluster that exists already.
+type ClusterAPIConfig struct {
+	// ClusterName is the name of that cluster.
+	// +nullable
+	// +optional
+	ClusterName string `json:"clusterName,omitempty"`
+}
+
+// RKEConfig describes the machines of a cluster and the configuration of its distribution.
+type RKEConfig struct {
+	rkev1.ClusterConfiguration `json:",inline"`
+
+	// ETCDSnapshotCreate asks for a snapshot when it is changed.
+	// +nullable
+	// +optional
+	ETCDSnapshotCreate *rkev1.ETCDSnapshotCreate `json:"etcdSnapshotCreate,omitempty"`
+
+	// ETCDSnapshotRestore asks for a restore when it is changed.
+	// +nullable
+	// +optional
+	ETCDSnapshotRestore *rkev1.ETCDSnapshotRestore `json:"etcdSnapshotRestore,omitempty"`
+
+	// RotateCertificates asks for new certificates when its generation is changed.
+	// +nullable
+	// +optional
+	RotateCertificates *rkev1.RotateCertificates `json:"rotateCertificates,omitempty"`
+
+	// RotateEncryptionKeys asks for a new encryption key when its generation is changed.
+	// +nullable
+	// +optional
+	RotateEncryptionKeys *rkev1.RotateEncryptionKeys `json:"rotateEncryptionKeys,omitempty"`
+
+	// MachinePools are groups of equal machines. A cluster of hosts that register themselves has none.
+	// +nullable
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
+	MachinePools []RKEMachinePool `json:"machinePools,omitempty"`
+
+	// MachinePoolDefaults apply to every pool that sets no value of its own.
+	// +optional
+	MachinePoolDefaults RKEMachinePoolDefaults `json:"machinePoolDefaults,omitzero"`
+
+	// InfrastructureRef names the infrastructure cluster of another Cluster API provider. With it no RKECluster is made.
+	// +nullable
+	// +optional
+	InfrastructureRef *corev1.ObjectReference `json:"infrastructureRef,omitempty"`
+}
+
+// ClusterStatus is what was observed of a cluster.
+type ClusterStatus struct {
+	// Ready is true once the cluster could be reached for the first time.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+
+	// ClusterName is the name of the management.cattle.io/v3 Cluster.
+	// +optional
+	ClusterName string `json:"clusterName,omitempty"`
+
+	// FleetWorkspaceName is the Fleet workspace of the cluster.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	FleetWorkspaceName string `json:"fleetWorkspaceName,omitempty"`
+
+	// ClientSecretName names the Secret with the kubeconfig of the cluster.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	ClientSecretName string `json:"clientSecretName,omitempty"`
+
+	// AgentDeployed is true once the agent inside the cluster was deployed.
+	// +optional
+	AgentDeployed bool `json:"agentDeployed,omitempty"`
+
+	// ObservedGeneration is the generation of the spec that this status belongs to.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration"`
+
+	// Conditions of the cluster.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []rkev1.GenericCondition `json:"conditions,omitempty"`
+}

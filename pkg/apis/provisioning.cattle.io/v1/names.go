@@ -1,0 +1,125 @@
+package v1
+
+// Every name below is stored in objects, and read by programs other than Drover: none may ever change. An annotation with
+// an empty value counts as absent.
+
+// Annotations on a provisioning Cluster that its user sets.
+const (
+	// ManagementClusterNameAnnotation asks for a name of the management cluster.
+	ManagementClusterNameAnnotation = "provisioning.cattle.io/management-cluster-name"
+	// FleetWorkspaceNameAnnotation chooses the Fleet workspace.
+	FleetWorkspaceNameAnnotation = "provisioning.cattle.io/fleet-workspace-name"
+	// ExternallyManagedAnnotation, neither empty nor "false", leaves Fleet to somebody else.
+	ExternallyManagedAnnotation = "provisioning.cattle.io/externally-managed"
+	// EnableSchedulingCustomizationAnnotation is "true" or "false": fills in or removes the default of that customization.
+	EnableSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-scheduling-customization"
+	// EnableFleetSchedulingCustomizationAnnotation is the same for Fleet's agent.
+	EnableFleetSchedulingCustomizationAnnotation = "provisioning.cattle.io/enable-fleet-scheduling-customization"
+	// RKE2PrimeEnabledAnnotation is "true" or "false": overrides where RKE2's images come from. Copied to the control plane.
+	RKE2PrimeEnabledAnnotation = "provisioning.cattle.io/rke2-prime-enabled"
+	// ClusterAutoscalerPausedAnnotation, with any value, pauses the autoscaler of the cluster.
+	ClusterAutoscalerPausedAnnotation = "provisioning.cattle.io/cluster-autoscaler-paused"
+	// AllowDynamicSchemaDropAnnotation is "true" to let an update empty a pool's dynamicSchemaSpec.
+	AllowDynamicSchemaDropAnnotation = "provisioning.cattle.io/allow-dynamic-schema-drop"
+	// DescriptionAnnotation is text for people, copied to the management cluster.
+	DescriptionAnnotation = "field.cattle.io/description"
+	// CreatorIDAnnotation is the user who made an object.
+	CreatorIDAnnotation = "field.cattle.io/creatorId"
+	// NoCreatorRBACAnnotation keeps the maker of an object from getting rights on it.
+	NoCreatorRBACAnnotation = "field.cattle.io/no-creator-rbac"
+	// UIProviderAnnotation tells user interfaces which provider to show.
+	UIProviderAnnotation = "ui.rancher/provider"
+	// HarvesterRemoveAllVolumesAnnotation is "true" to remove volumes with machines of Harvester.
+	HarvesterRemoveAllVolumesAnnotation = "harvesterhci.io/removeAllPersistentVolumeClaims"
+	// HarvesterSkipCleanupAnnotation is "true" on an infrastructure machine that Harvester has cleaned up.
+	HarvesterSkipCleanupAnnotation = "harvesterhci.io/skipHarvesterMachineProvisionCleanup"
+)
+
+// Annotations that controllers set.
+const (
+	// ManagementClusterDisplayNameAnnotation is the Cluster's own name, for lists in user interfaces.
+	ManagementClusterDisplayNameAnnotation = "provisioning.cattle.io/management-cluster-display-name"
+	// AdministratedAnnotation on the management cluster is "true" when the Cluster has an rkeConfig, else "false".
+	AdministratedAnnotation = "provisioning.cattle.io/administrated"
+	// ClusterAutoscalerEnabledAnnotation is "true" on a Cluster API cluster that is scaled automatically.
+	ClusterAutoscalerEnabledAnnotation = "provisioning.cattle.io/cluster-autoscaler-enabled"
+	// ManagedAnnotation is "false" on a Namespace or workspace that is left alone.
+	ManagedAnnotation = "provisioning.cattle.io/managed"
+)
+
+// Annotations by which Secrets are copied into clusters.
+const (
+	// SyncAnnotation is "true" on a Secret that is copied.
+	SyncAnnotation = "provisioning.cattle.io/sync"
+	// SyncBootstrapAnnotation is "true" on a Secret that is copied before the agent is up.
+	SyncBootstrapAnnotation = "provisioning.cattle.io/sync-bootstrap"
+	// SyncTargetNamespaceAnnotation and SyncTargetNameAnnotation say where to.
+	SyncTargetNamespaceAnnotation = "provisioning.cattle.io/sync-target-namespace"
+	SyncTargetNameAnnotation      = "provisioning.cattle.io/sync-target-name"
+	// SyncedAtAnnotation is when, in RFC 3339.
+	SyncedAtAnnotation = "provisioning.cattle.io/synced-at"
+)
+
+// Labels.
+const (
+	// KubeconfigTypeLabel is "autoscaler" on the kubeconfig Secret of the autoscaler.
+	KubeconfigTypeLabel = "provisioning.cattle.io/kubeconfig-type"
+)
+
+// Finalizers. The part after the slash is the name of the handler that the finalizer belongs to.
+const (
+	// RKEClusterFinalizer waits for the Cluster API objects to be gone.
+	RKEClusterFinalizer = "wrangler.cattle.io/rke-cluster-remove"
+	// ProvisioningClusterFinalizer waits for the management cluster to be gone.
+	ProvisioningClusterFinalizer = "wrangler.cattle.io/provisioning-cluster-remove"
+	// CloudConfigSecretFinalizer removes Secrets that asked to go with the cluster.
+	CloudConfigSecretFinalizer = "wrangler.cattle.io/cloud-config-secret-remover"
+)
+
+// Types of conditions.
+const (
+	// ConditionCreated is how the making of the management cluster went.
+	ConditionCreated = "Created"
+	// ConditionRKECluster is how the making of the Cluster API objects went. What is wrong with a manifest is said here.
+	ConditionRKECluster = "RKECluster"
+	// ConditionReady, ConditionUpdated and ConditionProvisioned follow the control plane's Ready.
+	ConditionReady       = "Ready"
+	ConditionUpdated     = "Updated"
+	ConditionProvisioned = "Provisioned"
+	// ConditionReconciling and ConditionStalled are for tools that know every kind by these two.
+	ConditionReconciling = "Reconciling"
+	ConditionStalled     = "Stalled"
+	// ConditionRemoved, ConditionWaiting and ConditionPending are written during removal.
+	ConditionRemoved = "Removed"
+	ConditionWaiting = "Waiting"
+	ConditionPending = "Pending"
+	// ConditionClusterAutoscalerDeploymentReady follows the autoscaler.
+	ConditionClusterAutoscalerDeploymentReady = "ClusterAutoscalerDeploymentReady"
+)
+
+// Names of cache indexes.
+const (
+	// IndexByCluster finds Clusters by status.clusterName.
+	IndexByCluster = "by-cluster"
+	// IndexByCloudCredential finds Clusters by their credential.
+	IndexByCloudCredential = "by-cloud-cred"
+	// IndexByMachinePoolCloudCredential finds Clusters by their pools' credentials.
+	IndexByMachinePoolCloudCredential = "by-machine-pool-cloud-cred"
+	// IndexByNodeInfra finds Clusters by apiVersion/kind/namespace/name of their pools' machine configs.
+	IndexByNodeInfra = "by-node-infra"
+)
+
+const (
+	// SecretTypeCloudCredential is the type of a cloud credential in a workspace namespace.
+	SecretTypeCloudCredential = "provisioning.cattle.io/cloud-credential"
+	// GlobalDataNamespace holds credentials that several namespaces share, written `cattle-global-data:NAME`.
+	GlobalDataNamespace = "cattle-global-data"
+	// DefaultWorkspaceNamespace is where clusters are by default.
+	DefaultWorkspaceNamespace = "fleet-default"
+	// LocalWorkspaceNamespace is where the cluster of the management plane itself is.
+	LocalWorkspaceNamespace = "fleet-local"
+	// LocalClusterName is the name of that cluster.
+	LocalClusterName = "local"
+	// SystemNamespace is the namespace of agents inside clusters.
+	SystemNamespace = "cattle-system"
+)

@@ -1,0 +1,83 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=etcdsnapshots,scope=Namespaced
+// +kubebuilder:metadata:labels={"auth.cattle.io/cluster-indexed=true"}
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ETCDSnapshot is a snapshot of a cluster that exists, on one of its machines or in S3.
+type ETCDSnapshot struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// Spec says whose snapshot it is.
+	// +optional
+	Spec ETCDSnapshotSpec `json:"spec,omitzero"`
+
+	// SnapshotFile is the snapshot itself, as the distribution reported it.
+	// +optional
+	SnapshotFile ETCDSnapshotFile `json:"snapshotFile,omitzero"`
+
+	// Status of the object.
+	// +optional
+	Status ETCDSnapshotStatus `json:"status"`
+}
+
+// ETCDSnapshotSpec says whose snapshot an ETCDSnapshot is.
+type ETCDSnapshotSpec struct {
+	// ClusterName is the cluster that the snapshot was taken of.
+	// +optional
+	ClusterName string `json:"clusterName,omitempty"`
+}
+
+// ETCDSnapshotFile is a snapshot as the distribution reports it.
+type ETCDSnapshotFile struct {
+	// Name of the file, for S3 the last part of the object's key.
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// NodeName is the node that holds the file. Older objects have `s3` here for those in S3.
+	// +optional
+	NodeName string `json:"nodeName,omitempty"`
+
+	// Location is the URI of the file, `file:///…` or `s3://BUCKET/…`.
+	// +optional
+	Location string `json:"location,omitempty"`
+
+	// Metadata is base64 of a JSON object with string values that was stored with the snapshot.
+	// +optional
+	Metadata string `json:"metadata,omitempty"`
+
+	// CreatedAt is when the snapshot was taken.
+	// +optional
+	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
+
+	// Size of the file in bytes.
+	// +optional
+	Size int64 `json:"size,omitempty"`
+
+	// S3 is the storage that holds the file. Absent when a machine holds it.
+	// +optional
+	S3 *ETCDSnapshotS3 `json:"s3,omitempty"`
+
+	// Status is `successful` or `failed`.
+	// +optional
+	Status string `json:"status,omitempty"`
+
+	// Message says why the snapshot failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// ETCDSnapshotStatus is the status of an ETCDSnapshot.
+type ETCDSnapshotStatus struct {
+	// Missing is always written and has no meaning.
+	// +required
+	Missing bool `json:"missing"`
+}

@@ -1,0 +1,240 @@
+package v1
+
+// Every name below is stored in objects, and read by programs other than Drover: none may ever change.
+//
+// Abbreviations: PC is the provisioning Cluster, CP the RKEControlPlane, RC the RKECluster, BS the RKEBootstrap, M the
+// Cluster API Machine, MD its MachineDeployment, IM the infrastructure machine, PS the plan Secret. A label or annotation
+// with an empty value counts as absent.
+
+// Labels that say what an object belongs to and what a machine is.
+const (
+	// ClusterNameLabel is the name of the Cluster API cluster, on everything that belongs to it.
+	ClusterNameLabel = "rke.cattle.io/cluster-name"
+	// ControlPlaneRoleLabel is "true" on M, BS and PS of a machine that runs the API server.
+	ControlPlaneRoleLabel = "rke.cattle.io/control-plane-role"
+	// EtcdRoleLabel is "true" on M, BS and PS of a machine that is a member of etcd.
+	EtcdRoleLabel = "rke.cattle.io/etcd-role"
+	// WorkerRoleLabel is "true" on M, BS and PS of a machine that runs workloads.
+	WorkerRoleLabel = "rke.cattle.io/worker-role"
+	// RoleLabelValue is the value of the three role labels. A machine without a role has no label for it.
+	RoleLabelValue = "true"
+	// MachinePoolNameLabel is the name of the pool, on M.
+	MachinePoolNameLabel = "rke.cattle.io/rke-machine-pool-name"
+	// InitNodeLabel is "true" on the PS of the machine that the others join.
+	InitNodeLabel = "rke.cattle.io/init-node"
+	// InitNodeMachineIDLabel is set by users on PC, and copied to CP, to choose the machine that the others join.
+	InitNodeMachineIDLabel = "rke.cattle.io/init-node-machine-id"
+	// MachineIDLabel is the identifier that an agent chose for itself, on M, BS, CustomMachine and PS.
+	MachineIDLabel = "rke.cattle.io/machine-id"
+	// MachineNameLabel is the name of M, on PS, the ServiceAccounts of a machine, and the request Secret.
+	MachineNameLabel = "rke.cattle.io/machine-name"
+	// MachineNamespaceLabel is the namespace of M, on the request Secret.
+	MachineNamespaceLabel = "rke.cattle.io/machine-namespace"
+	// MachineUIDLabel is the UID of M, on the downstream Node: it tells which Node belongs to which Machine.
+	MachineUIDLabel = "rke.cattle.io/machine"
+	// NodeNameLabel is the name that a host asked for as a node, on M, BS and PS; and the node of a local ETCDSnapshot.
+	NodeNameLabel = "rke.cattle.io/node-name"
+	// MachineTemplateHashLabel is the hash that a machine template's name ends with.
+	MachineTemplateHashLabel = "rke.cattle.io/machine-template-hash"
+	// BootstrapNameLabel is the name of BS, on the ServiceAccounts of a machine.
+	BootstrapNameLabel = "rke.cattle.io/rkebootstrap-name"
+	// ServiceAccountRoleLabel tells the two ServiceAccounts of a machine apart.
+	ServiceAccountRoleLabel = "rke.cattle.io/service-account-role"
+	// ServiceAccountRoleBootstrap is the account that a machine introduces itself with.
+	ServiceAccountRoleBootstrap = "bootstrap"
+	// ServiceAccountRolePlan is the account that a machine's agent reads its plan with.
+	ServiceAccountRolePlan = "plan"
+	// PlanSecretNameLabel is the name of PS, on the ServiceAccount with the plan role.
+	PlanSecretNameLabel = "rke.cattle.io/plan-secret-name"
+	// CattleOSLabel is "linux" or "windows", on M and MD.
+	CattleOSLabel = "cattle.io/os"
+	// ServiceAccountNameLabel is the name of the ServiceAccount, on its token Secret.
+	ServiceAccountNameLabel = "cattle.io/service-account.name"
+	// BackupLabel is "true" on objects that a backup of the management cluster has to hold.
+	BackupLabel = "resources.cattle.io/backup"
+	// InfraMachineGroupLabel, InfraMachineVersionLabel, InfraMachineKindLabel and InfraMachineNameLabel name IM on its Job.
+	InfraMachineGroupLabel   = "rke.cattle.io/infra-machine-group"
+	InfraMachineVersionLabel = "rke.cattle.io/infra-machine-version"
+	InfraMachineKindLabel    = "rke.cattle.io/infra-machine-kind"
+	InfraMachineNameLabel    = "rke.cattle.io/infra-machine-name"
+	// InfraRemoveLabel is "true" on a Job that removes a machine, "false" on one that makes it.
+	InfraRemoveLabel = "rke.cattle.io/infra-remove"
+	// CAPIMachineNameLabel is the name of M, on IM and its Jobs.
+	CAPIMachineNameLabel = "rke.cattle.io/capi-machine-name"
+	// NodeDriverNameLabel is the name of the driver, on its DynamicSchemas.
+	NodeDriverNameLabel = "io.cattle.node_driver.name"
+	// ClusterIndexedLabel is "true" on CRDs whose objects belong to clusters.
+	ClusterIndexedLabel = "auth.cattle.io/cluster-indexed"
+	// ApplyPruneLabel is "false" on objects that an apply set must never delete.
+	ApplyPruneLabel = "objectset.rio.cattle.io/prune"
+)
+
+// Labels that name the Cluster API objects behind a plan, on PS and downstream Nodes.
+const (
+	PlanClusterGroupLabel = "plan.cattle.io/cluster-group"
+	PlanClusterKindLabel  = "plan.cattle.io/cluster-kind"
+	PlanClusterNameLabel  = "plan.cattle.io/cluster-name"
+	PlanMachineGroupLabel = "plan.cattle.io/machine-group"
+	PlanMachineKindLabel  = "plan.cattle.io/machine-kind"
+	PlanMachineNameLabel  = "plan.cattle.io/machine-name"
+)
+
+// Annotations on machines that the planner renders into node configuration.
+const (
+	// AddressAnnotation is a comma list of a host's public addresses, on BS and PS.
+	AddressAnnotation = "rke.cattle.io/address"
+	// InternalAddressAnnotation is a comma list of a host's private addresses, on BS and PS.
+	InternalAddressAnnotation = "rke.cattle.io/internal-address"
+	// LabelsAnnotation is a JSON object of node labels, on M, BS and PS.
+	LabelsAnnotation = "rke.cattle.io/labels"
+	// TaintsAnnotation is a JSON list of node taints, on M, BS and PS.
+	TaintsAnnotation = "rke.cattle.io/taints"
+	// HostnameLengthLimitAnnotation is a decimal number from 10 to 63, on M and IM.
+	HostnameLengthLimitAnnotation = "rke.cattle.io/hostname-length-limit"
+	// ExternalIPAnnotation is an address on downstream Nodes, for display.
+	ExternalIPAnnotation = "rke.cattle.io/external-ip"
+)
+
+// Annotations on PS by which machines join and drain.
+const (
+	// JoinURLAnnotation is the URL under which others join this machine.
+	JoinURLAnnotation = "rke.cattle.io/join-url"
+	// JoinedToAnnotation is the URL that this machine joined. Empty on the machine that joined nobody.
+	JoinedToAnnotation = "rke.cattle.io/joined-to"
+	// JoinURLAutosetDisabledAnnotation, whatever its value, leaves the join URL to the user.
+	JoinURLAutosetDisabledAnnotation = "rke.cattle.io/join-url-autoset-disabled"
+	// DrainAnnotation asks for a drain: DrainOptions as JSON with sorted keys.
+	DrainAnnotation = "rke.cattle.io/drain-options"
+	// PreDrainAnnotation repeats the request once hooks may act before the drain.
+	PreDrainAnnotation = "rke.cattle.io/pre-drain"
+	// DrainDoneAnnotation repeats the request once the drain is done.
+	DrainDoneAnnotation = "rke.cattle.io/drain-done"
+	// UncordonAnnotation asks for the end of a drain.
+	UncordonAnnotation = "rke.cattle.io/uncordon"
+	// PostDrainAnnotation repeats the request once hooks may act before the end of the drain.
+	PostDrainAnnotation = "rke.cattle.io/post-drain"
+	// DrainErrorAnnotation is why a drain does not get on.
+	DrainErrorAnnotation = "rke.cattle.io/drain-error"
+	// PlanUpdatedTimeAnnotation is when the plan was last written, in RFC 3339.
+	PlanUpdatedTimeAnnotation = "rke.cattle.io/plan-last-updated"
+	// PlanProbesPassedAnnotation is when all probes of the plan passed, in RFC 3339. Empty under a new plan.
+	PlanProbesPassedAnnotation = "rke.cattle.io/plan-probes-passed"
+)
+
+// Annotations about the life of machines.
+const (
+	// PreTerminateAnnotation holds the removal of an etcd machine until its member has left, on M.
+	PreTerminateAnnotation = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup"
+	// PreTerminateAnnotationValue is the value of PreTerminateAnnotation.
+	PreTerminateAnnotationValue = "rke-bootstrap-controller"
+	// ForceRemoveEtcdAnnotation is "true" on a BS whose machine leaves without its etcd member being removed.
+	ForceRemoveEtcdAnnotation = "rke.cattle.io/etcd-force-remove"
+	// RemoveRKE2EtcdMemberAnnotation and RemoveK3sEtcdMemberAnnotation ask the distribution, on a downstream Node, to remove
+	// the member of that node.
+	RemoveRKE2EtcdMemberAnnotation = "etcd.rke2.cattle.io/remove"
+	RemoveK3sEtcdMemberAnnotation  = "etcd.k3s.cattle.io/remove"
+	// RemovedRKE2EtcdMemberAnnotation and RemovedK3sEtcdMemberAnnotation are how the distribution says that it did.
+	RemovedRKE2EtcdMemberAnnotation = "etcd.rke2.cattle.io/removed-node-name"
+	RemovedK3sEtcdMemberAnnotation  = "etcd.k3s.cattle.io/removed-node-name"
+	// ForceMachineRemoveAnnotation is "true" on an IM that is given up after its removal failed.
+	ForceMachineRemoveAnnotation = "provisioning.cattle.io/force-machine-remove"
+	// ClonedFromGroupVersionAnnotation, ClonedFromKindAnnotation and ClonedFromNameAnnotation name the machine config that a
+	// machine template was made from.
+	ClonedFromGroupVersionAnnotation = "rke.cattle.io/cloned-from-group-version"
+	ClonedFromKindAnnotation         = "rke.cattle.io/cloned-from-kind"
+	ClonedFromNameAnnotation         = "rke.cattle.io/cloned-from-name"
+	// DeleteMissingCustomMachinesAfterAnnotation is a duration, on PC and RC, after which the Machine of a registered host
+	// whose Node vanished is deleted.
+	DeleteMissingCustomMachinesAfterAnnotation = "rke.cattle.io/delete-missing-custom-machines-after"
+)
+
+// Annotations that let clusters use Secrets and ConfigMaps, and those of a machine's token.
+const (
+	// AuthorizedObjectAnnotation is a comma list of clusters whose machineSelectorFiles may use the object.
+	AuthorizedObjectAnnotation = "rke.cattle.io/object-authorized-for-clusters"
+	// AuthorizedSecretAnnotation is a comma list of clusters whose configuration may refer to the Secret.
+	AuthorizedSecretAnnotation = "v2prov-secret-authorized-for-cluster"
+	// AuthorizedSecretDeletesAnnotation is "true" on a Secret that is deleted with its cluster.
+	AuthorizedSecretDeletesAnnotation = "v2prov-authorized-secret-deletes-on-cluster-removal"
+	// BootstrapTokenAnnotation is "true" on the token Secret of a machine's bootstrap account.
+	BootstrapTokenAnnotation = "rke.cattle.io/bootstrap-token"
+	// LastAccessAnnotation is when a bootstrap token was last used, in RFC 3339.
+	LastAccessAnnotation = "rke.cattle.io/last-access-timestamp"
+	// BootstrapTokenInvalidatedAnnotation is "true" on a bootstrap token that is no longer accepted.
+	BootstrapTokenInvalidatedAnnotation = "rke.cattle.io/bootstrap-token-invalidated"
+	// ServiceAccountSecretRefAnnotation is NAMESPACE/NAME of the token Secret, on its ServiceAccount.
+	ServiceAccountSecretRefAnnotation = "rancher.io/service-account.secret-ref"
+)
+
+// Annotations on ETCDSnapshot.
+const (
+	// SnapshotNameAnnotation is the name of the downstream ETCDSnapshotFile.
+	SnapshotNameAnnotation = "etcdsnapshot.rke.io/snapshot-name"
+	// SnapshotFileNameAnnotation is the name of the file.
+	SnapshotFileNameAnnotation = "etcdsnapshot.rke.io/snapshot-file-name"
+	// SnapshotStorageAnnotation is "s3" or "local".
+	SnapshotStorageAnnotation = "etcdsnapshot.rke.io/storage"
+	// SnapshotRestoreModesAnnotation is a comma list of the restore modes that the snapshot's metadata allow.
+	SnapshotRestoreModesAnnotation = "etcdsnapshot.rke.io/restore-mode-options"
+)
+
+// Annotations on CP.
+const (
+	// ClusterSpecAnnotation is the Cluster's spec, without requests for operations, as base64 of gzipped JSON.
+	ClusterSpecAnnotation = "rke.cattle.io/cluster-spec"
+	// AppliedSystemAgentUpgraderHashAnnotation is the hash of the agent upgrade that was last applied.
+	AppliedSystemAgentUpgraderHashAnnotation = "rke.cattle.io/applied-system-agent-upgrader-hash"
+	// OperationLeaderAnnotation is the machine that carries out an operation.
+	OperationLeaderAnnotation = "rke.cattle.io/operation-leader"
+)
+
+// Names of Drover's own. Other programs may rely on them too.
+const (
+	// InstanceAnnotation is the identifier of the Drover that manages a PC, written once when it was adopted.
+	InstanceAnnotation = "drover.io/instance"
+	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
+	RenderVersionAnnotation = "drover.io/render-version"
+	// CRDVersionLabel is the version of Drover's types that a CRD was installed with.
+	CRDVersionLabel = "drover.io/crd-version"
+	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.
+	ManagedByLabel  = "app.kubernetes.io/managed-by"
+	ManagedByDrover = "drover"
+)
+
+// Finalizers. The part after the slash is the name of the handler that the finalizer belongs to.
+const (
+	PlanControlPlaneFinalizer     = "wrangler.cattle.io/rke-control-plane-remove"
+	BootstrapEtcdRemovalFinalizer = "wrangler.cattle.io/rke-bootstrap-etcd-removal"
+	UnmanagedMachineFinalizer     = "wrangler.cattle.io/unmanaged-machine"
+	MachineProvisionFinalizer     = "wrangler.cattle.io/machine-provision-remove"
+)
+
+// Types of Secrets.
+const (
+	SecretTypeMachinePlan    = "rke.cattle.io/machine-plan"
+	SecretTypeBootstrap      = "rke.cattle.io/bootstrap"
+	SecretTypeClusterState   = "rke.cattle.io/cluster-state"
+	SecretTypeMachineRequest = "rke.cattle.io/machine-request"
+	SecretTypeMachineState   = "rke.cattle.io/machine-state"
+	SecretTypeAuthConfig     = "rke.cattle.io/auth-config"
+	// SecretTypeClusterAPI is the type that Cluster API gives to its own Secrets.
+	SecretTypeClusterAPI = "cluster.x-k8s.io/secret"
+)
+
+// Keys of Secrets.
+const (
+	// BootstrapDataKey holds the cloud-config or script of a machine.
+	BootstrapDataKey = "value"
+	// ServerTokenKey and AgentTokenKey hold the join tokens of a cluster.
+	ServerTokenKey = "serverToken"
+	AgentTokenKey  = "agentToken"
+	// MachineRequestDataKey holds a JSON object: each registration header's suffix in lower case, with a list of its values.
+	MachineRequestDataKey = "data"
+	// MachineStateKey holds the gzipped tar of rancher-machine's directory.
+	MachineStateKey = "extractedConfig"
+	// AuthConfigUsernameKey and the three after it hold a registry's credential.
+	AuthConfigUsernameKey      = "username"
+	AuthConfigPasswordKey      = "password"
+	AuthConfigAuthKey          = "auth"
+	AuthConfigIdentityTokenKey = "identityToken"
+)

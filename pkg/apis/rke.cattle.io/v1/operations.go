@@ -1,0 +1,105 @@
+package v1
+
+// ETCDSnapshotCreate asks for a snapshot. The operation starts when the request differs from the one in
+// RKEControlPlane.status.
+type ETCDSnapshotCreate struct {
+	// Generation is changed to ask for another snapshot.
+	// +optional
+	Generation int `json:"generation,omitempty"`
+}
+
+// ETCDSnapshotRestore asks for a restore. The operation starts when the request differs from the one in
+// RKEControlPlane.status.
+type ETCDSnapshotRestore struct {
+	// Name of an ETCDSnapshot object in the namespace of the cluster. Empty asks for nothing.
+	// +nullable
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// Generation is changed to restore the same snapshot again.
+	// +optional
+	Generation int `json:"generation,omitempty"`
+
+	// RestoreRKEConfig says what of the cluster's configuration goes back with the data: nothing (empty or `none`), the
+	// version (`kubernetesVersion`), or the version and the configuration (`all`).
+	// +nullable
+	// +optional
+	RestoreRKEConfig RestoreMode `json:"restoreRKEConfig,omitempty"`
+}
+
+// RestoreMode says how much of a cluster's configuration a restore brings back.
+type RestoreMode string
+
+const (
+	// RestoreModeNone restores data only. An empty value means the same.
+	RestoreModeNone RestoreMode = "none"
+	// RestoreModeKubernetesVersion also restores the Kubernetes version.
+	RestoreModeKubernetesVersion RestoreMode = "kubernetesVersion"
+	// RestoreModeAll also restores the Kubernetes version and the cluster's configuration.
+	RestoreModeAll RestoreMode = "all"
+)
+
+// RotateCertificates asks for new certificates on the nodes.
+type RotateCertificates struct {
+	// Generation is changed to start a rotation. Other changes start nothing.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+
+	// Services whose certificates are rotated, as the distribution's `certificate rotate` names them. Empty means all.
+	// +nullable
+	// +optional
+	Services []string `json:"services,omitempty"`
+}
+
+// RotateEncryptionKeys asks for a new key that encrypts Secrets in etcd.
+type RotateEncryptionKeys struct {
+	// Generation is changed to start a rotation.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// ETCDSnapshotPhase is how far the creation or the restore of a snapshot is.
+type ETCDSnapshotPhase string
+
+const (
+	// ETCDSnapshotPhaseStarted is the first phase of both operations.
+	ETCDSnapshotPhaseStarted ETCDSnapshotPhase = "Started"
+	// ETCDSnapshotPhaseShutdown stops the whole cluster before a restore.
+	ETCDSnapshotPhaseShutdown ETCDSnapshotPhase = "Shutdown"
+	// ETCDSnapshotPhaseRestore puts the snapshot back on one machine.
+	ETCDSnapshotPhaseRestore ETCDSnapshotPhase = "Restore"
+	// ETCDSnapshotPhasePostRestorePodCleanup removes pods that the restored data believe to run.
+	ETCDSnapshotPhasePostRestorePodCleanup ETCDSnapshotPhase = "PostRestorePodCleanup"
+	// ETCDSnapshotPhaseInitialRestartCluster brings the machines up on the restored data.
+	ETCDSnapshotPhaseInitialRestartCluster ETCDSnapshotPhase = "InitialRestartCluster"
+	// ETCDSnapshotPhasePostRestoreNodeCleanup removes nodes that no longer have a machine.
+	ETCDSnapshotPhasePostRestoreNodeCleanup ETCDSnapshotPhase = "PostRestoreNodeCleanup"
+	// ETCDSnapshotPhaseRestartCluster is the last pass over all machines of both operations.
+	ETCDSnapshotPhaseRestartCluster ETCDSnapshotPhase = "RestartCluster"
+	// ETCDSnapshotPhaseFinished is success.
+	ETCDSnapshotPhaseFinished ETCDSnapshotPhase = "Finished"
+	// ETCDSnapshotPhaseFailed is failure.
+	ETCDSnapshotPhaseFailed ETCDSnapshotPhase = "Failed"
+)
+
+// RotateEncryptionKeysPhase is how far a rotation of encryption keys is.
+type RotateEncryptionKeysPhase string
+
+const (
+	// RotateEncryptionKeysPhasePrepare makes the new key.
+	RotateEncryptionKeysPhasePrepare RotateEncryptionKeysPhase = "Prepare"
+	// RotateEncryptionKeysPhasePostPrepareRestart restarts the servers so that all know the new key.
+	RotateEncryptionKeysPhasePostPrepareRestart RotateEncryptionKeysPhase = "PostPrepareRestart"
+	// RotateEncryptionKeysPhaseRotate makes the new key the one that encrypts.
+	RotateEncryptionKeysPhaseRotate RotateEncryptionKeysPhase = "Rotate"
+	// RotateEncryptionKeysPhasePostRotateRestart restarts the servers so that all use the new key.
+	RotateEncryptionKeysPhasePostRotateRestart RotateEncryptionKeysPhase = "PostRotateRestart"
+	// RotateEncryptionKeysPhaseReencrypt writes all Secrets with the new key.
+	RotateEncryptionKeysPhaseReencrypt RotateEncryptionKeysPhase = "Reencrypt"
+	// RotateEncryptionKeysPhasePostReencryptRestart restarts the servers so that all forget the old key.
+	RotateEncryptionKeysPhasePostReencryptRestart RotateEncryptionKeysPhase = "PostReencryptRestart"
+	// RotateEncryptionKeysPhaseDone is success.
+	RotateEncryptionKeysPhaseDone RotateEncryptionKeysPhase = "Done"
+	// RotateEncryptionKeysPhaseFailed is failure.
+	RotateEncryptionKeysPhaseFailed RotateEncryptionKeysPhase = "Failed"
+)

@@ -1,0 +1,251 @@
+package applyset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rancher/wrangler/v3/pkg/apply"
+	"github.com/rancher/wrangler/v3/pkg/objectset"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+)
+
+// changesPerSecond is how often one set may be applied. wrangler's own limit of one a second stops a worker during any
+// ordinary rollout.
+const changesPerSecond = 100
+
+// OwnerRefs says which owner reference the objects of a set get.
+type OwnerRefs int
+
+const (
+	// NoOwnerRef leaves owner references to somebody else.
+	NoOwnerRef OwnerRefs = iota
+	// OwnerRef is a reference that is not the controller's: the objects go with the owner.
+	OwnerRef
+	// ControllerRef is the controller's reference, and blocks the owner's deletion in the foreground.
+	ControllerRef
+)
+
+// Options are what New needs.
+type Options struct {
+	// Discovery finds the resource of a kind.
+	Discovery discovery.DiscoveryInterface
+	// Dynamic writes the objects.
+	Dynamic dynamic.Interface
+	// Scheme knows the kinds of typed owners and objects.
+	Scheme *runtime.Scheme
+	// Informer returns the cache of a kind.
+	Informer func(schema.GroupVersionKind) (cache.SharedIndexInformer, error)
+}
+
+// Set keeps sets of objects other than Secrets.
+type Set struct {
+	opts  Options
+	apply apply.Apply
+}
+
+// New returns a Set.
+func New(opts Options) *Set {
+	factory := func(gvr schema.GroupVersionResource) (dynamic.NamespaceableResourceInterface, error) {
+		return recording{opts.Dynamic.Resource(gvr), gvr.Resource}, nil
+	}
+	return &Set{opts: opts, apply: apply.New(opts.Discovery, factory)}
+}
+
+// Watch makes sure that the kinds have caches, with the index by which sets are found. Controllers call it when they
+// register, with the kinds of their sets: a cache that is made later is not started.
+func (s *Set) Watch(kinds ...schema.GroupVersionKind) error {
+	_, err := s.informers(kinds)
+	return err
+}
+
+// Apply makes the set what objs says. The kinds are those of which the set may hold objects: objects of them that are not
+// in objs are deleted, unless their label objectset.rio.cattle.io/prune is "false". Objects of other kinds are refused.
+//
+// The owner needs a UID. Objects without a namespace get the owner's.
+func (s *Set) Apply(ctx context.Context, setID string, owner runtime.Object, refs OwnerRefs, kinds []schema.GroupVersionKind, objs []runtime.Object) (Result, error) {
+	if len(objs) == 0 {
+		return Result{}, errors.New("apply set " + setID + ": no objects: use Purge to delete them all")
+	}
+	identity, err := s.identify(setID, owner, refs)
+	if err != nil {
+		return Result{}, err
+	}
+	prepared, err := s.prepare(setID, kinds, objs)
+	if err != nil {
+		return Result{}, err
+	}
+	return s.run(ctx, identity, kinds, prepared)
+}
+
+// Purge deletes the set. The owner may be gone already: only its kind, namespace and name count.
+func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) (Result, error) {
+	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	gone.SetGroupVersionKind(owner)
+	return s.run(ctx, identity{setID: setID, owner: gone, ownerNamespace: namespace}, kinds, nil)
+}
+
+// identity is what a set is found by, and what its objects refer to.
+type identity struct {
+	setID          string
+	owner          runtime.Object
+	ownerNamespace string
+	refs           OwnerRefs
+}
+
+func (s *Set) identify(setID string, owner runtime.Object, refs OwnerRefs) (identity, error) {
+	typed, err := withKind(s.opts.Scheme, owner)
+	if err != nil {
+		return identity{}, fmt.Errorf("apply set %s: owner: %w", setID, err)
+	}
+	m, err := meta.Accessor(typed)
+	if err != nil {
+		return identity{}, fmt.Errorf("apply set %s: owner: %w", setID, err)
+	}
+	if m.GetUID() == "" || m.GetName() == "" {
+		return identity{}, fmt.Errorf("apply set %s: owner %q has no UID: it does not come from the API server", setID, m.GetName())
+	}
+	return identity{setID: setID, owner: typed, ownerNamespace: m.GetNamespace(), refs: refs}, nil
+}
+
+// prepare checks the objects and gives each its kind, on a copy.
+func (s *Set) prepare(setID string, kinds []schema.GroupVersionKind, objs []runtime.Object) ([]runtime.Object, error) {
+	allowed := map[schema.GroupVersionKind]bool{}
+	for _, gvk := range kinds {
+		allowed[gvk] = true
+	}
+	seen := map[string]bool{}
+	prepared := make([]runtime.Object, 0, len(objs))
+	for _, obj := range objs {
+		typed, err := withKind(s.opts.Scheme, obj)
+		if err != nil {
+			return nil, fmt.Errorf("apply set %s: %w", setID, err)
+		}
+		m, err := meta.Accessor(typed)
+		if err != nil {
+			return nil, fmt.Errorf("apply set %s: %w", setID, err)
+		}
+		gvk := typed.GetObjectKind().GroupVersionKind()
+		id := describe(gvk.Kind, m.GetNamespace(), m.GetName())
+		switch {
+		case isSecret(gvk):
+			return nil, fmt.Errorf("apply set %s: %s: Secrets would leak into an annotation: use Secrets", setID, id)
+		case m.GetName() == "":
+			return nil, fmt.Errorf("apply set %s: %s has no name", setID, gvk.Kind)
+		case !allowed[gvk]:
+			return nil, fmt.Errorf("apply set %s: %s: kind %s is not one of the set", setID, id, gvk)
+		case seen[gvk.String()+id]:
+			return nil, fmt.Errorf("apply set %s: %s appears twice", setID, id)
+		}
+		seen[gvk.String()+id] = true
+		prepared = append(prepared, typed)
+	}
+	return prepared, nil
+}
+
+func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionKind, objs []runtime.Object) (Result, error) {
+	getters, err := s.informers(kinds)
+	if err != nil {
+		return Result{}, fmt.Errorf("apply set %s: %w", id.setID, err)
+	}
+	for _, g := range getters {
+		if !g.Informer().HasSynced() {
+			return Result{}, fmt.Errorf("apply set %s: the cache of %s has not been filled", id.setID, g.GroupVersionKind())
+		}
+	}
+	labels, _, err := apply.GetLabelsAndAnnotations(id.setID, id.owner)
+	if err != nil {
+		return Result{}, fmt.Errorf("apply set %s: %w", id.setID, err)
+	}
+	record := &recorder{set: labels[apply.LabelHash]}
+	a := s.apply.WithContext(context.WithValue(ctx, recorderKey{}, record)).
+		WithSetID(id.setID).
+		WithOwner(id.owner).
+		WithDefaultNamespace(id.ownerNamespace).
+		WithRateLimiting(changesPerSecond).
+		WithCacheTypes(getters...)
+	if id.refs != NoOwnerRef {
+		a = a.WithSetOwnerReference(id.refs == ControllerRef, id.refs == ControllerRef)
+	}
+	if err := a.Apply(objectset.NewObjectSet(objs...)); err != nil {
+		return record.sorted(), fmt.Errorf("apply set %s: %w", id.setID, err)
+	}
+	return record.sorted(), nil
+}
+
+func (s *Set) informers(kinds []schema.GroupVersionKind) ([]apply.InformerGetter, error) {
+	getters := make([]apply.InformerGetter, 0, len(kinds))
+	for _, gvk := range kinds {
+		if isSecret(gvk) {
+			return nil, errors.New("a set holds no Secrets: use Secrets")
+		}
+		informer, err := s.opts.Informer(gvk)
+		if err != nil {
+			return nil, fmt.Errorf("find the cache of %s: %w", gvk, err)
+		}
+		if err := addIndex(informer); err != nil {
+			return nil, fmt.Errorf("index the cache of %s: %w", gvk, err)
+		}
+		getters = append(getters, getter{informer: informer, gvk: gvk})
+	}
+	return getters, nil
+}
+
+// hashIndex is the name by which wrangler's apply looks for an index of its sets.
+const hashIndex = "wrangler.byObjectSetHash"
+
+func addIndex(informer cache.SharedIndexInformer) error {
+	if informer.GetIndexer().GetIndexers()[hashIndex] != nil {
+		return nil
+	}
+	err := informer.AddIndexers(cache.Indexers{hashIndex: byHash})
+	if err != nil && informer.GetIndexer().GetIndexers()[hashIndex] != nil {
+		return nil // somebody else was faster
+	}
+	return err
+}
+
+func byHash(obj any) ([]string, error) {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	if hash := m.GetLabels()[apply.LabelHash]; hash != "" {
+		return []string{hash}, nil
+	}
+	return nil, nil
+}
+
+// getter gives wrangler's apply the cache of a kind.
+type getter struct {
+	informer cache.SharedIndexInformer
+	gvk      schema.GroupVersionKind
+}
+
+func (g getter) Informer() cache.SharedIndexInformer       { return g.informer }
+func (g getter) GroupVersionKind() schema.GroupVersionKind { return g.gvk }
+func isSecret(gvk schema.GroupVersionKind) bool {
+	return gvk == corev1.SchemeGroupVersion.WithKind("Secret")
+}
+
+// withKind returns a copy of obj that says its kind. Objects from generated clients do not, and wrangler would look for it
+// in a scheme of its own, which does not know our kinds.
+func withKind(scheme *runtime.Scheme, obj runtime.Object) (runtime.Object, error) {
+	obj = obj.DeepCopyObject()
+	if obj.GetObjectKind().GroupVersionKind().Kind != "" {
+		return obj, nil
+	}
+	kinds, _, err := scheme.ObjectKinds(obj)
+	if err != nil {
+		return nil, fmt.Errorf("find the kind of %T: %w", obj, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(kinds[0])
+	return obj, nil
+}

@@ -1,0 +1,163 @@
+package applyset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rancher/wrangler/v3/pkg/apply"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// Result lists what was written, each as "resource namespace/name", in alphabetical order. An Apply that changes nothing
+// returns the zero Result.
+type Result struct {
+	Created, Updated, Deleted []string
+}
+
+// Changed reports whether anything was written.
+func (r Result) Changed() bool { return len(r.Created)+len(r.Updated)+len(r.Deleted) > 0 }
+
+// String is a line for logs.
+func (r Result) String() string {
+	var parts []string
+	for _, p := range []struct {
+		verb  string
+		names []string
+	}{{"created", r.Created}, {"updated", r.Updated}, {"deleted", r.Deleted}} {
+		if len(p.names) > 0 {
+			parts = append(parts, p.verb+" "+strings.Join(p.names, ", "))
+		}
+	}
+	if len(parts) == 0 {
+		return "unchanged"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func describe(kind, namespace, name string) string {
+	if namespace == "" {
+		return kind + " " + name
+	}
+	return kind + " " + namespace + "/" + name
+}
+
+type recorderKey struct{}
+
+// recorder travels in the context of one Apply.
+type recorder struct {
+	set    string
+	mu     sync.Mutex
+	result Result
+}
+
+func (r *recorder) add(list *[]string, kind, namespace, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*list = append(*list, describe(kind, namespace, name))
+}
+
+func (r *recorder) sorted() Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, list := range [][]string{r.result.Created, r.result.Updated, r.result.Deleted} {
+		slices.Sort(list)
+	}
+	return r.result
+}
+
+// recording is a client that notes what it writes, refuses to take an object from another set, and takes an object that is
+// gone already for deleted.
+type recording struct {
+	dynamic.NamespaceableResourceInterface
+	resource string
+}
+
+// Namespace returns the client of one namespace.
+func (r recording) Namespace(namespace string) dynamic.ResourceInterface {
+	return recordingIn{r.NamespaceableResourceInterface.Namespace(namespace), r.resource, namespace}
+}
+
+// Create is Create of recordingIn, for kinds without namespaces. The next two are the same.
+func (r recording) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
+	return recordingIn{r.NamespaceableResourceInterface, r.resource, ""}.Create(ctx, obj, opts, sub...)
+}
+
+func (r recording) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+	return recordingIn{r.NamespaceableResourceInterface, r.resource, ""}.Patch(ctx, name, pt, data, opts, sub...)
+}
+
+func (r recording) Delete(ctx context.Context, name string, opts metav1.DeleteOptions, sub ...string) error {
+	return recordingIn{r.NamespaceableResourceInterface, r.resource, ""}.Delete(ctx, name, opts, sub...)
+}
+
+type recordingIn struct {
+	dynamic.ResourceInterface
+	resource  string
+	namespace string
+}
+
+func recorderOf(ctx context.Context) *recorder {
+	if r, ok := ctx.Value(recorderKey{}).(*recorder); ok {
+		return r
+	}
+	return &recorder{}
+}
+
+// Create makes the object.
+func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
+	record := recorderOf(ctx)
+	created, err := r.ResourceInterface.Create(ctx, obj, opts, sub...)
+	if apierrors.IsAlreadyExists(err) {
+		if foreign := r.refuseForeign(ctx, record.set, obj); foreign != nil {
+			return nil, foreign
+		}
+	}
+	if err == nil {
+		record.add(&record.result.Created, r.resource, r.namespace, obj.GetName())
+	}
+	return created, err
+}
+
+// refuseForeign returns an error when the existing object belongs to another set.
+func (r recordingIn) refuseForeign(ctx context.Context, set string, obj *unstructured.Unstructured) error {
+	existing, err := r.Get(ctx, obj.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return nil //nolint:nilerr // wrangler asks again and reports it
+	}
+	if hash := existing.GetLabels()[apply.LabelHash]; hash != "" && hash != set {
+		owner := existing.GetAnnotations()
+		return fmt.Errorf("%s exists and belongs to set %q of %s", describe(obj.GetKind(), obj.GetNamespace(), obj.GetName()),
+			owner[apply.LabelID], describe(owner[apply.LabelGVK], owner[apply.LabelNamespace], owner[apply.LabelName]))
+	}
+	return nil
+}
+
+// Patch changes the object.
+func (r recordingIn) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+	patched, err := r.ResourceInterface.Patch(ctx, name, pt, data, opts, sub...)
+	if err == nil {
+		record := recorderOf(ctx)
+		record.add(&record.result.Updated, r.resource, r.namespace, name)
+	}
+	return patched, err
+}
+
+// Delete deletes the object.
+func (r recordingIn) Delete(ctx context.Context, name string, opts metav1.DeleteOptions, sub ...string) error {
+	err := r.ResourceInterface.Delete(ctx, name, opts, sub...)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		record := recorderOf(ctx)
+		record.add(&record.result.Deleted, r.resource, r.namespace, name)
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package bootstrapdata
+
+import (
+	"time"
+)
+
+// Removal is what decides whether an etcd machine may go: its member has to leave the cluster first, or the cluster loses
+// quorum. The machine is held by an annotation that Cluster API waits for, the hook.
+type Removal struct {
+	// Etcd is true for a machine that is a member of etcd; Forced when somebody gave its member up.
+	Etcd, Forced bool
+	// MachineDeleting and BootstrapDeleting say what is going. DeletedAt is since when, of the one that went first.
+	MachineDeleting, BootstrapDeleting bool
+	DeletedAt                          time.Time
+	// ClusterGoing is true when the cluster is deleted as a whole, or what describes it is gone.
+	ClusterGoing bool
+	// NodeName is the node of the machine. Empty when it never became one.
+	NodeName string
+	// Reachable is true when there is a way to the cluster.
+	Reachable bool
+	// Dependents is true while another machine is still joined to this one.
+	Dependents bool
+	// OnlyTwo is true when there are exactly two etcd machines and the other is not going.
+	OnlyTwo bool
+	// Behind is true while the member of another machine that goes has not left yet: they go one at a time.
+	Behind bool
+	// Member is how far the node's member is.
+	Member MemberState
+	Now    time.Time
+}
+
+// MemberState is how far the removal of a node's etcd member is, as its distribution says on the node.
+type MemberState int
+
+// The states of a member.
+const (
+	// MemberUnknown is before anybody looked.
+	MemberUnknown MemberState = iota
+	// MemberPresent has not been asked to leave.
+	MemberPresent
+	// MemberLeaving was asked to leave.
+	MemberLeaving
+	// MemberGone has left, or its node is gone.
+	MemberGone
+)
+
+// HookAction is what to do about the hook.
+type HookAction string
+
+// The actions.
+const (
+	// HookKeep leaves the hook as it is.
+	HookKeep HookAction = "Keep"
+	// HookEnsure sets it.
+	HookEnsure HookAction = "Ensure"
+	// HookDrop takes it away: the machine may go.
+	HookDrop HookAction = "Drop"
+	// HookLook asks the node how far its member is.
+	HookLook HookAction = "Look"
+	// HookAsk asks the distribution, on the node, to remove the member.
+	HookAsk HookAction = "Ask"
+)
+
+const (
+	// settleTime is how long the last but one member is kept after its deletion began: an operator who deletes both in one
+	// go does not want to wait for a quorum that will not be.
+	settleTime = 20 * time.Second
+	// lookAgain is when to look again at what no event announces.
+	lookAgain = 5 * time.Second
+)
+
+// DecideHook returns what to do about the hook of a machine, in words what it waits for, and when to look again. The first
+// rule that applies decides.
+func DecideHook(r Removal) (action HookAction, wait string, after time.Duration) {
+	switch {
+	case !r.Etcd, r.Forced:
+		return HookDrop, "", 0
+	case !r.MachineDeleting && !r.BootstrapDeleting:
+		return HookEnsure, "", 0
+	case r.ClusterGoing, r.NodeName == "", !r.Reachable:
+		return HookDrop, "", 0
+	case r.Dependents:
+		return HookKeep, "other machines are joined to this one", lookAgain
+	case r.Behind:
+		return HookKeep, "the etcd member of another machine has to leave first", lookAgain
+	case r.OnlyTwo && r.Now.Sub(r.DeletedAt) < settleTime:
+		return HookKeep, "the last but one etcd member is kept for a moment", r.DeletedAt.Add(settleTime).Sub(r.Now)
+	}
+	switch r.Member {
+	case MemberGone:
+		return HookDrop, "", 0
+	case MemberPresent:
+		return HookAsk, "the etcd member of node " + r.NodeName + " has to leave", lookAgain
+	case MemberLeaving:
+		return HookKeep, "the etcd member of node " + r.NodeName + " has to leave", lookAgain
+	default:
+		return HookLook, "the etcd member of node " + r.NodeName + " has to leave", lookAgain
+	}
+}

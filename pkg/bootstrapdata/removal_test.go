@@ -1,0 +1,99 @@
+package bootstrapdata_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/drover-io/drover/pkg/bootstrapdata"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func going() bootstrapdata.Removal {
+	return bootstrapdata.Removal{
+		Etcd: true, MachineDeleting: true, DeletedAt: noon.Add(-time.Minute), NodeName: "n", Reachable: true, Now: noon,
+	}
+}
+
+func TestDecideHook(t *testing.T) {
+	for name, test := range map[string]struct {
+		change    func(*bootstrapdata.Removal)
+		want      bootstrapdata.HookAction
+		wantAfter time.Duration
+	}{
+		"a worker is never held":                 {func(r *bootstrapdata.Removal) { r.Etcd = false }, bootstrapdata.HookDrop, 0},
+		"given up":                               {func(r *bootstrapdata.Removal) { r.Forced = true }, bootstrapdata.HookDrop, 0},
+		"alive":                                  {func(r *bootstrapdata.Removal) { r.MachineDeleting = false }, bootstrapdata.HookEnsure, 0},
+		"only the bootstrap goes":                {func(r *bootstrapdata.Removal) { r.MachineDeleting, r.BootstrapDeleting = false, true }, bootstrapdata.HookLook, 5 * time.Second},
+		"the whole cluster goes":                 {func(r *bootstrapdata.Removal) { r.ClusterGoing = true }, bootstrapdata.HookDrop, 0},
+		"it never became a node":                 {func(r *bootstrapdata.Removal) { r.NodeName = "" }, bootstrapdata.HookDrop, 0},
+		"no way to the cluster":                  {func(r *bootstrapdata.Removal) { r.Reachable = false }, bootstrapdata.HookDrop, 0},
+		"others are joined to it":                {func(r *bootstrapdata.Removal) { r.Dependents, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
+		"another member leaves":                  {func(r *bootstrapdata.Removal) { r.Behind, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
+		"the last but one, just deleted":         {func(r *bootstrapdata.Removal) { r.OnlyTwo, r.DeletedAt = true, noon.Add(-5*time.Second) }, bootstrapdata.HookKeep, 15 * time.Second},
+		"the last but one, after its moment":     {func(r *bootstrapdata.Removal) { r.OnlyTwo = true }, bootstrapdata.HookLook, 5 * time.Second},
+		"its member is there":                    {func(r *bootstrapdata.Removal) { r.Member = bootstrapdata.MemberPresent }, bootstrapdata.HookAsk, 5 * time.Second},
+		"its member was asked":                   {func(r *bootstrapdata.Removal) { r.Member = bootstrapdata.MemberLeaving }, bootstrapdata.HookKeep, 5 * time.Second},
+		"its member has left":                    {func(r *bootstrapdata.Removal) { r.Member = bootstrapdata.MemberGone }, bootstrapdata.HookDrop, 0},
+		"its member has left, but others joined": {func(r *bootstrapdata.Removal) { r.Member, r.Dependents = bootstrapdata.MemberGone, true }, bootstrapdata.HookKeep, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := going()
+			test.change(&r)
+			got, wait, after := bootstrapdata.DecideHook(r)
+			if got != test.want || after != test.wantAfter {
+				t.Errorf("hook: %s after %s, want %s after %s", got, after, test.want, test.wantAfter)
+			}
+			if (wait == "") != (after == 0) {
+				t.Errorf("waits for %q, looks again after %s: both or none", wait, after)
+			}
+		})
+	}
+}
+
+// TestDecideHook_NeverDropsAMember: whatever else is true, an etcd machine of a living cluster that can be reached goes
+// only when its member has left.
+func TestDecideHook_NeverDropsAMember(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		removal := going()
+		removal.MachineDeleting = rapid.Bool().Draw(r, "machine")
+		removal.BootstrapDeleting = rapid.Bool().Draw(r, "bootstrap")
+		removal.Dependents = rapid.Bool().Draw(r, "dependents")
+		removal.OnlyTwo = rapid.Bool().Draw(r, "only two")
+		removal.Behind = rapid.Bool().Draw(r, "behind")
+		removal.Member = bootstrapdata.MemberState(rapid.IntRange(0, 3).Draw(r, "member"))
+		if got, _, _ := bootstrapdata.DecideHook(removal); got == bootstrapdata.HookDrop && removal.Member != bootstrapdata.MemberGone {
+			r.Fatalf("%+v: dropped", removal)
+		}
+	})
+}
+
+func TestToken_Expired(t *testing.T) {
+	lifetimes := bootstrapdata.Lifetimes{Unused: 30 * time.Minute, Reused: 30 * time.Second}
+	for name, test := range map[string]struct {
+		token     bootstrapdata.Token
+		lifetimes bootstrapdata.Lifetimes
+		want      bool
+		wantLeft  time.Duration
+	}{
+		"new":                      {bootstrapdata.Token{Created: noon}, lifetimes, false, 30 * time.Minute},
+		"old and never used":       {bootstrapdata.Token{Created: noon.Add(-30 * time.Minute)}, lifetimes, true, 0},
+		"just used":                {bootstrapdata.Token{Created: noon.Add(-time.Minute), LastUse: noon.Add(-10 * time.Second)}, lifetimes, false, 20 * time.Second},
+		"used a while ago":         {bootstrapdata.Token{Created: noon.Add(-time.Minute), LastUse: noon.Add(-time.Minute)}, lifetimes, true, 0},
+		"used at the end":          {bootstrapdata.Token{Created: noon.Add(-30*time.Minute + time.Second), LastUse: noon}, lifetimes, false, time.Second},
+		"its machine is a node":    {bootstrapdata.Token{Created: noon, Joined: true}, lifetimes, true, 0},
+		"its last use is unknown":  {bootstrapdata.Token{Created: noon, BadLastUse: true}, lifetimes, true, 0},
+		"no bounds":                {bootstrapdata.Token{Created: noon.AddDate(-1, 0, 0), LastUse: noon.AddDate(-1, 0, 0)}, bootstrapdata.Lifetimes{}, false, 0},
+		"unused, only reuse bound": {bootstrapdata.Token{Created: noon.AddDate(-1, 0, 0)}, bootstrapdata.Lifetimes{Reused: time.Second}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.token.Now = noon
+			got, left := test.token.Expired(test.lifetimes)
+			if got != test.want || left != test.wantLeft {
+				t.Errorf("expired %v, %s left; want %v, %s", got, left, test.want, test.wantLeft)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package capi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/remote"
+	"sigs.k8s.io/cluster-api/core/setup"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+const (
+	name = "drover"
+	// resync is Cluster API's own.
+	resync = 10 * time.Minute
+	// defaultRetry is how soon a cluster that could not be reached is tried again.
+	defaultRetry = time.Second
+	// defaultWorkers is how many objects of one kind are reconciled at the same time.
+	defaultWorkers = 20
+	cacheTimeout   = 2 * time.Minute
+)
+
+// managers counts the managers of this process. Some of Cluster API's metrics are registered once per manager name, and a program
+// that leads, loses the lease and leads again makes a new manager.
+var managers atomic.Int64
+
+// Options shape the core. The zero value is fine.
+type Options struct {
+	// ConnectionRetry is how soon a cluster whose API could not be reached is tried again; one second when it is zero.
+	ConnectionRetry time.Duration
+	// Workers is how many objects of one kind are reconciled at the same time; 20 when it is zero.
+	Workers int
+	// Log receives the controllers' lines; the standard logger when it is nil.
+	Log logrus.FieldLogger
+}
+
+// Core is Cluster API's core, made by New.
+type Core struct {
+	manager ctrl.Manager
+	scheme  *runtime.Scheme
+}
+
+// New sets the controllers up for the API server of cfg, which must serve Definitions already. Nothing runs before Start.
+func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Log == nil {
+		opts.Log = logrus.StandardLogger()
+	}
+	managerName := name
+	if n := managers.Add(1); n > 1 {
+		managerName = fmt.Sprintf("%s-%d", name, n)
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = remote.DefaultClusterAPIUserAgent(name)
+	cfg.QPS, cfg.Burst = -1, 0
+	manager, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme,
+		Logger: NewLogger(opts.Log),
+		Controller: config.Controller{
+			CacheSyncTimeout: cacheTimeout,
+			UsePriorityQueue: new(true),
+			// Names are unique within a manager; a process may make one after another.
+			SkipNameValidation: new(true),
+		},
+		Cache:                  setup.ManagerCacheOptions(scheme, managerName, "", resync),
+		Client:                 setup.ManagerClientOptions(),
+		LeaderElection:         false, // whoever starts us leads
+		Metrics:                server.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make Cluster API manager: %w", err)
+	}
+	core := &Core{manager: manager, scheme: scheme}
+	if err := core.setup(ctx, opts); err != nil {
+		return nil, fmt.Errorf("set up Cluster API: %w", err)
+	}
+	return core, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextv1.AddToScheme, storagev1.AddToScheme,
+		clusterv1.AddToScheme, addonsv1.AddToScheme, runtimev1.AddToScheme, ipamv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("make scheme of Cluster API: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// Start runs the controllers until ctx ends.
+func (c *Core) Start(ctx context.Context) error {
+	if err := c.manager.Start(ctx); err != nil {
+		return fmt.Errorf("run Cluster API: %w", err)
+	}
+	return nil
+}
+
+// WaitForSync returns when the caches are filled, or with an error when ctx ends before.
+func (c *Core) WaitForSync(ctx context.Context) error {
+	if !c.manager.GetCache().WaitForCacheSync(ctx) {
+		return errors.New("caches of Cluster API were not filled in time")
+	}
+	return nil
+}
+
+// Metrics are those of the controllers, which Cluster API keeps process-wide.
+func Metrics() prometheus.Gatherer { return metrics.Registry }

@@ -1,0 +1,160 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	lassocontroller "github.com/rancher/lasso/pkg/controller"
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+// gate stands in front of every handler. Closing it lets the handlers that run finish, keeps others from starting, and then
+// ends the context that they registered with.
+type gate struct {
+	ctx    context.Context //nolint:containedctx // the context of handlers, which outlives that of workers
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	running int
+	closed  bool
+	idle    chan struct{} // closed once the gate is closed and no handler runs
+	once    sync.Once
+}
+
+func newGate() *gate {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &gate{ctx: ctx, cancel: cancel, idle: make(chan struct{})}
+}
+
+// close returns when no handler runs any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.settle()
+	g.mu.Unlock()
+	<-g.idle
+	g.cancel()
+}
+
+// settle notes that the gate is closed and nothing runs. The lock is held.
+func (g *gate) settle() {
+	if g.closed && g.running == 0 {
+		g.once.Do(func() { close(g.idle) })
+	}
+}
+
+// enter reports whether a handler may run; it has to call leave then.
+func (g *gate) enter() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return false
+	}
+	g.running++
+	return true
+}
+
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running--
+	g.settle()
+}
+
+// run calls a handler through the gate. A panic becomes an error.
+func (g *gate) run(name, key string, handler func() (runtime.Object, error)) (obj runtime.Object, err error) {
+	if !g.enter() {
+		return nil, nil
+	}
+	defer g.leave()
+	defer func() {
+		if r := recover(); r != nil {
+			logrus.WithFields(logrus.Fields{"controller": name, "key": key, "stack": stack()}).Errorf("Handler panicked: %v", r)
+			obj, err = nil, fmt.Errorf("handler %s panicked", name)
+		}
+	}()
+	return handler()
+}
+
+// gatedFactory puts the gate in front of the handlers of every controller, and tells the tracker which are used.
+type gatedFactory struct {
+	lassocontroller.SharedControllerFactory
+	gate    *gate
+	tracker *tracker
+	host    bool // the factory is a host's
+
+	mu     sync.Mutex
+	chains map[schema.GroupVersionKind]*chain
+}
+
+// chainOf returns the handlers of a kind, and whether the framework knows the chain already.
+func (f *gatedFactory) chainOf(gvk schema.GroupVersionKind) (list *chain, known bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.chains == nil {
+		f.chains = map[schema.GroupVersionKind]*chain{}
+	}
+	if list, known = f.chains[gvk]; !known {
+		list = &chain{gate: f.gate}
+		f.chains[gvk] = list
+	}
+	return list, known
+}
+
+func (f *gatedFactory) ForObject(obj runtime.Object) (lassocontroller.SharedController, error) {
+	gvk, err := f.SharedCacheFactory().SharedClientFactory().GVKForObject(obj)
+	if err != nil {
+		return nil, err
+	}
+	return f.ForKind(gvk)
+}
+
+func (f *gatedFactory) ForKind(gvk schema.GroupVersionKind) (lassocontroller.SharedController, error) {
+	c, err := f.SharedControllerFactory.ForKind(gvk)
+	if err != nil {
+		return nil, err
+	}
+	return &gatedController{c, f, gvk}, nil
+}
+
+func (f *gatedFactory) ForResource(gvr schema.GroupVersionResource, namespaced bool) lassocontroller.SharedController {
+	return f.ForResourceKind(gvr, "", namespaced)
+}
+
+func (f *gatedFactory) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) lassocontroller.SharedController {
+	c := f.SharedControllerFactory.ForResourceKind(gvr, kind, namespaced)
+	return &gatedController{c, f, gvr.GroupVersion().WithKind(orDefault(kind, gvr.Resource))}
+}
+
+type gatedController struct {
+	lassocontroller.SharedController
+	factory *gatedFactory
+	gvk     schema.GroupVersionKind
+}
+
+func (c *gatedController) Informer() cache.SharedIndexInformer {
+	informer := c.SharedController.Informer()
+	if c.factory.host {
+		informer = &borrowed{SharedIndexInformer: informer}
+	}
+	c.factory.tracker.add(c.gvk, informer)
+	return informer
+}
+
+func (c *gatedController) RegisterHandler(ctx context.Context, name string, handler lassocontroller.SharedControllerHandler) {
+	_ = c.Informer()
+	list, known := c.factory.chainOf(c.gvk)
+	list.add(ctx, name, handler)
+	if !known {
+		c.SharedController.RegisterHandler(c.factory.gate.ctx, "drover", list) //nolint:contextcheck // handlers end with the gate, after the last one has returned
+		return
+	}
+	// As the framework does for a handler that joins a controller that runs: it sees what is there.
+	for _, key := range c.SharedController.Informer().GetStore().ListKeys() {
+		c.SharedController.EnqueueKey(key)
+	}
+}

@@ -1,0 +1,142 @@
+package clients
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	lassocache "github.com/rancher/lasso/pkg/cache"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+// sharedCaches lends the caches of other Clients, which live longer, so that nothing is cached twice in a process whose
+// controllers come and go. What is lent is neither started nor stopped here.
+type sharedCaches struct {
+	lassocache.SharedCacheFactory
+	owner *tracker
+
+	mu       sync.Mutex
+	borrowed map[schema.GroupVersionKind]*borrowed
+}
+
+func shareCaches(factory lassocache.SharedCacheFactory, owner *tracker) *sharedCaches {
+	return &sharedCaches{SharedCacheFactory: factory, owner: owner, borrowed: map[schema.GroupVersionKind]*borrowed{}}
+}
+
+func (s *sharedCaches) ForKind(gvk schema.GroupVersionKind) (cache.SharedIndexInformer, error) {
+	if lent := s.borrow(gvk); lent != nil {
+		return lent, nil
+	}
+	return s.SharedCacheFactory.ForKind(gvk)
+}
+
+func (s *sharedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) (cache.SharedIndexInformer, error) {
+	if lent := s.borrow(gvr.GroupVersion().WithKind(kind)); lent != nil {
+		return lent, nil
+	}
+	return s.SharedCacheFactory.ForResourceKind(gvr, kind, namespaced)
+}
+
+func (s *sharedCaches) StartGVK(ctx context.Context, gvk schema.GroupVersionKind) error {
+	if s.borrow(gvk) != nil {
+		return nil
+	}
+	return s.SharedCacheFactory.StartGVK(ctx, gvk)
+}
+
+func (s *sharedCaches) borrow(gvk schema.GroupVersionKind) cache.SharedIndexInformer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lent := s.borrowed[gvk]; lent != nil {
+		return lent
+	}
+	informer := s.owner.get(gvk)
+	if informer == nil {
+		return nil
+	}
+	lent := &borrowed{SharedIndexInformer: informer}
+	s.borrowed[gvk] = lent
+	return lent
+}
+
+// giveBack removes every event handler that was added to what was lent.
+func (s *sharedCaches) giveBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, lent := range s.borrowed {
+		lent.giveBack()
+	}
+}
+
+// borrowed is a cache of somebody else. Indexes that it has already are not added again: a second term as the leader adds the
+// same ones as the first.
+type borrowed struct {
+	cache.SharedIndexInformer
+
+	mu            sync.Mutex
+	registrations []cache.ResourceEventHandlerRegistration
+}
+
+func (b *borrowed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	return b.remember(b.SharedIndexInformer.AddEventHandler(handler))
+}
+
+func (b *borrowed) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	return b.remember(b.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, period))
+}
+
+func (b *borrowed) AddEventHandlerWithOptions(handler cache.ResourceEventHandler, options cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+	return b.remember(b.SharedIndexInformer.AddEventHandlerWithOptions(handler, options))
+}
+
+func (b *borrowed) remember(registration cache.ResourceEventHandlerRegistration, err error) (cache.ResourceEventHandlerRegistration, error) {
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.registrations = append(b.registrations, registration)
+	return registration, nil
+}
+
+func (b *borrowed) giveBack() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, registration := range b.registrations {
+		_ = b.RemoveEventHandler(registration) // it may be removed already
+	}
+	b.registrations = nil
+}
+
+func (b *borrowed) GetIndexer() cache.Indexer {
+	return knownIndexes{b.SharedIndexInformer.GetIndexer()}
+}
+
+func (b *borrowed) AddIndexers(indexers cache.Indexers) error {
+	return b.SharedIndexInformer.AddIndexers(missing(b.SharedIndexInformer.GetIndexer(), indexers))
+}
+
+// Run and RunWithContext do nothing: the owner runs the cache.
+func (b *borrowed) Run(<-chan struct{}) {}
+
+func (b *borrowed) RunWithContext(context.Context) {}
+
+// knownIndexes is an indexer to which an index can be added twice.
+type knownIndexes struct {
+	cache.Indexer
+}
+
+func (k knownIndexes) AddIndexers(indexers cache.Indexers) error {
+	return k.Indexer.AddIndexers(missing(k.Indexer, indexers))
+}
+
+func missing(indexer cache.Indexer, wanted cache.Indexers) cache.Indexers {
+	known, result := indexer.GetIndexers(), cache.Indexers{}
+	for name, index := range wanted {
+		if known[name] == nil {
+			result[name] = index
+		}
+	}
+	return result
+}

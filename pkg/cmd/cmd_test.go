@@ -1,0 +1,304 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	check(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// parse reads options as the command does, from its arguments, an environment and a file.
+func parse(t *testing.T, args, environ []string) (*serverOptions, error) {
+	t.Helper()
+	o := &serverOptions{}
+	cmd := &cobra.Command{Use: "server", SilenceErrors: true, SilenceUsage: true}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return complete(cmd, environ) }
+	cmd.SetOut(&bytes.Buffer{})
+	o.addFlags(cmd.Flags())
+	cmd.SetArgs(args)
+	return o, cmd.Execute()
+}
+
+func TestOptions_FlagsBeforeEnvironmentBeforeFile(t *testing.T) {
+	file := write(t, "config.yaml", `
+server-url: https://file.example.com
+port: 1111
+instance-id: from-file
+bootstrap-token-ttl: 5m
+system-default-registry-pull-secrets: [one, two]
+embedded: true
+`)
+	for name, tc := range map[string]struct {
+		args, environ []string
+		want          map[string]any
+	}{
+		"defaults": {
+			want: map[string]any{"url": "", "port": 8443, "id": "", "ttl": 30 * time.Minute, "secrets": 0, "embedded": false},
+		},
+		"the file replaces defaults": {
+			args: []string{"--config", file},
+			want: map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+		},
+		"the environment replaces the file": {
+			args:    []string{"--config", file},
+			environ: []string{"DROVER_PORT=2222", "DROVER_SERVER_URL=https://env.example.com", "DROVER_UNRELATED=x", "PATH=/bin"},
+			want:    map[string]any{"url": "https://env.example.com", "port": 2222, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+		},
+		"a flag replaces both": {
+			args:    []string{"--config", file, "--port", "3333", "--embedded=false"},
+			environ: []string{"DROVER_PORT=2222"},
+			want:    map[string]any{"url": "https://file.example.com", "port": 3333, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": false},
+		},
+		"the environment names the file": {
+			environ: []string{"DROVER_CONFIG=" + file},
+			want:    map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(t, tc.args, tc.environ)
+			check(t, err)
+			got := map[string]any{
+				"url": o.settings.ServerURL, "port": o.port, "id": o.instanceID, "ttl": o.settings.BootstrapTokenTTL,
+				"secrets": len(o.settings.SystemDefaultRegistryPullSecrets), "embedded": o.embedded,
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOptions_ErrorsNameTheSource(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file    string
+		environ []string
+		want    string
+	}{
+		"an unknown key":             {file: "sever-url: x\n", want: "unknown keys sever-url; keys are named like the flags"},
+		"a value of the wrong kind":  {file: "port: many\n", want: "--port: "},
+		"no YAML":                    {file: "{", want: "read config file"},
+		"a bad environment variable": {environ: []string{"DROVER_PORT=many"}, want: "environment: --port: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var args []string
+			if tc.file != "" {
+				args = []string{"--config", write(t, "config.yaml", tc.file)}
+			}
+			if _, err := parse(t, args, tc.environ); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// run runs the program and returns its exit code and what it printed.
+func run(t *testing.T, args ...string) (code int, out string) {
+	t.Helper()
+	root := newRoot(nil)
+	var buffer bytes.Buffer
+	root.SetOut(&buffer)
+	root.SetErr(&buffer)
+	root.SetArgs(args)
+	if root.ExecuteContext(t.Context()) != nil {
+		code = 1
+	}
+	return code, buffer.String()
+}
+
+func TestRoot_HelpVersionAndMistakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args     []string
+		wantCode int
+		want     []string
+	}{
+		"help lists the commands":         {[]string{"--help"}, 0, []string{"server", "agent", "version", "completion"}},
+		"help of the server has examples": {[]string{"server", "--help"}, 0, []string{"--embedded", "--server-url address", "DROVER_SERVER_URL", "drover server --kubeconfig"}},
+		"version":                         {[]string{"version"}, 0, []string{"drover dev"}},
+		"completion":                      {[]string{"completion", "bash"}, 0, []string{"bash completion"}},
+		"an unknown command":              {[]string{"sever"}, 1, []string{`unknown command "sever"`, "server"}},
+		"no address for machines":         {[]string{"server", "--kubeconfig", "x"}, 1, []string{"--server-url is required"}},
+		"two management clusters":         {[]string{"server", "--server-url", "https://x", "--embedded", "--kubeconfig", "x"}, 1, []string{"exclude each other"}},
+		"half a certificate":              {[]string{"server", "--server-url", "https://x", "--tls-cert-file", "x"}, 1, []string{"belong together"}},
+		"a log level that does not exist": {[]string{"server", "--log-level", "loud"}, 1, []string{`"loud" is unknown`}},
+		"arguments that nobody reads":     {[]string{"server", "now"}, 1, []string{"unknown command"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := run(t, tc.args...)
+			if code != tc.wantCode {
+				t.Errorf("exit code %d, want %d", code, tc.wantCode)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("output lacks %q:\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// The program is the agent when it is started under the agent's name.
+func TestMain_AgentByName(t *testing.T) {
+	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "validate-config", "/does/not/exist"}, nil); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if code := Main(t.Context(), []string{"/usr/local/bin/drover", "validate-config", "/does/not/exist"}, nil); code != 1 {
+		t.Errorf("the server has no such command, got exit code %d", code)
+	}
+	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "--version"}, nil); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+type probe struct{ err error }
+
+func (p probe) Ready() error { return p.err }
+
+func TestHealth(t *testing.T) {
+	for path, want := range map[string][2]int{
+		"/healthz": {200, 200}, "/readyz": {200, 503}, "/metrics": {200, 200}, "/other": {404, 404},
+	} {
+		for i, s := range []probe{{}, {errors.New("caches are not filled yet")}} {
+			w := httptest.NewRecorder()
+			healthHandler(s).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			if w.Code != want[i] {
+				t.Errorf("%s of %v: %d, want %d", path, s, w.Code, want[i])
+			}
+		}
+	}
+}
+
+// A replica leads while it holds the lease, waits when another one does, and leads again afterwards.
+func TestLease_TermsDoNotOverlap(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		leading, terms := 0, map[string]int{}
+		lead := func(name string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				leading++
+				terms[name]++
+				if leading > 1 {
+					t.Error("two replicas lead")
+				}
+				<-ctx.Done()
+				time.Sleep(2 * time.Second) // controllers take their time to end
+				leading--
+				return nil
+			}
+		}
+		replica := func(name string) (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), lead(name)))
+			}()
+			return func() { cancel(); <-ended }
+		}
+		stopFirst := replica("first")
+		settle(10 * time.Second)
+		stopSecond := replica("second")
+		settle(time.Minute)
+		if diff := cmp.Diff(map[string]int{"first": 1}, terms); diff != "" {
+			t.Errorf("terms (-want +got):\n%s", diff)
+		}
+		stopFirst()
+		settle(time.Minute)
+		if diff := cmp.Diff(map[string]int{"first": 1, "second": 1}, terms); diff != "" {
+			t.Errorf("terms (-want +got):\n%s", diff)
+		}
+
+		// The API is gone for a while: the lease is lost, and won again when the API is back.
+		api.CutAfter("second", 0, nil)
+		settle(time.Minute)
+		if leading != 0 {
+			t.Error("a replica leads that cannot renew its lease")
+		}
+		api.Mend("second")
+		settle(time.Minute)
+		if terms["second"] != 2 {
+			t.Errorf("terms: %v", terms)
+		}
+		stopSecond()
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
+		if found, err := api.Get(lease); err != nil || !found || *lease.Spec.HolderIdentity != "" {
+			t.Errorf("a replica that stops gives the lease back: %v %v", err, lease.Spec)
+		}
+	})
+}
+
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestLead_ErrorEndsTheProgram(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		broken := errors.New("definitions are missing")
+		err := leadWhileHolding(t.Context(), api.Config("x"), logrus.StandardLogger(), func(context.Context) error { return broken })
+		if !errors.Is(err, broken) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestProxyEnvironment(t *testing.T) {
+	got := proxyEnvironment([]string{"HTTP_PROXY=http://p", "NO_PROXY=a,b", "HOME=/root", "HTTPS_PROXY=x=y"})
+	want := map[string]string{"HTTP_PROXY": "http://p", "NO_PROXY": "a,b", "HTTPS_PROXY": "x=y"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("proxy (-want +got):\n%s", diff)
+	}
+}
+
+// Certificates are made for the address in --server-url, and machines are told to trust their authority.
+func TestCertificate_MadeForTheServerURL(t *testing.T) {
+	o := &serverOptions{dataDir: t.TempDir()}
+	o.settings.ServerURL = "https://drover.example.com:8443"
+	config, err := o.certificate()
+	check(t, err)
+	leaf := config.Certificates[0].Leaf
+	if err := leaf.VerifyHostname("drover.example.com"); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(o.settings.CACerts, "BEGIN CERTIFICATE") {
+		t.Errorf("authority: %q", o.settings.CACerts)
+	}
+	again := &serverOptions{dataDir: o.dataDir}
+	again.settings.ServerURL = o.settings.ServerURL
+	_, err = again.certificate()
+	check(t, err)
+	if again.settings.CACerts != o.settings.CACerts {
+		t.Error("the authority must stay the same over restarts")
+	}
+}

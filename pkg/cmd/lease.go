@@ -1,0 +1,113 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// The lease. A leader that vanishes is replaced after at most leaseDuration.
+const (
+	leaseNamespace = "drover-system"
+	leaseName      = "drover"
+	leaseDuration  = 15 * time.Second
+	renewDeadline  = 10 * time.Second
+	retryPeriod    = 2 * time.Second
+)
+
+// leadWhileHolding calls lead whenever this replica holds the lease, with a context that ends when the lease is lost, and waits
+// for lead to return before it asks for the lease again. It returns when ctx ends, or with lead's error.
+func leadWhileHolding(ctx context.Context, config *rest.Config, log logrus.FieldLogger, lead func(context.Context) error) error {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client of the lease: %w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("read host name: %w", err)
+	}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}, Client: clients.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()},
+	}
+	for ctx.Err() == nil {
+		if err := oneTerm(ctx, lock, log, lead); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// States of a term.
+const (
+	waiting int32 = iota
+	leading
+	over
+)
+
+// oneTerm waits for the lease and leads until it is lost. The lease is renewed until lead has returned and only then given
+// back: no other replica starts its controllers while ours still end.
+func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldLogger, lead func(context.Context) error) error {
+	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
+	defer endElection()
+	var state atomic.Int32
+	defer context.AfterFunc(ctx, func() {
+		if state.CompareAndSwap(waiting, over) {
+			endElection()
+		}
+	})()
+	ended := make(chan error, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: leaseName,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(held context.Context) {
+				if !state.CompareAndSwap(waiting, leading) {
+					return
+				}
+				log.Info("This replica leads")
+				held, stop := context.WithCancel(held)
+				defer stop()
+				defer context.AfterFunc(ctx, stop)()
+				ended <- lead(held)
+				endElection()
+			},
+			OnStoppedLeading: func() { log.Info("This replica does not lead") },
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up the lease: %w", err)
+	}
+	elector.Run(election)
+	if state.CompareAndSwap(waiting, over) || state.Load() == over {
+		return nil
+	}
+	result := <-ended
+	if err := giveBack(context.WithoutCancel(ctx), lock); err != nil {
+		log.WithError(err).Debug("The lease was not given back and runs out by itself")
+	}
+	return result
+}
+
+// giveBack frees the lease if it is ours.
+func giveBack(ctx context.Context, lock resourcelock.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
+	defer cancel()
+	record, _, err := lock.Get(ctx)
+	if err != nil || record.HolderIdentity != lock.Identity() {
+		return err
+	}
+	now := metav1.Now()
+	return lock.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions: record.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+	})
+}

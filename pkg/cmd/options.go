@@ -1,0 +1,151 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/controllers"
+)
+
+// environmentPrefix precedes a flag's name, in upper case and with underscores, in the environment.
+const environmentPrefix = "DROVER_"
+
+// serverOptions are the flags of "drover server".
+type serverOptions struct {
+	config, kubeconfig, dataDir, instanceID string
+	embedded                                bool
+	capi, crds                              string
+	bindAddress                             string
+	port                                    int
+	healthAddress                           string
+	tlsCert, tlsKey, caCerts                string
+	assetsDir, agentBinary, releaseData     string
+	kubeBinary, machineBinary               string
+	leaderElect, auditLog                   bool
+	logLevel, logFormat                     string
+	shardKey                                string
+	settings                                controllers.Settings
+}
+
+func (o *serverOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.config, "config", "", "`file` with settings, YAML, keys named like flags; flags and environment come first")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty inside a cluster")
+	f.StringVar(&o.dataDir, "data-dir", "/var/lib/drover", "`folder` of node drivers, certificates and, with --embedded, all data")
+	f.StringVar(&o.instanceID, "instance-id", "", "`name` that marks the clusters this Drover manages, the same for all replicas; empty uses the management cluster's identity")
+	f.BoolVar(&o.embedded, "embedded", false, "start a management plane of our own (etcd, kube-apiserver, controllers) as child processes")
+	f.StringVar(&o.capi, "capi", "embedded", "whose Cluster API core: `embedded` in this process, or external in the cluster")
+	f.StringVar(&o.crds, "crds", "install", "definitions of Drover's kinds: `install` what is missing, or host to use what is there only")
+	f.StringVar(&o.bindAddress, "bind-address", "0.0.0.0", "`address` of the endpoints for machines, and with --embedded of the Kubernetes API")
+	f.IntVar(&o.port, "port", 8443, "`port` of the endpoints for machines")
+	f.StringVar(&o.healthAddress, "health-address", "127.0.0.1:8081", "`address` of health, readiness and metrics")
+	f.StringVar(&o.tlsCert, "tls-cert-file", "", "`file` with the serving certificate; empty makes one in the data directory")
+	f.StringVar(&o.tlsKey, "tls-key-file", "", "`file` with the key of --tls-cert-file")
+	f.StringVar(&o.caCerts, "cacerts-file", "", "`file` with the authorities that sign --tls-cert-file, when machines do not trust them anyway")
+	f.StringVar(&o.assetsDir, "assets-dir", "", "`folder` with files for /assets/ that come before the built-in ones")
+	f.StringVar(&o.agentBinary, "agent-binary", "", "`file` served to machines as the node agent; empty serves this program")
+	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, added to the built-in ones")
+	f.StringVar(&o.kubeBinary, "kube-binary", "", "`file` of drover-kube for --embedded; empty looks beside this program")
+	f.StringVar(&o.machineBinary, "machine-binary", "", "`file` of machine-entrypoint for --embedded; empty looks beside this program")
+	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the controllers only while holding the lease drover-system/drover; never with --embedded")
+	f.BoolVar(&o.auditLog, "audit-log", false, "with --embedded, record every write to the Kubernetes API in logs/audit.log")
+	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, `level` warning or error")
+	f.StringVar(&o.logFormat, "log-format", "text", "`format` text or json")
+	f.StringVar(&o.shardKey, "shard-key", "", "reserved for several Drovers that share one management cluster")
+	_ = f.MarkHidden("shard-key")
+	o.addSettings(f)
+}
+
+func (o *serverOptions) addSettings(f *pflag.FlagSet) {
+	s := &o.settings
+	f.StringVar(&s.ServerURL, "server-url", "", "https `address` under which machines reach this server (required)")
+	f.StringVar(&s.SystemDefaultRegistry, "system-default-registry", "", "`registry` for images of clusters that name none")
+	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil, "`names` of Secrets in drover-system for that registry")
+	f.StringVar(&s.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage, "`image` of rancher-machine")
+	f.StringVar(&s.MachineProvisionImagePullPolicy, "machine-provision-image-pull-policy", "Always", "`policy` Always, IfNotPresent or Never")
+	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images")
+	f.DurationVar(&s.DeleteMachineOnFailureAfter, "delete-machine-on-failure-after", 0, "`time` after which a machine that could not be made is replaced; 0 is at once")
+	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", 30*time.Minute, "`time` an install script's token is good for after its last use")
+	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute, "`time` after which a deletion that does not proceed is reported")
+}
+
+// complete fills flags that were not given from the environment and then from the configuration file.
+func complete(cmd *cobra.Command, environ []string) error {
+	given := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if key, ok := strings.CutPrefix(name, environmentPrefix); ok {
+			given[strings.ToLower(strings.ReplaceAll(key, "_", "-"))] = value
+		}
+	}
+	if err := fill(cmd.Flags(), given, "environment"); err != nil {
+		return err
+	}
+	path, err := cmd.Flags().GetString("config")
+	if err != nil || path == "" {
+		return err
+	}
+	values, err := readConfig(path, cmd.Flags())
+	if err != nil {
+		return err
+	}
+	return fill(cmd.Flags(), values, "config file "+path)
+}
+
+func fill(flags *pflag.FlagSet, values map[string]string, source string) error {
+	var problems []error
+	flags.VisitAll(func(flag *pflag.Flag) {
+		value, ok := values[flag.Name]
+		if !ok || flag.Changed {
+			return
+		}
+		if err := flags.Set(flag.Name, value); err != nil {
+			problems = append(problems, fmt.Errorf("%s: --%s: %w", source, flag.Name, err))
+		}
+	})
+	return errors.Join(problems...)
+}
+
+func readConfig(path string, flags *pflag.FlagSet) (map[string]string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read config file: %w", err)
+	}
+	var raw map[string]any
+	if err := yaml.Unmarshal(data, &raw); err != nil {
+		return nil, fmt.Errorf("read config file %s: %w", path, err)
+	}
+	values := map[string]string{}
+	var unknown []string
+	for key, value := range raw {
+		if flags.Lookup(key) == nil {
+			unknown = append(unknown, key)
+			continue
+		}
+		values[key] = text(value)
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		return nil, fmt.Errorf("read config file %s: unknown keys %s; keys are named like the flags of drover server", path, strings.Join(unknown, ", "))
+	}
+	return values, nil
+}
+
+func text(value any) string {
+	list, ok := value.([]any)
+	if !ok {
+		return fmt.Sprint(value)
+	}
+	items := make([]string, 0, len(list))
+	for _, item := range list {
+		items = append(items, fmt.Sprint(item))
+	}
+	return strings.Join(items, ",")
+}

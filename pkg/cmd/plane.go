@@ -1,0 +1,105 @@
+package cmd
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/managementplane/pki"
+)
+
+// planeTimeout is how long the management plane may take to answer.
+const planeTimeout = 2 * time.Minute
+
+// startPlane starts the embedded management plane and returns how to reach it and what stops it.
+func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*rest.Config, func(), error) {
+	kube, err := orBeside(o.kubeBinary, "drover-kube")
+	if err != nil {
+		return nil, nil, err
+	}
+	machine, err := orBeside(o.machineBinary, "machine-entrypoint")
+	if err != nil {
+		return nil, nil, err
+	}
+	plane, err := managementplane.New(managementplane.Config{
+		Dir: o.dataDir, KubeBinary: kube, BindAddress: o.planeAddress(), ServingNames: []string{"localhost"},
+		Ports: managementplane.Ports{APIServer: 6443}, Components: managementplane.AllComponents(), AuditLog: o.auditLog,
+		Images: machineImages(machine), Log: log.WithField("component", "management-plane"),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	starting, cancel := context.WithTimeout(ctx, planeTimeout)
+	defer cancel()
+	if err := plane.Start(starting); err != nil {
+		return nil, nil, fmt.Errorf("start management plane: %w", err)
+	}
+	log.WithField("kubeconfig", plane.Kubeconfig()).Info("Management plane answers")
+	return plane.RESTConfig(), plane.Stop, nil
+}
+
+// planeAddress is where the Kubernetes API is served: the address for machines, unless that is any.
+func (o *serverOptions) planeAddress() string {
+	if o.bindAddress == "0.0.0.0" || o.bindAddress == "::" {
+		return "127.0.0.1"
+	}
+	return o.bindAddress
+}
+
+// machineImages says that the image of rancher-machine is its entrypoint as a local program, which finds rancher-machine beside it.
+func machineImages(entrypoint string) []managementplane.Image {
+	return []managementplane.Image{{
+		Match: "*rancher/machine:*", Program: entrypoint, WorkingDir: "/home/machine", User: 1000,
+		Env: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/home/machine",
+		},
+		Files: map[string]string{"/usr/local/bin/rancher-machine": filepath.Join(filepath.Dir(entrypoint), "rancher-machine")},
+	}}
+}
+
+func orBeside(path, name string) (string, error) {
+	if path != "" {
+		return filepath.Abs(path)
+	}
+	return beside(name)
+}
+
+// certificate is what the endpoints for machines show: the given one, or one made in the data directory for the address in
+// --server-url. In the second case the authority that signed it becomes the one that machines are told to trust.
+func (o *serverOptions) certificate() (*tls.Config, error) {
+	pair := pki.Pair{CertFile: o.tlsCert, KeyFile: o.tlsKey}
+	switch {
+	case o.tlsCert == "":
+		ca, err := pki.OpenAuthority(filepath.Join(o.dataDir, "pki"), "drover-ca", time.Now)
+		if err != nil {
+			return nil, err
+		}
+		address, err := url.Parse(o.settings.ServerURL)
+		if err != nil {
+			return nil, fmt.Errorf("--server-url: %w", err)
+		}
+		if pair, err = ca.Serving("drover-serving", address.Hostname(), "localhost", "127.0.0.1"); err != nil {
+			return nil, err
+		}
+		o.settings.CACerts = string(ca.CertPEM)
+	case o.caCerts != "":
+		data, err := os.ReadFile(o.caCerts)
+		if err != nil {
+			return nil, fmt.Errorf("--cacerts-file: %w", err)
+		}
+		o.settings.CACerts = string(data)
+	}
+	certificate, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read serving certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
+}

@@ -1,0 +1,47 @@
+// Package cmd is the command line: flags, environment and configuration file become the values that package server takes. It is
+// the only place that reads them.
+package cmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/agent"
+)
+
+// Version of the program; the build sets it.
+var Version = "dev"
+
+// Main runs the program and returns its exit code: 0 when it did what was asked, 1 otherwise.
+func Main(ctx context.Context, args, environ []string) int {
+	root := newRoot(environ) //nolint:contextcheck // commands get their context when they are executed
+	if agent.IsAgent(args[0]) {
+		root = agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}) //nolint:contextcheck // as above
+	}
+	root.SetArgs(args[1:])
+	if err := root.ExecuteContext(ctx); err != nil {
+		return 1
+	}
+	return 0
+}
+
+func newRoot(environ []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "drover",
+		Short: "Provision and manage RKE2 and K3s clusters on Cluster API",
+		Long: `Drover provisions RKE2 and K3s clusters on Cluster API and keeps managing them: one Cluster object becomes machines,
+nodes and a Kubernetes API, and every later change is a plan for the same machines.`,
+		SilenceUsage: true,
+	}
+	root.AddCommand(
+		newServerCommand(environ),
+		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
+		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "drover", Version)
+			return err
+		}},
+	)
+	return root
+}

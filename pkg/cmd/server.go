@@ -1,0 +1,253 @@
+package cmd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/server"
+)
+
+func newServerCommand(environ []string) *cobra.Command {
+	o := &serverOptions{}
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run the Drover server",
+		Long: `Run the Drover server against a management cluster, or with --embedded together with a management plane of its own.
+
+Every setting comes from its flag, else from the environment (DROVER_ and the flag's name in upper case with underscores, as
+DROVER_SERVER_URL), else from the file given with --config.`,
+		Example: `  # a management plane and Drover on this machine, data in ./data
+  drover server --embedded --data-dir ./data --server-url https://192.0.2.10:8443
+
+  # against a management cluster
+  drover server --kubeconfig ~/.kube/config --server-url https://drover.example.com`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return complete(cmd, environ) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(o, cmd)
+			if err != nil {
+				return err
+			}
+			o.settings.ProxyEnv = proxyEnvironment(environ)
+			return runServer(cmd.Context(), o, log)
+		},
+	}
+	o.addFlags(cmd.Flags())
+	for flag, values := range map[string][]string{
+		"capi": {"embedded", "external"}, "crds": {"install", "host"}, "log-level": {"debug", "info", "warning", "error"}, "log-format": {"text", "json"},
+		"machine-provision-image-pull-policy": {"Always", "IfNotPresent", "Never"},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+func newLogger(o *serverOptions, cmd *cobra.Command) (*logrus.Logger, error) {
+	log := logrus.New()
+	log.SetOutput(cmd.ErrOrStderr())
+	level, err := logrus.ParseLevel(o.logLevel)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %q is unknown; use debug, info, warning or error", o.logLevel)
+	}
+	log.SetLevel(level)
+	switch o.logFormat {
+	case "text":
+		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
+	case "json":
+		log.SetFormatter(&logrus.JSONFormatter{})
+	default:
+		return nil, fmt.Errorf("--log-format: %q is unknown; use text or json", o.logFormat)
+	}
+	// This is the program, so the process-wide loggers of the libraries are ours to set.
+	logrus.SetOutput(cmd.ErrOrStderr())
+	logrus.SetLevel(level)
+	logrus.SetFormatter(log.Formatter)
+	capi.SetProcessLogger(log.WithField("component", "cluster-api"))
+	return log, nil
+}
+
+// proxyEnvironment are the proxy settings that machine jobs inherit.
+func proxyEnvironment(environ []string) map[string]string {
+	proxy := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		switch name {
+		case "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY":
+			proxy[name] = value
+		}
+	}
+	return proxy
+}
+
+// runServer runs everything until ctx ends or something fails that cannot go on.
+func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	config, stopPlane, err := o.managementCluster(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer stopPlane()
+	certificate, err := o.certificate()
+	if err != nil {
+		return err
+	}
+	options, err := o.serverOptions(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	s, err := server.New(options)
+	if err != nil {
+		return err
+	}
+	return o.serveAll(ctx, s, certificate, func(ctx context.Context) error {
+		if o.embedded || !o.leaderElect {
+			return s.Lead(ctx)
+		}
+		return leadWhileHolding(ctx, config, log, s.Lead)
+	})
+}
+
+// serveAll serves machines and health checks and leads, until ctx ends or one of them fails.
+func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate *tls.Config, lead func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	listener, err := listen(ctx, net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)))
+	if err != nil {
+		return fmt.Errorf("listen for machines: %w", err)
+	}
+	health, err := listen(ctx, o.healthAddress)
+	if err != nil {
+		return fmt.Errorf("listen for health checks: %w", err)
+	}
+	group.Go(func() error { return serve(ctx, &http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener) })
+	group.Go(func() error { return serve(ctx, &http.Server{Handler: healthHandler(s)}, health) })
+	group.Go(func() error {
+		if err := s.Serve(ctx); err != nil {
+			return err
+		}
+		return lead(ctx)
+	})
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func (o *serverOptions) check() error {
+	var problems []error
+	if o.settings.ServerURL == "" {
+		problems = append(problems, errors.New("--server-url is required: the https address under which machines reach this server"))
+	}
+	if o.embedded && o.kubeconfig != "" {
+		problems = append(problems, errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own"))
+	}
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
+	}
+	return errors.Join(problems...)
+}
+
+// serverOptions turns flags into the options of package server.
+func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, log *logrus.Logger) (server.Options, error) {
+	table, err := releases.Load(ctx, o.releaseData, releases.FromFileOrURL(&http.Client{Timeout: 30 * time.Second}))
+	if err != nil {
+		return server.Options{}, fmt.Errorf("--release-data: %w", err)
+	}
+	if o.instanceID == "" {
+		if o.instanceID, err = clusterIdentity(ctx, config); err != nil {
+			return server.Options{}, err
+		}
+	}
+	return server.Options{
+		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi), CRDs: server.CRDMode(o.crds),
+		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir, ShardKey: o.shardKey, Log: log,
+	}, nil
+}
+
+// clusterIdentity is the UID of namespace kube-system, by which programs tell clusters apart.
+func clusterIdentity(ctx context.Context, config *rest.Config) (string, error) {
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("make client: %w", err)
+	}
+	namespace, err := clients.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("read identity of the management cluster; set --instance-id if it cannot be read: %w", err)
+	}
+	return string(namespace.UID), nil
+}
+
+// managementCluster returns how to reach the management cluster, started here if it is embedded, and what stops it.
+func (o *serverOptions) managementCluster(ctx context.Context, log *logrus.Logger) (*rest.Config, func(), error) {
+	if o.embedded {
+		return o.startPlane(ctx, log)
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find management cluster; give --kubeconfig, or --embedded to start one here: %w", err)
+	}
+	return config, func() {}, nil
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	var config net.ListenConfig
+	return config.Listen(ctx, "tcp", address)
+}
+
+// serve serves until ctx ends, and lets requests under way finish.
+func serve(ctx context.Context, s *http.Server, listener net.Listener) error {
+	s.ReadHeaderTimeout = 10 * time.Second
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(done)
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if s.Shutdown(grace) != nil {
+			_ = s.Close() // watches of agents do not end by themselves
+		}
+	})
+	var err error
+	if s.TLSConfig != nil {
+		err = s.ServeTLS(listener, "", "")
+	} else {
+		err = s.Serve(listener)
+	}
+	if !stop() {
+		<-done
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+}
+
+// beside is a program in the folder of this one.
+func beside(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own program: %w", err)
+	}
+	return filepath.Join(filepath.Dir(self), name), nil
+}

@@ -1,0 +1,290 @@
+package connect
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+func pemOf(server *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+func hello() map[string]string {
+	return map[string]string{"Authorization": "Bearer " + BootstrapToken([]byte(bootstrapJWT)), idHeader: someID}
+}
+
+// expectIntroduction expects the two writes of a first connection.
+func (w *world) expectIntroduction() {
+	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).DoAndReturn(
+		func(_, _ string, _ types.PatchType, patch []byte, _ ...string) (*clusterv1.Machine, error) {
+			want := `{"metadata":{"labels":{"rke.cattle.io/machine-id":"` + someID + `"},"resourceVersion":"7"}}`
+			if string(patch) != want {
+				w.t.Errorf("patch of the machine = %s, want %s", patch, want)
+			}
+			return &clusterv1.Machine{}, nil
+		})
+	w.expectUse()
+}
+
+func (w *world) expectUse() {
+	w.secretClient.EXPECT().Patch("ns", "b-machine-bootstrap-token", types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"rke.cattle.io/last-access-timestamp":"2026-11-21T12:00:00Z"}}}`)).Return(&corev1.Secret{}, nil)
+}
+
+func TestConnectAgent_FirstConnection(t *testing.T) {
+	w := newWorld(t)
+	w.expectIntroduction()
+	server, client := w.serve()
+	response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/json" || response.Header.Get("Cache-Control") != "no-store" {
+		t.Fatalf("status %d, headers %v, body %s", response.StatusCode, response.Header, body)
+	}
+	var got map[string]string
+	decodeJSON(t, body, &got)
+	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(got["kubeConfig"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Host != "https://drover.example.com" || cfg.BearerToken != planJWT || !strings.HasSuffix(string(cfg.CAData), "-----END CERTIFICATE-----\n") {
+		t.Errorf("kubeconfig = %s", got["kubeConfig"])
+	}
+	delete(got, "kubeConfig")
+	if diff := cmp.Diff(map[string]string{"namespace": "ns", "secretName": "b-machine-plan"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, secret := range []string{bootstrapJWT, planJWT, BootstrapToken([]byte(bootstrapJWT))} {
+		if strings.Contains(w.log.String(), secret) {
+			t.Error("a token is in the log")
+		}
+	}
+}
+
+func TestConnectAgent_WithoutServerURLTheHostOfTheRequestCounts(t *testing.T) {
+	w := newWorld(t)
+	w.options.ServerURL = ""
+	w.expectIntroduction()
+	server, client := w.serve()
+	_, body := ask(t, server, client, http.MethodGet, agentPath, hello())
+	var got connectionInfo
+	decodeJSON(t, body, &got)
+	if cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(got.KubeConfig)); err != nil || cfg.Host != server.URL {
+		t.Errorf("kubeconfig = %s, %v", got.KubeConfig, err)
+	}
+}
+
+func TestConnectAgent_Refusals(t *testing.T) {
+	deleting := func(m *metav1.ObjectMeta) {
+		now := metav1.NewTime(noon)
+		m.DeletionTimestamp, m.Finalizers = &now, []string{"x"}
+	}
+	tests := map[string]struct {
+		headers    map[string]string
+		method     string
+		prepare    func(*world)
+		wantStatus int
+		wantBody   string
+	}{
+		"no identity":                   {headers: with(hello(), idHeader, ""), wantStatus: 401},
+		"identity that can be no label": {headers: with(hello(), idHeader, "a/b"), wantStatus: 400, wantBody: "X-Cattle-Id"},
+		"identity that is too long":     {headers: with(hello(), idHeader, strings.Repeat("a", 64)), wantStatus: 400},
+		"no token":                      {headers: with(hello(), "Authorization", ""), wantStatus: 401},
+		"unknown token":                 {headers: with(hello(), "Authorization", "Bearer nonsense"), wantStatus: 401},
+		"the account's token itself":    {headers: with(hello(), "Authorization", "Bearer "+bootstrapJWT), wantStatus: 401},
+		"a plan token":                  {headers: with(hello(), "Authorization", "Bearer "+planJWT), wantStatus: 401},
+		"the digest of a plan token":    {headers: with(hello(), "Authorization", "Bearer "+BootstrapToken([]byte(planJWT))), wantStatus: 401},
+		"basic authentication":          {headers: with(hello(), "Authorization", "Basic "+BootstrapToken([]byte(bootstrapJWT))), wantStatus: 401},
+		"other method":                  {method: http.MethodPost, wantStatus: 405},
+		"caches that are not filled":    {prepare: func(w *world) { w.options.Synced = func() bool { return false } }, wantStatus: 503},
+		"token was invalidated": {prepare: func(w *world) {
+			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) { s.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] = "true" })
+		}, wantStatus: 401},
+		"account was made anew": {prepare: func(w *world) {
+			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.UID = "new" })
+		}, wantStatus: 401},
+		"account has another role": {prepare: func(w *world) {
+			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.Labels[rkev1.ServiceAccountRoleLabel] = "plan" })
+		}, wantStatus: 401},
+		"account names another machine": {prepare: func(w *world) {
+			change(w, w.accounts, "b-machine-bootstrap", func(a *corev1.ServiceAccount) { a.Labels[rkev1.MachineNameLabel] = "other" })
+		}, wantStatus: 401},
+		"bootstrap was made anew": {prepare: func(w *world) {
+			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.UID = "new" })
+		}, wantStatus: 401},
+		"bootstrap without machine": {prepare: func(w *world) {
+			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.OwnerReferences = nil })
+		}, wantStatus: 401},
+		"machine was made anew": {prepare: func(w *world) {
+			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.UID = "new" })
+		}, wantStatus: 401},
+		"machine is being deleted": {prepare: func(w *world) {
+			change(w, w.machines, "m", func(m *clusterv1.Machine) { deleting(&m.ObjectMeta) })
+		}, wantStatus: 403, wantBody: "being deleted"},
+		"machine is a node with another identity": {prepare: func(w *world) {
+			change(w, w.machines, "m", func(m *clusterv1.Machine) {
+				m.Labels = map[string]string{rkev1.MachineIDLabel: "first"}
+				m.Status.NodeRef.Name = "node"
+			})
+		}, wantStatus: 409, wantBody: "another identity"},
+		"two identities at once": {prepare: func(w *world) {
+			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil))
+		}, wantStatus: 503},
+		"same identity long after": {prepare: func(w *world) {
+			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: someID} })
+			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
+				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-2 * time.Hour).Format(time.RFC3339)
+			})
+		}, wantStatus: 401},
+		"another identity long after": {prepare: func(w *world) {
+			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: "first"} })
+			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
+				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-2 * time.Hour).Format(time.RFC3339)
+			})
+		}, wantStatus: 401},
+		"API server fails: no details for strangers": {prepare: func(w *world) {
+			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewInternalError(http.ErrBodyNotAllowed))
+		}, wantStatus: 500, wantBody: "see its log"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if tc.prepare != nil {
+				tc.prepare(w)
+			}
+			if tc.headers == nil {
+				tc.headers = hello()
+			}
+			if tc.method == "" {
+				tc.method = http.MethodGet
+			}
+			server, client := w.serve()
+			response, body := ask(t, server, client, tc.method, agentPath, tc.headers)
+			if response.StatusCode != tc.wantStatus || !strings.Contains(body, tc.wantBody) {
+				t.Errorf("status %d, body %q; want %d, %q", response.StatusCode, body, tc.wantStatus, tc.wantBody)
+			}
+			if response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "5" {
+				t.Error("503 must say when to come again")
+			}
+			if strings.Contains(body, planJWT) {
+				t.Error("the plan token slipped out")
+			}
+		})
+	}
+}
+
+func TestConnectAgent_MachineMadeAnewBeforeItBecameANode(t *testing.T) {
+	w := newWorld(t)
+	change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: "of the first attempt"} })
+	w.expectIntroduction()
+	server, client := w.serve()
+	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
+		t.Errorf("status %d, %s", response.StatusCode, body)
+	}
+}
+
+func TestConnectAgent_SameIdentityComesAgain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lastUse time.Duration
+		write   bool
+	}{"a moment later nothing is written": {lastUse: 10 * time.Second}, "later the use is recorded": {lastUse: 10 * time.Minute, write: true}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: someID} })
+			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
+				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-tc.lastUse).Format(time.RFC3339)
+			})
+			if tc.write {
+				w.expectUse()
+			}
+			server, client := w.serve()
+			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
+				t.Errorf("status %d, %s", response.StatusCode, body)
+			}
+		})
+	}
+}
+
+func TestConnectAgent_MakesThePlanTokenAndWaits(t *testing.T) {
+	w := newWorld(t)
+	w.expectIntroduction()
+	obj, _, err := w.secrets.GetByKey("ns/b-machine-plan-token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	filled := obj.(*corev1.Secret)
+	if err := w.secrets.Delete(filled); err != nil {
+		t.Fatal(err)
+	}
+	w.secretClient.EXPECT().Create(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) {
+		want := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: "b-machine-plan-token", Labels: map[string]string{"cattle.io/service-account.name": "b-machine-plan"},
+				Annotations: map[string]string{corev1.ServiceAccountNameKey: "b-machine-plan"},
+			},
+			Type: corev1.SecretTypeServiceAccountToken,
+		}
+		got := s.DeepCopy()
+		got.OwnerReferences = nil
+		if diff := cmp.Diff(want, got); diff != "" || len(s.OwnerReferences) != 1 || s.OwnerReferences[0].UID != "b-machine-plan-uid" {
+			t.Errorf("owners %v (-want +got):\n%s", s.OwnerReferences, diff)
+		}
+		// The token controller fills it in a little later.
+		time.AfterFunc(150*time.Millisecond, func() { _ = w.secrets.Add(filled) })
+		return s, nil
+	})
+	server, client := w.serve()
+	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK || !strings.Contains(body, planJWT) {
+		t.Errorf("status %d, %s", response.StatusCode, body)
+	}
+}
+
+func TestConnectAgent_PlanAccountThatDoesNotCome(t *testing.T) {
+	w := newWorld(t)
+	w.options.Wait = 150 * time.Millisecond
+	w.expectIntroduction()
+	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "bootstrap of a former machine" })
+	server, client := w.serve()
+	response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
+	if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "plan account") {
+		t.Errorf("status %d, %s", response.StatusCode, body)
+	}
+}
+
+func TestNew_RefusesOptionsThatCannotWork(t *testing.T) {
+	for name, spoil := range map[string]func(*Options){
+		"plain http":    func(o *Options) { o.ServerURL = "http://drover.example.com" },
+		"no URL":        func(o *Options) { o.ServerURL = "drover" },
+		"no API server": func(o *Options) { o.Upstream = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			spoil(&w.options)
+			if _, err := New(w.options); err == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+func TestConnectionInfo_WireForm(t *testing.T) {
+	data, err := json.Marshal(connectionInfo{KubeConfig: "a", Namespace: "b", SecretName: "c"})
+	if err != nil || string(data) != `{"kubeConfig":"a","namespace":"b","secretName":"c"}` {
+		t.Errorf("%s, %v", data, err)
+	}
+}

@@ -1,0 +1,123 @@
+package connect
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"sync"
+	"time"
+)
+
+const (
+	assetsPrefix  = "/assets/"
+	agentAsset    = "rancher-system-agent-"
+	uninstallName = "system-agent-uninstall.sh"
+)
+
+// assetName is what a file below /assets/ can be called: one path element that is not hidden.
+var assetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}$`)
+
+// assets serves downloads: files of a directory first, then the agent and its uninstall script.
+type assets struct {
+	dir      string
+	binary   string
+	checksum func() string
+}
+
+func newAssets(dir, binary string) assets {
+	return assets{dir: dir, binary: binary, checksum: sync.OnceValue(func() string { return fileChecksum(binary) })}
+}
+
+// ownAgent is the name of the asset that is this very program.
+func ownAgent() string { return agentAsset + runtime.GOARCH }
+
+func (a assets) serve(w http.ResponseWriter, r *http.Request, name string) {
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "this answers GET only", http.StatusMethodNotAllowed)
+	case !assetName.MatchString(name):
+		http.Error(w, "there is no such file", http.StatusNotFound)
+	case a.fromDir(w, r, name):
+	case name == ownAgent() && runtime.GOOS == "linux":
+		f, err := os.Open(a.binary)
+		if err != nil {
+			http.Error(w, "the agent cannot be read", http.StatusInternalServerError)
+			return
+		}
+		defer f.Close()
+		serveFile(w, r, name, f)
+	case name == uninstallName:
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader([]byte(uninstallScript)))
+	default:
+		http.Error(w, "there is no such file", http.StatusNotFound)
+	}
+}
+
+// fromDir serves a file of the directory and tells whether there is one. Links cannot lead out of it.
+func (a assets) fromDir(w http.ResponseWriter, r *http.Request, name string) bool {
+	f := a.open(name)
+	if f == nil {
+		return false
+	}
+	defer f.Close()
+	serveFile(w, r, name, f)
+	return true
+}
+
+// open returns a regular file of the directory, nil when there is none.
+func (a assets) open(name string) *os.File {
+	if a.dir == "" {
+		return nil
+	}
+	f, err := os.OpenInRoot(a.dir, name)
+	if err != nil {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+func serveFile(w http.ResponseWriter, r *http.Request, name string, f *os.File) {
+	info, err := f.Stat()
+	if err != nil {
+		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, name, info.ModTime(), f)
+}
+
+// agentChecksum is the SHA-256 of the agent served for the architecture of this program; empty when it cannot be read.
+func (a assets) agentChecksum() (sum, arch string) {
+	if f := a.open(ownAgent()); f != nil {
+		defer f.Close()
+		return readerChecksum(f), runtime.GOARCH
+	}
+	return a.checksum(), runtime.GOARCH
+}
+
+func fileChecksum(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	return readerChecksum(f)
+}
+
+func readerChecksum(r io.Reader) string {
+	h := sha256.New()
+	if _, err := io.Copy(h, r); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

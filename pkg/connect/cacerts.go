@@ -1,0 +1,58 @@
+package connect
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+)
+
+// CAChecksum is what install commands carry to recognise the server: the hexadecimal SHA-256 of the authorities with one
+// newline at the end; empty when there are none.
+func CAChecksum(pem []byte) string {
+	body := withNewline(pem)
+	if len(body) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// withNewline returns PEM text that ends in exactly one newline, or nothing.
+func withNewline(pem []byte) []byte {
+	pem = bytes.TrimRight(pem, "\n")
+	if len(pem) == 0 {
+		return nil
+	}
+	return append(bytes.Clone(pem), '\n')
+}
+
+// cacerts answers the authorities. Whoever knows a registration token can ask for a proof that the answer comes from a server
+// that knows it too (spec/03 §4.6): cluster agents do.
+func (s *server) cacerts(w http.ResponseWriter, r *http.Request) {
+	body := withNewline(s.CACerts)
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if nonce := r.Header.Get("X-Cattle-Nonce"); nonce != "" {
+		if token := s.registrationToken(bearer(r)); token != nil {
+			mac := hmac.New(sha512.New, token)
+			mac.Write([]byte(nonce))
+			mac.Write([]byte{0})
+			mac.Write(body)
+			mac.Write([]byte{0})
+			w.Header().Set("X-Cattle-Hash", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		}
+	}
+	_, _ = w.Write(body) // the client is gone if this fails
+}
+
+// cacertsSetting answers the authorities in the form of a setting of the management API.
+func (s *server) cacertsSetting(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]string{ // the client is gone if this fails
+		"id": "cacerts", "type": "setting", "name": "cacerts", "value": string(bytes.TrimRight(s.CACerts, "\n")),
+	})
+}

@@ -1,0 +1,164 @@
+package connect
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// Indexes over Secrets and ServiceAccounts. Keys are digests, so that neither the index nor the time of a lookup tells
+// anything about a token.
+const (
+	indexBootstrapToken    = "connect.drover.io/bootstrap-token"
+	indexPlanToken         = "connect.drover.io/plan-token"
+	indexRegistrationToken = "connect.drover.io/registration-token"
+	indexPlanAccount       = "connect.drover.io/plan-account"
+)
+
+// registrationSecretPrefix is the wire rule by which a Secret holds the token of a ClusterRegistrationToken.
+const registrationSecretPrefix = "crt-token-"
+
+// BootstrapToken is what a machine is given to introduce itself with: base64url of the SHA-256 of its bootstrap account's
+// token. The account's token itself never leaves the management cluster.
+func BootstrapToken(serviceAccountToken []byte) string {
+	sum := sha256.Sum256(serviceAccountToken)
+	return base64.URLEncoding.EncodeToString(sum[:])
+}
+
+// proofToken is how a cluster agent presents a registration token when it asks for a proof.
+func proofToken(token []byte) string {
+	sum := sha256.Sum256(token)
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// tokenKey is the index key of a presented token.
+func tokenKey(presented string) string {
+	sum := sha256.Sum256([]byte(presented))
+	return hex.EncodeToString(sum[:])
+}
+
+func (o *Options) addIndexes() {
+	o.SecretCache.AddIndexer(indexBootstrapToken, func(s *corev1.Secret) ([]string, error) {
+		if !isAccountToken(s) || s.Annotations[rkev1.BootstrapTokenAnnotation] != "true" {
+			return nil, nil
+		}
+		return []string{tokenKey(BootstrapToken(accountToken(s)))}, nil
+	})
+	o.SecretCache.AddIndexer(indexPlanToken, func(s *corev1.Secret) ([]string, error) {
+		if !isAccountToken(s) || s.Annotations[rkev1.BootstrapTokenAnnotation] == "true" {
+			return nil, nil
+		}
+		return []string{tokenKey(string(accountToken(s)))}, nil
+	})
+	o.SecretCache.AddIndexer(indexRegistrationToken, func(s *corev1.Secret) ([]string, error) {
+		if !strings.HasPrefix(s.Name, registrationSecretPrefix) {
+			return nil, nil
+		}
+		var keys []string
+		for _, field := range []string{"token", "previousToken"} {
+			if len(s.Data[field]) > 0 {
+				keys = append(keys, tokenKey(proofToken(s.Data[field])))
+			}
+		}
+		return keys, nil
+	})
+	o.ServiceAccountCache.AddIndexer(indexPlanAccount, func(a *corev1.ServiceAccount) ([]string, error) {
+		machine := a.Labels[rkev1.MachineNameLabel]
+		if a.Labels[rkev1.ServiceAccountRoleLabel] != rkev1.ServiceAccountRolePlan || machine == "" {
+			return nil, nil
+		}
+		return []string{a.Namespace + "/" + machine}, nil
+	})
+}
+
+// isAccountToken tells whether a Secret holds a token that the token controller has filled in.
+func isAccountToken(s *corev1.Secret) bool {
+	return s.Type == corev1.SecretTypeServiceAccountToken && len(accountToken(s)) > 0 && s.Annotations[corev1.ServiceAccountNameKey] != ""
+}
+
+func accountToken(s *corev1.Secret) []byte { return s.Data[corev1.ServiceAccountTokenKey] }
+
+// findToken returns the Secret whose token was presented. want turns a Secret into what has to be presented.
+func (o *Options) findToken(index, presented string, want func(*corev1.Secret) []string) *corev1.Secret {
+	if presented == "" {
+		return nil
+	}
+	found, err := o.SecretCache.GetByIndex(index, tokenKey(presented))
+	if err != nil {
+		o.Log.WithError(err).Error("Cannot look tokens up")
+		return nil
+	}
+	for _, secret := range found {
+		for _, candidate := range want(secret) {
+			if subtle.ConstantTimeCompare([]byte(candidate), []byte(presented)) == 1 {
+				return secret
+			}
+		}
+	}
+	return nil
+}
+
+// registrationToken returns the registration token that was presented as a digest; nil when there is none.
+func (o *Options) registrationToken(presented string) []byte {
+	var token []byte
+	o.findToken(indexRegistrationToken, presented, func(s *corev1.Secret) []string {
+		var out []string
+		for _, field := range []string{"token", "previousToken"} {
+			digest := proofToken(s.Data[field])
+			if subtle.ConstantTimeCompare([]byte(digest), []byte(presented)) == 1 {
+				token = s.Data[field]
+			}
+			out = append(out, digest)
+		}
+		return out
+	})
+	return token
+}
+
+// account returns the ServiceAccount a token Secret belongs to, with the given role; nil when it is gone or another one of the
+// same name.
+func (o *Options) account(token *corev1.Secret, role string) *corev1.ServiceAccount {
+	account, err := o.ServiceAccountCache.Get(token.Namespace, token.Annotations[corev1.ServiceAccountNameKey])
+	if err != nil || account.Labels[rkev1.ServiceAccountRoleLabel] != role || account.DeletionTimestamp != nil {
+		return nil
+	}
+	if account.UID == "" || types.UID(token.Annotations[corev1.ServiceAccountUIDKey]) != account.UID {
+		return nil
+	}
+	return account
+}
+
+// planOf returns the plan secret that a plan token opens, as namespace and name. ok is false for anything that is not the
+// token of a living plan account.
+func (o *Options) planOf(token string) (namespace, name string, ok bool) {
+	secret := o.findToken(indexPlanToken, token, func(s *corev1.Secret) []string { return []string{string(accountToken(s))} })
+	if secret == nil {
+		return "", "", false
+	}
+	account := o.account(secret, rkev1.ServiceAccountRolePlan)
+	if account == nil || account.Labels[rkev1.PlanSecretNameLabel] == "" {
+		return "", "", false
+	}
+	return account.Namespace, account.Labels[rkev1.PlanSecretNameLabel], true
+}
+
+// bearer returns the token of a request; empty when there is none.
+func bearer(r *http.Request) string {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return ""
+	}
+	scheme, token, found := strings.Cut(values[0], " ")
+	if !found || !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(token)
+}

@@ -1,0 +1,384 @@
+#!/usr/bin/env sh
+# Installs the node agent on this machine and connects it to a server.
+#
+# Everything can be given by environment (CATTLE_…) or by flag; see usage below. Nothing is trusted but the system's
+# certificate authorities, or the server's own authority when its SHA-256 is given: then that one alone.
+set -eu
+
+AGENT=rancher-system-agent
+TRIES=4500
+PAUSE=5
+
+usage() {
+    cat <<USAGE
+Usage: install.sh [flags]
+  -s, --server URL             server to connect to                    (CATTLE_SERVER)
+  -t, --token TOKEN            token to introduce this machine with    (CATTLE_TOKEN)
+  -c, --ca-checksum SHA256     SHA-256 of the server's authority       (CATTLE_CA_CHECKSUM)
+  -e, --etcd                   be a member of etcd                     (CATTLE_ROLE_ETCD)
+  -p, --controlplane           run the control plane                   (CATTLE_ROLE_CONTROLPLANE)
+  -w, --worker                 run workloads                           (CATTLE_ROLE_WORKER)
+  -a, --all-roles              all three
+      --no-roles               the server knows the roles              (CATTLE_ROLE_NONE)
+  -n, --node-name NAME         name of the node                        (CATTLE_NODE_NAME)
+      --address ADDR           public address, interface or keyword    (CATTLE_ADDRESS)
+  -i, --internal-address ADDR  private address, interface or keyword   (CATTLE_INTERNAL_ADDRESS)
+  -l, --label K=V              node label, can be repeated             (CATTLE_LABELS)
+      --taint K=V:EFFECT       node taint, can be repeated             (CATTLE_TAINTS)
+USAGE
+}
+
+info() { echo "[INFO]  $*"; }
+warn() { echo "[WARN]  $*" >&2; }
+fatal() {
+    echo "[ERROR] $*" >&2
+    exit 1
+}
+
+# join LIST ITEM prints both with a comma between.
+join() { if [ -n "$1" ]; then echo "$1,$2"; else echo "$2"; fi; }
+
+# is_true tells whether a value means yes.
+is_true() { case "$1" in true | True | TRUE | 1 | yes) return 0 ;; *) return 1 ;; esac }
+
+read_environment() {
+    [ "${DEBUG:-}" != 1 ] || set -x
+    SERVER=${CATTLE_SERVER:-}
+    TOKEN=${CATTLE_TOKEN:-}
+    CA_CHECKSUM=${CATTLE_CA_CHECKSUM:-}
+    ROLE_ETCD=${CATTLE_ROLE_ETCD:-false}
+    ROLE_CONTROLPLANE=${CATTLE_ROLE_CONTROLPLANE:-false}
+    ROLE_WORKER=${CATTLE_ROLE_WORKER:-false}
+    ROLE_NONE=${CATTLE_ROLE_NONE:-false}
+    LABELS=${CATTLE_LABELS:-}
+    TAINTS=${CATTLE_TAINTS:-}
+    NODE_NAME=${CATTLE_NODE_NAME:-}
+    ADDRESS=${CATTLE_ADDRESS:-}
+    INTERNAL_ADDRESS=${CATTLE_INTERNAL_ADDRESS:-}
+    STRICT=${CATTLE_AGENT_STRICT_VERIFY:-${STRICT_VERIFY:-false}}
+    REMOTE=${CATTLE_REMOTE_ENABLED:-true}
+    LOCAL=${CATTLE_LOCAL_ENABLED:-false}
+    PRESERVE=${CATTLE_PRESERVE_WORKDIR:-false}
+    LOGLEVEL=${CATTLE_AGENT_LOGLEVEL:-info}
+    FALLBACK_PATH=${CATTLE_AGENT_FALLBACK_PATH:-/opt/rke2/bin:/opt/bin}
+}
+
+# value FLAG COUNT VALUE prints the value of a flag, or fails when the command line ends before it.
+value() {
+    [ "$2" -ge 2 ] || fatal "flag $1 needs a value"
+    echo "$3"
+}
+
+read_flags() {
+    while [ $# -gt 0 ]; do
+        case "$1" in
+        -s | --server) SERVER=$(value "$1" $# "${2:-}"); shift ;;
+        -t | --token) TOKEN=$(value "$1" $# "${2:-}"); shift ;;
+        -c | --ca-checksum) CA_CHECKSUM=$(value "$1" $# "${2:-}"); shift ;;
+        -n | --node-name) NODE_NAME=$(value "$1" $# "${2:-}"); shift ;;
+        --address) ADDRESS=$(value "$1" $# "${2:-}"); shift ;;
+        -i | --internal-address) INTERNAL_ADDRESS=$(value "$1" $# "${2:-}"); shift ;;
+        -l | --label | --labels)
+            v=$(value "$1" $# "${2:-}")
+            LABELS=$(join "$LABELS" "$v")
+            shift
+            ;;
+        --taint | --taints)
+            v=$(value "$1" $# "${2:-}")
+            TAINTS=$(join "$TAINTS" "$v")
+            shift
+            ;;
+        -e | --etcd) ROLE_ETCD=true ;;
+        -p | --controlplane) ROLE_CONTROLPLANE=true ;;
+        -w | --worker) ROLE_WORKER=true ;;
+        -a | --all-roles) ROLE_ETCD=true ROLE_CONTROLPLANE=true ROLE_WORKER=true ;;
+        --no-roles) ROLE_NONE=true ;;
+        -h | --help)
+            usage
+            exit 0
+            ;;
+        *)
+            usage >&2
+            fatal "unknown flag $1"
+            ;;
+        esac
+        shift
+    done
+}
+
+check_input() {
+    [ "$(id -u)" = 0 ] || fatal "this must be run as root"
+    is_true "$REMOTE" || is_true "$LOCAL" || fatal "CATTLE_REMOTE_ENABLED or CATTLE_LOCAL_ENABLED must be true"
+    command -v curl >/dev/null 2>&1 || fatal "curl is needed and not installed"
+    command -v sha256sum >/dev/null 2>&1 || fatal "sha256sum is needed and not installed"
+    if is_true "$ROLE_NONE"; then
+        ROLE_ETCD=false ROLE_CONTROLPLANE=false ROLE_WORKER=false
+    elif is_true "$REMOTE" && ! is_true "$ROLE_ETCD" && ! is_true "$ROLE_CONTROLPLANE" && ! is_true "$ROLE_WORKER"; then
+        fatal "at least one role must be chosen: --etcd, --controlplane, --worker, --all-roles or --no-roles"
+    fi
+    if is_true "$REMOTE"; then
+        [ -n "$SERVER" ] || fatal "the server must be given: --server or CATTLE_SERVER"
+        [ -n "$TOKEN" ] || fatal "the token must be given: --token or CATTLE_TOKEN"
+        SERVER=${SERVER%/}
+        case "$SERVER" in https://*) ;; *) fatal "the server must be an https URL" ;; esac
+        ! is_true "$STRICT" || [ -n "$CA_CHECKSUM" ] || fatal "strict verification needs --ca-checksum or CATTLE_CA_CHECKSUM"
+    fi
+    ARCH=${ARCH:-$(uname -m)}
+    case "$ARCH" in
+    x86_64 | amd64) ARCH=amd64 ;;
+    aarch64 | arm64) ARCH=arm64 ;;
+    s390x) ARCH=s390x ;;
+    arm*) ARCH=arm ;;
+    *) fatal "machines of type $ARCH are not supported" ;;
+    esac
+}
+
+# writable tells whether programs can be installed below a directory.
+writable() { ! grep -qs " $1 " /proc/mounts && mkdir -p "$1/bin" 2>/dev/null && [ -w "$1/bin" ]; }
+
+find_places() {
+    CONFIG_DIR=${CATTLE_AGENT_CONFIG_DIR:-/etc/rancher/agent}
+    VAR_DIR=${CATTLE_AGENT_VAR_DIR:-/var/lib/rancher/agent}
+    PREFIX=/usr/local
+    UNIT_PATH=
+    if [ -x /usr/sbin/transactional-update ] && [ -n "${TRANSACTIONAL_UPDATE:-}" ]; then
+        PREFIX=/usr
+        VAR_DIR=${CATTLE_AGENT_VAR_DIR:-/etc/rancher/agent/var}
+    elif ! writable /usr/local; then
+        PREFIX=/opt/$AGENT
+        UNIT_PATH=$PATH:$FALLBACK_PATH
+    fi
+    PREFIX=${CATTLE_AGENT_BIN_PREFIX:-$PREFIX}
+    INTERLOCK=$VAR_DIR/interlock
+    CONNECTION=$VAR_DIR/rancher2_connection_info.json
+    SYSTEMD_DIR=${CATTLE_AGENT_SYSTEMD_DIR:-/etc/systemd/system}
+    UNIT=$SYSTEMD_DIR/$AGENT.service
+    ENV_FILE=$SYSTEMD_DIR/$AGENT.env
+    mkdir -p "$VAR_DIR" "$INTERLOCK" "$CONFIG_DIR" "$PREFIX/bin"
+    chown root:root "$VAR_DIR" "$INTERLOCK" "$CONFIG_DIR"
+    chmod 0700 "$VAR_DIR" "$INTERLOCK" "$CONFIG_DIR"
+}
+
+metadata() { curl -sfL --connect-timeout 10 --max-time 60 "$@"; }
+
+# resolve turns an address argument into addresses: nothing, an interface, a cloud keyword, or what was given.
+resolve() {
+    case "$1" in
+    "") return ;;
+    awslocal) metadata http://169.254.169.254/latest/meta-data/local-ipv4 ;;
+    awspublic) metadata http://169.254.169.254/latest/meta-data/public-ipv4 ;;
+    doprivate) metadata http://169.254.169.254/metadata/v1/interfaces/private/0/ipv4/address ;;
+    dopublic) metadata http://169.254.169.254/metadata/v1/interfaces/public/0/ipv4/address ;;
+    azprivate) metadata -H Metadata:true "http://169.254.169.254/metadata/instance/network/interface/0/ipv4/ipAddress/0/privateIpAddress?api-version=2021-02-01&format=text" ;;
+    azpublic) metadata -H Metadata:true "http://169.254.169.254/metadata/instance/network/interface/0/ipv4/ipAddress/0/publicIpAddress?api-version=2021-02-01&format=text" ;;
+    gceinternal) metadata -H Metadata-Flavor:Google http://metadata.google.internal/computeMetadata/v1/instance/network-interfaces/0/ip ;;
+    gceexternal) metadata -H Metadata-Flavor:Google http://metadata.google.internal/computeMetadata/v1/instance/network-interfaces/0/access-configs/0/external-ip ;;
+    packetlocal) metadata https://metadata.packet.net/2009-04-04/meta-data/local-ipv4 ;;
+    packetpublic) metadata https://metadata.packet.net/2009-04-04/meta-data/public-ipv4 ;;
+    ipify) metadata https://api.ipify.org ;;
+    *)
+        if [ -d "/sys/class/net/$1" ] && command -v ip >/dev/null 2>&1; then
+            ip -4 -o addr show dev "$1" | awk 'NR == 1 { split($4, a, "/"); print a[1] }'
+        else
+            echo "$1"
+        fi
+        ;;
+    esac
+}
+
+# hold_agent keeps a running agent from starting another plan, and waits for the one it is applying.
+hold_agent() {
+    : >"$INTERLOCK/restart-pending"
+    trap 'rm -f "$INTERLOCK/restart-pending"' EXIT
+    i=0
+    while [ -e "$INTERLOCK/applyinator-active" ] && [ $i -lt 60 ]; do
+        [ $i -gt 0 ] || info "Waiting for the plan that is being applied"
+        systemctl is-active --quiet $AGENT || break
+        i=$((i + 1))
+        sleep $PAUSE
+    done
+}
+
+# fetch URL FILE [curl arguments] downloads until the server answers 200.
+fetch() {
+    url=$1 file=$2
+    shift 2
+    i=0
+    while :; do
+        code=$(curl -sS --connect-timeout 60 --max-time "${FETCH_TIME:-60}" -o "$file" -w '%{http_code}' "$@" "$url") || code=000
+        [ "$code" != 200 ] || return 0
+        i=$((i + 1))
+        [ $i -lt $TRIES ] || fatal "gave up asking $url: it answered $code"
+        [ $((i % 12)) -ne 1 ] || warn "$url answered $code, trying again every $PAUSE seconds"
+        sleep $PAUSE
+    done
+}
+
+# trust_server finds what verifies the server: the authority with the given checksum and nothing else, or the system's.
+trust_server() {
+    set_ca=
+    [ -n "$CA_CHECKSUM" ] || return 0
+    CA_FILE=$WORK/server-ca.pem
+    fetch "$SERVER/cacerts" "$CA_FILE" --insecure
+    sum=$(sha256sum "$CA_FILE" | cut -d' ' -f1)
+    [ "$sum" = "$CA_CHECKSUM" ] || fatal "the authority of $SERVER has SHA-256 $sum, expected $CA_CHECKSUM"
+    grep -q 'BEGIN CERTIFICATE' "$CA_FILE" || fatal "$SERVER/cacerts is not a certificate"
+    set_ca=yes
+}
+
+# server_fetch is fetch, verified: what comes from the server by its own authority where that is known.
+server_fetch() {
+    case "$set_ca$1" in
+    yes"$SERVER"/*) fetch "$@" --cacert "$CA_FILE" ;;
+    *) fetch "$@" ;;
+    esac
+}
+
+# verify FILE SHA256 fails when the file has another checksum.
+verify() {
+    [ -n "$2" ] || return 0
+    sum=$(sha256sum "$1" | cut -d' ' -f1)
+    [ "$sum" = "$2" ] || fatal "download has SHA-256 $sum, expected $2"
+}
+
+# place SOURCE TARGET puts a program where it belongs, in one step.
+place() {
+    chmod 0755 "$1"
+    chown root:root "$1"
+    mv -f "$1" "$2"
+}
+
+install_programs() {
+    base=${CATTLE_AGENT_BINARY_BASE_URL:-$SERVER/assets}
+    url=${CATTLE_AGENT_BINARY_URL:-$base/$AGENT-$ARCH}
+    uninstall_url=${CATTLE_AGENT_UNINSTALL_URL:-$base/system-agent-uninstall.sh}
+    eval "sum=\${CATTLE_AGENT_BINARY_CHECKSUM:-\${CATTLE_AGENT_BINARY_CHECKSUM_$ARCH:-}}"
+    if is_true "${CATTLE_AGENT_BINARY_LOCAL:-false}"; then
+        cp "$CATTLE_AGENT_BINARY_LOCAL_LOCATION" "$PREFIX/bin/.$AGENT.new"
+    else
+        info "Downloading $url"
+        FETCH_TIME=300 server_fetch "$url" "$PREFIX/bin/.$AGENT.new"
+        # shellcheck disable=SC2154
+        verify "$PREFIX/bin/.$AGENT.new" "$sum"
+    fi
+    if is_true "${CATTLE_AGENT_UNINSTALL_LOCAL:-false}"; then
+        cp "$CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION" "$PREFIX/bin/.$AGENT-uninstall.new"
+    else
+        FETCH_TIME=300 server_fetch "$uninstall_url" "$PREFIX/bin/.$AGENT-uninstall.new"
+        verify "$PREFIX/bin/.$AGENT-uninstall.new" "${CATTLE_AGENT_UNINSTALL_CHECKSUM:-}"
+    fi
+    systemctl stop $AGENT >/dev/null 2>&1 || true
+    place "$PREFIX/bin/.$AGENT.new" "$PREFIX/bin/$AGENT"
+    place "$PREFIX/bin/.$AGENT-uninstall.new" "$PREFIX/bin/$AGENT-uninstall.sh"
+}
+
+# private FILE writes standard input to a file that only root can read.
+private() {
+    (umask 077 && cat >"$1.new")
+    chmod 0600 "$1.new"
+    chown root:root "$1.new"
+    mv -f "$1.new" "$1"
+}
+
+write_config() {
+    private "$CONFIG_DIR/config.yaml" <<CONFIG
+workDirectory: $VAR_DIR/work
+appliedPlanDirectory: $VAR_DIR/applied
+localPlanDirectory: $VAR_DIR/plans
+localEnabled: $(is_true "$LOCAL" && echo true || echo false)
+remoteEnabled: $(is_true "$REMOTE" && echo true || echo false)
+connectionInfoFile: $CONNECTION
+interlockDirectory: $INTERLOCK
+preserveWorkDirectory: $(is_true "$PRESERVE" && echo true || echo false)
+CONFIG
+}
+
+# find_id is the identity of this machine, 63 hexadecimal digits, kept for good.
+find_id() {
+    ID=${CATTLE_ID:-}
+    if [ -z "$ID" ] && [ -s "$CONFIG_DIR/cattle-id" ]; then
+        ID=$(cat "$CONFIG_DIR/cattle-id")
+    fi
+    if [ -z "$ID" ]; then
+        ID=$(head -c 512 /dev/urandom | sha256sum | cut -c1-63)
+    fi
+    echo "$ID" | private "$CONFIG_DIR/cattle-id"
+}
+
+# connect exchanges the token for the connection of this machine. The token goes through a file, where no list of processes
+# shows it.
+connect() {
+    find_id
+    {
+        echo "Authorization: Bearer $TOKEN"
+        echo "X-Cattle-Id: $ID"
+        echo "X-Cattle-Role-Etcd: $ROLE_ETCD"
+        echo "X-Cattle-Role-Control-Plane: $ROLE_CONTROLPLANE"
+        echo "X-Cattle-Role-Worker: $ROLE_WORKER"
+        for pair in "Node-Name:$NODE_NAME" "Address:$(resolve "$ADDRESS")" "Internal-Address:$(resolve "$INTERNAL_ADDRESS")" "Labels:$LABELS" "Taints:$TAINTS"; do
+            [ -z "${pair#*:}" ] || echo "X-Cattle-${pair%%:*}: ${pair#*:}"
+        done
+    } | private "$WORK/headers"
+    server_fetch "$SERVER/v3/connect/agent" "$WORK/rancher2_connection_info.json" -H "@$WORK/headers"
+    private "$CONNECTION.tmp" <"$WORK/rancher2_connection_info.json"
+    "$PREFIX/bin/$AGENT" validate-connection "$CONNECTION.tmp" || fatal "the connection the server gave is not valid"
+    mv -f "$CONNECTION.tmp" "$CONNECTION"
+}
+
+write_service() {
+    private "$ENV_FILE" <<ENVIRONMENT
+$(env | grep -iE '^(no|http|https)_proxy=' || true)
+$([ -z "$UNIT_PATH" ] || echo "PATH=$UNIT_PATH")
+ENVIRONMENT
+    cat >"$UNIT" <<SERVICE
+[Unit]
+Description=Node agent that applies the plans of its server
+Documentation=https://github.com/drover-io/drover
+Wants=network-online.target
+After=network-online.target
+
+[Install]
+WantedBy=multi-user.target
+
+[Service]
+EnvironmentFile=-/etc/default/$AGENT
+EnvironmentFile=-/etc/sysconfig/$AGENT
+EnvironmentFile=-$ENV_FILE
+Type=simple
+Restart=always
+RestartSec=5s
+Environment=CATTLE_LOGLEVEL=$LOGLEVEL
+Environment=CATTLE_AGENT_CONFIG=$CONFIG_DIR/config.yaml
+Environment=CATTLE_AGENT_STRICT_VERIFY=$(is_true "$STRICT" && echo true || echo false)
+ExecStart=$PREFIX/bin/$AGENT sentinel
+SERVICE
+    chmod 0644 "$UNIT"
+    systemctl daemon-reload
+    systemctl enable $AGENT >/dev/null 2>&1
+    rm -f "$INTERLOCK/restart-pending"
+    systemctl restart $AGENT
+}
+
+main() {
+    read_environment
+    read_flags "$@"
+    check_input
+    find_places
+    hold_agent
+    WORK=$(mktemp -d "$VAR_DIR/install.XXXXXX")
+    trap 'rm -rf "$WORK" "$INTERLOCK/restart-pending"' EXIT
+    set_ca=
+    if is_true "$REMOTE"; then
+        trust_server
+        server_fetch "$SERVER/healthz" "$WORK/healthz"
+    fi
+    install_programs
+    write_config
+    if is_true "$REMOTE"; then
+        connect
+    fi
+    write_service
+    info "The agent is installed and running"
+}
+
+main "$@"

@@ -1,0 +1,201 @@
+package connect
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// maxBody limits what an agent may send: a Secret holds 1 MiB, in base64 and with its metadata less than three times that.
+const maxBody = 3 << 20
+
+// forwarded lists the request headers that reach the API server. Everything else, impersonation and the headers of
+// authenticating proxies above all, stays here.
+var forwarded = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Type", "User-Agent"}
+
+// queryKeys lists the query parameters an agent may use on its secret.
+var queryKeys = map[string]bool{
+	"watch": true, "allowWatchBookmarks": true, "sendInitialEvents": true, "resourceVersion": true, "resourceVersionMatch": true,
+	"timeoutSeconds": true, "timeout": true, "limit": true, "continue": true, "fieldSelector": true, "fieldManager": true, "fieldValidation": true,
+}
+
+// planLookup turns a token into the plan secret it opens.
+type planLookup func(token string) (namespace, name string, ok bool)
+
+// passthrough lets an agent reach the few requests of the Kubernetes API it needs. What it refuses, the API server never sees.
+type passthrough struct {
+	planOf  planLookup
+	reports reports
+	proxy   *httputil.ReverseProxy
+	log     logrus.FieldLogger
+}
+
+func newPassthrough(upstream *rest.Config, planOf planLookup, reports reports, log logrus.FieldLogger) (*passthrough, error) {
+	// Without our credentials: the agent's own are all that counts at the API server.
+	anonymous := rest.AnonymousClientConfig(upstream)
+	transport, err := rest.TransportFor(anonymous)
+	if err != nil {
+		return nil, fmt.Errorf("make transport to the API server: %w", err)
+	}
+	target, _, err := rest.DefaultServerUrlFor(anonymous)
+	if err != nil {
+		return nil, fmt.Errorf("find the API server: %w", err)
+	}
+	return &passthrough{planOf: planOf, reports: reports, log: log, proxy: &httputil.ReverseProxy{
+		Transport:     transport,
+		FlushInterval: -1, // watch events must not wait
+		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, target) },
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil {
+				log.WithError(err).Warn("Cannot pass an agent's request to the API server")
+			}
+			refuse(w, http.StatusBadGateway, metav1.StatusReasonServiceUnavailable, "the API server cannot be reached")
+		},
+	}}, nil
+}
+
+// rewrite makes the outgoing request: same method, path, query and body; only the headers that are needed.
+func rewrite(r *httputil.ProxyRequest, target *url.URL) {
+	headers := http.Header{}
+	for _, name := range forwarded {
+		if values := r.In.Header.Values(name); len(values) > 0 {
+			headers[name] = values
+		}
+	}
+	r.Out.Header = headers
+	if r.In.Method == http.MethodPut {
+		headers.Set("Content-Type", "application/json")
+	}
+	r.Out.Host = ""
+	r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+	r.Out.URL.Path = strings.TrimSuffix(target.Path, "/") + r.In.URL.Path
+	r.Out.URL.RawPath = ""
+}
+
+func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !worthAsking(r) {
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "agents may not do this")
+		return
+	}
+	namespace, name, ok := p.planOf(bearer(r))
+	if !ok {
+		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "this is not the token of a machine's agent")
+		return
+	}
+	if !allowed(r, namespace, name) {
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "agents may not do this")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	if r.Method == http.MethodPut {
+		body, err := p.reports.compose(r, namespace, name)
+		if err != nil {
+			p.refuseUpdate(w, err)
+			return
+		}
+		replaceBody(r, body)
+	}
+	p.proxy.ServeHTTP(w, r)
+}
+
+// refuseUpdate answers an update that cannot be passed on. Agents deal with a conflict by reading the Secret again.
+func (p *passthrough) refuseUpdate(w http.ResponseWriter, err error) {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.Is(err, errBody):
+		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	case errors.As(err, &tooLarge):
+		refuse(w, http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "the body is too large")
+	case apierrors.IsConflict(err):
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, err.Error())
+	case apierrors.IsNotFound(err):
+		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the plan secret does not exist")
+	default:
+		p.log.WithError(err).Warn("Cannot pass an agent's report on")
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the API server cannot be reached")
+	}
+}
+
+// worthAsking refuses what no agent may ever ask, whoever it is: so nobody learns from the answer whether a token is good.
+func worthAsking(r *http.Request) bool {
+	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.URL.Opaque == "" && !wantsUpgrade(r) && !impersonates(r) &&
+		(discovery(r.URL.Path) || strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"))
+}
+
+func discovery(path string) bool { return path == "/version" || path == "/api" || path == "/apis" }
+
+func wantsUpgrade(r *http.Request) bool {
+	if r.Header.Get("Upgrade") != "" {
+		return true
+	}
+	for _, value := range r.Header.Values("Connection") {
+		if strings.Contains(strings.ToLower(value), "upgrade") {
+			return true
+		}
+	}
+	return false
+}
+
+func impersonates(r *http.Request) bool {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "Impersonate-") {
+			return true
+		}
+	}
+	return false
+}
+
+// allowed tells whether a request is one of those an agent needs for the plan secret with the given name. Paths are compared
+// as a whole, and a query must be understood completely.
+func allowed(r *http.Request, namespace, name string) bool {
+	query, ok := understood(r.URL.RawQuery)
+	if !ok {
+		return false
+	}
+	collection := "/api/v1/namespaces/" + namespace + "/secrets"
+	watches := query.Has("watch")
+	read := r.Method == http.MethodGet
+	switch {
+	case discovery(r.URL.Path):
+		return read && !watches && !query.Has("fieldSelector")
+	case r.URL.Path == collection:
+		return read && query.Get("fieldSelector") == "metadata.name="+name
+	case r.URL.Path == collection+"/"+name:
+		return (read || r.Method == http.MethodPut) && !watches && !query.Has("fieldSelector")
+	}
+	return false
+}
+
+// understood parses a query. ok is false if it has a parameter agents do not need, or one of them twice: then it could mean
+// one thing here and another to the API server.
+func understood(raw string) (query url.Values, ok bool) {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, false
+	}
+	for key, values := range query {
+		if !queryKeys[key] || len(values) != 1 {
+			return nil, false
+		}
+	}
+	return query, true
+}
+
+// refuse answers in the form Kubernetes clients understand.
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client is gone if this fails
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	})
+}

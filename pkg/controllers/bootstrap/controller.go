@@ -1,0 +1,210 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	rbaccontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/rbac/v1"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is the id of the apply set. Persisted, do not change: another id would orphan every object that exists.
+const handlerName = "rke-bootstrap"
+
+// Names of the handlers beside it. Persisted by hosts in metrics, do not change.
+const (
+	hookHandler  = "rke-bootstrap-etcd-removal"
+	tokenHandler = "rke-bootstrap-token" //nolint:gosec // the name of a handler, no credential
+)
+
+const indexMachinesByCluster = "bootstrap-machines-by-cluster"
+
+// DefaultUnusedTTL is how long a machine may take to its first start.
+const DefaultUnusedTTL = 30 * time.Minute
+
+// Applier keeps the set of a machine's accounts and rights; applyset.Set is one.
+type Applier interface {
+	Watch(kinds ...schema.GroupVersionKind) error
+	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
+		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
+}
+
+// Downstream reaches the clusters that machines belong to; proxy.Clients does.
+type Downstream interface {
+	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
+}
+
+// Settings are what an installation decides for all machines.
+type Settings struct {
+	// ServerURL is where machines reach the server, without a slash at its end.
+	ServerURL string
+	// CACerts is the server's authority in PEM. Empty when the system's authorities know it.
+	CACerts string
+	// LinuxInstaller and WindowsInstaller install the agent. An empty one refuses machines of that system.
+	LinuxInstaller, WindowsInstaller string
+	// ServesAgent is true when the server has the agent's program at /assets.
+	ServesAgent bool
+	// UnusedTTL and ReusedTTL bound a machine's token from its creation and from its last use. Zero means no bound.
+	UnusedTTL, ReusedTTL time.Duration
+}
+
+// Deps are what the controller works with.
+type Deps struct {
+	Bootstraps      rkecontrollers.RKEBootstrapController
+	ControlPlanes   rkecontrollers.RKEControlPlaneController
+	Machines        capicontrollers.MachineController
+	CAPIClusters    capicontrollers.ClusterController
+	Clusters        provcontrollers.ClusterController
+	Secrets         corecontrollers.SecretController
+	ServiceAccounts corecontrollers.ServiceAccountController
+	// Roles and RoleBindings bring back the rights of an agent as soon as somebody takes them away. With nil they come back
+	// with the next event of the machine.
+	Roles        rbaccontrollers.RoleController
+	RoleBindings rbaccontrollers.RoleBindingController
+	Apply        Applier
+	Downstream   Downstream
+	Settings     Settings
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// Log says why a machine is held; nil means the standard logger.
+	Log logrus.FieldLogger
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+type handler struct {
+	Deps
+	//nolint:containedctx // lasso's handlers get no context
+	ctx             context.Context
+	bootstraps      rkecontrollers.RKEBootstrapCache
+	controlPlanes   rkecontrollers.RKEControlPlaneCache
+	machines        capicontrollers.MachineCache
+	capiClusters    capicontrollers.ClusterCache
+	clusters        provcontrollers.ClusterCache
+	secrets         corecontrollers.SecretCache
+	serviceAccounts corecontrollers.ServiceAccountCache
+	written         *written
+}
+
+// setKinds are the kinds of which the set holds objects.
+func setKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"),
+		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+	}
+}
+
+// Register adds the handlers and their wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
+	}
+	h := &handler{
+		Deps: d, ctx: ctx, bootstraps: d.Bootstraps.Cache(), controlPlanes: d.ControlPlanes.Cache(), machines: d.Machines.Cache(),
+		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
+		written: newWritten(),
+	}
+	if err := d.Apply.Watch(setKinds()...); err != nil {
+		return fmt.Errorf("register %s: %w", handlerName, err)
+	}
+	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
+		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
+	})
+	d.Bootstraps.OnChange(ctx, handlerName, h.onChange)
+	d.Bootstraps.OnChange(ctx, hookHandler, h.onHook)
+	d.Secrets.OnChange(ctx, tokenHandler, h.onToken)
+	return h.wake(ctx)
+}
+
+func (h *handler) wake(ctx context.Context) error {
+	owned := wakeup.ByOwner[*corev1.Secret](rkev1.Kind("RKEBootstrap"))
+	token := wakeup.ByLabel[*corev1.Secret](rkev1.BootstrapNameLabel)
+	return errors.Join(
+		wakeup.On(ctx, h.Bootstraps, ofMachine, h.Machines),
+		wakeup.On(ctx, h.Bootstraps, func(c *clusterv1.Cluster) []wakeup.Key { return h.ofCluster(c.Namespace, c.Name) }, h.CAPIClusters),
+		wakeup.On(ctx, h.Bootstraps, func(c *provv1.Cluster) []wakeup.Key { return h.ofCluster(c.Namespace, c.Name) }, h.Clusters),
+		wakeup.On(ctx, h.Bootstraps, func(cp *rkev1.RKEControlPlane) []wakeup.Key {
+			return h.ofCluster(cp.Namespace, cp.Spec.ClusterName)
+		}, h.ControlPlanes),
+		wakeup.On(ctx, h.Bootstraps, wakeup.Any(owned, token), h.Secrets),
+		wakeup.On(ctx, h.Bootstraps, wakeup.ByLabel[*corev1.ServiceAccount](rkev1.BootstrapNameLabel), h.ServiceAccounts),
+		wakeup.On(ctx, h.Secrets, tokenOfMachine, h.Machines),
+		h.wakeWithRights(ctx),
+	)
+}
+
+// wakeWithRights repairs what an agent may do.
+func (h *handler) wakeWithRights(ctx context.Context) error {
+	var errs []error
+	if h.Roles != nil {
+		errs = append(errs, wakeup.On(ctx, h.Bootstraps, wakeup.ByOwner[*rbacv1.Role](rkev1.Kind("RKEBootstrap")), h.Roles))
+	}
+	if h.RoleBindings != nil {
+		errs = append(errs, wakeup.On(ctx, h.Bootstraps, wakeup.ByOwner[*rbacv1.RoleBinding](rkev1.Kind("RKEBootstrap")), h.RoleBindings))
+	}
+	return errors.Join(errs...)
+}
+
+func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
+	ref := machine.Spec.Bootstrap.ConfigRef
+	if !ref.IsDefined() || ref.Kind != "RKEBootstrap" {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: machine.Namespace, Name: ref.Name}}
+}
+
+// ofCluster are the bootstrap objects of all machines of a cluster.
+func (h *handler) ofCluster(namespace, name string) []wakeup.Key {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, namespace+"/"+name)
+	if err != nil {
+		return nil // the index is registered above
+	}
+	var keys []wakeup.Key
+	for _, machine := range machines {
+		keys = append(keys, ofMachine(machine)...)
+	}
+	return keys
+}
+
+func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
+	if bootstrap == nil || bootstrap.DeletionTimestamp != nil || h.written.behind(bootstrap, h.Now()) {
+		return bootstrap, nil
+	}
+	if label := bootstrap.Labels[clusterv1.ClusterNameLabel]; label != "" && label != bootstrap.Spec.ClusterName {
+		if ours, err := h.ours(bootstrap.Namespace, label); err != nil || !ours {
+			return bootstrap, err
+		}
+		return h.adoptName(bootstrap, label)
+	}
+	snapshot, ready, err := h.gather(bootstrap)
+	if err != nil || !ready {
+		return bootstrap, err // an event of what is missing brings us back
+	}
+	done, err := h.act(snapshot)
+	if err != nil || !done {
+		return bootstrap, err
+	}
+	return h.report(bootstrap)
+}

@@ -1,0 +1,137 @@
+package bootstrap
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// snapshot is what is known of one machine.
+type snapshot struct {
+	bootstrap *rkev1.RKEBootstrap
+	machine   *clusterv1.Machine
+	cluster   *clusterv1.Cluster
+	// controlPlane is nil when the cluster's control plane is not ours, or the machine goes before it got its data; then the
+	// machine gets no identity.
+	controlPlane *rkev1.RKEControlPlane
+	// plan, token and data are the machine's Secrets, nil when they do not exist; account is that of the token.
+	plan, token, data *corev1.Secret
+	account           *corev1.ServiceAccount
+}
+
+// gather reads caches only. It returns false while something is not there that its own event announces.
+func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) {
+	s := snapshot{bootstrap: bootstrap}
+	var err error
+	if s.machine, err = h.machineOf(bootstrap); err != nil || s.machine == nil {
+		return s, false, err
+	}
+	if s.cluster, err = orNil(h.capiClusters.Get(bootstrap.Namespace, s.machine.Spec.ClusterName)); err != nil || s.cluster == nil {
+		return s, false, err
+	}
+	if ours, err := h.ours(bootstrap.Namespace, s.cluster.Name); err != nil || !ours {
+		return s, false, err
+	}
+	provisioned := s.cluster.Status.Initialization.InfrastructureProvisioned
+	if isPaused(s.cluster, bootstrap.ObjectMeta) || provisioned == nil || !*provisioned {
+		return s, false, nil
+	}
+	if s.controlPlane, err = h.controlPlaneOf(s.cluster); err != nil {
+		return s, false, err
+	}
+	return s, true, h.gatherObjects(&s)
+}
+
+func (h *handler) gatherObjects(s *snapshot) error {
+	names := namesOf(s.bootstrap.Name)
+	var err error
+	for _, secret := range []struct {
+		into **corev1.Secret
+		name string
+	}{{&s.plan, names.plan}, {&s.token, names.token}, {&s.data, names.bootstrap}} {
+		if *secret.into, err = orNil(h.secrets.Get(s.bootstrap.Namespace, secret.name)); err != nil {
+			return err
+		}
+	}
+	if s.machine.DeletionTimestamp != nil && s.data == nil {
+		s.controlPlane = nil
+	}
+	s.account, err = orNil(h.serviceAccounts.Get(s.bootstrap.Namespace, names.bootstrap))
+	return err
+}
+
+// machineOf is the Machine that owns a bootstrap object, nil when there is none yet. A reference that is not the
+// controller's counts too: not every version of Cluster API sets the flag.
+func (h *handler) machineOf(bootstrap *rkev1.RKEBootstrap) (*clusterv1.Machine, error) {
+	name := ownerName(bootstrap.OwnerReferences, "Machine")
+	if name == "" {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	return orNil(h.machines.Get(bootstrap.Namespace, name))
+}
+
+func ownerName(references []metav1.OwnerReference, kind string) string {
+	found := ""
+	for _, reference := range references {
+		group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
+		if group != clusterv1.GroupVersion.Group || reference.Kind != kind {
+			continue
+		}
+		if reference.Controller != nil && *reference.Controller {
+			return reference.Name
+		}
+		if found == "" {
+			found = reference.Name
+		}
+	}
+	return found
+}
+
+func (h *handler) controlPlaneOf(cluster *clusterv1.Cluster) (*rkev1.RKEControlPlane, error) {
+	ref := cluster.Spec.ControlPlaneRef
+	if !ref.IsDefined() || ref.Kind != "RKEControlPlane" {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	return orNil(h.controlPlanes.Get(cluster.Namespace, ref.Name))
+}
+
+// clusterOf is the name of the cluster that a bootstrap object belongs to, by what is known best. The machine may be nil.
+func clusterOf(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) string {
+	if machine != nil {
+		return machine.Spec.ClusterName
+	}
+	return cmp.Or(bootstrap.Labels[clusterv1.ClusterNameLabel], bootstrap.Spec.ClusterName)
+}
+
+// ours reports whether the cluster is this Drover's. A cluster that no provisioning Cluster stands behind is anybody's.
+func (h *handler) ours(namespace, cluster string) (bool, error) {
+	provisioning, err := orNil(h.clusters.Get(namespace, cluster))
+	if err != nil || provisioning == nil {
+		return err == nil, err
+	}
+	return topology.Owner(provisioning, h.InstanceID, true) == topology.Ours, nil
+}
+
+func isPaused(cluster *clusterv1.Cluster, meta metav1.ObjectMeta) bool {
+	_, annotated := meta.Annotations[clusterv1.PausedAnnotation]
+	return annotated || cluster.Spec.Paused != nil && *cluster.Spec.Paused
+}
+
+// orNil turns "not found" into nil.
+func orNil[T any](object *T, err error) (*T, error) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read from cache: %w", err)
+	}
+	return object, nil
+}

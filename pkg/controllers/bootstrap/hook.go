@@ -1,0 +1,289 @@
+package bootstrap
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/planstore"
+)
+
+const (
+	// downstreamTimeout bounds the look at a node. Whoever waits for it is a worker that all clusters share.
+	downstreamTimeout = 3 * time.Second
+	// downAgain is when to look again at a cluster that did not answer.
+	downAgain = 15 * time.Second
+)
+
+// onHook holds an etcd machine until its member has left. Everything happens while the bootstrap object is alive, because
+// Cluster API deletes it only after the hook is gone; the finalizer covers a bootstrap object that somebody deletes alone.
+func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
+	if bootstrap == nil || h.written.behind(bootstrap, h.Now()) {
+		return bootstrap, nil
+	}
+	machine, err := h.machineOf(bootstrap)
+	if err != nil {
+		return bootstrap, err
+	}
+	if ours, err := h.ours(bootstrap.Namespace, clusterOf(bootstrap, machine)); err != nil || !ours {
+		return bootstrap, err
+	}
+	if machine == nil {
+		return h.guard(bootstrap, false)
+	}
+	removal, err := h.gatherRemoval(bootstrap, machine)
+	if err != nil {
+		return bootstrap, err
+	}
+	return h.removal(bootstrap, machine, removal)
+}
+
+// removal does what is decided about the member of an etcd machine.
+func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (*rkev1.RKEBootstrap, error) {
+	action, _, after := bootstrapdata.DecideHook(removal)
+	if action == bootstrapdata.HookLook {
+		var err error
+		if removal.Member, err = h.member(machine); err != nil {
+			h.down(bootstrap, machine, err)
+			return bootstrap, nil
+		}
+		action, _, after = bootstrapdata.DecideHook(removal)
+	}
+	if after > 0 {
+		h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, after)
+	}
+	switch action {
+	case bootstrapdata.HookEnsure, bootstrapdata.HookDrop:
+		present := action == bootstrapdata.HookEnsure
+		if err := h.setHook(machine, present); err != nil {
+			return bootstrap, err
+		}
+		return h.guard(bootstrap, present)
+	case bootstrapdata.HookAsk:
+		if err := h.askToLeave(machine); err != nil {
+			h.down(bootstrap, machine, err)
+		}
+		return bootstrap, nil
+	default:
+		return bootstrap, nil
+	}
+}
+
+// down waits for a cluster that does not answer. That is no error of ours: the queue would wait longer and longer, and the
+// machine would be held long after the cluster is up again.
+func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) {
+	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("name", machine.Name).
+		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("Machine waits for its etcd member, but its cluster does not answer")
+	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
+}
+
+func isEtcd(labels map[string]string) bool {
+	return labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue
+}
+
+func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) (bootstrapdata.Removal, error) {
+	r := bootstrapdata.Removal{
+		Etcd: isEtcd(bootstrap.Labels), Forced: bootstrap.Annotations[rkev1.ForceRemoveEtcdAnnotation] == "true",
+		MachineDeleting: machine.DeletionTimestamp != nil, BootstrapDeleting: bootstrap.DeletionTimestamp != nil,
+		NodeName: machine.Status.NodeRef.Name, Now: h.Now(),
+	}
+	if !r.Etcd || !r.MachineDeleting && !r.BootstrapDeleting {
+		return r, nil
+	}
+	r.DeletedAt = deletedAt(machine.DeletionTimestamp, bootstrap.DeletionTimestamp)
+	cluster, err := orNil(h.capiClusters.Get(bootstrap.Namespace, bootstrap.Spec.ClusterName))
+	if err != nil {
+		return r, err
+	}
+	if cluster == nil || cluster.DeletionTimestamp != nil {
+		r.ClusterGoing = true
+		return r, nil
+	}
+	controlPlane, err := h.controlPlaneOf(cluster)
+	if err != nil {
+		return r, err
+	}
+	if controlPlane == nil || controlPlane.DeletionTimestamp != nil {
+		r.ClusterGoing = true
+		return r, nil
+	}
+	kubeconfig, err := orNil(h.secrets.Get(bootstrap.Namespace, naming.Kubeconfig(cluster.Name)))
+	r.Reachable = kubeconfig != nil
+	if err != nil {
+		return r, err
+	}
+	return r, h.gatherPeers(&r, machine)
+}
+
+func deletedAt(times ...*metav1.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if t != nil && (first.IsZero() || t.Before(&metav1.Time{Time: first})) {
+			first = t.Time
+		}
+	}
+	return first
+}
+
+// gatherPeers looks at the other machines of the cluster. Who joined whom is read off the Machines: plan secrets say it too, but
+// a node that could write it there could hold or release another one.
+func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machine) error {
+	joinURL := planstore.ReadMarks(machine).JoinURL
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
+	if err != nil {
+		return fmt.Errorf("list machines of the cluster: %w", err)
+	}
+	staying, going := 0, []*clusterv1.Machine{}
+	for _, peer := range machines {
+		if peer.Name == machine.Name || peer.Spec.Bootstrap.ConfigRef.Name == "" {
+			continue
+		}
+		if joinURL != "" && planstore.ReadMarks(peer).JoinedTo == joinURL && peer.DeletionTimestamp == nil {
+			r.Dependents = true
+		}
+		switch {
+		case !isEtcd(peer.Labels):
+		case peer.DeletionTimestamp == nil:
+			staying++
+		case peer.Annotations[rkev1.PreTerminateAnnotation] != "":
+			going = append(going, peer)
+		}
+	}
+	r.OnlyTwo = staying == 1 && len(going) == 0
+	r.Behind = slices.ContainsFunc(going, func(peer *clusterv1.Machine) bool { return goesBefore(peer, machine) })
+	return nil
+}
+
+// goesBefore orders machines that are deleted: the one that was deleted first goes first.
+func goesBefore(a, b *clusterv1.Machine) bool {
+	if b.DeletionTimestamp == nil {
+		return true
+	}
+	return cmp.Or(a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+}
+
+// setHook writes the annotation that Cluster API waits for, or takes it away.
+func (h *handler) setHook(machine *clusterv1.Machine, present bool) error {
+	value, has := machine.Annotations[rkev1.PreTerminateAnnotation]
+	if has == present && (!present || value == rkev1.PreTerminateAnnotationValue) {
+		return nil
+	}
+	annotations := map[string]any{rkev1.PreTerminateAnnotation: nil}
+	if present {
+		annotations[rkev1.PreTerminateAnnotation] = rkev1.PreTerminateAnnotationValue
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	_, err = h.Machines.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write hook of Machine %s/%s: %w", machine.Namespace, machine.Name, err)
+	}
+	return nil
+}
+
+// guard puts our finalizer on the bootstrap object of an etcd machine, or takes it away.
+func (h *handler) guard(bootstrap *rkev1.RKEBootstrap, present bool) (*rkev1.RKEBootstrap, error) {
+	has := slices.Contains(bootstrap.Finalizers, rkev1.BootstrapEtcdRemovalFinalizer)
+	if has == present || present && bootstrap.DeletionTimestamp != nil {
+		return bootstrap, nil
+	}
+	next := bootstrap.DeepCopy()
+	if present {
+		next.Finalizers = append(next.Finalizers, rkev1.BootstrapEtcdRemovalFinalizer)
+	} else {
+		next.Finalizers = slices.DeleteFunc(next.Finalizers, func(f string) bool { return f == rkev1.BootstrapEtcdRemovalFinalizer })
+	}
+	updated, err := h.Bootstraps.Update(next)
+	if err != nil {
+		return bootstrap, fmt.Errorf("write finalizer of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
+	}
+	h.written.replace(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
+	return updated, nil
+}
+
+// memberAnnotations are those by which a distribution is asked to remove a member, and says that it did.
+func memberAnnotations(kubernetesVersion string) (remove, removed string) {
+	if distro.RuntimeOf(kubernetesVersion) == distro.K3s {
+		return rkev1.RemoveK3sEtcdMemberAnnotation, rkev1.RemovedK3sEtcdMemberAnnotation
+	}
+	return rkev1.RemoveRKE2EtcdMemberAnnotation, rkev1.RemovedRKE2EtcdMemberAnnotation
+}
+
+func (h *handler) versionOf(machine *clusterv1.Machine) (string, error) {
+	cluster, err := h.capiClusters.Get(machine.Namespace, machine.Spec.ClusterName)
+	if err != nil {
+		return "", fmt.Errorf("read the cluster: %w", err)
+	}
+	controlPlane, err := h.controlPlaneOf(cluster)
+	if err != nil || controlPlane == nil {
+		return "", err
+	}
+	return controlPlane.Spec.KubernetesVersion, nil
+}
+
+// member asks the node of a machine how far its etcd member is.
+func (h *handler) member(machine *clusterv1.Machine) (bootstrapdata.MemberState, error) {
+	version, err := h.versionOf(machine)
+	if err != nil {
+		return bootstrapdata.MemberUnknown, err
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, downstreamTimeout)
+	defer cancel()
+	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
+	if err != nil {
+		return bootstrapdata.MemberUnknown, fmt.Errorf("reach the cluster: %w", err)
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, machine.Status.NodeRef.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return bootstrapdata.MemberGone, nil
+	}
+	if err != nil {
+		return bootstrapdata.MemberUnknown, fmt.Errorf("read node %s: %w", machine.Status.NodeRef.Name, err)
+	}
+	remove, removed := memberAnnotations(version)
+	switch {
+	case node.Annotations[removed] != "":
+		return bootstrapdata.MemberGone, nil
+	case node.Annotations[remove] == "true":
+		return bootstrapdata.MemberLeaving, nil
+	default:
+		return bootstrapdata.MemberPresent, nil
+	}
+}
+
+func (h *handler) askToLeave(machine *clusterv1.Machine) error {
+	version, err := h.versionOf(machine)
+	if err != nil {
+		return err
+	}
+	remove, _ := memberAnnotations(version)
+	ctx, cancel := context.WithTimeout(h.ctx, downstreamTimeout)
+	defer cancel()
+	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
+	if err != nil {
+		return fmt.Errorf("reach the cluster: %w", err)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{remove: "true"}}})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	_, err = client.CoreV1().Nodes().Patch(ctx, machine.Status.NodeRef.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("ask node %s to leave etcd: %w", machine.Status.NodeRef.Name, err)
+	}
+	return nil
+}

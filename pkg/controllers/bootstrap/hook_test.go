@@ -1,0 +1,268 @@
+package bootstrap_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// etcdCluster has three members that are nodes, and a way to them.
+func etcdCluster(w *world, names ...string) {
+	w.Helper()
+	for _, name := range names {
+		w.add(machine{name: name, etcd: true})
+	}
+	w.settle()
+	for _, name := range names {
+		w.join(name)
+	}
+	w.kubeconfig("demo")
+	w.settle()
+	for _, name := range names {
+		if hook, finalizer := w.held(name); !hook || !finalizer {
+			w.Fatalf("%s is not held: hook %v, finalizer %v", name, hook, finalizer)
+		}
+	}
+}
+
+func (w *world) delete(name string) {
+	w.Helper()
+	must(w.T, w.c.CAPI.Machine().Delete(namespace, name, nil))
+}
+
+func (w *world) node(name string) *corev1.Node {
+	w.Helper()
+	node, err := w.down.nodes.CoreV1().Nodes().Get(w.Context(), name, metav1.GetOptions{})
+	must(w.T, err)
+	return node
+}
+
+func (w *world) asked(name string) bool {
+	w.Helper()
+	return w.node(name).Annotations[rkev1.RemoveK3sEtcdMemberAnnotation] == "true"
+}
+
+// leaves is the distribution saying that the member of a node is gone.
+func (w *world) leaves(name string) {
+	w.Helper()
+	node := w.node(name)
+	node.Annotations[rkev1.RemovedK3sEtcdMemberAnnotation] = name
+	_, err := w.down.nodes.CoreV1().Nodes().Update(w.Context(), node, metav1.UpdateOptions{})
+	must(w.T, err)
+}
+
+func TestHook_MemberLeavesBeforeItsMachineGoes(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.delete("m1")
+		w.elapse(10 * time.Second)
+		if hook, _ := w.held("m1"); !hook || !w.asked("m1") {
+			t.Fatalf("hook %v, asked %v, want the member asked and the machine held", hook, w.asked("m1"))
+		}
+		w.wantQuiet(5 * time.Minute)
+		w.leaves("m1")
+		w.elapse(10 * time.Second)
+		if hook, finalizer := w.held("m1"); hook || finalizer {
+			t.Errorf("hook %v, finalizer %v after the member has left", hook, finalizer)
+		}
+		if hook, _ := w.held("m2"); !hook || w.asked("m2") {
+			t.Error("another machine is let go")
+		}
+		w.wantQuiet(5 * time.Minute)
+	})
+}
+
+func TestHook_MembersLeaveOneAtATime(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		names := []string{"m1", "m2", "m3"}
+		etcdCluster(w, names...)
+		for _, name := range names[:2] {
+			w.delete(name)
+			w.elapse(time.Second)
+		}
+		w.elapse(30 * time.Second)
+		if !w.asked("m1") || w.asked("m2") {
+			t.Fatalf("asked: m1 %v, m2 %v; want the one that was deleted first", w.asked("m1"), w.asked("m2"))
+		}
+		w.leaves("m1")
+		w.elapse(time.Minute)
+		if hook, _ := w.held("m1"); hook || !w.asked("m2") {
+			t.Errorf("m1 held %v, m2 asked %v", hook, w.asked("m2"))
+		}
+	})
+}
+
+// TestHook_LetsGoAtOnce: cases in which there is no member to wait for, or nobody to ask.
+func TestHook_LetsGoAtOnce(t *testing.T) {
+	cases := map[string]func(w *world){
+		"member that was given up": func(w *world) {
+			content := map[string]any{"metadata": map[string]any{"annotations": map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"}}}
+			_, err := w.c.RKE.RKEBootstrap().Patch(namespace, "m1", types.MergePatchType, encode(w.T, content))
+			must(w.T, err)
+		},
+		"cluster that goes": func(w *world) {
+			found, err := w.c.CAPI.Cluster().Get(namespace, "demo", metav1.GetOptions{})
+			must(w.T, err)
+			found.Finalizers = []string{"cluster.cluster.x-k8s.io"}
+			_, err = w.c.CAPI.Cluster().Update(found)
+			must(w.T, err)
+			must(w.T, w.c.CAPI.Cluster().Delete(namespace, "demo", nil))
+		},
+		"control plane that is gone": func(w *world) { must(w.T, w.c.RKE.RKEControlPlane().Delete(namespace, "demo", nil)) },
+		"cluster without a kubeconfig": func(w *world) {
+			must(w.T, w.c.Core.Secret().Delete(namespace, "demo-kubeconfig", nil))
+		},
+		"node that is gone": func(w *world) {
+			must(w.T, w.down.nodes.CoreV1().Nodes().Delete(w.Context(), "m1", metav1.DeleteOptions{}))
+		},
+		"machine that was never a node": func(w *world) {
+			found := w.machine("m1")
+			found.Status.NodeRef.Name = ""
+			_, err := w.c.CAPI.Machine().UpdateStatus(found)
+			must(w.T, err)
+		},
+	}
+	for name, happens := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				happens(w)
+				w.delete("m1")
+				w.elapse(20 * time.Second)
+				if hook, finalizer := w.held("m1"); hook || finalizer {
+					t.Errorf("hook %v, finalizer %v", hook, finalizer)
+				}
+			})
+		})
+	}
+}
+
+// TestHook_TheOtherOfTwoIsKeptForAMoment: an operator who deletes both does not want to wait for a quorum.
+func TestHook_TheOtherOfTwoIsKeptForAMoment(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2")
+		w.delete("m1")
+		w.elapse(15 * time.Second)
+		if w.asked("m1") {
+			t.Error("the member is asked at once")
+		}
+		w.elapse(15 * time.Second)
+		if !w.asked("m1") {
+			t.Error("the member is never asked")
+		}
+	})
+}
+
+// TestHook_ClusterThatIsDown: the machine is held, the cluster is asked rarely, other machines are served at once, and when
+// the cluster is up again the wait ends.
+func TestHook_ClusterThatIsDown(t *testing.T) {
+	cases := map[string]struct {
+		err  error
+		hang bool
+	}{
+		"refuses": {err: errDown},
+		"hangs":   {hang: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				w.down.set(c.err, c.hang)
+				w.delete("m1")
+				w.elapse(10 * time.Minute)
+				if hook, finalizer := w.held("m1"); !hook || !finalizer {
+					t.Fatalf("hook %v, finalizer %v although nobody knows about the member", hook, finalizer)
+				}
+				if calls := w.down.count(); calls < 10 || calls > 10*60/15+5 {
+					t.Errorf("asked %d times in ten minutes", calls)
+				}
+				w.add(machine{name: "new"})
+				w.settle()
+				w.wantMade("m1", "m2", "m3", "new")
+				w.down.set(nil, false)
+				w.elapse(45 * time.Second)
+				if !w.asked("m1") {
+					t.Error("the member is not asked although the cluster is up again")
+				}
+			})
+		})
+	}
+}
+
+// TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone: the machine loses its hook only with its member.
+func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		must(t, w.c.RKE.RKEBootstrap().Delete(namespace, "m1", nil))
+		w.elapse(10 * time.Second)
+		if hook, finalizer := w.held("m1"); !hook || !finalizer || !w.asked("m1") {
+			t.Fatalf("hook %v, finalizer %v, asked %v", hook, finalizer, w.asked("m1"))
+		}
+		w.leaves("m1")
+		w.elapse(10 * time.Second)
+		if _, err := w.c.RKE.RKEBootstrap().Get(namespace, "m1", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the bootstrap object does not go: %v", err)
+		}
+	})
+}
+
+// noteOnMachine writes what the planner notes on a Machine.
+func (w *world) noteOnMachine(name, key, value string) {
+	w.Helper()
+	w.patchMachine(name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
+}
+
+// TestHook_MachineThatJoinedThisOneMovesFirst: joined-to names the machine, and an empty join URL names nobody.
+func TestHook_MachineThatJoinedThisOneMovesFirst(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
+		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
+		w.settle()
+		w.delete("m1")
+		w.elapse(time.Minute)
+		if w.asked("m1") {
+			t.Fatal("the member is asked to leave although another machine is joined to it")
+		}
+		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.3:6443")
+		w.elapse(10 * time.Second)
+		if !w.asked("m1") {
+			t.Error("the member is never asked")
+		}
+	})
+}
+
+// TestHook_WhatAPlanSecretSaysAboutJoiningIsNotBelieved: its node may write there, and would hold other machines or let them go.
+func TestHook_WhatAPlanSecretSaysAboutJoiningIsNotBelieved(t *testing.T) {
+	const here, elsewhere = "https://10.0.0.1:6443", "https://10.0.0.3:6443"
+	cases := map[string]struct {
+		joined, forged string
+		wantAsked      bool
+	}{
+		"a node pretends to be joined":            {joined: elsewhere, forged: here, wantAsked: true},
+		"a node pretends to have moved elsewhere": {joined: here, forged: elsewhere},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				w.noteOnMachine("m1", rkev1.JoinURLAnnotation, here)
+				w.noteOnMachine("m2", rkev1.JoinedToAnnotation, c.joined)
+				w.annotateSecret("m1-machine-plan", rkev1.JoinURLAnnotation, here)
+				w.annotateSecret("m2-machine-plan", rkev1.JoinedToAnnotation, c.forged)
+				w.settle()
+				w.delete("m1")
+				w.elapse(time.Minute)
+				if asked := w.asked("m1"); asked != c.wantAsked {
+					t.Errorf("asked %v, want %v", asked, c.wantAsked)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package bootstrap
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+func tokenOfMachine(machine *clusterv1.Machine) []wakeup.Key {
+	keys := ofMachine(machine)
+	for i := range keys {
+		keys[i].Name = namesOf(keys[i].Name).token
+	}
+	return keys
+}
+
+// inUse is true for the token of a machine that is still good.
+func inUse(secret *corev1.Secret) bool {
+	return secret.DeletionTimestamp == nil && secret.Annotations[rkev1.BootstrapTokenAnnotation] == "true" &&
+		secret.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true"
+}
+
+// onToken ends the use of a machine's token: when the machine has become a node, when it has not introduced itself for too
+// long, or a while after it did. The endpoint for machines refuses such a token. Nobody gets another one.
+func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
+	if secret == nil || !inUse(secret) {
+		return secret, nil
+	}
+	machine, err := orNil(h.machines.Get(secret.Namespace, secret.Labels[rkev1.MachineNameLabel]))
+	if err != nil || machine == nil {
+		return secret, err // without its machine nobody can use it
+	}
+	if ours, err := h.ours(machine.Namespace, machine.Spec.ClusterName); err != nil || !ours {
+		return secret, err
+	}
+	token := bootstrapdata.Token{Created: secret.CreationTimestamp.Time, Joined: machine.Status.NodeRef.IsDefined(), Now: h.Now()}
+	if used := secret.Annotations[rkev1.LastAccessAnnotation]; used != "" {
+		last, err := time.Parse(time.RFC3339, used)
+		token.LastUse, token.BadLastUse = last, err != nil
+	}
+	expired, left := token.Expired(bootstrapdata.Lifetimes{Unused: h.Settings.UnusedTTL, Reused: h.Settings.ReusedTTL})
+	if !expired {
+		if left > 0 {
+			h.Secrets.EnqueueAfter(secret.Namespace, secret.Name, left)
+		}
+		return secret, nil
+	}
+	next := secret.DeepCopy()
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, rkev1.BootstrapTokenInvalidatedAnnotation, "true")
+	updated, err := h.Secrets.Update(next)
+	if err != nil {
+		return secret, fmt.Errorf("end the use of token %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return updated, nil
+}

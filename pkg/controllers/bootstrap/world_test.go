@@ -1,0 +1,364 @@
+package bootstrap_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers/bootstrap"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+const (
+	instance  = "me"
+	namespace = "fleet-default"
+	manager   = "drover/manager"
+)
+
+func TestMain(m *testing.M) {
+	memkube.VirtualTime()
+	m.Run()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a management cluster in memory with this controller alone in it. Cluster API is played by the stories.
+type world struct {
+	*testing.T
+	api   *memkube.Server
+	c     *clients.Clients // of the players
+	down  *downstream
+	stop  func()
+	setup bootstrap.Settings
+}
+
+// tell runs a story in virtual time.
+func tell(t *testing.T, f func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.end()
+		w.start()
+		f(t, w)
+	})
+}
+
+// end stops everybody, and lets what they leave behind run out.
+func (w *world) end() {
+	w.stop()
+	w.c.Stop()
+	synctest.Wait()
+	time.Sleep(time.Minute)
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme, err := clients.NewScheme()
+	must(t, err)
+	definitions, err := crds.All()
+	must(t, err)
+	w := &world{
+		T: t, stop: func() {}, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}}),
+		down: &downstream{nodes: fake.NewClientset()},
+		setup: bootstrap.Settings{
+			ServerURL: "https://drover.example.org/", CACerts: memkube.CACertificate, LinuxInstaller: "#!/bin/sh\necho install\n",
+			ServesAgent: true, UnusedTTL: 30 * time.Minute, ReusedTTL: 10 * time.Minute,
+		},
+	}
+	w.c, err = clients.New(w.api.Config("players"), clients.Options{Version: "players"})
+	must(t, err)
+	w.addCluster("demo", instance)
+	return w
+}
+
+// addCluster makes a cluster whose infrastructure is there, with the mark of an instance.
+func (w *world) addCluster(name, mark string) {
+	w.Helper()
+	must(w.T, w.api.Add(
+		&provv1.Cluster{
+			TypeMeta:   metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
+		},
+		&clusterv1.Cluster{
+			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec: clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "RKEControlPlane", Name: name,
+			}},
+			Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: new(true)}},
+		},
+		&rkev1.RKEControlPlane{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEControlPlane"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       rkev1.RKEControlPlaneSpec{ClusterName: name, ManagementClusterName: "c-m-abcdefgh", KubernetesVersion: "v1.36.2+k3s1"},
+		},
+	))
+}
+
+// machine is what a story wants one to be.
+type machine struct {
+	name, cluster, infraGroup string
+	etcd, windows             bool
+	userdata                  string
+	labels, annotations       map[string]string
+}
+
+// add makes what Cluster API makes of a replica, without the infrastructure machine.
+func (w *world) add(m machine) {
+	w.Helper()
+	if m.cluster == "" {
+		m.cluster = "demo"
+	}
+	if m.infraGroup == "" {
+		m.infraGroup = "rke-machine.cattle.io"
+	}
+	labels := map[string]string{clusterv1.ClusterNameLabel: m.cluster, rkev1.ClusterNameLabel: m.cluster}
+	if m.etcd {
+		labels[rkev1.EtcdRoleLabel] = rkev1.RoleLabelValue
+	}
+	if m.windows {
+		labels[rkev1.CattleOSLabel] = "windows"
+	}
+	made, err := w.c.CAPI.Machine().Create(&clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.name, Labels: labels, Finalizers: []string{clusterv1.MachineFinalizer}},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: m.cluster,
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "RKEBootstrap", Name: m.name,
+			}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: m.infraGroup, Kind: "ThingMachine", Name: m.name},
+		},
+	})
+	must(w.T, err)
+	boot := &rkev1.RKEBootstrap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: m.name, Labels: labels, Annotations: m.annotations,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: made.Name, UID: made.UID, Controller: new(true),
+			}},
+		},
+		Spec: rkev1.RKEBootstrapSpec{ClusterName: m.cluster},
+	}
+	maps.Copy(boot.Labels, m.labels)
+	if m.userdata != "" {
+		boot.Spec.Userdata = &rkev1.UserdataSpec{InlineUserdata: m.userdata}
+	}
+	_, err = w.c.RKE.RKEBootstrap().Create(boot)
+	must(w.T, err)
+}
+
+// join makes the machine a node, downstream and in Cluster API's eyes.
+func (w *world) join(name string) {
+	w.Helper()
+	found := w.machine(name)
+	_, err := w.down.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	must(w.T, err)
+	found.Status.NodeRef.Name = name
+	_, err = w.c.CAPI.Machine().UpdateStatus(found)
+	must(w.T, err)
+}
+
+// kubeconfig makes the Secret that says there is a way to the cluster.
+func (w *world) kubeconfig(cluster string) {
+	w.Helper()
+	must(w.T, w.api.Add(&corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster + "-kubeconfig"},
+	}))
+}
+
+// start runs the controller, as a new process would.
+func (w *world) start() {
+	w.Helper()
+	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager"})
+	must(w.T, err)
+	must(w.T, bootstrap.Register(c.HandlerContext(), bootstrap.Deps{
+		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
+		Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: w.down, Settings: w.setup, InstanceID: instance,
+	}))
+	running, cancel := context.WithCancel(w.Context())
+	if err := c.Start(running); err != nil {
+		w.Log("manager did not start:", err) // it was cut off meanwhile
+	}
+	w.stop = func() {
+		cancel()
+		c.Stop()
+		synctest.Wait()
+	}
+}
+
+func (w *world) restart() {
+	w.Helper()
+	w.stop()
+	w.api.Mend(manager)
+	w.start()
+}
+
+// elapse lets that much time pass.
+func (w *world) elapse(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// settle lets everybody do what there is to do now, writes that were refused included, without the timers of minutes.
+func (w *world) settle() { w.elapse(15 * time.Second) }
+
+// wantQuiet fails when the controller writes anything in that time.
+func (w *world) wantQuiet(d time.Duration) {
+	w.Helper()
+	w.api.ResetLog()
+	w.elapse(d)
+	if writes := w.api.Writes(manager); len(writes) > 0 {
+		w.Errorf("%d writes where none was wanted: %v", len(writes), writes)
+	}
+}
+
+func (w *world) read(obj runtime.Object) bool {
+	w.Helper()
+	found, err := w.api.Get(obj)
+	must(w.T, err)
+	return found
+}
+
+func (w *world) machine(name string) *clusterv1.Machine {
+	w.Helper()
+	found := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if !w.read(found) {
+		w.Fatalf("Machine %s is gone", name)
+	}
+	return found
+}
+
+func (w *world) bootstrap(name string) *rkev1.RKEBootstrap {
+	w.Helper()
+	found := &rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if !w.read(found) {
+		w.Fatalf("RKEBootstrap %s is gone", name)
+	}
+	return found
+}
+
+// secret is nil when there is none of that name.
+func (w *world) secret(name string) *corev1.Secret {
+	w.Helper()
+	found := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if !w.read(found) {
+		return nil
+	}
+	return found
+}
+
+func (w *world) data(name string) string {
+	w.Helper()
+	secret := w.secret(name + "-machine-bootstrap")
+	if secret == nil {
+		w.Fatalf("machine %s has no bootstrap data", name)
+	}
+	return string(secret.Data[rkev1.BootstrapDataKey])
+}
+
+// patch changes an object as its user would.
+func (w *world) patchMachine(name string, content map[string]any) {
+	w.Helper()
+	_, err := w.c.CAPI.Machine().Patch(namespace, name, types.MergePatchType, encode(w.T, content))
+	must(w.T, err)
+}
+
+func (w *world) annotateSecret(name, key, value string) {
+	w.Helper()
+	content := map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}}
+	_, err := w.c.Core.Secret().Patch(namespace, name, types.MergePatchType, encode(w.T, content))
+	must(w.T, err)
+}
+
+func encode(t *testing.T, content any) []byte {
+	t.Helper()
+	data, err := json.Marshal(content)
+	must(t, err)
+	return data
+}
+
+// held reports whether the hook and the finalizer are there.
+func (w *world) held(name string) (hook, finalizer bool) {
+	w.Helper()
+	hook = w.machine(name).Annotations[rkev1.PreTerminateAnnotation] == rkev1.PreTerminateAnnotationValue
+	return hook, slices.Contains(w.bootstrap(name).Finalizers, rkev1.BootstrapEtcdRemovalFinalizer)
+}
+
+// made lists what the controller has made, as "Kind name".
+func (w *world) made() []string {
+	var out []string
+	for _, gvk := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+	} {
+		for _, obj := range w.api.Objects(gvk) {
+			if obj.GetNamespace() == namespace && strings.Contains(obj.GetName(), "-machine-") {
+				out = append(out, gvk.Kind+" "+obj.GetName())
+			}
+		}
+	}
+	return out
+}
+
+// downstream are the clusters that machines join: all the same one.
+type downstream struct {
+	nodes *fake.Clientset
+
+	mu    sync.Mutex
+	calls int
+	err   error
+	hang  bool
+}
+
+func (d *downstream) set(err error, hang bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls, d.err, d.hang = 0, err, hang
+}
+
+func (d *downstream) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls
+}
+
+var errDown = errors.New("connection refused")
+
+func (d *downstream) Client(ctx context.Context, _ types.NamespacedName) (kubernetes.Interface, error) {
+	d.mu.Lock()
+	d.calls++
+	err, hang := d.err, d.hang
+	d.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return d.nodes, err
+}

@@ -1,0 +1,236 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// reasonNameTaken: the identifier that a Cluster asks for cannot be used.
+const reasonNameTaken = "ManagementNameTaken"
+
+// maxDraws is how often a random name is drawn before something must be wrong.
+const maxDraws = 10
+
+// identify gives the cluster the name of its management cluster, once and for
+// all. It is written before anything has that name.
+func (h *handler) identify(cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	if cluster.Status.ClusterName != "" {
+		return cluster, nil
+	}
+	name, err := h.chooseName(cluster)
+	if err != nil {
+		return h.report(cluster, nil, err)
+	}
+	named := cluster.DeepCopy()
+	named.Status.ClusterName = name
+	named.Status.FleetWorkspaceName = topology.Workspace(cluster)
+	updated, err := h.Clusters.UpdateStatus(named)
+	if err != nil {
+		return cluster, fmt.Errorf("name management cluster of %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return updated, nil
+}
+
+func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
+	if asked := cluster.Annotations[provv1.ManagementClusterNameAnnotation]; asked != "" {
+		taken, err := h.taken(asked)
+		if err != nil {
+			return "", err
+		}
+		if taken || !mayBeAskedFor(asked) {
+			return "", outcome.Stall(reasonNameTaken, "Annotation "+provv1.ManagementClusterNameAnnotation+" asks for "+asked+
+				", which another cluster has or which is no name of a namespace that starts with "+naming.ManagementClusterPrefix+
+				"; remove the annotation or choose another name")
+		}
+		return asked, nil
+	}
+	for range maxDraws {
+		token, err := h.Token()
+		if err != nil {
+			return "", err
+		}
+		name := naming.ManagementCluster(token)
+		if taken, err := h.taken(name); err != nil || !taken {
+			return name, err
+		}
+	}
+	return "", errors.New("no unused name for a management cluster was drawn")
+}
+
+// mayBeAskedFor tells whether a user may choose a name. The namespace of that
+// name becomes the cluster's and is deleted with it, so nobody may choose one
+// like kube-system, which is somebody else's.
+func mayBeAskedFor(name string) bool {
+	return strings.HasPrefix(name, naming.ManagementClusterPrefix) && len(validation.IsDNS1123Label(name)) == 0
+}
+
+func (h *handler) taken(name string) (bool, error) {
+	existing, err := optional(h.management.Get(name))
+	if err != nil {
+		return false, fmt.Errorf("read management cluster %s: %w", name, err)
+	}
+	clusters, err := h.clusters.GetByIndex(provv1.IndexByCluster, name)
+	if err != nil {
+		return false, fmt.Errorf("find clusters of management cluster %s: %w", name, err)
+	}
+	return existing != nil || len(clusters) > 0, nil
+}
+
+// connect stores the captured kubeconfig, and marks the management cluster as
+// connected when the API server has answered with it.
+func (h *handler) connect(seen *facts) error {
+	if err := h.storeKubeconfig(seen); err != nil {
+		return err
+	}
+	if seen.management == nil {
+		return nil // its event brings us back
+	}
+	answered := seen.connected()
+	if !answered && seen.kubeconfig != nil {
+		answered = h.Prober.Answered(nameOf(seen.cluster))
+	}
+	return h.writeManagement(seen, seen.managementStatus(answered))
+}
+
+func (h *handler) storeKubeconfig(seen *facts) error {
+	wanted := chooseKubeconfig(seen)
+	if wanted == nil {
+		return nil
+	}
+	desired := proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), wanted)
+	if seen.kubeconfig == nil {
+		created, err := h.Secrets.Create(desired)
+		if err != nil {
+			return fmt.Errorf("create kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		}
+		seen.kubeconfig = created
+		return nil
+	}
+	updated := seen.kubeconfig.DeepCopy()
+	updated.Data = map[string][]byte{proxy.KubeconfigKey: wanted}
+	if updated.Labels == nil {
+		updated.Labels = map[string]string{}
+	}
+	maps.Copy(updated.Labels, desired.Labels)
+	if !slices.ContainsFunc(updated.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == seen.cluster.UID }) {
+		updated.OwnerReferences = append(updated.OwnerReferences, desired.OwnerReferences...)
+	}
+	if equality.Semantic.DeepEqual(seen.kubeconfig, updated) {
+		return nil
+	}
+	stored, err := h.Secrets.Update(updated)
+	if err != nil {
+		return fmt.Errorf("update kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+	}
+	seen.kubeconfig = stored
+	return nil
+}
+
+// chooseKubeconfig returns the kubeconfig that is wanted, nil when no server
+// printed one. What there is now is kept while a server still stands for it, so
+// that a second server or a second address changes nothing.
+func chooseKubeconfig(seen *facts) []byte {
+	var current, first []byte
+	if seen.kubeconfig != nil {
+		current = seen.kubeconfig.Data[proxy.KubeconfigKey]
+	}
+	for _, captured := range seen.captured {
+		for _, address := range captured.addresses {
+			kubeconfig, err := captured.access.Kubeconfig(address)
+			switch {
+			case err != nil:
+			case bytes.Equal(kubeconfig, current):
+				return current
+			case first == nil:
+				first = kubeconfig
+			}
+		}
+	}
+	return first
+}
+
+// writeManagement patches the management cluster's status, which has fields that
+// are unknown here, under the version that was read.
+func (h *handler) writeManagement(seen *facts, status mgmtv3.ClusterStatus) error {
+	if equality.Semantic.DeepEqual(seen.management.Status, status) {
+		return nil
+	}
+	patch, err := statusPatch(seen.management, status)
+	if err != nil {
+		return fmt.Errorf("encode status of management cluster %s: %w", seen.management.Name, err)
+	}
+	patched, err := h.ManagementClusters.Patch(seen.management.Name, types.MergePatchType, patch, "status")
+	if err != nil {
+		return fmt.Errorf("write status of management cluster %s: %w", seen.management.Name, err)
+	}
+	seen.management = patched
+	return nil
+}
+
+// statusPatch is what changes the one status into the other: what is false or
+// empty from now on has to be said, and what is unknown here must not be.
+func statusPatch(management *mgmtv3.Cluster, status mgmtv3.ClusterStatus) ([]byte, error) {
+	before, err := json.Marshal(management.Status)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := jsonpatch.CreateMergePatch(before, after)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": management.ResourceVersion},
+		"status":   json.RawMessage(changes),
+	})
+}
+
+// remove takes the management side away, after everything else: the machines
+// that are being removed still need it.
+func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) ||
+		slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
+		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
+	}
+	h.Prober.Forget(nameOf(cluster))
+	owner := provv1.SchemeGroupVersion.WithKind("Cluster")
+	if _, err := h.Apply.Purge(h.ctx, handlerName, owner, cluster.Namespace, cluster.Name, setKinds()); err != nil {
+		return cluster, err
+	}
+	released := cluster.DeepCopy()
+	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(f string) bool { return f == provv1.ProvisioningClusterFinalizer })
+	updated, err := h.Clusters.Update(released)
+	if apierrors.IsNotFound(err) {
+		return cluster, nil
+	}
+	if err != nil {
+		return cluster, fmt.Errorf("release cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return updated, nil
+}
+
+func nameOf(cluster *provv1.Cluster) types.NamespacedName {
+	return types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
+}

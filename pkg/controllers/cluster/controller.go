@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is the id of the apply set. Persisted, do not change: another id
+// would orphan every object that exists.
+const handlerName = "cluster-create"
+
+// Applier keeps the set of a cluster's management objects.
+type Applier interface {
+	Watch(kinds ...schema.GroupVersionKind) error
+	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
+		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
+	Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+		kinds []schema.GroupVersionKind) (applyset.Result, error)
+}
+
+// Prober finds out in the background whether a cluster's API server answers, and
+// wakes the cluster when it does; proxy.Prober is one.
+type Prober interface {
+	Answered(cluster types.NamespacedName) bool
+	Forget(cluster types.NamespacedName)
+}
+
+// Deps are what the controller works with.
+type Deps struct {
+	Clusters           provcontrollers.ClusterController
+	ManagementClusters mgmtcontrollers.ClusterController
+	ControlPlanes      rkecontrollers.RKEControlPlaneController
+	Machines           capicontrollers.MachineController
+	Secrets            corecontrollers.SecretController
+	Apply              Applier
+	Prober             Prober
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// Registry is the image registry of clusters that name none.
+	Registry topology.Registry
+	// Token draws a random token of the alphabet of package naming; nil means a
+	// cryptographically random one.
+	Token func() (string, error)
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+// setKinds are the kinds of which the set holds objects.
+func setKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		mgmtv3.SchemeGroupVersion.WithKind("Cluster"),
+		corev1.SchemeGroupVersion.WithKind("Namespace"),
+		mgmtv3.SchemeGroupVersion.WithKind("ClusterRegistrationToken"),
+	}
+}
+
+type handler struct {
+	Deps
+	//nolint:containedctx // lasso's handlers get no context
+	ctx           context.Context
+	clusters      provcontrollers.ClusterCache
+	management    mgmtcontrollers.ClusterCache
+	controlPlanes rkecontrollers.RKEControlPlaneCache
+	machines      capicontrollers.MachineCache
+	secrets       corecontrollers.SecretCache
+}
+
+// Register adds the handler, its index and its wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Token == nil {
+		d.Token = randomToken
+	}
+	h := &handler{
+		Deps: d, ctx: ctx,
+		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(),
+		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(),
+	}
+	if err := d.Apply.Watch(setKinds()...); err != nil {
+		return fmt.Errorf("register %s: %w", handlerName, err)
+	}
+	h.clusters.AddIndexer(provv1.IndexByCluster, func(c *provv1.Cluster) ([]string, error) {
+		if c.Status.ClusterName == "" {
+			return nil, nil
+		}
+		return []string{c.Status.ClusterName}, nil
+	})
+	d.Clusters.OnChange(ctx, handlerName, h.onChange)
+	return h.wake(ctx)
+}
+
+func (h *handler) wake(ctx context.Context) error {
+	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, provv1.IndexByCluster, func(c *mgmtv3.Cluster) string { return c.Name })
+	if err := wakeup.On(ctx, h.Clusters, byManagement, h.ManagementClusters); err != nil {
+		return fmt.Errorf("watch management clusters: %w", err)
+	}
+	if err := wakeup.On(ctx, h.Clusters, ofControlPlane, h.ControlPlanes); err != nil {
+		return fmt.Errorf("watch control planes: %w", err)
+	}
+	if err := wakeup.On(ctx, h.Clusters, ofServer, h.Machines); err != nil {
+		return fmt.Errorf("watch machines: %w", err)
+	}
+	if err := wakeup.On(ctx, h.Clusters, ofSecret, h.Secrets); err != nil {
+		return fmt.Errorf("watch secrets: %w", err)
+	}
+	return nil
+}
+
+func ofControlPlane(cp *rkev1.RKEControlPlane) []wakeup.Key {
+	return []wakeup.Key{{Namespace: cp.Namespace, Name: cp.Spec.ClusterName}}
+}
+
+// ofServer wakes the cluster of a machine that may serve its API.
+func ofServer(m *clusterv1.Machine) []wakeup.Key {
+	if m.Labels[rkev1.ControlPlaneRoleLabel] == "" {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
+}
+
+// ofSecret wakes the cluster of a plan Secret that carries what a node printed,
+// and the cluster of a kubeconfig.
+func ofSecret(secret *corev1.Secret) []wakeup.Key {
+	switch {
+	case secret.Type == rkev1.SecretTypeMachinePlan && len(secret.Data[nodeplan.KeyAppliedPeriodicOutput]) > 0:
+		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
+	case secret.Labels[clusterv1.ClusterNameLabel] != "" && secret.Name == naming.Kubeconfig(secret.Labels[clusterv1.ClusterNameLabel]):
+		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[clusterv1.ClusterNameLabel]}}
+	default:
+		return nil
+	}
+}
+
+// onChange is the whole reconcile. The identifier is written before anything is
+// named by it, so that a crash never leaves two of them.
+func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	if cluster == nil || topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) {
+		return cluster, nil
+	}
+	if !cluster.DeletionTimestamp.IsZero() {
+		return h.remove(cluster)
+	}
+	if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) {
+		return cluster, nil // controller provisioningcluster adds it, which is an event of this cluster
+	}
+	cluster, err := h.identify(cluster)
+	if err != nil || cluster.Status.ClusterName == "" {
+		return cluster, err
+	}
+	if _, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, setKinds(),
+		topology.Management(cluster, h.Registry)); err != nil {
+		return h.report(cluster, nil, err)
+	}
+	seen, err := h.gather(cluster)
+	if err != nil {
+		return cluster, err
+	}
+	if err := h.connect(seen); err != nil {
+		return h.report(cluster, seen, err)
+	}
+	return h.report(cluster, seen, nil)
+}
+
+func randomToken() (string, error) {
+	token := make([]byte, naming.RandomTokenLength)
+	size := big.NewInt(int64(len(naming.RandomTokenAlphabet)))
+	for i := range token {
+		drawn, err := rand.Int(rand.Reader, size)
+		if err != nil {
+			return "", fmt.Errorf("draw a random token: %w", err)
+		}
+		token[i] = naming.RandomTokenAlphabet[drawn.Int64()]
+	}
+	return string(token), nil
+}

@@ -1,0 +1,134 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/proxy"
+)
+
+// facts are what the caches say about one cluster. Absent objects are nil.
+type facts struct {
+	cluster      *provv1.Cluster
+	management   *mgmtv3.Cluster
+	controlPlane *rkev1.RKEControlPlane
+	kubeconfig   *corev1.Secret
+	// captured are the kubeconfigs that servers printed, by name of the machine.
+	captured []capture
+	now      time.Time
+}
+
+// capture is what one server printed, and the addresses it may be reached at,
+// the best first.
+type capture struct {
+	access    proxy.Access
+	addresses []string
+}
+
+func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
+	seen := &facts{cluster: cluster, now: h.Now()}
+	var err error
+	if seen.management, err = optional(h.management.Get(cluster.Status.ClusterName)); err != nil {
+		return nil, fmt.Errorf("read management cluster %s: %w", cluster.Status.ClusterName, err)
+	}
+	if seen.controlPlane, err = optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
+		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if seen.kubeconfig, err = optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))); err != nil {
+		return nil, fmt.Errorf("read kubeconfig of %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return seen, h.gatherCaptured(seen)
+}
+
+// gatherCaptured starts from Machines with the control-plane role, which nodes
+// cannot write, and reads the one plan Secret that belongs to each: a worker
+// that pretends to be a server is not asked.
+func (h *handler) gatherCaptured(seen *facts) error {
+	selector := labels.SelectorFromSet(labels.Set{
+		clusterv1.ClusterNameLabel: seen.cluster.Name, rkev1.ControlPlaneRoleLabel: rkev1.RoleLabelValue,
+	})
+	found, err := h.machines.List(seen.cluster.Namespace, selector)
+	if err != nil {
+		return fmt.Errorf("list servers of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+	}
+	servers := slices.Clone(found)
+	slices.SortFunc(servers, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	for _, server := range servers {
+		if !server.DeletionTimestamp.IsZero() || server.Spec.Bootstrap.ConfigRef.Name == "" {
+			continue
+		}
+		name := naming.PlanSecret(server.Spec.Bootstrap.ConfigRef.Name)
+		secret, err := optional(h.secrets.Get(server.Namespace, name))
+		if err != nil {
+			return fmt.Errorf("read plan secret %s/%s: %w", server.Namespace, name, err)
+		}
+		if secret == nil || secret.Type != rkev1.SecretTypeMachinePlan {
+			continue
+		}
+		if access, ok := printed(secret); ok {
+			seen.captured = append(seen.captured, capture{access: access, addresses: addresses(server)})
+		}
+	}
+	return nil
+}
+
+// printed reads the kubeconfig out of a plan Secret. What cannot be read or must
+// not be used counts as absent: it is the affair of that machine alone.
+func printed(secret *corev1.Secret) (proxy.Access, bool) {
+	outputs, err := nodeplan.DecodePeriodicOutput(secret.Data[nodeplan.KeyAppliedPeriodicOutput])
+	if err != nil {
+		return proxy.Access{}, false
+	}
+	output, ok := outputs[render.CaptureKubeconfig]
+	if !ok || output.ExitCode != 0 || len(output.Stdout) == 0 {
+		return proxy.Access{}, false
+	}
+	access, err := proxy.Capture(output.Stdout)
+	return access, err == nil
+}
+
+// addresses lists where a server may be reached: from outside first, then from
+// its network, and where nothing is known yet, where other nodes join it. All of
+// it is on the Machine: what the node could write names no place to go.
+func addresses(server *clusterv1.Machine) []string {
+	var found []string
+	for _, wanted := range []clusterv1.MachineAddressType{clusterv1.MachineExternalIP, clusterv1.MachineInternalIP} {
+		for _, address := range server.Status.Addresses {
+			if address.Type == wanted && address.Address != "" {
+				found = append(found, address.Address)
+			}
+		}
+	}
+	if joined, err := url.Parse(planstore.ReadMarks(server).JoinURL); err == nil && joined.Hostname() != "" {
+		found = append(found, joined.Hostname())
+	}
+	return found
+}
+
+// optional makes an absent object a nil one.
+func optional[T runtime.Object](object T, err error) (T, error) {
+	var none T
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	return object, nil
+}

@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// reasonReconciling goes with condition Reconciling while the cluster has not
+// been reached.
+const reasonReconciling = "Reconciling"
+
+func (f *facts) connected() bool {
+	return f.management != nil && conditions.IsTrue(f.management.Status.Conditions, mgmtv3.ClusterConditionConnected)
+}
+
+// managementStatus is the status of the management cluster. Progress texts of
+// the control plane are not repeated here, only the outcome: each would be one
+// more write per step of every cluster.
+func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
+	status := f.management.Status.DeepCopy()
+	if answered {
+		conditions.Set(&status.Conditions, conditions.Condition{Type: mgmtv3.ClusterConditionConnected, Status: rkev1.ConditionTrue}, f.now)
+	}
+	status.Info.MachineProvider = topology.MachineProvider(f.cluster)
+	status.Info.KubernetesVersion = f.cluster.Spec.KubernetesVersion
+	if status.Info.ProvisioningClusterRef == nil {
+		status.Info.ProvisioningClusterRef = &corev1.ObjectReference{
+			APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster", Namespace: f.cluster.Namespace, Name: f.cluster.Name,
+		}
+	}
+	if status.Provider == "" {
+		status.Provider = topology.Distribution(f.cluster.Spec.KubernetesVersion)
+	}
+	status.ReadyReconciling = f.cluster.Spec.RKEConfig != nil
+	if f.controlPlane == nil {
+		return *status
+	}
+	of := f.controlPlane.Status.Conditions
+	status.ReadyReconciling = !conditions.IsTrue(of, rkev1.ConditionStable)
+	f.follow(status, mgmtv3.ClusterConditionUpdated, conditions.Get(of, rkev1.ConditionReady))
+	f.follow(status, mgmtv3.ClusterConditionProvisioned, conditions.Get(of, rkev1.ConditionProvisioned))
+	f.follow(status, mgmtv3.ClusterConditionReady, conditions.Get(of, rkev1.ConditionReady))
+	return *status
+}
+
+func (f *facts) follow(status *mgmtv3.ClusterStatus, conditionType string, source *rkev1.GenericCondition) {
+	if source == nil {
+		return
+	}
+	now := conditions.Get(status.Conditions, conditionType)
+	if now != nil && now.Status == source.Status && now.Reason == source.Reason {
+		return
+	}
+	conditions.Set(&status.Conditions, conditions.Condition{
+		Type: conditionType, Status: source.Status, Reason: source.Reason, Message: source.Message,
+	}, f.now)
+}
+
+// report writes this controller's part of the status, in one write and only when
+// it changed. seen is nil when the management side could not be made.
+func (h *handler) report(cluster *provv1.Cluster, seen *facts, end error) (*provv1.Cluster, error) {
+	now := h.Now()
+	status := cluster.Status.DeepCopy()
+	created, retry := outcome.Conclude(provv1.ConditionCreated, end)
+	conditions.Set(&status.Conditions, created, now)
+	if seen != nil && end == nil {
+		status.FleetWorkspaceName = topology.Workspace(cluster)
+		status.ObservedGeneration = cluster.Generation
+		// Never back to false: the kubeconfig of a cluster that is away for a while stays.
+		status.Ready = status.Ready || seen.connected()
+		if seen.management != nil {
+			status.AgentDeployed = conditions.IsTrue(seen.management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
+		}
+		if status.Ready && seen.kubeconfig != nil {
+			status.ClientSecretName = naming.Kubeconfig(cluster.Name)
+		}
+	}
+	for _, condition := range progress(status, seen, end) {
+		conditions.Set(&status.Conditions, condition, now)
+	}
+	if equality.Semantic.DeepEqual(&cluster.Status, status) {
+		return cluster, retry.Err
+	}
+	changed := cluster.DeepCopy()
+	changed.Status = *status
+	updated, err := h.Clusters.UpdateStatus(changed)
+	if apierrors.IsNotFound(err) {
+		return cluster, nil
+	}
+	if err != nil {
+		return cluster, fmt.Errorf("write status of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return updated, retry.Err
+}
+
+// progress is the pair of conditions by which tools know every kind: a cluster
+// is reconciling until it was reached, and stalled while a person has to act.
+func progress(status *provv1.ClusterStatus, seen *facts, end error) []conditions.Condition {
+	reconciling := conditions.Condition{Type: provv1.ConditionReconciling, Status: rkev1.ConditionFalse}
+	stalled := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionFalse}
+	switch problem := outcome.AsStalled(end); {
+	case problem != nil:
+		stalled.Status, stalled.Reason, stalled.Message = rkev1.ConditionTrue, problem.Reason, problem.Message
+	case !status.Ready && (seen == nil || seen.kubeconfig == nil):
+		reconciling.Status, reconciling.Reason = rkev1.ConditionTrue, reasonReconciling
+		reconciling.Message = "Waiting for a server of the cluster to report its kubeconfig"
+	case !status.Ready:
+		reconciling.Status, reconciling.Reason = rkev1.ConditionTrue, reasonReconciling
+		reconciling.Message = "Waiting for the API server of the cluster to answer the management plane"
+	}
+	return []conditions.Condition{reconciling, stalled}
+}

@@ -1,0 +1,157 @@
+// Package controllers lists the controllers and registers them, in the order in which an object passes them: what defines kinds of
+// machines, what turns a Cluster into Cluster API objects, what makes machines, what steers nodes.
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers/bootstrap"
+	"github.com/drover-io/drover/pkg/controllers/cluster"
+	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
+	"github.com/drover-io/drover/pkg/controllers/machinenodelookup"
+	"github.com/drover-io/drover/pkg/controllers/machineprovision"
+	"github.com/drover-io/drover/pkg/controllers/planner"
+	"github.com/drover-io/drover/pkg/controllers/plansecret"
+	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/controllers/rkecluster"
+	"github.com/drover-io/drover/pkg/controllers/rkecontrolplane"
+	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// Deps are what the controllers are made from.
+type Deps struct {
+	Clients    *clients.Clients
+	InstanceID string
+	Settings   Settings
+	Releases   releases.Table
+	// DataDir is where node drivers are kept.
+	DataDir string
+	// Downstream reaches clusters; nil takes the kubeconfig that each cluster's servers gave.
+	Downstream Downstream
+	Log        logrus.FieldLogger
+}
+
+// Downstream is the door to the clusters that Drover manages. A host that has a tunnel of its own to them may bring its own. A
+// cluster is named by the namespace and name of its provisioning Cluster. Methods are called from several goroutines, and never
+// wait for a cluster that does not answer: clients do, with a deadline.
+type Downstream interface {
+	// Client returns a client of the cluster's API; proxy.ErrNotAvailable while nothing is known about how to reach it.
+	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
+	// Version changes whenever the way to the cluster does; "" while there is none.
+	Version(cluster types.NamespacedName) (string, error)
+	// Forget is told of a cluster that is gone.
+	Forget(cluster types.NamespacedName)
+}
+
+// Register adds every controller's handlers. They end with ctx, and start with Clients.
+func Register(ctx context.Context, d Deps) error {
+	c := d.Clients
+	downstream := d.Downstream
+	if downstream == nil {
+		downstream = proxy.NewClients(c.Core.Secret().Cache(), 0)
+	}
+	prober := proxy.NewProber(ctx, downstream, func(namespace, name string) { c.Provisioning.Cluster().EnqueueAfter(namespace, name, 0) })
+
+	machineStore := planstore.NewMachines(c.CAPI.Machine())
+
+	for _, controller := range []struct {
+		name     string
+		register func() error
+	}{
+		{"nodedriver", func() error { return d.registerNodeDriver(ctx) }},
+		{"dynamicschema", func() error {
+			return dynamicschema.Register(ctx, dynamicschema.Deps{
+				DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic, Apply: c.Apply,
+			})
+		}},
+		{"provisioningcluster", func() error {
+			return provisioningcluster.Register(ctx, provisioningcluster.Deps{
+				Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
+				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
+				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), DynamicKinds: c.Dynamic, Apply: c.Apply,
+				InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline,
+			})
+		}},
+		{"cluster", func() error {
+			return cluster.Register(ctx, cluster.Deps{
+				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
+				Machines: c.CAPI.Machine(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID,
+				Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+			})
+		}},
+		{"rkecluster", func() error {
+			return rkecluster.Register(ctx, rkecluster.Deps{
+				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID,
+			})
+		}},
+		{"rkecontrolplane", func() error {
+			return rkecontrolplane.Register(ctx, rkecontrolplane.Deps{
+				ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), Clusters: c.Provisioning.Cluster(),
+				InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline,
+			})
+		}},
+		{"bootstrap", func() error {
+			return bootstrap.Register(ctx, bootstrap.Deps{
+				Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+				Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
+				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: downstream, Settings: d.bootstrapSettings(),
+				InstanceID: d.InstanceID,
+			})
+		}},
+		{"machineprovision", func() error {
+			return machineprovision.Register(ctx, machineprovision.Deps{
+				Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
+				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
+				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Settings: d.machineSettings, InstanceID: d.InstanceID,
+			})
+		}},
+		{"machinenodelookup", func() error {
+			return machinenodelookup.Register(ctx, machinenodelookup.Deps{
+				Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
+				Dynamic: c.Dynamic, Downstream: downstream, Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
+				InstanceID: d.InstanceID, Log: d.Log,
+			})
+		}},
+		{"planner", func() error {
+			return planner.Register(ctx, planner.Deps{
+				InstanceID: d.InstanceID, ProvisioningClusters: c.Provisioning.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
+				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
+				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
+				Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
+			})
+		}},
+		{"plansecret", func() error {
+			return plansecret.Register(ctx, plansecret.Deps{
+				InstanceID: d.InstanceID, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
+				ControlPlanes: c.RKE.RKEControlPlane().Cache(), ProvisioningClusters: c.Provisioning.Cluster().Cache(),
+				MachineStore: machineStore,
+			})
+		}},
+	} {
+		if err := controller.register(); err != nil {
+			return fmt.Errorf("controller %s: %w", controller.name, err)
+		}
+	}
+	return nil
+}
+
+// renderSettings are the settings that plans depend on.
+func (d Deps) renderSettings() render.Settings {
+	settings := render.Settings{
+		InstallerImage: d.Settings.SystemAgentInstallerImage, SystemDefaultRegistry: d.Settings.SystemDefaultRegistry,
+	}
+	for _, name := range d.Settings.SystemDefaultRegistryPullSecrets {
+		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets, types.NamespacedName{Namespace: systemNamespace, Name: name})
+	}
+	return settings
+}

@@ -1,0 +1,87 @@
+package dynamicschema
+
+import (
+	"fmt"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/driverschema"
+)
+
+// snapshot is what is known of one schema.
+type snapshot struct {
+	name string
+	// schema is nil when it is gone or going.
+	schema *mgmtv3.DynamicSchema
+	// driver is the name that kinds are made of, empty when the schema has none.
+	driver string
+	// existing are the definitions of the schema that there are.
+	existing []*apiextv1.CustomResourceDefinition
+	// used is true when there may be objects of them.
+	used bool
+}
+
+func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, error) {
+	s := snapshot{name: name}
+	if obj != nil && obj.DeletionTimestamp == nil {
+		s.schema = obj
+		list, err := h.schemas.Get(driverschema.NodeTemplateConfigs.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return s, fmt.Errorf("read the list of drivers: %w", err)
+		}
+		if err == nil {
+			s.driver, _ = driverschema.BaseName(name, list.Spec)
+			if driverschema.ValidName(s.driver) != nil {
+				s.driver = "" // no kind can be called so
+			}
+		}
+	}
+	all, err := h.crds.List(labels.Everything())
+	if err != nil {
+		return s, fmt.Errorf("list definitions: %w", err)
+	}
+	for _, crd := range all {
+		if ownerOf(crd) == name {
+			s.existing = append(s.existing, crd)
+			s.used = s.used || h.mayBeUsed(crd)
+		}
+	}
+	return s, nil
+}
+
+// mayBeUsed is true until it is certain that no object of the kind exists.
+func (h *handler) mayBeUsed(crd *apiextv1.CustomResourceDefinition) bool {
+	for _, version := range crd.Spec.Versions {
+		gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
+		if !version.Served {
+			continue
+		}
+		if !h.Objects.Synced(gvk) {
+			return true
+		}
+		objects, err := h.Objects.List(gvk, "", labels.Everything())
+		if err != nil || len(objects) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Annotations by which an apply set marks its objects (spec/06 §1.7).
+const (
+	setAnnotation       = "objectset.rio.cattle.io/id"
+	ownerKindAnnotation = "objectset.rio.cattle.io/owner-gvk"
+	ownerNameAnnotation = "objectset.rio.cattle.io/owner-name"
+)
+
+// ownerOf is the schema that a definition was made from.
+func ownerOf(crd *apiextv1.CustomResourceDefinition) string {
+	if crd.Annotations[setAnnotation] != handlerName || crd.Annotations[ownerKindAnnotation] != schemaKind.String() {
+		return ""
+	}
+	return crd.Annotations[ownerNameAnnotation]
+}

@@ -1,0 +1,219 @@
+package machinenodelookup
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/driverschema"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is persisted by hosts in metrics, do not change.
+const handlerName = "machine-node-lookup"
+
+const indexMachinesByCluster = "machine-node-lookup-machines-by-cluster"
+
+// A node is looked for often while its machine is young, and rarely afterwards.
+const (
+	oftenFor = 15 * time.Minute
+	often    = 3 * time.Second
+	rarely   = 15 * time.Second
+)
+
+// Dynamic reads and writes machines of kinds that came at run time; clients.Dynamic does.
+type Dynamic interface {
+	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	Patch(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string, pt types.PatchType, data []byte,
+		subresources ...string) (*unstructured.Unstructured, error)
+	OnInformer(f func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer))
+}
+
+// Downstream reaches the clusters that machines belong to; proxy.Clients does.
+type Downstream interface {
+	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
+}
+
+// Deps are what the controller works with.
+type Deps struct {
+	Bootstraps     rkecontrollers.RKEBootstrapController
+	Machines       capicontrollers.MachineController
+	CustomMachines rkecontrollers.CustomMachineController
+	Secrets        corecontrollers.SecretController
+	Dynamic        Dynamic
+	Downstream     Downstream
+	// Clusters tell whose a cluster is: InstanceID is on those that this Drover manages, and all others are left alone. Nil
+	// means that nobody else manages clusters here.
+	Clusters   provcontrollers.ClusterController
+	InstanceID string
+	// CAPIClusters tell whether a cluster is paused. Nil means that none ever is.
+	CAPIClusters capicontrollers.ClusterController
+	// Log gets, at debug level, why a node was not found, and as a warning that a cluster does not answer.
+	Log logrus.FieldLogger
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+type handler struct {
+	Deps
+	//nolint:containedctx // lasso's handlers get no context
+	ctx            context.Context
+	machines       capicontrollers.MachineCache
+	customMachines rkecontrollers.CustomMachineCache
+	clusters       provcontrollers.ClusterCache
+	capiClusters   capicontrollers.ClusterCache
+	lookout        *lookout
+	written        *written
+}
+
+// Register adds the handler, its index and its wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
+	}
+	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache()}
+	h.lookout, h.written = newLookout(d.Downstream, d.Now, d.Log), newWritten()
+	h.lookout.taken = h.taken
+	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
+		return []string{kubeconfigOf(m.Namespace, m.Spec.ClusterName)}, nil
+	})
+	d.Bootstraps.OnChange(ctx, handlerName, h.onChange)
+	d.Dynamic.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
+		if gvk.Group != driverschema.MachineGroup {
+			return
+		}
+		if err := wakeup.OnInformer(ctx, d.Bootstraps, h.ofInfra, informer); err != nil {
+			d.Log.WithError(err).WithField("controller", handlerName).WithField("kind", gvk.Kind).Warn("Machines of this kind wake nothing")
+		}
+	})
+	return errors.Join(
+		wakeup.On(ctx, d.Bootstraps, ofMachine, d.Machines),
+		wakeup.On(ctx, d.Bootstraps, h.ofCustomMachine, d.CustomMachines),
+		wakeup.On(ctx, d.Bootstraps, wakeup.Any(ofPlan, h.ofKubeconfig), d.Secrets),
+		h.wakeWithClusters(ctx),
+	)
+}
+
+// wakeWithClusters goes on with machines whose cluster becomes ours or is no longer paused.
+func (h *handler) wakeWithClusters(ctx context.Context) error {
+	var errs []error
+	if h.Clusters != nil {
+		h.clusters = h.Clusters.Cache()
+		errs = append(errs, wakeup.On(ctx, h.Bootstraps, func(c *provv1.Cluster) []wakeup.Key {
+			return h.ofCluster(kubeconfigOf(c.Namespace, c.Name))
+		}, h.Clusters))
+	}
+	if h.CAPIClusters != nil {
+		h.capiClusters = h.CAPIClusters.Cache()
+		errs = append(errs, wakeup.On(ctx, h.Bootstraps, func(c *clusterv1.Cluster) []wakeup.Key {
+			return h.ofCluster(kubeconfigOf(c.Namespace, c.Name))
+		}, h.CAPIClusters))
+	}
+	return errors.Join(errs...)
+}
+
+// kubeconfigOf is the key of a cluster in the index of machines.
+func kubeconfigOf(namespace, cluster string) string {
+	return namespace + "/" + naming.Kubeconfig(cluster)
+}
+
+func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
+	ref := machine.Spec.Bootstrap.ConfigRef
+	if !ref.IsDefined() || ref.Kind != "RKEBootstrap" || machine.Spec.ProviderID != "" {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: machine.Namespace, Name: ref.Name}}
+}
+
+// ofInfra wakes a machine when its infrastructure machine has become ready.
+func (h *handler) ofInfra(infra *unstructured.Unstructured) []wakeup.Key { return h.ofOwner(infra) }
+
+func (h *handler) ofCustomMachine(infra *rkev1.CustomMachine) []wakeup.Key { return h.ofOwner(infra) }
+
+func (h *handler) ofOwner(infra metav1.Object) []wakeup.Key {
+	var keys []wakeup.Key
+	for _, owner := range infra.GetOwnerReferences() {
+		if owner.Kind != "Machine" {
+			continue
+		}
+		if machine, err := h.machines.Get(infra.GetNamespace(), owner.Name); err == nil {
+			keys = append(keys, ofMachine(machine)...)
+		}
+	}
+	return keys
+}
+
+// ofPlan wakes a machine when its agent has reported: then a node may have come.
+func ofPlan(secret *corev1.Secret) []wakeup.Key {
+	if secret.Type != rkev1.SecretTypeMachinePlan {
+		return nil
+	}
+	return wakeup.ByOwner[*corev1.Secret](rkev1.Kind("RKEBootstrap"))(secret)
+}
+
+// ofKubeconfig wakes the machines of a cluster when there is a way to it.
+func (h *handler) ofKubeconfig(secret *corev1.Secret) []wakeup.Key {
+	if !strings.HasSuffix(secret.Name, naming.Kubeconfig("")) {
+		return nil
+	}
+	return h.ofCluster(secret.Namespace + "/" + secret.Name)
+}
+
+// ofCluster are the machines of a cluster that look for their nodes.
+func (h *handler) ofCluster(kubeconfig string) []wakeup.Key {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfig)
+	if err != nil {
+		return nil // the index is registered above
+	}
+	var keys []wakeup.Key
+	for _, machine := range machines {
+		keys = append(keys, ofMachine(machine)...)
+	}
+	return keys
+}
+
+func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
+	if bootstrap == nil || bootstrap.DeletionTimestamp != nil {
+		return bootstrap, nil
+	}
+	snapshot, look, err := h.gather(bootstrap)
+	if err != nil || !look {
+		return bootstrap, err
+	}
+	if left := h.written.left(snapshot.machine.UID, h.Now()); left > 0 {
+		h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, left)
+		return bootstrap, nil
+	}
+	node, again, err := h.lookout.find(h.ctx, snapshot.cluster(), snapshot.machine.UID)
+	if err != nil || node == nil {
+		h.wait(bootstrap, snapshot, again, err)
+		return bootstrap, nil
+	}
+	if err := h.act(snapshot, node); err != nil {
+		return bootstrap, err
+	}
+	h.written.note(snapshot.machine.UID, h.Now())
+	h.lookout.forget(snapshot.cluster(), snapshot.machine.UID)
+	return bootstrap, nil
+}

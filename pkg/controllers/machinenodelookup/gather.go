@@ -1,0 +1,186 @@
+package machinenodelookup
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// snapshot is a machine whose node is to be found.
+type snapshot struct {
+	machine *clusterv1.Machine
+	// kind and the machine's infrastructure reference name the object that is written to.
+	kind       schema.GroupVersionKind
+	infra      string
+	conditions []rkev1.GenericCondition
+	providerID string
+}
+
+// hasData is true once the machine could be made.
+func hasData(bootstrap *rkev1.RKEBootstrap) bool {
+	created := bootstrap.Status.Initialization.DataSecretCreated
+	return created != nil && *created && bootstrap.Status.DataSecretName != nil
+}
+
+// gather reads caches only. It returns false while there is nothing to look for.
+func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) {
+	if !hasData(bootstrap) {
+		return snapshot{}, false, nil
+	}
+	machine, err := h.machineOf(bootstrap)
+	if err != nil || machine == nil || machine.Spec.ProviderID != "" || machine.DeletionTimestamp != nil {
+		return snapshot{}, false, err
+	}
+	s := snapshot{machine: machine, infra: machine.Spec.InfrastructureRef.Name}
+	if mayAct, err := h.mayAct(s, bootstrap); err != nil || !mayAct {
+		return s, false, err
+	}
+	found, err := h.gatherInfra(&s)
+	if err != nil || !found {
+		return s, false, err
+	}
+	// Before the machine is ready a change of its object would disturb what makes it. Its own event brings us back.
+	return s, conditions.IsTrue(s.conditions, rkev1.ConditionReady) && s.providerID == "", nil
+}
+
+// cluster names the cluster of the machine.
+func (s snapshot) cluster() types.NamespacedName {
+	return types.NamespacedName{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
+}
+
+// taken tells whether Cluster API knows a node as that of another machine of the cluster.
+func (h *handler) taken(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfigOf(cluster.Namespace, cluster.Name))
+	if err != nil {
+		return true // the index is registered with the controller
+	}
+	return slices.ContainsFunc(machines, func(other *clusterv1.Machine) bool {
+		return other.UID != machine &&
+			(other.Status.NodeRef.Name == node.Name || other.Spec.ProviderID != "" && other.Spec.ProviderID == node.Spec.ProviderID)
+	})
+}
+
+// mayAct is false for clusters of others and while the cluster or the machine is paused. A cluster that no provisioning
+// Cluster stands behind is anybody's.
+func (h *handler) mayAct(s snapshot, bootstrap *rkev1.RKEBootstrap) (bool, error) {
+	if isPaused(bootstrap) || isPaused(s.machine) {
+		return false, nil
+	}
+	name := s.cluster()
+	if h.capiClusters != nil {
+		cluster, err := h.capiClusters.Get(name.Namespace, name.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("read Cluster API's Cluster %s: %w", name, err)
+		}
+		if err == nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused {
+			return false, nil
+		}
+	}
+	if h.clusters == nil {
+		return true, nil
+	}
+	cluster, err := h.clusters.Get(name.Namespace, name.Name)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read Cluster %s: %w", name, err)
+	}
+	return topology.Owner(cluster, h.InstanceID, true) == topology.Ours, nil
+}
+
+// gatherInfra reads the infrastructure machine. Those of other providers know their nodes themselves and are not found.
+func (h *handler) gatherInfra(s *snapshot) (bool, error) {
+	ref := s.machine.Spec.InfrastructureRef
+	switch {
+	case ref.APIGroup == driverschema.MachineGroup:
+		s.kind = schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
+		return h.gatherDriverMachine(s)
+	case ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine":
+		s.kind = rkev1.SchemeGroupVersion.WithKind(ref.Kind)
+		return h.gatherCustomMachine(s)
+	default:
+		return false, nil
+	}
+}
+
+func (h *handler) machineOf(bootstrap *rkev1.RKEBootstrap) (*clusterv1.Machine, error) {
+	for _, owner := range bootstrap.OwnerReferences {
+		group := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group
+		if group != clusterv1.GroupVersion.Group || owner.Kind != "Machine" {
+			continue
+		}
+		machine, err := h.machines.Get(bootstrap.Namespace, owner.Name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil //nolint:nilnil // absence is an answer
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read Machine %s/%s: %w", bootstrap.Namespace, owner.Name, err)
+		}
+		return machine, nil
+	}
+	return nil, nil //nolint:nilnil // absence is an answer
+}
+
+func (h *handler) gatherDriverMachine(s *snapshot) (bool, error) {
+	obj, err := h.Dynamic.Get(s.kind, s.machine.Namespace, s.infra)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s %s/%s: %w", s.kind.Kind, s.machine.Namespace, s.infra, err)
+	}
+	var status rkev1.RKEMachineStatus
+	raw, err := json.Marshal(obj.Object["status"])
+	if err == nil {
+		err = json.Unmarshal(raw, &status)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read status of %s %s/%s: %w", s.kind.Kind, s.machine.Namespace, s.infra, err)
+	}
+	s.conditions = status.Conditions
+	s.providerID, _, err = unstructured.NestedString(obj.Object, "spec", "providerID")
+	if err != nil {
+		return false, fmt.Errorf("read spec of %s %s/%s: %w", s.kind.Kind, s.machine.Namespace, s.infra, err)
+	}
+	return true, nil
+}
+
+func (h *handler) gatherCustomMachine(s *snapshot) (bool, error) {
+	custom, err := h.customMachines.Get(s.machine.Namespace, s.infra)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read CustomMachine %s/%s: %w", s.machine.Namespace, s.infra, err)
+	}
+	s.conditions, s.providerID = custom.Status.Conditions, custom.Spec.ProviderID
+	return true, nil
+}
+
+func isPaused(obj metav1.Object) bool {
+	_, paused := obj.GetAnnotations()[clusterv1.PausedAnnotation]
+	return paused
+}
+
+func isReady(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

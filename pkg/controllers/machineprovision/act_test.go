@@ -1,0 +1,183 @@
+package machineprovision
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rancher/wrangler/v3/pkg/generic/fake"
+	"go.uber.org/mock/gomock"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/machinejob"
+)
+
+// server is what the API server has, which the caches may not show, and what was written to it.
+type server struct {
+	job     *batchv1.Job
+	pods    []corev1.Pod
+	state   *corev1.Secret
+	readErr error
+	writes  []string
+}
+
+func (s *server) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
+func (s *server) EnqueueAfter(schema.GroupVersionKind, string, string, time.Duration)         {}
+func (s *server) UpdateStatus(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	s.writes = append(s.writes, "status")
+	return nil, nil
+}
+
+func (s *server) Update(_ context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	s.writes = append(s.writes, "update "+strings.Join(obj.GetFinalizers(), ","))
+	return obj, nil
+}
+
+func (s *server) handler(t *testing.T) *handler {
+	t.Helper()
+	ctrl := gomock.NewController(t)
+	absent := apierrors.NewNotFound(schema.GroupResource{}, "x")
+	jobs := fake.NewMockControllerInterface[*batchv1.Job, *batchv1.JobList](ctrl)
+	jobs.EXPECT().Get("ns", gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*batchv1.Job, error) {
+		if s.readErr != nil || s.job != nil {
+			return s.job, s.readErr
+		}
+		return nil, absent
+	}).AnyTimes()
+	jobs.EXPECT().Create(gomock.Any()).DoAndReturn(func(job *batchv1.Job) (*batchv1.Job, error) {
+		if s.job != nil {
+			return nil, apierrors.NewAlreadyExists(schema.GroupResource{}, job.Name)
+		}
+		s.writes = append(s.writes, "create "+job.Name)
+		return job, nil
+	}).AnyTimes()
+	jobs.EXPECT().Delete("ns", gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, options *metav1.DeleteOptions) error {
+		if options.Preconditions == nil || options.Preconditions.ResourceVersion == nil {
+			return errors.New("the Job may have changed")
+		}
+		s.writes = append(s.writes, "delete "+name)
+		return nil
+	}).AnyTimes()
+	pods := fake.NewMockControllerInterface[*corev1.Pod, *corev1.PodList](ctrl)
+	pods.EXPECT().List("ns", gomock.Any()).DoAndReturn(func(string, metav1.ListOptions) (*corev1.PodList, error) {
+		return &corev1.PodList{Items: s.pods}, nil
+	}).AnyTimes()
+	secrets := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](ctrl)
+	secrets.EXPECT().Get("ns", gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*corev1.Secret, error) {
+		if s.state != nil {
+			return s.state, nil
+		}
+		return nil, absent
+	}).AnyTimes()
+	return &handler{Deps: Deps{Dynamic: s, Jobs: jobs, Pods: pods, Secrets: secrets, Now: time.Now}, ctx: t.Context(), written: newWritten()}
+}
+
+func guarded() *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	obj.SetGroupVersionKind(gvkOf("SimMachine"))
+	obj.SetNamespace("ns")
+	obj.SetName("m1")
+	obj.SetUID("1")
+	obj.SetFinalizers([]string{"other", rkev1.MachineProvisionFinalizer})
+	return obj
+}
+
+// jobOf is a Job of the machine with that UID.
+func jobOf(uid string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "j", OwnerReferences: []metav1.OwnerReference{{Kind: "SimMachine", Name: "m1", UID: types.UID(uid)}},
+	}}
+}
+
+// TestAct_AsksTheServerBeforeItLetsGo: what the caches do not show yet keeps a machine from being let go, or given up.
+func TestAct_AsksTheServerBeforeItLetsGo(t *testing.T) {
+	release := machinejob.Action{Kind: machinejob.ActionRelease, Name: "j", StateSecret: "s"}
+	gone := machinejob.Action{Kind: machinejob.ActionConfirmGone, Name: "j", StateSecret: "s"}
+	back := machinejob.Action{Kind: machinejob.ActionTakeBack, Name: "j"}
+	active := jobOf("1")
+	active.Status.Active = 1
+	waiting := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	broken := &corev1.Secret{Data: map[string][]byte{rkev1.MachineStateKey: []byte("no archive, so nobody knows")}}
+	for name, test := range map[string]struct {
+		server     server
+		action     machinejob.Action
+		wantDone   bool
+		wantWrites []string
+		wantErr    bool
+	}{
+		"nothing is there: it goes":               {action: release, wantDone: true, wantWrites: []string{"update other"}},
+		"its Job is there":                        {server: server{job: jobOf("1")}, action: release},
+		"a Job of another machine of that name":   {server: server{job: jobOf("2")}, action: release, wantDone: true, wantWrites: []string{"update other"}},
+		"its state was never written":             {server: server{state: &corev1.Secret{}}, action: release, wantDone: true, wantWrites: []string{"update other"}},
+		"its state may hold a machine":            {server: server{state: broken}, action: release},
+		"the server does not answer":              {server: server{readErr: errors.New("timeout")}, action: release, wantErr: true},
+		"a Job that vanished is confirmed":        {action: gone, wantDone: true},
+		"a Job that the caches lack is not":       {server: server{job: jobOf("1")}, action: gone},
+		"a state that vanished is confirmed":      {action: machinejob.Action{Kind: machinejob.ActionConfirmGone, StateSecret: "s"}, wantDone: true},
+		"a state that the caches lack is not":     {server: server{state: &corev1.Secret{}}, action: gone},
+		"a pod that waits is taken back":          {server: server{job: active, pods: []corev1.Pod{waiting}}, action: back, wantDone: true, wantWrites: []string{"delete j"}},
+		"a pod that the caches lack is not":       {server: server{job: active}, action: back},
+		"a pod that runs is not":                  {server: server{job: active, pods: []corev1.Pod{{Status: corev1.PodStatus{Phase: corev1.PodRunning}}}}, action: back},
+		"a Job that is gone is taken back":        {action: back, wantDone: true},
+		"an action that nobody knows is an error": {action: machinejob.Action{Kind: "Sing"}, wantErr: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			done, err := test.server.handler(t).act(guarded(), machinejob.Decision{Actions: []machinejob.Action{test.action}})
+			if done != test.wantDone || (err != nil) != test.wantErr {
+				t.Errorf("done %v, error %v; want %v, %v", done, err, test.wantDone, test.wantErr)
+			}
+			if diff := cmp.Diff(test.wantWrites, test.server.writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRun_NeverReplacesAJob(t *testing.T) {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j"}}
+	for name, test := range map[string]struct {
+		server     server
+		wantWrites []string
+		wantErr    string
+	}{
+		"there is none":             {wantWrites: []string{"create j"}},
+		"it is there already":       {server: server{job: jobOf("1")}},
+		"one of an earlier machine": {server: server{job: jobOf("2")}, wantErr: "belongs to another machine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := test.server.handler(t).run(guarded(), job)
+			if (err == nil) != (test.wantErr == "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
+				t.Errorf("error is %v, want %q", err, test.wantErr)
+			}
+			if diff := cmp.Diff(test.wantWrites, test.server.writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOnChange_OldVersionsAreLeftAlone: the event of our own write is on its way, and what an older version says is settled.
+func TestOnChange_OldVersionsAreLeftAlone(t *testing.T) {
+	s := server{}
+	h := s.handler(t)
+	obj := guarded()
+	obj.SetResourceVersion("5")
+	h.written.replace(obj.GetUID(), "5", h.Now())
+	if err := h.onChange(gvkOf("SimMachine"), "ns/m1", obj); err != nil {
+		t.Fatal(err) // anything else would have reached for a cache that is not there
+	}
+	if len(s.writes) > 0 {
+		t.Errorf("writes %v", s.writes)
+	}
+}

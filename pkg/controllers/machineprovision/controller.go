@@ -1,0 +1,244 @@
+package machineprovision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	batchcontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/batch/v1"
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/driverschema"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is the id of the apply sets. Persisted, do not change: another id would orphan every object that exists.
+const handlerName = "machine-provision"
+
+const (
+	indexMachinesByCluster = "machine-provision-machines-by-cluster"
+	indexJobsByMachine     = "machine-provision-jobs-by-machine"
+	indexPodsByJob         = "machine-provision-pods-by-job"
+)
+
+// Dynamic reads, writes and wakes objects of kinds that came at run time; clients.Dynamic does.
+type Dynamic interface {
+	OnChange(name string, matches func(schema.GroupVersionKind) bool, handler clients.DynamicHandler)
+	Update(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	UpdateStatus(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	EnqueueAfter(gvk schema.GroupVersionKind, namespace, name string, after time.Duration)
+}
+
+// Applier keeps the set of a machine's account and rights; applyset.Set is one.
+type Applier interface {
+	Watch(kinds ...schema.GroupVersionKind) error
+	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
+		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
+	Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+		kinds []schema.GroupVersionKind) (applyset.Result, error)
+}
+
+// SecretApplier keeps the set of a machine's Secrets; applyset.Secrets is one.
+type SecretApplier interface {
+	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error)
+}
+
+// Deps are what the controller works with.
+type Deps struct {
+	Dynamic      Dynamic
+	Machines     capicontrollers.MachineController
+	CAPIClusters capicontrollers.ClusterController
+	Clusters     provcontrollers.ClusterController
+	Bootstraps   rkecontrollers.RKEBootstrapController
+	NodeDrivers  mgmtcontrollers.NodeDriverController
+	Jobs         batchcontrollers.JobController
+	Pods         corecontrollers.PodController
+	Secrets      corecontrollers.SecretController
+	Apply        Applier
+	ApplySecrets SecretApplier
+	// Settings are asked for at every pass.
+	Settings func() machinejob.Settings
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+type handler struct {
+	Deps
+	//nolint:containedctx // lasso's handlers get no context
+	ctx          context.Context
+	machines     capicontrollers.MachineCache
+	capiClusters capicontrollers.ClusterCache
+	clusters     provcontrollers.ClusterCache
+	bootstraps   rkecontrollers.RKEBootstrapCache
+	nodeDrivers  mgmtcontrollers.NodeDriverCache
+	jobs         batchcontrollers.JobCache
+	pods         corecontrollers.PodCache
+	secrets      corecontrollers.SecretCache
+	written      *written
+}
+
+// setKinds are the kinds of which the set holds objects. The Job is not one of them: it is made once and never changed.
+func setKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"),
+		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+	}
+}
+
+// Register adds the handler, its indexes and its wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	h := &handler{
+		Deps: d, ctx: ctx, machines: d.Machines.Cache(), capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(),
+		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(), pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
+		written: newWritten(),
+	}
+	if err := d.Apply.Watch(setKinds()...); err != nil {
+		return fmt.Errorf("register %s: %w", handlerName, err)
+	}
+	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
+		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
+	})
+	h.jobs.AddIndexer(indexJobsByMachine, func(job *batchv1.Job) ([]string, error) { return jobKeys(job), nil })
+	h.pods.AddIndexer(indexPodsByJob, func(pod *corev1.Pod) ([]string, error) {
+		if name := pod.Labels[batchv1.JobNameLabel]; name != "" && pod.Annotations[machinejob.InfraMachineAnnotation] != "" {
+			return []string{pod.Namespace + "/" + name}, nil
+		}
+		return nil, nil
+	})
+	d.Dynamic.OnChange(handlerName, isMachine, h.onChange)
+	return h.wake(ctx)
+}
+
+func isMachine(gvk schema.GroupVersionKind) bool {
+	_, ok := driverschema.DriverOf(gvk.Kind)
+	return ok && gvk.Group == driverschema.MachineGroup
+}
+
+// jobKeys are the machines that a Job is of: one, or none.
+func jobKeys(job *batchv1.Job) []string {
+	name := job.Annotations[machinejob.InfraMachineAnnotation]
+	if name == "" {
+		return nil
+	}
+	return []string{machineKey(job.Labels[rkev1.InfraMachineKindLabel], job.Namespace, name)}
+}
+
+func machineKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+// target wakes machines. The name of a key is KIND/NAME, because machines are of many kinds.
+type target struct{ Dynamic }
+
+// EnqueueAfter wakes a machine.
+func (t target) EnqueueAfter(namespace, name string, after time.Duration) {
+	kind, name, ok := strings.Cut(name, "/")
+	if ok {
+		t.Dynamic.EnqueueAfter(gvkOf(kind), namespace, name, after)
+	}
+}
+
+func gvkOf(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: driverschema.MachineGroup, Version: driverschema.Version, Kind: kind}
+}
+
+func keyOf(namespace, kind, name string) []wakeup.Key {
+	if !isMachine(gvkOf(kind)) || name == "" {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: namespace, Name: kind + "/" + name}}
+}
+
+func (h *handler) wake(ctx context.Context) error {
+	to := target{h.Dynamic}
+	return errors.Join(
+		wakeup.On(ctx, to, ofMachine, h.Machines),
+		wakeup.On(ctx, to, h.ofCluster, h.CAPIClusters),
+		wakeup.On(ctx, to, func(job *batchv1.Job) []wakeup.Key {
+			return keyOf(job.Namespace, job.Labels[rkev1.InfraMachineKindLabel], job.Annotations[machinejob.InfraMachineAnnotation])
+		}, h.Jobs),
+		wakeup.On(ctx, to, func(pod *corev1.Pod) []wakeup.Key {
+			return keyOf(pod.Namespace, pod.Labels[rkev1.InfraMachineKindLabel], pod.Annotations[machinejob.InfraMachineAnnotation])
+		}, h.Pods),
+		wakeup.On(ctx, to, ofState, h.Secrets),
+	)
+}
+
+func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
+	ref := machine.Spec.InfrastructureRef
+	if ref.APIGroup != driverschema.MachineGroup {
+		return nil
+	}
+	return keyOf(machine.Namespace, ref.Kind, ref.Name)
+}
+
+func (h *handler) ofCluster(cluster *clusterv1.Cluster) []wakeup.Key {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
+	if err != nil {
+		return nil // the index is registered above
+	}
+	var keys []wakeup.Key
+	for _, machine := range machines {
+		keys = append(keys, ofMachine(machine)...)
+	}
+	return keys
+}
+
+// ofState wakes a machine when the driver has written its state.
+func ofState(secret *corev1.Secret) []wakeup.Key {
+	if secret.Type != rkev1.SecretTypeMachineState {
+		return nil
+	}
+	for _, owner := range secret.OwnerReferences {
+		if schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).Group == driverschema.MachineGroup {
+			return keyOf(secret.Namespace, owner.Kind, owner.Name)
+		}
+	}
+	return nil
+}
+
+func (h *handler) onChange(gvk schema.GroupVersionKind, _ string, obj *unstructured.Unstructured) error {
+	if obj == nil || h.written.behind(obj, h.Now()) {
+		return nil
+	}
+	obj = obj.DeepCopy()
+	obj.SetGroupVersionKind(gvk)
+	snapshot, ours, err := h.gather(obj)
+	if err != nil || !ours {
+		return err
+	}
+	decision := machinejob.Decide(snapshot)
+	done, err := h.act(obj, decision)
+	if err != nil {
+		return err
+	}
+	if !done {
+		h.Dynamic.EnqueueAfter(gvk, obj.GetNamespace(), obj.GetName(), staleRetry)
+		return nil
+	}
+	if decision.After > 0 {
+		h.Dynamic.EnqueueAfter(gvk, obj.GetNamespace(), obj.GetName(), decision.After)
+	}
+	return h.report(obj, snapshot, decision)
+}

@@ -1,0 +1,264 @@
+package machineprovision
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// gather reads caches only. It returns false for machines of clusters that are not ours.
+func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, bool, error) {
+	machine, err := machineOf(obj)
+	if err != nil {
+		return machinejob.Snapshot{}, false, err
+	}
+	s := machinejob.Snapshot{Machine: machine, Settings: h.Settings(), Now: h.Now()}
+	capi, err := h.gatherCAPI(obj, &s)
+	if err != nil {
+		return s, false, err
+	}
+	cluster := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if capi != nil {
+		cluster = capi.Spec.ClusterName
+	}
+	provisioning, err := orNil(h.clusters.Get(machine.Namespace, cluster))
+	if err != nil {
+		return s, false, err
+	}
+	if provisioning != nil && topology.Owner(provisioning, h.InstanceID, true) != topology.Ours {
+		return s, false, nil
+	}
+	if err := h.gatherCluster(&s, machine.Namespace, cluster, provisioning); err != nil {
+		return s, false, err
+	}
+	if err := h.gatherDriver(&s); err != nil {
+		return s, false, err
+	}
+	if err := h.gatherSecrets(&s); err != nil {
+		return s, false, err
+	}
+	return s, true, h.gatherJobs(&s)
+}
+
+// machineOf reads the object itself.
+func machineOf(obj *unstructured.Unstructured) (machinejob.Machine, error) {
+	spec, _, err := unstructured.NestedMap(obj.Object, "spec")
+	if err != nil {
+		return machinejob.Machine{}, fmt.Errorf("read spec of %s %s/%s: %w", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
+	}
+	status, err := statusOf(obj)
+	if err != nil {
+		return machinejob.Machine{}, err
+	}
+	annotations := obj.GetAnnotations()
+	limit, _ := strconv.Atoi(annotations[rkev1.HostnameLengthLimitAnnotation]) // a limit that is no number is none
+	_, paused := annotations[clusterv1.PausedAnnotation]
+	return machinejob.Machine{
+		APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()),
+		Spec: spec, Status: status, HostnameLimit: limit, CAPIMachineName: obj.GetLabels()[rkev1.CAPIMachineNameLabel],
+		Deleting: obj.GetDeletionTimestamp() != nil, Guarded: slices.Contains(obj.GetFinalizers(), rkev1.MachineProvisionFinalizer),
+		Paused: paused, Forced: annotations[rkev1.ForceMachineRemoveAnnotation] == "true",
+	}, nil
+}
+
+func statusOf(obj *unstructured.Unstructured) (rkev1.RKEMachineStatus, error) {
+	var status rkev1.RKEMachineStatus
+	raw, err := json.Marshal(obj.Object["status"])
+	if err == nil {
+		err = json.Unmarshal(raw, &status)
+	}
+	if err != nil {
+		return status, fmt.Errorf("read status of %s %s/%s: %w", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
+	}
+	return status, nil
+}
+
+// gatherCAPI finds the Machine that owns the object. A reference that is not the controller's counts too: not every version
+// of Cluster API sets the flag.
+func (h *handler) gatherCAPI(obj *unstructured.Unstructured, s *machinejob.Snapshot) (*clusterv1.Machine, error) {
+	name := ownerName(obj.GetOwnerReferences())
+	if name == "" {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	machine, err := orNil(h.machines.Get(obj.GetNamespace(), name))
+	if err != nil || machine == nil {
+		return nil, err
+	}
+	s.CAPI = &machinejob.CAPIMachine{Name: machine.Name, Deleting: machine.DeletionTimestamp != nil}
+	if secret := machine.Spec.Bootstrap.DataSecretName; secret != nil {
+		s.CAPI.BootstrapSecret = *secret
+	}
+	ref := machine.Spec.Bootstrap.ConfigRef
+	if !ref.IsDefined() || ref.Kind != "RKEBootstrap" {
+		s.BootstrapReady = s.CAPI.BootstrapSecret != ""
+		return machine, nil
+	}
+	bootstrap, err := orNil(h.bootstraps.Get(machine.Namespace, ref.Name))
+	if err != nil {
+		return nil, err
+	}
+	s.BootstrapReady = bootstrap != nil && bootstrap.Status.DataSecretName != nil
+	return machine, nil
+}
+
+func ownerName(references []metav1.OwnerReference) string {
+	found := ""
+	for _, reference := range references {
+		group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).Group
+		if group != clusterv1.GroupVersion.Group || reference.Kind != "Machine" {
+			continue
+		}
+		if reference.Controller != nil && *reference.Controller {
+			return reference.Name
+		}
+		if found == "" {
+			found = reference.Name
+		}
+	}
+	return found
+}
+
+func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, provisioning *provv1.Cluster) error {
+	cluster, err := orNil(h.capiClusters.Get(namespace, name))
+	if err != nil || cluster == nil {
+		return err
+	}
+	ready := cluster.Status.Initialization.InfrastructureProvisioned
+	s.Cluster = &machinejob.ClusterState{
+		Cluster: machinejob.Cluster{Name: name, ProvisioningName: name},
+		Paused:  cluster.Spec.Paused != nil && *cluster.Spec.Paused, InfrastructureReady: ready != nil && *ready,
+	}
+	if provisioning != nil {
+		s.Cluster.ManagementName = provisioning.Status.ClusterName
+	}
+	return nil
+}
+
+// gatherDriver finds the NodeDriver of the machine's kind: by its name, or by the name that its kinds have.
+func (h *handler) gatherDriver(s *machinejob.Snapshot) error {
+	name, _ := driverschema.DriverOf(s.Machine.Kind)
+	s.Driver.Name = name
+	driver, err := orNil(h.nodeDrivers.Get(name))
+	if err != nil {
+		return err
+	}
+	if driver == nil {
+		if driver, err = h.driverByDisplayName(name); err != nil {
+			return err
+		}
+	}
+	if driver == nil {
+		s.DriverError = "NodeDriver " + name + " does not exist"
+		return nil
+	}
+	aliases, err := driverschema.ParseAliases(driver.Annotations)
+	switch {
+	case err != nil:
+		s.DriverError = "NodeDriver " + driver.Name + ": " + err.Error()
+	case !driver.Spec.Active:
+		s.DriverError = "NodeDriver " + driver.Name + " is not active"
+	case !driverschema.IsLocal(driver.Spec.URL) && driver.Status.AppliedURL == "":
+		s.DriverError = "NodeDriver " + driver.Name + " is not installed yet"
+	}
+	s.Driver.Aliases = aliases
+	if !driverschema.IsLocal(driver.Spec.URL) {
+		s.Driver.URL, s.Driver.SHA256 = driver.Status.AppliedURL, driver.Annotations[driverschema.DriverSHA256Annotation]
+	}
+	return nil
+}
+
+func (h *handler) driverByDisplayName(name string) (*mgmtv3.NodeDriver, error) {
+	drivers, err := h.nodeDrivers.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list drivers: %w", err)
+	}
+	slices.SortFunc(drivers, func(a, b *mgmtv3.NodeDriver) int { return cmp.Compare(a.Name, b.Name) })
+	for _, driver := range drivers {
+		if strings.EqualFold(driverschema.DisplayName(driver), name) {
+			return driver, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // absence is an answer
+}
+
+func (h *handler) gatherSecrets(s *machinejob.Snapshot) error {
+	state, err := orNil(h.secrets.Get(s.Machine.Namespace, s.Machine.StateSecretName()))
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		content := state.Data[rkev1.MachineStateKey]
+		s.State = machinejob.StateSecret{Exists: true, Written: len(content) > 0, Holds: machinejob.StateHolds(content)}
+	}
+	namespace, name := machinejob.CredentialRef(s.Machine.CredentialReference(), s.Machine.Namespace)
+	if name == "" {
+		return nil
+	}
+	credential, err := orNil(h.secrets.Get(namespace, name))
+	if err != nil {
+		return err
+	}
+	if credential == nil {
+		s.CredentialError = "Secret " + namespace + "/" + name + ", the cloud credential of the machine, does not exist"
+		return nil
+	}
+	s.Credential = credential.Data
+	return nil
+}
+
+func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
+	jobs, err := h.jobs.GetByIndex(indexJobsByMachine, machineKey(s.Machine.Kind, s.Machine.Namespace, s.Machine.Name))
+	if err != nil {
+		return fmt.Errorf("list Jobs of the machine: %w", err)
+	}
+	for _, job := range jobs {
+		if !belongsTo(job, s.Machine.UID) {
+			continue // of an earlier machine of the same name
+		}
+		pods, err := h.pods.GetByIndex(indexPodsByJob, job.Namespace+"/"+job.Name)
+		if err != nil {
+			return fmt.Errorf("list pods of Job %s/%s: %w", job.Namespace, job.Name, err)
+		}
+		state := machinejob.Observe(job, pods)
+		if job.Labels[rkev1.InfraRemoveLabel] == "true" {
+			s.Removes = append(s.Removes, state)
+		} else {
+			s.Create = state
+		}
+	}
+	slices.SortFunc(s.Removes, func(a, b machinejob.JobState) int { return cmp.Compare(a.Attempt, b.Attempt) })
+	return nil
+}
+
+func belongsTo(job *batchv1.Job, uid string) bool {
+	return slices.ContainsFunc(job.OwnerReferences, func(owner metav1.OwnerReference) bool { return string(owner.UID) == uid })
+}
+
+// orNil turns "not found" into nil.
+func orNil[T any](object *T, err error) (*T, error) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read from cache: %w", err)
+	}
+	return object, nil
+}

@@ -1,0 +1,451 @@
+package machineprovision_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers/bootstrap"
+	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
+	"github.com/drover-io/drover/pkg/controllers/machinenodelookup"
+	"github.com/drover-io/drover/pkg/controllers/machineprovision"
+	"github.com/drover-io/drover/pkg/controllers/nodedriver"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+const (
+	namespace = "fleet-default"
+	manager   = "drover/manager"
+	credShort = "cc-abcde"
+)
+
+var (
+	machineKind = schema.GroupVersionKind{Group: "rke-machine.cattle.io", Version: "v1", Kind: "DigitaloceanMachine"}
+	jobKind     = batchv1.SchemeGroupVersion.WithKind("Job")
+)
+
+func TestMain(m *testing.M) {
+	memkube.VirtualTime()
+	m.Run()
+}
+
+// world is a management cluster in memory with the controllers that make machines. Cluster API, the cloud and the downstream
+// cluster are played by step: what each does is the least that its contract asks for.
+type world struct {
+	*testing.T
+	api   *memkube.Server
+	c     *clients.Clients // of the players
+	infra dynamic.ResourceInterface
+	nodes *fake.Clientset
+	stop  func()
+
+	// patience is how many steps of half a second without a change mean that nothing will change any more.
+	patience int
+	// fail makes Jobs fail with this message; hold keeps them from ending.
+	fail string
+	hold bool
+	// settings of the installation.
+	settings machinejob.Settings
+	// made and removed count what happened in the cloud, by instance.
+	made, removed map[string]int
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tell runs a story in virtual time: a cluster whose infrastructure is ready, and the controllers.
+func tell(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.start()
+		defer func() {
+			w.stop()
+			w.c.Stop()
+			w.sleep(time.Minute)
+		}()
+		f(w)
+	})
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	scheme, err := clients.NewScheme()
+	must(t, err)
+	definitions, err := crds.All()
+	must(t, err)
+	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, "cattle-global-data"}})
+	w := &world{
+		T: t, api: api, patience: 45, nodes: fake.NewClientset(), made: map[string]int{}, removed: map[string]int{},
+		settings: machinejob.Settings{Image: "rancher/machine:test", CreateDeadline: time.Hour, RemoveDeadline: time.Hour},
+	}
+	w.c, err = clients.New(api.Config("players"), clients.Options{Version: "players"})
+	must(t, err)
+	live, err := dynamic.NewForConfig(api.Config("drover/players"))
+	must(t, err)
+	w.infra = live.Resource(machineKind.GroupVersion().WithResource("digitaloceanmachines")).Namespace(namespace)
+	for _, seed := range driverschema.Seeds() {
+		if seed.Name == "digitalocean" { // the others' kinds only take time
+			_, err := w.c.Management.NodeDriver().Create(seed)
+			must(t, err)
+		}
+	}
+	w.addCluster()
+	return w
+}
+
+func (w *world) addCluster() {
+	w.Helper()
+	yes := true
+	must(w.T, w.api.Add(
+		&clusterv1.Cluster{
+			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+			Spec: clusterv1.ClusterSpec{ControlPlaneRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: "rke.cattle.io", Kind: "RKEControlPlane", Name: "demo",
+			}},
+			Status: clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: &yes}},
+		},
+		&rkev1.RKEControlPlane{
+			TypeMeta:   metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEControlPlane"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+			Spec: rkev1.RKEControlPlaneSpec{
+				ClusterName: "demo", ManagementClusterName: "c-m-abcdefgh", KubernetesVersion: "v1.36.2+k3s1",
+				AgentEnvVars: []rkev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}},
+			},
+		},
+		&corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort},
+			Data:       map[string][]byte{"digitaloceancredentialConfig-accessToken": []byte("top-secret")},
+		},
+	))
+}
+
+// addMachine makes what Cluster API makes of a pool's replica.
+func (w *world) addMachine(name string, etcd bool) {
+	w.Helper()
+	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo", rkev1.WorkerRoleLabel: "true"}
+	if etcd {
+		labels[rkev1.EtcdRoleLabel] = "true"
+	}
+	machine := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Finalizers: []string{clusterv1.MachineFinalizer}},
+		Spec: clusterv1.MachineSpec{
+			ClusterName:       "demo",
+			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: machineKind.Group, Kind: machineKind.Kind, Name: name},
+		},
+	}
+	machine, err := w.c.CAPI.Machine().Create(machine)
+	must(w.T, err)
+	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: machine.UID, Controller: new(true)}}
+	_, err = w.c.RKE.RKEBootstrap().Create(&rkev1.RKEBootstrap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, OwnerReferences: owner}, Spec: rkev1.RKEBootstrapSpec{ClusterName: "demo"},
+	})
+	must(w.T, err)
+	infra := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"region": "fra1", "monitoring": true, "userdata": "#cloud-config\n",
+		"common": map[string]any{"cloudCredentialSecretName": "cattle-global-data:" + credShort},
+	}}}
+	infra.SetGroupVersionKind(machineKind)
+	infra.SetNamespace(namespace)
+	infra.SetName(name)
+	infra.SetLabels(labels)
+	infra.SetOwnerReferences(owner)
+	_, err = w.infra.Create(w.Context(), infra, metav1.CreateOptions{})
+	must(w.T, err)
+}
+
+// downstream is the cluster that machines join.
+type downstream struct{ nodes *fake.Clientset }
+
+func (d downstream) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
+	return d.nodes, nil
+}
+
+// start runs the controllers, as a new process would.
+func (w *world) start() {
+	w.Helper()
+	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager"})
+	must(w.T, err)
+	ctx, to := c.HandlerContext(), downstream{w.nodes}
+	must(w.T, nodedriver.Register(ctx, nodedriver.Deps{NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: w.TempDir()}))
+	must(w.T, dynamicschema.Register(ctx, dynamicschema.Deps{
+		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic, Apply: c.Apply,
+	}))
+	must(w.T, bootstrap.Register(ctx, bootstrap.Deps{
+		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
+		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply, Downstream: to,
+		Settings: bootstrap.Settings{
+			ServerURL: "https://drover.example.org/", LinuxInstaller: "#!/bin/sh\necho install\n", ServesAgent: true,
+			UnusedTTL: 30 * time.Minute, ReusedTTL: 30 * time.Second,
+		},
+	}))
+	must(w.T, machineprovision.Register(ctx, machineprovision.Deps{
+		Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
+		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(), Secrets: c.Core.Secret(),
+		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
+	}))
+	must(w.T, machinenodelookup.Register(ctx, machinenodelookup.Deps{
+		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
+		Dynamic: c.Dynamic, Downstream: to,
+	}))
+	running, cancel := context.WithCancel(w.Context())
+	if err := c.Start(running); err != nil {
+		w.Log("manager did not start:", err) // it was cut off meanwhile
+	}
+	w.stop = func() {
+		cancel()
+		c.Stop()
+		synctest.Wait()
+	}
+}
+
+func (w *world) restart() {
+	w.Helper()
+	w.stop()
+	w.api.Mend(manager)
+	w.start()
+}
+
+// run lets everybody work until nothing changes any more, and fails when that never happens.
+func (w *world) run() {
+	w.Helper()
+	quiet := 0
+	for range 400 {
+		before := w.api.Changes()
+		w.step()
+		w.sleep(500 * time.Millisecond)
+		if quiet++; w.api.Changes() != before {
+			quiet = 0
+		}
+		if quiet > w.patience {
+			return
+		}
+	}
+	w.Fatalf("the world does not settle: %v", w.api.Writes("")[max(0, len(w.api.Writes(""))-10):])
+}
+
+// sleep lets virtual time pass, and waits for what happens then.
+func (w *world) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// step lets the players do what they can.
+func (w *world) step() {
+	w.Helper()
+	for _, play := range []func() error{w.playJobs, w.playMachines} {
+		if err := play(); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			w.Fatal(err)
+		}
+	}
+}
+
+// machineState is what rancher-machine writes: an archive with the machine, or an empty one.
+func machineState(t *testing.T, instance string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	if instance != "" {
+		must(t, archive.WriteHeader(&tar.Header{Name: "/home/machine/.docker/machine/machines/" + instance + "/config.json", Size: 2, Typeflag: tar.TypeReg}))
+		_, err := archive.Write([]byte("{}"))
+		must(t, err)
+	}
+	must(t, archive.Close())
+	must(t, compressed.Close())
+	return out.Bytes()
+}
+
+// playJobs is the pod, the driver and the cloud.
+func (w *world) playJobs() error {
+	for _, found := range w.api.Objects(jobKind) {
+		job := &batchv1.Job{}
+		must(w.T, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, job))
+		if w.hold || len(job.Status.Conditions) > 0 || job.DeletionTimestamp != nil {
+			continue
+		}
+		args := job.Spec.Template.Spec.Containers[0].Args
+		instance := args[len(args)-1]
+		if w.fail == "" {
+			if err := w.playDriver(job, instance); err != nil {
+				return err
+			}
+		}
+		kind, message := batchv1.JobComplete, ""
+		if w.fail != "" {
+			kind, message = batchv1.JobFailed, w.fail
+		}
+		job.Status.Conditions = []batchv1.JobCondition{{
+			Type: kind, Status: corev1.ConditionTrue, Reason: "Told", Message: message, LastTransitionTime: metav1.Now(),
+		}}
+		if _, err := w.c.Batch.Job().UpdateStatus(job); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) playDriver(job *batchv1.Job, instance string) error {
+	secret, err := w.c.Core.Secret().Get(job.Namespace, instance+"-machine-state", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	state := machineState(w.T, instance)
+	if job.Labels[rkev1.InfraRemoveLabel] == "true" {
+		state = machineState(w.T, "")
+		w.removed[instance]++
+		_ = w.nodes.CoreV1().Nodes().Delete(w.Context(), instance, metav1.DeleteOptions{})
+	} else {
+		w.made[instance]++
+	}
+	secret.Data = map[string][]byte{rkev1.MachineStateKey: state}
+	_, err = w.c.Core.Secret().Update(secret)
+	return err
+}
+
+// playMachines is Cluster API, and the node of a machine that was made.
+func (w *world) playMachines() error {
+	for _, found := range w.api.Objects(clusterv1.GroupVersion.WithKind("Machine")) {
+		machine := &clusterv1.Machine{}
+		must(w.T, runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, machine))
+		play := w.playCreation
+		if machine.DeletionTimestamp != nil {
+			play = w.playDeletion
+		}
+		if err := play(machine); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *world) playCreation(machine *clusterv1.Machine) error {
+	bootstrap, err := w.c.RKE.RKEBootstrap().Get(namespace, machine.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	infra := w.machine(machine.Name)
+	if infra == nil {
+		return nil
+	}
+	if machine.Spec.Bootstrap.DataSecretName == nil && bootstrap.Status.DataSecretName != nil {
+		machine.Spec.Bootstrap.DataSecretName = bootstrap.Status.DataSecretName
+		_, err = w.c.CAPI.Machine().Update(machine)
+		return err
+	}
+	if w.made[machine.Name] > 0 {
+		_, err := w.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: machine.Name, Labels: map[string]string{rkev1.MachineUIDLabel: string(machine.UID)}},
+			Spec:       corev1.NodeSpec{ProviderID: "k3s://" + machine.Name},
+			Status: corev1.NodeStatus{
+				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.9"}},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	id, _, _ := unstructured.NestedString(infra.Object, "spec", "providerID")
+	provisioned, _, _ := unstructured.NestedBool(infra.Object, "status", "initialization", "provisioned")
+	if provisioned && machine.Spec.ProviderID != id {
+		machine.Spec.ProviderID = id
+		machine, err = w.c.CAPI.Machine().Update(machine)
+		if err != nil {
+			return err
+		}
+		machine.Status.NodeRef.Name = machine.Name
+		_, err = w.c.CAPI.Machine().UpdateStatus(machine)
+	}
+	return err
+}
+
+func (w *world) playDeletion(machine *clusterv1.Machine) error {
+	if machine.Annotations[rkev1.PreTerminateAnnotation] != "" {
+		return nil
+	}
+	if infra := w.machine(machine.Name); infra != nil {
+		if infra.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		return w.infra.Delete(w.Context(), machine.Name, metav1.DeleteOptions{})
+	}
+	if err := w.c.RKE.RKEBootstrap().Delete(namespace, machine.Name, nil); !apierrors.IsNotFound(err) {
+		return err
+	}
+	machine.Finalizers = nil
+	_, err := w.c.CAPI.Machine().Update(machine)
+	return err
+}
+
+// machine is the infrastructure machine, nil when there is none.
+func (w *world) machine(name string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(machineKind)
+	obj.SetNamespace(namespace)
+	obj.SetName(name)
+	found, err := w.api.Get(obj)
+	if err != nil || !found {
+		return nil
+	}
+	return obj
+}
+
+func (w *world) status(name string) rkev1.RKEMachineStatus {
+	w.Helper()
+	obj := w.machine(name)
+	if obj == nil {
+		w.Fatalf("machine %s is gone", name)
+	}
+	var status rkev1.RKEMachineStatus
+	raw, err := json.Marshal(obj.Object["status"])
+	must(w.T, err)
+	must(w.T, json.Unmarshal(raw, &status))
+	return status
+}
+
+// owned lists what belongs to machines, as "Kind name".
+func (w *world) owned() []string {
+	var out []string
+	for _, gvk := range []schema.GroupVersionKind{
+		jobKind, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "ServiceAccount"},
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+	} {
+		for _, obj := range w.api.Objects(gvk) {
+			if obj.GetNamespace() == namespace && obj.GetName() != "default" && obj.GetName() != "demo-kubeconfig" {
+				out = append(out, gvk.Kind+" "+obj.GetName())
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package nodedriver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/driverschema"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is persisted by hosts in metrics, do not change.
+const handlerName = "node-driver"
+
+// fetchTimeout ends a download that does not get on.
+const fetchTimeout = 10 * time.Minute
+
+// Deps are what the controller works with.
+type Deps struct {
+	NodeDrivers    mgmtcontrollers.NodeDriverController
+	DynamicSchemas mgmtcontrollers.DynamicSchemaController
+	// Directory is where drivers are kept between downloads; it is made when it is missing.
+	Directory string
+	// HTTP fetches drivers. Nil means a client with a deadline of ten minutes.
+	HTTP *http.Client
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+type handler struct {
+	Deps
+	//nolint:containedctx // lasso's handlers get no context
+	ctx     context.Context
+	drivers mgmtcontrollers.NodeDriverCache
+	schemas mgmtcontrollers.DynamicSchemaCache
+	core    driverschema.Core
+	// embedding is held while the lists of all drivers are written: every driver writes all of them.
+	embedding *sync.Mutex
+}
+
+// Register adds the handler and its wake-up. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.HTTP == nil {
+		d.HTTP = &http.Client{Timeout: fetchTimeout}
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	core, err := driverschema.LoadCore()
+	if err != nil {
+		return err
+	}
+	h := &handler{Deps: d, ctx: ctx, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), core: core, embedding: &sync.Mutex{}}
+	d.NodeDrivers.OnChange(ctx, handlerName, h.onChange)
+	owner := wakeup.ByOwner[*mgmtv3.DynamicSchema](schema.GroupKind{Group: mgmtv3.SchemeGroupVersion.Group, Kind: "NodeDriver"})
+	if err := wakeup.On(ctx, wakeup.ClusterScoped(d.NodeDrivers), owner, d.DynamicSchemas); err != nil {
+		return fmt.Errorf("watch schemas of drivers: %w", err)
+	}
+	return nil
+}
+
+func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, error) {
+	if driver == nil || driver.DeletionTimestamp != nil {
+		return driver, h.embed() // its schemas go with it; the lists of all drivers do not
+	}
+	if !driverschema.Wanted(driver) {
+		updated, err := h.report(driver, result{})
+		if err != nil {
+			return driver, err
+		}
+		return updated, h.embed()
+	}
+	snapshot, err := h.gather(driver)
+	if err != nil {
+		return driver, err
+	}
+	res := h.install(snapshot)
+	if res.failed == "" {
+		if err := h.writeSchemas(snapshot, res); err != nil {
+			return driver, err
+		}
+	}
+	updated, err := h.report(driver, res)
+	if err != nil {
+		return driver, err
+	}
+	if err := h.embed(); err != nil {
+		return updated, err
+	}
+	return updated, res.retry
+}

@@ -1,0 +1,138 @@
+package nodedriver
+
+import (
+	"context"
+	"crypto/md5"  //nolint:gosec // stored NodeDrivers have MD5 checksums
+	"crypto/sha1" //nolint:gosec // stored NodeDrivers have SHA-1 checksums
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/driverschema"
+)
+
+// maxDriverBytes is the largest download or program that is accepted: a wrong URL must not fill the disk.
+const maxDriverBytes = 1 << 30
+
+// driverFile is a fetched driver.
+type driverFile struct {
+	// program is the path of the unpacked program, name the driver's name from its file name.
+	program, name string
+	// sha256 of the download, in hexadecimal.
+	sha256 string
+}
+
+// fetch downloads a driver unless it is on the disk already, checks it and unpacks it.
+func (h *handler) fetch(url, checksum string) (driverFile, error) {
+	directory := filepath.Join(h.Directory, driverschema.CacheKey(url, checksum))
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return driverFile{}, &transientError{fmt.Errorf("keep the driver: %w", err)}
+	}
+	download := filepath.Join(directory, "download")
+	sum, err := checkFile(download, checksum)
+	if err != nil {
+		if err := h.download(url, download); err != nil {
+			return driverFile{}, err
+		}
+		if sum, err = checkFile(download, checksum); err != nil {
+			_ = os.Remove(download)
+			return driverFile{}, err
+		}
+	}
+	program, name, err := unpack(download, fileName(url), directory)
+	return driverFile{program: program, name: name, sha256: sum}, err
+}
+
+func (h *handler) download(url, target string) error {
+	ctx, cancel := context.WithTimeout(h.ctx, fetchTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("spec.url: %q is no URL; give one that starts with https://", url)
+	}
+	response, err := h.HTTP.Do(request)
+	if err != nil {
+		return &transientError{fmt.Errorf("download the driver: %w", stable(err))}
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		err := fmt.Errorf("download the driver: %s answers %s", request.URL.Redacted(), response.Status)
+		if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone {
+			return err
+		}
+		return &transientError{err}
+	}
+	return save(response.Body, target)
+}
+
+// stable takes the ports of this end out of an error's text.
+func stable(err error) error {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		if _, local, ok := strings.Cut(inner.Error(), "->"); !ok || local == "" {
+			return inner
+		}
+	}
+	return errors.New("the connection broke")
+}
+
+// save writes to a file of its own and renames it, so that a crash leaves nothing that looks complete.
+func save(content io.Reader, target string) error {
+	file, err := os.CreateTemp(filepath.Dir(target), "partial-")
+	if err != nil {
+		return &transientError{fmt.Errorf("keep the driver: %w", err)}
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	written, err := io.Copy(file, io.LimitReader(content, maxDriverBytes+1))
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return &transientError{fmt.Errorf("download the driver: %w", stable(err))}
+	}
+	if written > maxDriverBytes {
+		return fmt.Errorf("spec.url: the driver is larger than %d MiB", maxDriverBytes>>20)
+	}
+	if err := os.Rename(file.Name(), target); err != nil {
+		return &transientError{fmt.Errorf("keep the driver: %w", err)}
+	}
+	return nil
+}
+
+// checkFile returns the SHA-256 of a file whose checksum is right. The kind of checksum follows from its length.
+func checkFile(path, checksum string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+	}
+	defer func() { _ = file.Close() }()
+	want := strings.ToLower(strings.TrimSpace(checksum))
+	own, other := sha256.New(), checksumOf(want)
+	if _, err := io.Copy(io.MultiWriter(own, other), file); err != nil {
+		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+	}
+	if got := hex.EncodeToString(other.Sum(nil)); want != "" && got != want {
+		return "", fmt.Errorf("spec.checksum: the driver's checksum is %s, want %s", got, want)
+	}
+	return hex.EncodeToString(own.Sum(nil)), nil
+}
+
+func checksumOf(want string) hash.Hash {
+	switch len(want) {
+	case hex.EncodedLen(md5.Size):
+		return md5.New() //nolint:gosec // the user's choice
+	case hex.EncodedLen(sha1.Size):
+		return sha1.New() //nolint:gosec // the user's choice
+	case hex.EncodedLen(sha512.Size):
+		return sha512.New()
+	default:
+		return sha256.New()
+	}
+}

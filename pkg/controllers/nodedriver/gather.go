@@ -1,0 +1,65 @@
+package nodedriver
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/driverschema"
+)
+
+// snapshot is what is known of one driver.
+type snapshot struct {
+	driver *mgmtv3.NodeDriver
+	// name is what kinds are named after.
+	name string
+	// schema is that of the driver's configuration. Nil when there is none.
+	schema *mgmtv3.DynamicSchema
+}
+
+func (h *handler) gather(driver *mgmtv3.NodeDriver) (snapshot, error) {
+	s := snapshot{driver: driver, name: driverschema.DisplayName(driver)}
+	schema, err := h.schema(driverschema.ConfigSchema(s.name))
+	s.schema = schema
+	return s, err
+}
+
+// schema is nil when there is none.
+func (h *handler) schema(name string) (*mgmtv3.DynamicSchema, error) {
+	schema, err := h.schemas.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read schema %s: %w", name, err)
+	}
+	return schema, nil
+}
+
+// embedded are the fields of the three lists of all drivers, by field with the schema that it stands for.
+func (h *handler) embedded() (configs, credentials map[string]string, err error) {
+	drivers, err := h.drivers.List(labels.Everything())
+	if err != nil {
+		return nil, nil, fmt.Errorf("list drivers: %w", err)
+	}
+	configs, credentials = map[string]string{}, map[string]string{}
+	for _, driver := range drivers {
+		name := driverschema.DisplayName(driver)
+		if driverschema.ValidName(name) != nil || driver.DeletionTimestamp != nil {
+			continue
+		}
+		if schema, err := h.schema(driverschema.ConfigSchema(name)); err != nil {
+			return nil, nil, err
+		} else if schema != nil && driver.Spec.Active {
+			configs[driverschema.ConfigField(name)] = driverschema.ConfigSchema(name)
+		}
+		if schema, err := h.schema(driverschema.CredentialSchema(name)); err != nil {
+			return nil, nil, err
+		} else if schema != nil && driverschema.Wanted(driver) {
+			credentials[driverschema.CredentialField(name)] = driverschema.CredentialSchema(name)
+		}
+	}
+	return configs, credentials, nil
+}

@@ -1,0 +1,484 @@
+package nodedriver
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/rpc"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rancher/machine/libmachine/mcnflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// TestMain makes this test program a node driver when it is started as one.
+func TestMain(m *testing.M) {
+	if os.Getenv("MACHINE_PLUGIN_TOKEN") == "42" {
+		playDriver(os.Getenv("MACHINE_PLUGIN_DRIVER_NAME"))
+		return
+	}
+	m.Run()
+}
+
+// flags is the plugin protocol, as far as the server uses it.
+type flags struct {
+	version int
+	list    []mcnflag.Flag
+}
+
+func (f *flags) GetVersion(_ *struct{}, reply *int) error { *reply = f.version; return nil }
+
+func (f *flags) GetCreateFlags(_ *struct{}, reply *[]mcnflag.Flag) error { *reply = f.list; return nil }
+
+func say(line any) { _, _ = fmt.Fprintln(os.Stdout, line) }
+
+// playDriver is a driver, or what is wrong with some.
+func playDriver(name string) {
+	registerFlags()
+	served := &flags{version: 1, list: []mcnflag.Flag{
+		&mcnflag.StringFlag{Name: name + "-token", Usage: "Token", EnvVar: "TOKEN"}, &mcnflag.IntFlag{Name: name + "-cpu-count", Value: 2},
+		&mcnflag.BoolFlag{Name: name + "-fast"}, &mcnflag.StringSliceFlag{Name: name + "-tags", Value: []string{"a"}},
+	}}
+	service := "RPCServerDriver"
+	switch name {
+	case "silent":
+		<-time.After(time.Hour)
+	case "chatty":
+		say("hello, I am no driver")
+		return
+	case "elsewhere":
+		say("192.0.2.1:80")
+		<-time.After(time.Hour)
+	case "closed":
+		say("127.0.0.1:1")
+		<-time.After(time.Hour)
+	case "future":
+		served.version = 2
+	case "nameless":
+		served.list = []mcnflag.Flag{&mcnflag.StringFlag{Name: "url"}}
+	case "ancient":
+		service = "RpcServerDriver"
+	case "other":
+		service = "Something"
+	}
+	server := rpc.NewServer()
+	if err := server.RegisterName(service, served); err != nil {
+		panic(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(rpc.DefaultRPCPath, server)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	say(listener.Addr())
+	for _, variable := range os.Environ() { // the environment of the server is nobody's business
+		if strings.HasPrefix(variable, "DROVER_SECRET") {
+			panic(variable)
+		}
+	}
+	panic(http.Serve(listener, mux))
+}
+
+func self(t *testing.T) []byte {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func TestAsk(t *testing.T) {
+	t.Setenv("DROVER_SECRET", "x")
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []driverschema.Flag{
+		{Name: "sim-token", Type: driverschema.FlagString, Usage: "Token", EnvVar: "TOKEN"}, {Name: "sim-cpu-count", Type: driverschema.FlagInt, Default: "2"},
+		{Name: "sim-fast", Type: driverschema.FlagBool}, {Name: "sim-tags", Type: driverschema.FlagList, List: []string{"a"}},
+	}
+	for name, wantErr := range map[string]string{
+		"sim": "", "ancient": "", "silent": "in time", "chatty": "no local address", "elsewhere": "no local address",
+		"closed": "does not answer", "future": "version 2", "other": "does not know the plugin protocol",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			got, err := ask(ctx, program, name)
+			if wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), wantErr) {
+					t.Errorf("error is %v, want %q", err, wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "sim" {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("flags (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+	if _, err := ask(t.Context(), filepath.Join(t.TempDir(), "missing"), "sim"); err == nil || strings.Contains(err.Error(), "/") {
+		t.Errorf("a program that is missing: %v, want an error without the path", err)
+	}
+}
+
+// vendor serves driver files and counts requests.
+type vendor struct {
+	*httptest.Server
+	files    map[string][]byte
+	status   atomic.Int32
+	requests atomic.Int32
+}
+
+func newVendor(t *testing.T) *vendor {
+	t.Helper()
+	v := &vendor{files: map[string][]byte{}}
+	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v.requests.Add(1)
+		content, ok := v.files[strings.TrimPrefix(r.URL.Path, "/")]
+		switch {
+		case v.status.Load() != 0:
+			w.WriteHeader(int(v.status.Load()))
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			_, _ = w.Write(content)
+		}
+	}))
+	t.Cleanup(v.Close)
+	return v
+}
+
+func zipOf(t *testing.T, name string, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for _, member := range []string{name + ".sha256", name} {
+		w, err := archive.Create(member)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if member == name {
+			_, err = w.Write(content)
+		} else {
+			_, err = w.Write([]byte("abc"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func tarOf(t *testing.T, name string, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	if err := archive.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o755, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestFetch(t *testing.T) {
+	program := []byte("\x7fELF program")
+	v := newVendor(t)
+	v.files = map[string][]byte{
+		"docker-machine-driver-sim-linux": program, "sim.zip": zipOf(t, "dist/docker-machine-driver-sim", program),
+		"sim.tgz": tarOf(t, "./docker-machine-driver-sim.v2", program), "page": []byte("<html>"), "plain": program,
+		"empty.zip": zipOf(t, "docker-machine-driver-sim", []byte("text")), "broken.tgz": tarOf(t, "docker-machine-driver-sim", program)[:30], "empty": nil,
+	}
+	digest := func(file, kind string) string {
+		content := v.files[file]
+		switch kind {
+		case "md5":
+			sum := md5.Sum(content)
+			return hex.EncodeToString(sum[:])
+		case "sha1":
+			sum := sha1.Sum(content)
+			return hex.EncodeToString(sum[:])
+		case "sha512":
+			sum := sha512.Sum512(content)
+			return hex.EncodeToString(sum[:])
+		}
+		sum := sha256.Sum256(content)
+		return hex.EncodeToString(sum[:])
+	}
+	const raw = "docker-machine-driver-sim-linux"
+	for name, test := range map[string]struct{ file, checksum, wantErr string }{
+		"no checksum":               {file: raw},
+		"SHA-256":                   {file: raw, checksum: digest(raw, "sha256")},
+		"SHA-512 in capitals":       {file: raw, checksum: strings.ToUpper(digest(raw, "sha512"))},
+		"SHA-1":                     {file: raw, checksum: digest(raw, "sha1")},
+		"MD5 with spaces":           {file: raw, checksum: " " + digest(raw, "md5") + " "},
+		"a zip":                     {file: "sim.zip"},
+		"a tar":                     {file: "sim.tgz"},
+		"a wrong checksum":          {file: raw, checksum: digest("page", "sha256"), wantErr: "spec.checksum: the driver's checksum is"},
+		"a page":                    {file: "page", wantErr: "no ELF program, zip or gzipped tar"},
+		"nothing":                   {file: "empty", wantErr: "no ELF program, zip or gzipped tar"},
+		"a program of another name": {file: "plain", wantErr: `file name is "plain"`},
+		"a zip without a program":   {file: "empty.zip", wantErr: "the zip holds no program"},
+		"a tar that breaks off":     {file: "broken.tgz", wantErr: "tar"},
+		"a file that is not there":  {file: "missing", wantErr: "404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client()}, ctx: t.Context()}
+			got, err := h.fetch(v.URL+"/"+test.file, test.checksum)
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("error is %v, want %q", err, test.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(got.program)
+			if err != nil || !bytes.Equal(content, program) || got.name != "sim" || got.sha256 != digest(test.file, "sha256") {
+				t.Errorf("fetched %+v with %q, %v", got, content, err)
+			}
+			before := v.requests.Load()
+			if _, err := h.fetch(v.URL+"/"+test.file, test.checksum); err != nil || v.requests.Load() != before {
+				t.Errorf("fetched again: %v, %d requests", err, v.requests.Load()-before)
+			}
+		})
+	}
+}
+
+func TestFetch_SaysWhetherAnotherAttemptCanHelp(t *testing.T) {
+	v := newVendor(t)
+	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client()}, ctx: t.Context()}
+	for status, wantRetry := range map[int32]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false, http.StatusForbidden: true} {
+		v.status.Store(status)
+		_, err := h.fetch(v.URL+"/x", "")
+		res := failure(mgmtv3.NodeDriverConditionDownloaded, err)
+		if (res.retry != nil) != wantRetry {
+			t.Errorf("status %d: retry %v, want %v", status, res.retry, wantRetry)
+		}
+	}
+	v.Close()
+	_, err := h.fetch(v.URL+"/y", "")
+	if failure("x", err).retry == nil {
+		t.Errorf("a vendor that is down is given up: %v", err)
+	}
+	if err := outcome.CheckStable(err.Error()); err != nil {
+		t.Error(err)
+	}
+}
+
+// installation runs the controller against an API in memory, in real time because it runs programs.
+type installation struct {
+	*testing.T
+	c *clients.Clients
+}
+
+func newInstallation(t *testing.T) *installation {
+	t.Helper()
+	definitions, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := clients.New(memkube.New(memkube.Options{CRDs: definitions}).Config("test"), clients.Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Register(c.HandlerContext(), Deps{NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); c.Stop() })
+	return &installation{T: t, c: c}
+}
+
+func (i *installation) add(name string, spec mgmtv3.NodeDriverSpec, annotations map[string]string) {
+	i.Helper()
+	spec.Active = true
+	_, err := i.c.Management.NodeDriver().Create(&mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: spec})
+	if err != nil {
+		i.Fatal(err)
+	}
+}
+
+// await waits until the condition of a driver has a status, and returns the driver.
+func (i *installation) await(name, kind, status string) *mgmtv3.NodeDriver {
+	i.Helper()
+	var driver *mgmtv3.NodeDriver
+	deadline := time.Now().Add(30 * time.Second)
+	for time.Now().Before(deadline) {
+		var err error
+		driver, err = i.c.Management.NodeDriver().Get(name, metav1.GetOptions{})
+		if err != nil {
+			i.Fatal(err)
+		}
+		if c := conditions.Get(driver.Status.Conditions, kind); c != nil && c.Status == status {
+			return driver
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	i.Fatalf("%s of %s does not become %s: %+v", kind, name, status, driver.Status.Conditions)
+	return nil
+}
+
+func TestInstall_AThirdPartyDriver(t *testing.T) {
+	v := newVendor(t)
+	v.files["docker-machine-driver-sim-linux-amd64"] = self(t)
+	i := newInstallation(t)
+	i.add("sim", mgmtv3.NodeDriverSpec{URL: v.URL + "/docker-machine-driver-sim-linux-amd64"}, map[string]string{
+		mgmtv3.PrivateCredentialFieldsAnnotation: "token", mgmtv3.FileToFieldAliasesAnnotation: "cpuFile:cpuCount",
+	})
+	driver := i.await("sim", mgmtv3.NodeDriverConditionInstalled, "True")
+	sum := sha256.Sum256(self(t))
+	if driver.Annotations[driverschema.DriverSHA256Annotation] != hex.EncodeToString(sum[:]) || driver.Spec.DisplayName != "sim" ||
+		driver.Status.AppliedURL != driver.Spec.URL || driver.Annotations[mgmtv3.UIFieldHintsAnnotation] != `{"cpuFile":{"type":"multiline"}}` {
+		t.Errorf("driver is %+v %+v", driver.ObjectMeta, driver.Status)
+	}
+	schema, err := i.c.Management.DynamicSchema().Get("simconfig", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if schema.Spec.ResourceFields["token"].Type != "password" || schema.Spec.ResourceFields["cpuFile"].Default.StringValue != "2" ||
+		schema.Labels["io.cattle.node_driver.name"] != "sim" || schema.OwnerReferences[0].UID != driver.UID {
+		t.Errorf("schema is %+v %+v", schema.ObjectMeta, schema.Spec.ResourceFields)
+	}
+	credential, err := i.c.Management.DynamicSchema().Get("simcredentialconfig", metav1.GetOptions{})
+	if err != nil || len(credential.Spec.ResourceFields) != 1 || !credential.Spec.ResourceFields["token"].Required || len(credential.Labels) > 0 {
+		t.Errorf("schema of the credential is %+v, %v", credential, err)
+	}
+	i.awaitField("nodetemplateconfig", "simConfig", true)
+	i.awaitField("credentialconfig", "simcredentialConfig", true)
+	if got := v.requests.Load(); got != 1 {
+		t.Errorf("the driver was downloaded %d times, want once", got)
+	}
+	if err := i.c.Management.NodeDriver().Delete("sim", nil); err != nil {
+		t.Fatal(err)
+	}
+	i.awaitField("nodetemplateconfig", "simConfig", false)
+	i.awaitField("credentialconfig", "simcredentialConfig", false)
+}
+
+func (i *installation) awaitField(schema, field string, want bool) {
+	i.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		found, err := i.c.Management.DynamicSchema().Get(schema, metav1.GetOptions{})
+		if err == nil {
+			if _, has := found.Spec.ResourceFields[field]; has == want {
+				return
+			}
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	i.Fatalf("schema %s: field %s is there %v, want %v", schema, field, !want, want)
+}
+
+// TestInstall_TroubleStaysWithItsDriver: whatever is wrong with a driver, its condition says so, and others work.
+func TestInstall_TroubleStaysWithItsDriver(t *testing.T) {
+	v := newVendor(t)
+	program := self(t)
+	i := newInstallation(t)
+	for _, name := range []string{"good", "chatty", "nameless"} {
+		v.files["docker-machine-driver-"+name] = program
+	}
+	v.files["page"] = []byte("<html>")
+	for name, test := range map[string]struct {
+		url, checksum   string
+		annotations     map[string]string
+		wantFalse, want string
+	}{
+		"page":     {url: v.URL + "/page", wantFalse: "Downloaded", want: "no ELF program"},
+		"checksum": {url: v.URL + "/docker-machine-driver-good", checksum: strings.Repeat("0", 64), wantFalse: "Downloaded", want: "spec.checksum"},
+		"chatty":   {url: v.URL + "/docker-machine-driver-chatty", wantFalse: "Installed", want: "no driver"},
+		"nameless": {url: v.URL + "/docker-machine-driver-nameless", wantFalse: "Installed", want: `flag "url" has no driver prefix`},
+		"local":    {url: "local://", wantFalse: "Installed", want: `no driver "local"`},
+		"aliases": {
+			url: v.URL + "/docker-machine-driver-good", annotations: map[string]string{mgmtv3.FileToFieldAliasesAnnotation: "broken"},
+			wantFalse: "Installed", want: mgmtv3.FileToFieldAliasesAnnotation,
+		},
+	} {
+		i.add(name, mgmtv3.NodeDriverSpec{URL: test.url, Checksum: test.checksum}, test.annotations)
+		driver := i.await(name, test.wantFalse, "False")
+		c := conditions.Get(driver.Status.Conditions, test.wantFalse)
+		if !strings.Contains(c.Message, test.want) || !strings.HasPrefix(c.Message, "NodeDriver "+name) {
+			t.Errorf("%s: message is %q, want %q", name, c.Message, test.want)
+		}
+		if err := outcome.CheckStable(strings.ReplaceAll(strings.ReplaceAll(c.Message, v.URL, ""), strings.Repeat("0", 64), "")); err != nil && name != "checksum" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	i.add("good", mgmtv3.NodeDriverSpec{URL: v.URL + "/docker-machine-driver-good"}, nil)
+	i.await("good", mgmtv3.NodeDriverConditionInstalled, "True")
+	i.add("thief", mgmtv3.NodeDriverSpec{URL: v.URL + "/docker-machine-driver-good"}, nil)
+	driver := i.await("thief", mgmtv3.NodeDriverConditionInstalled, "False")
+	if c := conditions.Get(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled); !strings.Contains(c.Message, "which NodeDriver good has installed") {
+		t.Errorf("a second driver of the same name: %q", c.Message)
+	}
+}
+
+func TestSeed_IsRepeatable(t *testing.T) {
+	i := newInstallation(t)
+	client := i.c.Management.NodeDriver()
+	for range 2 {
+		if err := Seed(client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.await("amazonec2", mgmtv3.NodeDriverConditionInstalled, "True")
+	driver, err := client.Get("exoscale", metav1.GetOptions{})
+	if err != nil || driver.Spec.Active {
+		t.Errorf("exoscale is %+v, %v: want it there and not active", driver, err)
+	}
+	i.awaitField("nodeconfig", "azureConfig", true)
+}

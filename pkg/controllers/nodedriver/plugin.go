@@ -1,0 +1,160 @@
+package nodedriver
+
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/rpc"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/rancher/machine/libmachine/mcnflag"
+
+	"github.com/drover-io/drover/pkg/driverschema"
+)
+
+// The plugin protocol (spec/03 §1.6: every third-party driver speaks it).
+const (
+	tokenVariable  = "MACHINE_PLUGIN_TOKEN=42"
+	nameVariable   = "MACHINE_PLUGIN_DRIVER_NAME="
+	pluginVersion  = 1
+	maxAddressLine = 256
+)
+
+// rpcServices are the names under which a driver answers; the second is that of very old ones.
+var rpcServices = []string{"RPCServerDriver", "RpcServerDriver"}
+
+// registerFlags makes the types of flags known to gob, which has one registry for the whole process.
+var registerFlags = sync.OnceFunc(func() {
+	gob.Register(new(mcnflag.StringFlag))
+	gob.Register(new(mcnflag.IntFlag))
+	gob.Register(new(mcnflag.StringSliceFlag))
+	gob.Register(new(mcnflag.BoolFlag))
+})
+
+// ask runs a driver and returns its create flags. The program is ended whatever happens; it has until ctx ends.
+func ask(ctx context.Context, program, name string) ([]driverschema.Flag, error) {
+	registerFlags()
+	cmd := exec.CommandContext(ctx, program)
+	// Nothing of this process' environment: the program is not ours.
+	cmd.Env = []string{tokenVariable, nameVariable + name, "PATH=/usr/bin:/bin", "HOME=/nonexistent"}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, &transientError{fmt.Errorf("run the driver: %w", err)}
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("run the driver: %w", reason(err))
+	}
+	defer func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+	}()
+	address, err := firstLine(ctx, output)
+	if err != nil {
+		return nil, err
+	}
+	return askAt(ctx, address)
+}
+
+// reason is an error without the path of the program, which is nobody's business.
+func reason(err error) error {
+	if inner := (*fs.PathError)(nil); errors.As(err, &inner) {
+		return inner.Err
+	}
+	return err
+}
+
+// firstLine is where the driver listens.
+func firstLine(ctx context.Context, output io.Reader) (string, error) {
+	line := make(chan string, 1)
+	go func() {
+		reader := bufio.NewReaderSize(output, maxAddressLine)
+		text, _, err := reader.ReadLine()
+		if err != nil {
+			text = nil
+		}
+		line <- string(text)
+		_, _ = io.Copy(io.Discard, reader)
+	}()
+	select {
+	case <-ctx.Done():
+		return "", errors.New("the driver did not say where it listens in time")
+	case text := <-line:
+		host, port, err := net.SplitHostPort(strings.TrimSpace(text))
+		number, portErr := strconv.Atoi(port)
+		if err != nil || portErr != nil || number <= 0 || !net.ParseIP(host).IsLoopback() {
+			return "", errors.New("the program is no driver: its first line of output is no local address")
+		}
+		return net.JoinHostPort(host, port), nil
+	}
+}
+
+func askAt(ctx context.Context, address string) ([]driverschema.Flag, error) {
+	client, err := rpc.DialHTTP("tcp", address)
+	if err != nil {
+		return nil, errors.New("the program is no driver: it does not answer under the address that it printed")
+	}
+	defer func() { _ = client.Close() }()
+	service, version := "", 0
+	for _, candidate := range rpcServices {
+		if err := call(ctx, client, candidate+".GetVersion", &version); err == nil {
+			service = candidate
+			break
+		}
+	}
+	if service == "" {
+		return nil, errors.New("the program is no driver: it does not know the plugin protocol")
+	}
+	if version != pluginVersion {
+		return nil, fmt.Errorf("the driver speaks version %d of the plugin protocol, want %d", version, pluginVersion)
+	}
+	var flags []mcnflag.Flag
+	if err := call(ctx, client, service+".GetCreateFlags", &flags); err != nil {
+		return nil, fmt.Errorf("ask the driver for its flags: %w", err)
+	}
+	out := make([]driverschema.Flag, 0, len(flags))
+	for _, flag := range flags {
+		converted, err := convert(flag)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, converted)
+	}
+	return out, nil
+}
+
+func call(ctx context.Context, client *rpc.Client, method string, reply any) error {
+	pending := client.Go(method, struct{}{}, reply, make(chan *rpc.Call, 1))
+	select {
+	case <-ctx.Done():
+		return errors.New("no answer in time")
+	case <-pending.Done:
+		return pending.Error
+	}
+}
+
+func convert(flag mcnflag.Flag) (driverschema.Flag, error) {
+	switch f := flag.(type) {
+	case *mcnflag.StringFlag:
+		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagString, Usage: f.Usage, EnvVar: f.EnvVar, Default: f.Value}, nil
+	case *mcnflag.IntFlag:
+		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagInt, Usage: f.Usage, EnvVar: f.EnvVar, Default: strconv.Itoa(f.Value)}, nil
+	case *mcnflag.BoolFlag:
+		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagBool, Usage: f.Usage, EnvVar: f.EnvVar}, nil
+	case *mcnflag.StringSliceFlag:
+		return driverschema.Flag{Name: f.Name, Type: driverschema.FlagList, Usage: f.Usage, EnvVar: f.EnvVar, List: f.Value}, nil
+	default:
+		return driverschema.Flag{}, errors.New("the driver has a flag of an unknown type")
+	}
+}

@@ -1,0 +1,61 @@
+package nodedriver
+
+import (
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/driverschema"
+)
+
+// report writes what became of the driver, once. NodeDriver has no status subresource, so all of it is one write.
+func (h *handler) report(driver *mgmtv3.NodeDriver, res result) (*mgmtv3.NodeDriver, error) {
+	next := driver.DeepCopy()
+	now := h.Now()
+	set := func(c conditions.Condition) { conditions.Set(&next.Status.Conditions, c, now) }
+	// User interfaces tell the two apart by spec.active; both conditions say only that the controller has seen it.
+	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionActive, Status: rkev1.ConditionTrue})
+	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionInactive, Status: rkev1.ConditionTrue})
+	switch {
+	case res.failed != "":
+		for _, c := range driverschema.FailedInstall(res.failed, "NodeDriver "+driver.Name+": "+res.message) {
+			set(c)
+		}
+	case res.installed:
+		h.reportInstalled(next, res, set)
+	}
+	if hints := driverschema.UIHints(res.metadata.Aliases); res.failed == "" && hints != "" {
+		next.Annotations = withAnnotation(next.Annotations, mgmtv3.UIFieldHintsAnnotation, hints)
+	}
+	if equality.Semantic.DeepEqual(driver, next) {
+		return driver, nil
+	}
+	updated, err := h.NodeDrivers.Update(next)
+	if err != nil {
+		return driver, fmt.Errorf("write NodeDriver %s: %w", driver.Name, err)
+	}
+	return updated, nil
+}
+
+func (h *handler) reportInstalled(next *mgmtv3.NodeDriver, res result, set func(conditions.Condition)) {
+	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionDownloaded, Status: rkev1.ConditionTrue})
+	set(conditions.Condition{Type: mgmtv3.NodeDriverConditionInstalled, Status: rkev1.ConditionTrue})
+	next.Spec.DisplayName = res.name
+	if driverschema.IsLocal(next.Spec.URL) {
+		next.Status.AppliedDockerMachineVersion = h.core.Version
+		return
+	}
+	next.Status.AppliedURL, next.Status.AppliedChecksum = next.Spec.URL, next.Spec.Checksum
+	next.Annotations = withAnnotation(next.Annotations, driverschema.DriverSHA256Annotation, res.sha256)
+}
+
+func withAnnotation(annotations map[string]string, key, value string) map[string]string {
+	out := make(map[string]string, len(annotations)+1)
+	maps.Copy(out, annotations)
+	out[key] = value
+	return out
+}

@@ -1,0 +1,44 @@
+package nodedriver
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/driverschema"
+)
+
+// SeedClient makes and updates NodeDrivers; the generated client does.
+type SeedClient interface {
+	Create(*mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, error)
+	Update(*mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, error)
+	Get(name string, options metav1.GetOptions) (*mgmtv3.NodeDriver, error)
+}
+
+// Seed makes the NodeDrivers that are compiled into rancher-machine and asserts what describes them. It is called at every
+// start, before the controllers.
+func Seed(client SeedClient) error {
+	for _, seed := range driverschema.Seeds() {
+		_, err := client.Create(seed)
+		if err == nil {
+			continue
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("make NodeDriver %s: %w", seed.Name, err)
+		}
+		existing, err := client.Get(seed.Name, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read NodeDriver %s: %w", seed.Name, err)
+		}
+		next, changed := driverschema.Reseed(existing, seed)
+		if !changed {
+			continue
+		}
+		if _, err := client.Update(next); err != nil && !apierrors.IsConflict(err) {
+			return fmt.Errorf("write NodeDriver %s: %w", seed.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package nodedriver
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// driverPrefix starts the file name of every driver (spec/03 §1.5: rancher-machine looks drivers up by it).
+const driverPrefix = "docker-machine-driver-"
+
+var (
+	elfMagic  = "\x7fELF"
+	zipMagic  = "PK\x03\x04"
+	gzipMagic = "\x1f\x8b"
+)
+
+func fileName(location string) string {
+	if parsed, err := url.Parse(location); err == nil {
+		return path.Base(parsed.Path)
+	}
+	return path.Base(location)
+}
+
+// driverName is what follows the prefix up to the first "-", "_" or ".": releases append platform and version.
+func driverName(file string) (string, bool) {
+	rest, ok := strings.CutPrefix(path.Base(file), driverPrefix)
+	if !ok {
+		return "", false
+	}
+	if i := strings.IndexAny(rest, "-_."); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest, rest != ""
+}
+
+// unpack puts the program of a download into a directory and returns its path and the driver's name.
+func unpack(download, fileName, directory string) (program, name string, err error) {
+	magic, err := magicOf(download)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case strings.HasPrefix(magic, elfMagic):
+		name, ok := driverName(fileName)
+		if !ok {
+			return "", "", fmt.Errorf("spec.url: the program's file name is %q, want %sNAME", fileName, driverPrefix)
+		}
+		file, err := os.Open(download)
+		if err != nil {
+			return "", "", &transientError{fmt.Errorf("read the driver: %w", err)}
+		}
+		defer func() { _ = file.Close() }()
+		program, err := place(file, directory, name)
+		return program, name, err
+	case strings.HasPrefix(magic, zipMagic):
+		return fromZip(download, directory)
+	case strings.HasPrefix(magic, gzipMagic):
+		return fromTar(download, directory)
+	default:
+		return "", "", errors.New("spec.url: the download is no ELF program, zip or gzipped tar")
+	}
+}
+
+func magicOf(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+	}
+	defer func() { _ = f.Close() }()
+	start := make([]byte, len(elfMagic))
+	n, err := io.ReadFull(f, start)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return "", &transientError{fmt.Errorf("read the driver: %w", err)}
+	}
+	return string(start[:n]), nil
+}
+
+func fromZip(download, directory string) (program, name string, err error) {
+	archive, err := zip.OpenReader(download)
+	if err != nil {
+		return "", "", fmt.Errorf("spec.url: open the zip: %w", err)
+	}
+	defer func() { _ = archive.Close() }()
+	for _, member := range archive.File {
+		name, ok := driverName(member.Name)
+		if !ok || member.FileInfo().IsDir() {
+			continue
+		}
+		content, err := member.Open()
+		if err != nil {
+			return "", "", fmt.Errorf("spec.url: read the zip: %w", err)
+		}
+		program, err := place(content, directory, name)
+		_ = content.Close()
+		if !errors.Is(err, errNoProgram) {
+			return program, name, err
+		}
+	}
+	return "", "", fmt.Errorf("spec.url: the zip holds no program named %sNAME", driverPrefix)
+}
+
+func fromTar(download, directory string) (program, name string, err error) {
+	file, err := os.Open(download)
+	if err != nil {
+		return "", "", &transientError{fmt.Errorf("read the driver: %w", err)}
+	}
+	defer func() { _ = file.Close() }()
+	plain, err := gzip.NewReader(file)
+	if err != nil {
+		return "", "", fmt.Errorf("spec.url: open the tar: %w", err)
+	}
+	for archive := tar.NewReader(plain); ; {
+		member, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return "", "", fmt.Errorf("spec.url: the tar holds no program named %sNAME", driverPrefix)
+		}
+		if err != nil {
+			return "", "", fmt.Errorf("spec.url: read the tar: %w", err)
+		}
+		name, ok := driverName(member.Name)
+		if !ok || member.Typeflag != tar.TypeReg {
+			continue
+		}
+		program, err := place(archive, directory, name)
+		if !errors.Is(err, errNoProgram) {
+			return program, name, err
+		}
+	}
+}
+
+// errNoProgram is a file of a driver's name that is none, such as its checksum.
+var errNoProgram = errors.New("spec.url: the file is no ELF program")
+
+// place writes a program under the name that rancher-machine would look for.
+func place(content io.Reader, directory, name string) (string, error) {
+	target := filepath.Join(directory, driverPrefix+name)
+	if err := save(content, target); err != nil {
+		return "", err
+	}
+	magic, err := magicOf(target)
+	if err != nil {
+		return "", err
+	}
+	if magic != elfMagic {
+		_ = os.Remove(target)
+		return "", errNoProgram
+	}
+	if err := os.Chmod(target, 0o700); err != nil {
+		return "", &transientError{fmt.Errorf("keep the driver: %w", err)}
+	}
+	return target, nil
+}

@@ -1,0 +1,188 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/tokens"
+)
+
+// Kinds of objects that are written.
+const (
+	kindControlPlane = "RKEControlPlane"
+	kindCluster      = "Cluster"
+	kindMachine      = "Machine"
+	kindBootstrap    = "RKEBootstrap"
+	kindSecret       = "Secret"
+)
+
+// actor carries one decision out.
+type actor struct {
+	*handler
+	cp   *rkev1.RKEControlPlane
+	view *view
+	log  *logrus.Entry
+	// blocked are machines that get no plan because their marks could not be written.
+	blocked map[string]bool
+}
+
+// act carries the effects of a decision out. One machine that refuses does not stop the others.
+func (h *handler) act(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) error {
+	a := &actor{handler: h, cp: cp, view: v, blocked: map[string]bool{}, log: logrus.WithFields(logrus.Fields{
+		"controller": handlerName, "kind": kindControlPlane, "namespace": cp.Namespace, "name": cp.Name,
+	})}
+	var errs []error
+	for _, effect := range d.Effects {
+		errs = append(errs, a.one(effect))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *actor) one(effect planner.Effect) error {
+	switch e := effect.(type) {
+	case planner.CreateTokens:
+		return a.createTokens()
+	case planner.MarkMachine:
+		return a.mark(e)
+	case planner.DeliverPlan:
+		return a.deliver(e)
+	case planner.PublishJoinURL:
+		return a.publish(e)
+	case planner.SetMachineCondition:
+		return a.setCondition(e)
+	case planner.ResetClusterInitialized:
+		return a.resetCluster()
+	case planner.ForceRemoveMachine:
+		return a.forceRemove(e)
+	}
+	return fmt.Errorf("effect %T is not known", effect)
+}
+
+func (a *actor) note(kind string, obj metav1.Object) {
+	a.written.note(a.cp.Namespace+"/"+a.cp.Name, kind, obj, a.Now())
+}
+
+func (a *actor) createTokens() error {
+	created, err := tokens.Create(a.Secrets, a.cp, a.Random)
+	if err != nil {
+		return err
+	}
+	if created != nil {
+		a.note(kindSecret, created)
+		a.log.Info("created the join tokens")
+	}
+	return nil
+}
+
+func (a *actor) mark(e planner.MarkMachine) error {
+	stored, err := a.MachineStore.Mark(a.view.machines[e.Machine], e.Marks)
+	if err != nil {
+		a.blocked[e.Machine] = true
+		return err
+	}
+	a.view.machines[e.Machine] = stored
+	a.note(kindMachine, stored)
+	return nil
+}
+
+func (a *actor) deliver(e planner.DeliverPlan) error {
+	if a.blocked[e.Machine] {
+		return nil
+	}
+	found := a.view.secrets[e.Machine]
+	stored, err := a.plans.Deliver(found, e, a.Now())
+	if err != nil {
+		return err
+	}
+	if stored != found {
+		a.note(kindSecret, stored)
+		a.log.WithFields(logrus.Fields{"machine": e.Machine, "first": e.First}).Info("delivered a plan")
+	}
+	return nil
+}
+
+func (a *actor) publish(e planner.PublishJoinURL) error {
+	found := a.view.secrets[e.Machine]
+	stored, err := a.plans.PublishJoinURL(found, e)
+	if err != nil {
+		return err
+	}
+	if stored != found {
+		a.note(kindSecret, stored)
+	}
+	return nil
+}
+
+func (a *actor) setCondition(e planner.SetMachineCondition) error {
+	found := a.view.machines[e.Machine]
+	stored, err := a.MachineStore.SetCondition(found, rkev1.ConditionReconciled, e.Condition, a.Now())
+	if apierrors.IsNotFound(err) {
+		return nil // it is gone, and nobody reads conditions of what is gone
+	}
+	if err != nil {
+		return err
+	}
+	if stored != nil {
+		a.note(kindMachine, stored)
+	}
+	return nil
+}
+
+// resetCluster tells Cluster API that the API of the cluster is gone; it would never take that back by itself.
+func (a *actor) resetCluster() error {
+	update := a.view.cluster.DeepCopy()
+	changed := conditions.SetMeta(&update.Status.Conditions, conditions.Condition{
+		Type:   clusterv1.ClusterControlPlaneInitializedCondition,
+		Status: rkev1.ConditionFalse,
+		Reason: clusterv1.ClusterControlPlaneNotInitializedReason,
+	}, update.Generation, a.Now())
+	if !changed {
+		return nil
+	}
+	stored, err := a.Clusters.UpdateStatus(update)
+	if err != nil {
+		return fmt.Errorf("uninitializing CAPI cluster: %w", err)
+	}
+	a.note(kindCluster, stored)
+	return nil
+}
+
+// forceRemove lets an etcd machine go that nobody is left to remove from etcd.
+func (a *actor) forceRemove(e planner.ForceRemoveMachine) error {
+	machine := a.view.machines[e.Machine].DeepCopy()
+	machine.Annotations = with(machine.Annotations, map[string]string{
+		clusterv1.ExcludeNodeDrainingAnnotation:            "true",
+		clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation: "true",
+	})
+	stored, err := a.Machines.Update(machine)
+	if err != nil {
+		return fmt.Errorf("let machine %s go: %w", e.Machine, err)
+	}
+	a.note(kindMachine, stored)
+	bootstrap := a.view.boots[e.Machine].DeepCopy()
+	bootstrap.Annotations = with(bootstrap.Annotations, map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"})
+	kept, err := a.Bootstraps.Update(bootstrap)
+	if err != nil {
+		return fmt.Errorf("let the bootstrap of machine %s go: %w", e.Machine, err)
+	}
+	a.note(kindBootstrap, kept)
+	return nil
+}
+
+func with(annotations, more map[string]string) map[string]string {
+	out := maps.Clone(annotations)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, more)
+	return out
+}

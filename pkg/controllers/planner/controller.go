@@ -1,0 +1,209 @@
+package planner
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"strings"
+	"time"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/distro"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is persisted, do not change.
+const handlerName = "planner"
+
+// Deps is what the controller needs.
+type Deps struct {
+	// InstanceID is our ownership mark: clusters without it belong to somebody else and are left alone.
+	InstanceID string
+
+	ProvisioningClusters provcontrollers.ClusterController
+	ControlPlanes        rkecontrollers.RKEControlPlaneController
+	Bootstraps           rkecontrollers.RKEBootstrapController
+	Clusters             capicontrollers.ClusterController
+	Machines             capicontrollers.MachineController
+	ManagementClusters   mgmtcontrollers.ClusterController
+	Secrets              corecontrollers.SecretController
+	ConfigMaps           corecontrollers.ConfigMapController
+
+	// Release describes a Kubernetes version. It never fails: an unknown version is described by its neighbours.
+	Release func(kubernetesVersion string) distro.Release
+	// Settings returns the server-wide settings that plans depend on.
+	Settings func() render.Settings
+	// ClusterAgent returns the manifest of the agent inside a cluster; nil when there is none to install.
+	ClusterAgent func(controlPlane *rkev1.RKEControlPlane) render.ClusterAgent
+
+	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
+	MachineStore *planstore.Machines
+	// Now and Random default to the clock and to crypto/rand.
+	Now    func() time.Time
+	Random io.Reader
+}
+
+// handler is the controller.
+type handler struct {
+	Deps
+	plans   *planstore.Plans
+	written *written
+	drivers *planstore.Memo[corev1.Secret, *render.Driver]
+}
+
+// Register starts planning all clusters that are ours, until ctx ends.
+func Register(ctx context.Context, d Deps) error {
+	h := newHandler(d)
+	h.addIndexers()
+	if err := h.addWakeUps(ctx); err != nil {
+		return err
+	}
+	d.ControlPlanes.OnChange(ctx, handlerName, h.onChange)
+	return nil
+}
+
+func newHandler(d Deps) *handler {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.MachineStore == nil {
+		d.MachineStore = planstore.NewMachines(d.Machines)
+	}
+	if d.Random == nil {
+		d.Random = rand.Reader
+	}
+	if d.ClusterAgent == nil {
+		d.ClusterAgent = func(*rkev1.RKEControlPlane) render.ClusterAgent { return render.ClusterAgent{} }
+	}
+	return &handler{
+		Deps:    d,
+		plans:   planstore.NewPlans(d.Secrets.Cache(), d.Secrets),
+		written: newWritten(),
+		drivers: planstore.NewMemo(decodeDriver),
+	}
+}
+
+// Indexes of caches.
+const (
+	indexMachinesByCluster      = "planner-machines-by-cluster"
+	indexMachinesByState        = "planner-machines-by-state-secret"
+	indexControlPlanesByObject  = "planner-control-planes-by-object"
+	indexControlPlanesByCluster = "planner-control-planes-by-management-cluster"
+)
+
+func (h *handler) addIndexers() {
+	h.Machines.Cache().AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
+		return nonEmpty(m.Namespace, clusterOf(m)), nil
+	})
+	h.Machines.Cache().AddIndexer(indexMachinesByState, func(m *clusterv1.Machine) ([]string, error) {
+		if m.Spec.InfrastructureRef.Name == "" {
+			return nil, nil
+		}
+		return []string{m.Namespace + "/" + naming.MachineState(m.Spec.InfrastructureRef.Name)}, nil
+	})
+	h.ControlPlanes.Cache().AddIndexer(indexControlPlanesByCluster, func(cp *rkev1.RKEControlPlane) ([]string, error) {
+		return nonEmpty("", cp.Spec.ManagementClusterName), nil
+	})
+	h.ControlPlanes.Cache().AddIndexer(indexControlPlanesByObject, func(cp *rkev1.RKEControlPlane) ([]string, error) {
+		var keys []string
+		for _, ref := range render.References(cp.Namespace, &cp.Spec, h.Settings()) {
+			keys = append(keys, string(ref.Kind)+"/"+ref.Namespace+"/"+ref.Name)
+		}
+		return keys, nil
+	})
+}
+
+func nonEmpty(namespace, name string) []string {
+	switch {
+	case name == "":
+		return nil
+	case namespace == "":
+		return []string{name}
+	}
+	return []string{namespace + "/" + name}
+}
+
+// clusterOf is the name of the cluster a Machine belongs to.
+func clusterOf(m *clusterv1.Machine) string {
+	if name := m.Labels[clusterv1.ClusterNameLabel]; name != "" {
+		return name
+	}
+	return m.Spec.ClusterName
+}
+
+// addWakeUps covers every cache that gather reads.
+func (h *handler) addWakeUps(ctx context.Context) error {
+	target := h.ControlPlanes
+	controlPlanes := target.Cache()
+	byObject := func(kind render.ObjectKind) func(namespace, name string) string {
+		return func(namespace, name string) string { return string(kind) + "/" + namespace + "/" + name }
+	}
+	secretKey, configMapKey := byObject(render.KindSecret), byObject(render.KindConfigMap)
+	return errors.Join(
+		wakeup.On(ctx, target, wakeup.BySameName[*provv1.Cluster](), h.ProvisioningClusters),
+		wakeup.On(ctx, target, wakeup.BySameName[*clusterv1.Cluster](), h.Clusters),
+		wakeup.On(ctx, target, func(m *clusterv1.Machine) []wakeup.Key {
+			return []wakeup.Key{{Namespace: m.Namespace, Name: clusterOf(m)}}
+		}, h.Machines),
+		wakeup.On(ctx, target, func(b *rkev1.RKEBootstrap) []wakeup.Key {
+			return []wakeup.Key{{Namespace: b.Namespace, Name: b.Spec.ClusterName}}
+		}, h.Bootstraps),
+		wakeup.On(ctx, target, wakeup.ByIndex[*mgmtv3.Cluster](controlPlanes, indexControlPlanesByCluster,
+			func(c *mgmtv3.Cluster) string { return c.Name }), h.ManagementClusters),
+		wakeup.On(ctx, target, wakeup.Any(
+			wakeup.ByLabel[*corev1.Secret](rkev1.ClusterNameLabel),
+			authorized[*corev1.Secret],
+			h.byState,
+			wakeup.ByIndex[*corev1.Secret](controlPlanes, indexControlPlanesByObject,
+				func(s *corev1.Secret) string { return secretKey(s.Namespace, s.Name) }),
+		), h.Secrets),
+		wakeup.On(ctx, target, wakeup.Any(
+			authorized[*corev1.ConfigMap],
+			wakeup.ByIndex[*corev1.ConfigMap](controlPlanes, indexControlPlanesByObject,
+				func(c *corev1.ConfigMap) string { return configMapKey(c.Namespace, c.Name) }),
+		), h.ConfigMaps),
+	)
+}
+
+// authorized wakes the clusters that an object's annotation lets use it.
+func authorized[T wakeup.Object](obj T) []wakeup.Key {
+	list := obj.GetAnnotations()[rkev1.AuthorizedObjectAnnotation]
+	if list == "" {
+		return nil
+	}
+	var keys []wakeup.Key
+	for name := range strings.SplitSeq(list, ",") {
+		keys = append(keys, wakeup.Key{Namespace: obj.GetNamespace(), Name: strings.TrimSpace(name)})
+	}
+	return keys
+}
+
+// byState wakes the cluster of the machine whose driver state a secret is.
+func (h *handler) byState(secret *corev1.Secret) []wakeup.Key {
+	if secret.Type != rkev1.SecretTypeMachineState {
+		return nil
+	}
+	machines, err := h.Machines.Cache().GetByIndex(indexMachinesByState, secret.Namespace+"/"+secret.Name)
+	if err != nil {
+		return nil
+	}
+	keys := make([]wakeup.Key, 0, len(machines))
+	for _, m := range machines {
+		keys = append(keys, wakeup.Key{Namespace: m.Namespace, Name: clusterOf(m)})
+	}
+	return keys
+}

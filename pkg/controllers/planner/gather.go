@@ -1,0 +1,323 @@
+package planner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/tokens"
+)
+
+// view is a snapshot together with the objects it was made from, which act writes to.
+type view struct {
+	snapshot planner.Snapshot
+	cluster  *clusterv1.Cluster
+	machines map[string]*clusterv1.Machine
+	secrets  map[string]*corev1.Secret // plan secrets by Machine name
+	boots    map[string]*rkev1.RKEBootstrap
+}
+
+// ours reports whether the cluster carries our ownership mark. Everybody else's is left alone.
+func (h *handler) ours(cp *rkev1.RKEControlPlane) (bool, error) {
+	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the cluster: %w", err)
+	}
+	return h.InstanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == h.InstanceID, nil
+}
+
+// gather reads caches only.
+func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
+	v := &view{
+		machines: map[string]*clusterv1.Machine{},
+		secrets:  map[string]*corev1.Secret{},
+		boots:    map[string]*rkev1.RKEBootstrap{},
+		snapshot: planner.Snapshot{
+			Now: h.Now(),
+			ControlPlane: planner.ControlPlane{
+				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation, Deleting: cp.DeletionTimestamp != nil,
+				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: cp.Status,
+			},
+			Settings:     h.Settings(),
+			Release:      h.Release(cp.Spec.KubernetesVersion),
+			ClusterAgent: h.ClusterAgent(cp),
+		},
+	}
+	// Caches are checked before they are read: one that catches up in between is then at worst newer than we think.
+	v.snapshot.Behind = h.written.behind(cp.Namespace+"/"+cp.Name, v.snapshot.Now, h.cached(cp))
+	for _, read := range []func(*rkev1.RKEControlPlane, *view) error{
+		h.gatherCluster, h.gatherConnected, h.gatherMachines, h.gatherTokens, h.gatherObjects,
+	} {
+		if err := read(cp, v); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// cached looks an object up that we may have written.
+func (h *handler) cached(cp *rkev1.RKEControlPlane) func(kind, namespace, name string) metav1.Object {
+	return func(kind, namespace, name string) metav1.Object {
+		switch kind {
+		case kindControlPlane:
+			return cp
+		case kindMachine:
+			return found(h.Machines.Cache().Get(namespace, name))
+		case kindSecret:
+			return found(h.Secrets.Cache().Get(namespace, name))
+		case kindBootstrap:
+			return found(h.Bootstraps.Cache().Get(namespace, name))
+		case kindCluster:
+			return found(h.Clusters.Cache().Get(namespace, name))
+		}
+		return nil
+	}
+}
+
+// found turns the two ways of not being there into an interface that is nil.
+func found[T interface {
+	comparable
+	metav1.Object
+}](obj T, err error) metav1.Object {
+	var none T
+	if err != nil || obj == none {
+		return nil
+	}
+	return obj
+}
+
+func (h *handler) gatherCluster(cp *rkev1.RKEControlPlane, v *view) error {
+	name := ownerCluster(cp)
+	if name == "" {
+		return nil
+	}
+	cluster, err := h.Clusters.Cache().Get(cp.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the CAPI cluster: %w", err)
+	}
+	v.cluster = cluster
+	_, paused := cp.Annotations[clusterv1.PausedAnnotation]
+	provisioned := cluster.Status.Initialization.InfrastructureProvisioned
+	v.snapshot.Cluster = &planner.Cluster{
+		Deleting:                  cluster.DeletionTimestamp != nil,
+		Paused:                    paused || cluster.Spec.Paused != nil && *cluster.Spec.Paused,
+		InfrastructureProvisioned: provisioned != nil && *provisioned,
+		Initialized:               conditions.IsTrueMeta(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition),
+	}
+	return nil
+}
+
+// ownerCluster is the name of the CAPI Cluster that owns the control plane: the controller reference if there is one, else any.
+func ownerCluster(cp *rkev1.RKEControlPlane) string {
+	name := ""
+	for _, ref := range cp.OwnerReferences {
+		if ref.Kind != "Cluster" || !strings.HasPrefix(ref.APIVersion, clusterv1.GroupVersion.Group+"/") {
+			continue
+		}
+		if ref.Controller != nil && *ref.Controller {
+			return ref.Name
+		}
+		if name == "" {
+			name = ref.Name
+		}
+	}
+	return name
+}
+
+func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
+	cluster, err := h.ManagementClusters.Cache().Get(cp.Spec.ManagementClusterName)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the management cluster: %w", err)
+	}
+	v.snapshot.Connected = conditions.IsTrue(cluster.Status.Conditions, mgmtv3.ClusterConditionConnected)
+	return nil
+}
+
+func (h *handler) gatherTokens(cp *rkev1.RKEControlPlane, v *view) error {
+	secret, err := h.Secrets.Cache().Get(cp.Namespace, naming.ClusterState(cp.Name))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the cluster state secret: %w", err)
+	}
+	v.snapshot.Tokens = readTokens(secret)
+	return nil
+}
+
+// readTokens makes what is wrong with the secret a part of the snapshot.
+func readTokens(secret *corev1.Secret) planner.Tokens {
+	values, err := tokens.Read(secret)
+	if err != nil {
+		return planner.Tokens{Problem: err.Error()}
+	}
+	return planner.Tokens{Exists: true, Values: values}
+}
+
+func (h *handler) gatherObjects(cp *rkev1.RKEControlPlane, v *view) error {
+	for _, ref := range render.References(cp.Namespace, &cp.Spec, v.snapshot.Settings) {
+		out := planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name}
+		var err error
+		switch ref.Kind {
+		case render.KindSecret:
+			var secret *corev1.Secret
+			if secret, err = h.Secrets.Cache().Get(ref.Namespace, ref.Name); err == nil {
+				out.Type, out.Annotations, out.Data = secret.Type, secret.Annotations, secret.Data
+			}
+		case render.KindConfigMap:
+			var config *corev1.ConfigMap
+			if config, err = h.ConfigMaps.Cache().Get(ref.Namespace, ref.Name); err == nil {
+				out.Annotations, out.Data = config.Annotations, maps.Clone(config.BinaryData)
+				if out.Data == nil {
+					out.Data = map[string][]byte{}
+				}
+				for key, value := range config.Data {
+					out.Data[key] = []byte(value)
+				}
+			}
+		}
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
+		}
+		v.snapshot.Objects = append(v.snapshot.Objects, out)
+	}
+	return nil
+}
+
+func (h *handler) gatherMachines(cp *rkev1.RKEControlPlane, v *view) error {
+	if v.cluster == nil {
+		return nil
+	}
+	machines, err := h.Machines.Cache().GetByIndex(indexMachinesByCluster, cp.Namespace+"/"+v.cluster.Name)
+	if err != nil {
+		return fmt.Errorf("list the machines: %w", err)
+	}
+	for _, machine := range machines {
+		ref := machine.Spec.Bootstrap.ConfigRef
+		if ref.Kind != "RKEBootstrap" {
+			continue
+		}
+		gathered, err := h.gatherMachine(machine, v)
+		if err != nil {
+			return err
+		}
+		v.machines[machine.Name] = machine
+		v.snapshot.Machines = append(v.snapshot.Machines, gathered)
+	}
+	slices.SortFunc(v.snapshot.Machines, func(a, b planner.Machine) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Machine, error) {
+	out := planner.Machine{
+		Name:                machine.Name,
+		UID:                 machine.UID,
+		Labels:              machine.Labels,
+		Deleting:            machine.DeletionTimestamp != nil,
+		Phase:               machine.Status.Phase,
+		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
+		HasNode:             machine.Status.NodeRef.Name != "" && machine.Status.NodeInfo != nil,
+		Provisioned:         machine.Spec.InfrastructureRef.APIGroup == "rke-machine.cattle.io",
+		Health:              healthOf(machine),
+		Reconciled:          planstore.ReadCondition(machine, rkev1.ConditionReconciled),
+		Marks:               planstore.ReadMarks(machine),
+	}
+	if machine.Status.NodeInfo != nil {
+		out.KubeletVersion = machine.Status.NodeInfo.KubeletVersion
+	}
+	for _, a := range machine.Status.Addresses {
+		out.Addresses = append(out.Addresses, planner.Address{Type: string(a.Type), Address: a.Address})
+	}
+	bootstrap, err := h.Bootstraps.Cache().Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)
+	if apierrors.IsNotFound(err) {
+		return out, nil // without it there is no plan secret either
+	}
+	if err != nil {
+		return out, fmt.Errorf("read the bootstrap of machine %s: %w", machine.Name, err)
+	}
+	v.boots[machine.Name] = bootstrap
+	out.Annotations = bootstrap.Annotations
+	out.ForceRemove = strings.EqualFold(bootstrap.Annotations[rkev1.ForceRemoveEtcdAnnotation], "true")
+	if len(bootstrap.Labels) > 0 {
+		out.Labels = maps.Clone(bootstrap.Labels)
+		maps.Copy(out.Labels, machine.Labels)
+	}
+	secret, plan, err := h.plans.Find(machine.Namespace, bootstrap.Name)
+	if err != nil {
+		return out, err
+	}
+	if plan != nil {
+		out.Plan, v.secrets[machine.Name] = plan, secret
+	}
+	return out, h.gatherDriver(machine, &out)
+}
+
+func (h *handler) gatherDriver(machine *clusterv1.Machine, out *planner.Machine) error {
+	if !out.Provisioned {
+		return nil
+	}
+	secret, err := h.Secrets.Cache().Get(machine.Namespace, naming.MachineState(machine.Spec.InfrastructureRef.Name))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the driver state of machine %s: %w", machine.Name, err)
+	}
+	out.Driver = h.drivers.Of(secret.Namespace+"/"+secret.Name, secret)
+	return nil
+}
+
+// decodeDriver returns what the driver recorded, nil while it is not readable: rendering then waits for it.
+func decodeDriver(secret *corev1.Secret) *render.Driver {
+	driver, err := render.DecodeDriver(secret.Data[rkev1.MachineStateKey])
+	if err != nil {
+		return nil
+	}
+	return driver
+}
+
+// healthOf sums up what Cluster API and others say about a Machine. The planner's own conditions are not news to it.
+func healthOf(machine *clusterv1.Machine) planner.Health {
+	health := planner.Health{}
+	for _, c := range machine.Status.Conditions {
+		switch {
+		case c.Type == rkev1.ConditionReconciled:
+		case c.Reason == rkev1.ReasonError && c.Status != metav1.ConditionTrue:
+			return planner.Health{Failing: true, Message: firstLine(c.Message)}
+		case c.Type == clusterv1.MachineReadyCondition && c.Status != metav1.ConditionTrue:
+			health = planner.Health{NotReady: true, Message: firstLine(c.Message)}
+		}
+	}
+	return health
+}
+
+// firstLine is the first of the points that Cluster API lists.
+func firstLine(message string) string {
+	line, _, _ := strings.Cut(message, "\n")
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "* "))
+}

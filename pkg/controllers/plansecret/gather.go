@@ -1,0 +1,71 @@
+package plansecret
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planstore"
+)
+
+// view is a report and whom it is about.
+type view struct {
+	machine *clusterv1.Machine
+	state   nodeplan.State
+	applied planner.Condition // PlanApplied as it is on the Machine
+	// unit is the systemd unit of the distribution on the node, empty when the control plane cannot be read.
+	unit string
+}
+
+// gather reads caches only. It returns nil when the secret is none of ours.
+func (h *handler) gather(secret *corev1.Secret) (*view, error) {
+	machines, err := h.Machines.Cache().GetByIndex(indexMachinesBySecret, secret.Namespace+"/"+secret.Name)
+	if err != nil {
+		return nil, fmt.Errorf("find the machine of plan secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	if len(machines) != 1 {
+		return nil, nil
+	}
+	machine := machines[0]
+	cluster := machine.Spec.ClusterName
+	ours, err := h.ours(machine.Namespace, cluster)
+	if err != nil || !ours {
+		return nil, err
+	}
+	// A key that cannot be read is the planner's to report; what can be read counts.
+	state, _ := nodeplan.Parse(secret.Namespace+"/"+secret.Name, secret.Data)
+	v := &view{machine: machine, state: state, applied: planstore.ReadCondition(machine, rkev1.ConditionPlanApplied)}
+	cp, err := h.ControlPlanes.Get(machine.Namespace, cluster)
+	if apierrors.IsNotFound(err) {
+		return v, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the control plane: %w", err)
+	}
+	v.unit = unitOf(distro.RuntimeOf(cp.Spec.KubernetesVersion), machine.Labels)
+	return v, nil
+}
+
+func (h *handler) ours(namespace, name string) (bool, error) {
+	cluster, err := h.ProvisioningClusters.Get(namespace, name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the cluster: %w", err)
+	}
+	return h.InstanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == h.InstanceID, nil
+}
+
+func unitOf(runtime distro.Runtime, labels map[string]string) string {
+	if labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue || labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue {
+		return runtime.ServerUnit()
+	}
+	return runtime.AgentUnit()
+}

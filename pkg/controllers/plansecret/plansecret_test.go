@@ -1,0 +1,223 @@
+package plansecret
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rancher/wrangler/v3/pkg/generic"
+	"github.com/rancher/wrangler/v3/pkg/generic/fake"
+	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+var gr = schema.GroupResource{Resource: "things"}
+
+// fakes is one machine with its plan secret, made with the generated mocks alone.
+type fakes struct {
+	handler generic.ObjectHandler[*corev1.Secret]
+
+	machine  *clusterv1.Machine
+	cp       *rkev1.RKEControlPlane
+	instance string
+	stored   *corev1.Secret
+	writes   []string
+	fail     map[string]error
+}
+
+func newFakes(t *testing.T) *fakes {
+	t.Helper()
+	c := gomock.NewController(t)
+	f := &fakes{
+		instance: "me", fail: map[string]error{},
+		machine: &clusterv1.Machine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u", Labels: map[string]string{}},
+			Spec:       clusterv1.MachineSpec{ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "RKEBootstrap", Name: "boot"}}},
+		},
+		cp: &rkev1.RKEControlPlane{Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+rke2r1"}},
+	}
+	secrets := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](c)
+	secrets.EXPECT().Cache().Return(fake.NewMockCacheInterface[*corev1.Secret](c)).AnyTimes()
+	secrets.EXPECT().OnChange(gomock.Any(), "plan-secret", gomock.Any()).Do(
+		func(_ context.Context, _ string, h generic.ObjectHandler[*corev1.Secret]) { f.handler = h })
+	secrets.EXPECT().Update(gomock.Any()).DoAndReturn(func(s *corev1.Secret) (*corev1.Secret, error) {
+		f.writes, f.stored = append(f.writes, "secret"), s
+		return s, f.fail["secret"]
+	}).AnyTimes()
+	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](c)
+	machineCache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
+	machineCache.EXPECT().AddIndexer(indexMachinesBySecret, gomock.Any())
+	machineCache.EXPECT().GetByIndex(indexMachinesBySecret, gomock.Any()).DoAndReturn(func(_, key string) ([]*clusterv1.Machine, error) {
+		if keys, _ := planSecretOf(f.machine); !slices.Contains(keys, key) {
+			return nil, nil
+		}
+		return []*clusterv1.Machine{f.machine}, nil
+	}).AnyTimes()
+	machines.EXPECT().Cache().Return(machineCache).AnyTimes()
+	machines.EXPECT().Informer().Return(cache.NewSharedIndexInformer(&cache.ListWatch{}, &clusterv1.Machine{}, 0, cache.Indexers{})).AnyTimes()
+	machines.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(m *clusterv1.Machine) (*clusterv1.Machine, error) {
+		f.writes, f.machine = append(f.writes, "condition"), m
+		return m, f.fail["condition"]
+	}).AnyTimes()
+	clusters := fake.NewMockCacheInterface[*provv1.Cluster](c)
+	clusters.EXPECT().Get("ns", "demo").DoAndReturn(func(_, _ string) (*provv1.Cluster, error) {
+		return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": f.instance}}}, nil
+	}).AnyTimes()
+	controlPlanes := fake.NewMockCacheInterface[*rkev1.RKEControlPlane](c)
+	controlPlanes.EXPECT().Get("ns", "demo").DoAndReturn(func(_, name string) (*rkev1.RKEControlPlane, error) {
+		if f.cp == nil {
+			return nil, apierrors.NewNotFound(gr, name)
+		}
+		return f.cp, nil
+	}).AnyTimes()
+	err := Register(t.Context(), Deps{
+		InstanceID: "me", Secrets: secrets, Machines: machines, ControlPlanes: controlPlanes, ProvisioningClusters: clusters,
+		Now: func() time.Time { return time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// report is a plan secret with what an agent would have written.
+func report(t *testing.T, with map[string]string) *corev1.Secret {
+	t.Helper()
+	raw, err := nodeplan.Encode(plan.NodePlan{
+		Instructions: []plan.OneTimeInstruction{{CommonInstruction: plan.CommonInstruction{Name: "install"}}},
+		Probes:       map[string]plan.Probe{"etcd": {}, "kubelet": {}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := map[string][]byte{"plan": raw, "max-failures": []byte("-1"), "failure-threshold": []byte("1")}
+	for key, value := range with {
+		data[key] = []byte(strings.ReplaceAll(value, "CHECKSUM", nodeplan.Checksum(raw)))
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan", Labels: map[string]string{"rke.cattle.io/machine-name": "somebody-else"}},
+		Type:       "rke.cattle.io/machine-plan", Data: data,
+	}
+}
+
+func TestHandler(t *testing.T) {
+	const onBoth = "error applying plan -- check rancher-system-agent.service and rke2-server.service logs on node for more information"
+	healthy := `{"etcd":{"healthy":true},"kubelet":{"healthy":true}}`
+	for name, tc := range map[string]struct {
+		report        map[string]string
+		given         func(f *fakes)
+		wantWrites    []string
+		wantCondition string
+		wantMessage   string
+		wantPassed    bool
+	}{
+		"the agent has not reported": {},
+		"applied": {
+			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{},"kubelet":{}}`}, wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+		},
+		"applied and healthy": {
+			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": healthy}, wantWrites: []string{"secret", "condition"}, wantCondition: "True", wantPassed: true,
+		},
+		"a probe without a report has not passed": {
+			report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": `{"etcd":{"healthy":true}}`}, wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+		},
+		"healthy, but by the plan before": {
+			report: map[string]string{"applied-checksum": "before", "probe-statuses": healthy},
+		},
+		"failed on a server": {
+			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "failed-output": "secret words"},
+			given:      func(f *fakes) { f.machine.Labels["rke.cattle.io/etcd-role"] = "true" },
+			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: onBoth,
+		},
+		"failed on a worker": {
+			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1"},
+			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+		},
+		"failed, and the control plane is gone": {
+			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1"},
+			given:      func(f *fakes) { f.cp = nil },
+			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: "error applying plan -- check rancher-system-agent.service logs on node for more information",
+		},
+		"failed once of three times": {report: map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "3"}},
+		"failed three of three times": {
+			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "3", "max-failures": "3"},
+			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+		},
+		"an agent in state mode gave up": {
+			report:     map[string]string{"plan-state": "failed", "applied-checksum": "CHECKSUM"},
+			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+		},
+		"garbage counts as nothing": {report: map[string]string{"applied-checksum": "CHECKSUM", "probe-statuses": "{"}, wantWrites: []string{"secret", "condition"}, wantCondition: "True"},
+		"a foreign cluster":         {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.instance = "you" }},
+		"no machine":                {report: map[string]string{"applied-checksum": "CHECKSUM"}, given: func(f *fakes) { f.machine.Spec.Bootstrap.ConfigRef.Kind = "KubeadmConfig" }},
+		"conflicts are somebody's news that will come": {
+			report: map[string]string{"applied-checksum": "CHECKSUM"},
+			given: func(f *fakes) {
+				f.fail["secret"] = apierrors.NewConflict(gr, "x", errors.New("modified"))
+			},
+			wantWrites: []string{"secret", "condition"}, wantCondition: "True",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakes(t)
+			if tc.given != nil {
+				tc.given(f)
+			}
+			secret := report(t, tc.report)
+			before := secret.DeepCopy()
+			if _, err := f.handler("ns/boot-machine-plan", secret); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(f.writes, tc.wantWrites) {
+				t.Errorf("writes are %v, want %v", f.writes, tc.wantWrites)
+			}
+			if secret.String() != before.String() {
+				t.Error("an object of the cache was changed")
+			}
+			got := conditions.GetMeta(f.machine.Status.Conditions, "PlanApplied")
+			switch {
+			case tc.wantCondition == "" && got != nil:
+				t.Errorf("condition is %+v", got)
+			case tc.wantCondition != "" && (got == nil || string(got.Status) != tc.wantCondition || got.Message != tc.wantMessage):
+				t.Errorf("condition is %+v", got)
+			}
+			if passed := f.stored != nil && f.stored.Annotations["rke.cattle.io/plan-probes-passed"] != ""; passed != tc.wantPassed {
+				t.Errorf("probes passed: %v", passed)
+			}
+			if f.stored != nil && tc.wantPassed {
+				f.writes = nil
+				if _, err := f.handler("ns/boot-machine-plan", f.stored); err != nil || len(f.writes) > 0 {
+					t.Errorf("the second pass writes %v, error %v", f.writes, err)
+				}
+			}
+		})
+	}
+}
+
+func TestHandler_ErrorsAreTriedAgain(t *testing.T) {
+	f := newFakes(t)
+	f.fail["secret"] = apierrors.NewForbidden(gr, "x", errors.New("no"))
+	if _, err := f.handler("ns/boot-machine-plan", report(t, map[string]string{"applied-checksum": "CHECKSUM"})); !apierrors.IsForbidden(err) {
+		t.Errorf("error is %v", err)
+	}
+	f = newFakes(t)
+	for _, secret := range []*corev1.Secret{nil, {Type: "Opaque", Data: map[string][]byte{"plan": nil}}, {Type: "rke.cattle.io/machine-plan"}} {
+		if _, err := f.handler("ns/x", secret); err != nil || len(f.writes) > 0 {
+			t.Errorf("writes %v, error %v for %v", f.writes, err, secret)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package provisioningcluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// prepare completes the cluster's own metadata and pools: one write for a new
+// cluster, none later.
+func (h *handler) prepare(seen *facts) (*provv1.Cluster, error) {
+	cluster := seen.input.Cluster
+	prepared, err := topology.Prepare(cluster, h.InstanceID, seen.input.Schemas)
+	if err != nil {
+		return nil, err
+	}
+	if prepared == nil {
+		return cluster, nil
+	}
+	if prepared, err = h.Clusters.Update(prepared); err != nil {
+		return nil, fmt.Errorf("prepare cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return prepared, nil
+}
+
+// apply takes the machine configs and writes the objects.
+func (h *handler) apply(seen *facts) error {
+	cluster := seen.input.Cluster
+	for _, ref := range topology.ConfigRefs(cluster) {
+		taken, err := topology.TakeConfig(cluster, seen.input.MachineConfigs[ref])
+		if err != nil {
+			return err
+		}
+		if taken == nil {
+			continue
+		}
+		if taken, err = h.DynamicKinds.Update(h.ctx, taken); err != nil {
+			return fmt.Errorf("take %s %s/%s: %w", ref.Kind, cluster.Namespace, ref.Name, err)
+		}
+		seen.input.MachineConfigs[ref] = taken
+	}
+	objects, err := topology.Desired(seen.input)
+	if err != nil {
+		return err
+	}
+	kinds := setKinds()
+	for _, object := range objects {
+		if gvk := object.GetObjectKind().GroupVersionKind(); !slices.Contains(kinds, gvk) {
+			kinds = append(kinds, gvk)
+		}
+	}
+	_, err = h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kinds, objects)
+	return err
+}
+
+// removal is how far the removal of a cluster's objects is.
+type removal struct {
+	// done is true when nothing is left.
+	done bool
+	// waiting is the progress that users read, err what is wrong with it.
+	waiting *outcome.Waiting
+	err     error
+}
+
+// remove takes the cluster's objects away in the order Cluster API needs, and
+// lets the cluster go when none is left.
+func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
+	cluster := seen.input.Cluster
+	if !slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
+		return cluster, nil
+	}
+	if seen.capiCluster != nil && seen.capiCluster.DeletionTimestamp.IsZero() {
+		err := h.CAPIClusters.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(seen.capiCluster.UID)),
+		})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return cluster, fmt.Errorf("delete Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+		}
+	}
+	progress := h.progress(seen)
+	if !progress.done {
+		return h.reportRemoval(seen, progress)
+	}
+	templates, served, err := h.templateKinds(cluster)
+	if err != nil {
+		return cluster, err
+	}
+	if !served {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, servedSoon)
+		return cluster, nil
+	}
+	if err := h.sweep(cluster, templates); err != nil {
+		return cluster, err
+	}
+	released := cluster.DeepCopy()
+	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(f string) bool { return f == provv1.RKEClusterFinalizer })
+	updated, err := h.Clusters.Update(released)
+	if apierrors.IsNotFound(err) {
+		return cluster, nil
+	}
+	if err != nil {
+		return cluster, fmt.Errorf("release cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return updated, nil
+}
+
+// progress says what the removal waits for. The texts are read by user
+// interfaces and scripts (spec/06 §1.9).
+func (h *handler) progress(seen *facts) removal {
+	cluster := seen.input.Cluster
+	if len(seen.machines) > 0 {
+		return h.machineProgress(seen.machines[0], seen.now)
+	}
+	if seen.capiCluster != nil || seen.controlPlane != nil {
+		return removal{waiting: outcome.Wait("", "waiting for cluster-api cluster ["+cluster.Name+"] to delete", "Cluster API Cluster, RKEControlPlane")}
+	}
+	return removal{done: true}
+}
+
+func (h *handler) machineProgress(machine *clusterv1.Machine, now time.Time) removal {
+	waiting := outcome.Wait("", "waiting for machine ["+machine.Name+"] to delete", "Machine")
+	for _, condition := range machine.Status.Conditions {
+		if condition.Type == clusterv1.MachineDeletingCondition && condition.Reason == clusterv1.MachineDeletingInternalErrorReason {
+			return removal{err: outcome.Stall("", "error deleting machine ["+machine.Name+"], machine must be deleted manually")}
+		}
+	}
+	if machine.DeletionTimestamp.IsZero() {
+		return removal{waiting: waiting}
+	}
+	left := machine.DeletionTimestamp.Add(h.DeletionDeadline).Sub(now)
+	if left <= 0 {
+		return removal{err: outcome.Stall(reasonOverdue, waiting.Message+
+			": it should be gone by now; its condition Deleting and its finalizers say what holds it")}
+	}
+	waiting.After = left
+	return removal{waiting: waiting}
+}
+
+// templateKinds lists the kinds of machine templates a cluster may have: all
+// that are served, and those of its pools. It is not the time to look while the
+// cache of one of them is not filled; a driver that is gone has no templates.
+func (h *handler) templateKinds(cluster *provv1.Cluster) (kinds []schema.GroupVersionKind, served bool, err error) {
+	for _, gvk := range h.DynamicKinds.Kinds() {
+		if isTemplate(gvk) {
+			kinds = append(kinds, gvk)
+		}
+	}
+	in := topology.Input{Cluster: cluster}
+	if err := h.gatherSchemas(&in); err != nil {
+		return nil, false, err
+	}
+	for _, ref := range topology.ConfigRefs(cluster) {
+		if gvk := ref.TemplateGVK(); in.Schemas[ref.SchemaName()] != nil && !slices.Contains(kinds, gvk) {
+			kinds = append(kinds, gvk)
+		}
+	}
+	return kinds, !slices.ContainsFunc(kinds, func(gvk schema.GroupVersionKind) bool { return !h.DynamicKinds.Synced(gvk) }), nil
+}
+
+// sweep deletes what Cluster API does not: objects it never saw, and old machine
+// templates, which the set itself keeps.
+func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVersionKind) error {
+	owner := provv1.SchemeGroupVersion.WithKind("Cluster")
+	if _, err := h.Apply.Purge(h.ctx, handlerName, owner, cluster.Namespace, cluster.Name, setKinds()); err != nil {
+		return err
+	}
+	set := naming.ApplySet(handlerName, owner.String(), cluster.Name, cluster.Namespace)
+	selector := labels.SelectorFromSet(labels.Set{applySetLabel: set})
+	for _, gvk := range templateKinds {
+		templates, err := h.DynamicKinds.List(gvk, cluster.Namespace, selector)
+		if err != nil {
+			return fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, cluster.Namespace, cluster.Name, err)
+		}
+		for _, template := range templates {
+			if err := h.DynamicKinds.Delete(h.ctx, gvk, template.GetNamespace(), template.GetName()); err != nil {
+				return fmt.Errorf("delete %s %s/%s: %w", gvk.Kind, template.GetNamespace(), template.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// applySetLabel is the label by which the objects of a set are found.
+const applySetLabel = "objectset.rio.cattle.io/hash"

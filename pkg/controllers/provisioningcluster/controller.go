@@ -1,0 +1,268 @@
+package provisioningcluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is the id of the apply set and the name behind the finalizer.
+// Persisted, do not change: another id would orphan every object that exists.
+const handlerName = "rke-cluster"
+
+// indexBySchema finds Clusters by the names of the DynamicSchemas of their pools.
+const indexBySchema = "drover-by-dynamic-schema"
+
+// DynamicKinds reads and writes the kinds of node drivers, which come and go.
+type DynamicKinds interface {
+	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
+	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, error)
+	Update(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	Delete(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) error
+	Kinds() []schema.GroupVersionKind
+	Synced(gvk schema.GroupVersionKind) bool
+	OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexInformer))
+}
+
+// Applier keeps the set of a cluster's objects.
+type Applier interface {
+	Watch(kinds ...schema.GroupVersionKind) error
+	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
+		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
+	Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+		kinds []schema.GroupVersionKind) (applyset.Result, error)
+}
+
+// Deps are what the controller works with.
+type Deps struct {
+	Clusters           provcontrollers.ClusterController
+	CAPIClusters       capicontrollers.ClusterController
+	Machines           capicontrollers.MachineController
+	MachineDeployments capicontrollers.MachineDeploymentController
+	ControlPlanes      rkecontrollers.RKEControlPlaneController
+	DynamicSchemas     mgmtcontrollers.DynamicSchemaController
+	Secrets            corecontrollers.SecretController
+	DynamicKinds       DynamicKinds
+	Apply              Applier
+	// InstanceID is written on Clusters that this Drover manages.
+	InstanceID string
+	// DeletionDeadline is after how long a machine that does not go away is
+	// reported as overdue; 0 means 30 minutes.
+	DeletionDeadline time.Duration
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+const defaultDeletionDeadline = 30 * time.Minute
+
+// setKinds are the kinds of which the set holds objects, whether or not one is
+// desired, in the order in which they are written.
+func setKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		rkev1.SchemeGroupVersion.WithKind("RKECluster"),
+		rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"),
+		clusterv1.GroupVersion.WithKind("Cluster"),
+		rkev1.SchemeGroupVersion.WithKind("RKEBootstrapTemplate"),
+		clusterv1.GroupVersion.WithKind("MachineDeployment"),
+		clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
+	}
+}
+
+type handler struct {
+	Deps
+	//nolint:containedctx // lasso's handlers get no context
+	ctx            context.Context
+	clusters       provcontrollers.ClusterCache
+	capiClusters   capicontrollers.ClusterCache
+	machines       capicontrollers.MachineCache
+	deployments    capicontrollers.MachineDeploymentCache
+	controlPlanes  rkecontrollers.RKEControlPlaneCache
+	dynamicSchemas mgmtcontrollers.DynamicSchemaCache
+	secrets        corecontrollers.SecretCache
+}
+
+// Register adds the handlers, indexes and wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.DeletionDeadline == 0 {
+		d.DeletionDeadline = defaultDeletionDeadline
+	}
+	h := &handler{
+		Deps: d, ctx: ctx,
+		clusters: d.Clusters.Cache(), capiClusters: d.CAPIClusters.Cache(), machines: d.Machines.Cache(),
+		deployments: d.MachineDeployments.Cache(), controlPlanes: d.ControlPlanes.Cache(),
+		dynamicSchemas: d.DynamicSchemas.Cache(), secrets: d.Secrets.Cache(),
+	}
+	if err := d.Apply.Watch(setKinds()...); err != nil {
+		return fmt.Errorf("register %s: %w", handlerName, err)
+	}
+	h.index()
+	d.Clusters.OnChange(ctx, handlerName, h.onChange)
+	return h.wake(ctx)
+}
+
+func (h *handler) index() {
+	h.clusters.AddIndexer(provv1.IndexByCloudCredential, func(c *provv1.Cluster) ([]string, error) {
+		return nonEmpty(c.Spec.CloudCredentialSecretName), nil
+	})
+	h.clusters.AddIndexer(provv1.IndexByMachinePoolCloudCredential, func(c *provv1.Cluster) ([]string, error) {
+		return topology.Credentials(c), nil
+	})
+	h.clusters.AddIndexer(provv1.IndexByNodeInfra, func(c *provv1.Cluster) ([]string, error) {
+		return topology.InfraKeys(c), nil
+	})
+	h.clusters.AddIndexer(indexBySchema, func(c *provv1.Cluster) ([]string, error) {
+		var names []string
+		for _, ref := range topology.ConfigRefs(c) {
+			names = append(names, ref.SchemaName())
+		}
+		return names, nil
+	})
+}
+
+func nonEmpty(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+// wake ties every fact that a cluster can wait for to the cluster.
+func (h *handler) wake(ctx context.Context) error {
+	target := h.Clusters
+	if err := wakeup.On(ctx, target, h.ofControlPlane, h.ControlPlanes); err != nil {
+		return fmt.Errorf("watch control planes: %w", err)
+	}
+	if err := wakeup.On(ctx, target, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters); err != nil {
+		return fmt.Errorf("watch Cluster API clusters: %w", err)
+	}
+	if err := wakeup.On(ctx, target, ofMachine, h.Machines); err != nil {
+		return fmt.Errorf("watch machines: %w", err)
+	}
+	if err := wakeup.On(ctx, target, ofMachineDeployment, h.MachineDeployments); err != nil {
+		return fmt.Errorf("watch machine deployments: %w", err)
+	}
+	bySchema := wakeup.ByIndex[*mgmtv3.DynamicSchema](h.clusters, indexBySchema, func(s *mgmtv3.DynamicSchema) string { return s.Name })
+	if err := wakeup.On(ctx, target, bySchema, h.DynamicSchemas); err != nil {
+		return fmt.Errorf("watch dynamic schemas: %w", err)
+	}
+	if err := wakeup.On(ctx, target, h.ofCredential, h.Secrets); err != nil {
+		return fmt.Errorf("watch credentials: %w", err)
+	}
+	byConfig := wakeup.ByIndex[*unstructured.Unstructured](h.clusters, provv1.IndexByNodeInfra, func(u *unstructured.Unstructured) string {
+		return topology.ConfigRef{APIVersion: u.GetAPIVersion(), Kind: u.GetKind(), Name: u.GetName()}.IndexKey(u.GetNamespace())
+	})
+	h.DynamicKinds.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
+		if gvk.GroupVersion().String() == topology.MachineConfigVersion {
+			// It fails only for an informer that has stopped: its kind is gone.
+			_ = wakeup.OnInformer(ctx, target, byConfig, informer)
+		}
+	})
+	return nil
+}
+
+func (h *handler) ofControlPlane(cp *rkev1.RKEControlPlane) []wakeup.Key {
+	return []wakeup.Key{{Namespace: cp.Namespace, Name: cp.Spec.ClusterName}}
+}
+
+// ofMachine wakes clusters that wait for machines to go away, and only those.
+func ofMachine(m *clusterv1.Machine) []wakeup.Key {
+	if m.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
+}
+
+// ofMachineDeployment wakes clusters whose pool was deleted by somebody, or is
+// scaled by somebody else.
+func ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.Key {
+	_, scaled := md.Annotations[clusterv1.AutoscalerMinSizeAnnotation]
+	if md.DeletionTimestamp.IsZero() && !scaled {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: md.Namespace, Name: md.Spec.ClusterName}}
+}
+
+// ofCredential wakes the clusters that name a Secret as their credential.
+func (h *handler) ofCredential(secret *corev1.Secret) []wakeup.Key {
+	reference := secret.Name
+	global := secret.Namespace == provv1.GlobalDataNamespace
+	if global {
+		reference = provv1.GlobalDataNamespace + ":" + secret.Name
+	}
+	var keys []wakeup.Key
+	for _, index := range []string{provv1.IndexByCloudCredential, provv1.IndexByMachinePoolCloudCredential} {
+		found, err := h.clusters.GetByIndex(index, reference)
+		if err != nil {
+			continue
+		}
+		for _, cluster := range found {
+			if global || cluster.Namespace == secret.Namespace {
+				keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
+			}
+		}
+	}
+	return keys
+}
+
+// onChange is the whole reconcile. The order of its steps is what keeps it safe
+// to be killed after any of them.
+func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	if cluster == nil {
+		return nil, nil
+	}
+	seen, err := h.gather(cluster)
+	if err != nil {
+		return cluster, err
+	}
+	if topology.Owner(cluster, h.InstanceID, seen.hasChildren()) == topology.Foreign {
+		return cluster, nil
+	}
+	if !cluster.DeletionTimestamp.IsZero() {
+		return h.remove(seen)
+	}
+	if len(seen.unserved) > 0 {
+		return h.reportUnserved(seen)
+	}
+	if errs := seen.problems(); len(errs) > 0 {
+		return h.report(seen, cluster, invalid(topology.Explain(errs)))
+	}
+	prepared, err := h.prepare(seen)
+	if err != nil {
+		return cluster, err
+	}
+	if prepared.Spec.RKEConfig == nil || prepared.Status.ClusterName == "" {
+		return prepared, nil // controller cluster sets the name, which is an event of this cluster
+	}
+	seen.input.Cluster = prepared
+	return h.report(seen, prepared, h.apply(seen))
+}
+
+// isTemplate matches the kinds of machine templates of node drivers.
+func isTemplate(gvk schema.GroupVersionKind) bool {
+	return gvk.Group == "rke-machine.cattle.io" && strings.HasSuffix(gvk.Kind, "MachineTemplate")
+}

@@ -1,0 +1,14 @@
+// Package provisioningcluster turns a provisioning Cluster into Cluster API
+// objects and keeps them so; package topology says which objects those are.
+//
+//	Cluster ─ gather ─ topology: whose? valid? prepared? desired? ─ act ─ report
+//
+// It is the only writer of a Cluster's metadata and pools (the ownership mark,
+// finalizers, the copies of driver schemas) and of the conditions RKECluster,
+// Updated, Provisioned, Ready and, while it is deleted, Removed. The rest of the
+// status belongs to controller cluster.
+//
+// Three rules hold always. A Cluster of another manager is never written to. A
+// Cluster with an error in it generates nothing, and what exists stays. Nothing
+// is generated before a finalizer protects it.
+package provisioningcluster

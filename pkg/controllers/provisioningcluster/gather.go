@@ -1,0 +1,185 @@
+package provisioningcluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// facts are what the caches say about one cluster. Absent objects are nil.
+type facts struct {
+	input        topology.Input
+	capiCluster  *clusterv1.Cluster
+	controlPlane *rkev1.RKEControlPlane
+	// unserved are kinds of machine configs and templates whose schema exists but
+	// whose objects cannot be read yet.
+	unserved []string
+	// machines are those of a cluster that is deleted, sorted by name.
+	machines []*clusterv1.Machine
+	now      time.Time
+}
+
+// hasChildren reports whether somebody made objects for the cluster.
+func (f *facts) hasChildren() bool { return f.capiCluster != nil || f.controlPlane != nil }
+
+// problems lists what is wrong with the cluster.
+func (f *facts) problems() field.ErrorList {
+	if f.input.Cluster.Spec.RKEConfig == nil && f.controlPlane != nil {
+		return field.ErrorList{field.Required(field.NewPath("spec", "rkeConfig"),
+			"it was removed from a cluster that was provisioned with it; put it back, or delete the cluster")}
+	}
+	return topology.Validate(f.input)
+}
+
+func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
+	seen := &facts{input: topology.Input{Cluster: cluster}, now: h.Now()}
+	var err error
+	if seen.capiCluster, err = optional(h.capiClusters.Get(cluster.Namespace, cluster.Name)); err != nil {
+		return nil, fmt.Errorf("read Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if seen.controlPlane, err = optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
+		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if !cluster.DeletionTimestamp.IsZero() {
+		return seen, h.gatherMachines(seen)
+	}
+	if err := h.gatherLive(seen); err != nil {
+		return nil, err
+	}
+	if err := h.gatherSchemas(&seen.input); err != nil {
+		return nil, err
+	}
+	for _, ref := range topology.ConfigRefs(cluster) {
+		if seen.input.Schemas[ref.SchemaName()] == nil {
+			continue
+		}
+		// Asked before the configs are read: a cache that is filled in between
+		// must not make them look absent.
+		for _, gvk := range []schema.GroupVersionKind{ref.GVK(), ref.TemplateGVK()} {
+			if !h.DynamicKinds.Synced(gvk) {
+				seen.unserved = append(seen.unserved, gvk.Kind)
+			}
+		}
+	}
+	for _, gather := range []func(*topology.Input) error{
+		h.gatherConfigs, h.gatherCredentials, h.gatherReplicas,
+	} {
+		if err := gather(&seen.input); err != nil {
+			return nil, err
+		}
+	}
+	return seen, nil
+}
+
+// gatherLive asks the API server itself whether a cluster that is nobody's yet
+// has children. It is the one question that no later event corrects: claiming
+// another manager's cluster because its children were not in our caches yet.
+func (h *handler) gatherLive(seen *facts) error {
+	cluster := seen.input.Cluster
+	if topology.Owner(cluster, h.InstanceID, seen.hasChildren()) != topology.Unclaimed {
+		return nil
+	}
+	var err error
+	if seen.capiCluster, err = optional(h.CAPIClusters.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
+		return fmt.Errorf("get Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if seen.controlPlane, err = optional(h.ControlPlanes.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
+		return fmt.Errorf("get control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return nil
+}
+
+func (h *handler) gatherConfigs(in *topology.Input) error {
+	in.MachineConfigs = map[topology.ConfigRef]*unstructured.Unstructured{}
+	for _, ref := range topology.ConfigRefs(in.Cluster) {
+		config, err := optional(h.DynamicKinds.Get(ref.GVK(), in.Cluster.Namespace, ref.Name))
+		if err != nil {
+			return fmt.Errorf("read %s %s/%s: %w", ref.Kind, in.Cluster.Namespace, ref.Name, err)
+		}
+		if config != nil {
+			in.MachineConfigs[ref] = config
+		}
+	}
+	return nil
+}
+
+func (h *handler) gatherSchemas(in *topology.Input) error {
+	in.Schemas = map[string]*mgmtv3.DynamicSchemaSpec{}
+	for _, ref := range topology.ConfigRefs(in.Cluster) {
+		found, err := optional(h.dynamicSchemas.Get(ref.SchemaName()))
+		if err != nil {
+			return fmt.Errorf("read dynamic schema %s: %w", ref.SchemaName(), err)
+		}
+		if found != nil {
+			in.Schemas[ref.SchemaName()] = &found.Spec
+		}
+	}
+	return nil
+}
+
+func (h *handler) gatherCredentials(in *topology.Input) error {
+	in.Credentials = map[string]bool{}
+	for _, reference := range topology.Credentials(in.Cluster) {
+		namespace, name := topology.CredentialSecret(in.Cluster.Namespace, reference)
+		found, err := optional(h.secrets.Get(namespace, name))
+		if err != nil {
+			return fmt.Errorf("read credential %s/%s: %w", namespace, name, err)
+		}
+		in.Credentials[reference] = found != nil
+	}
+	return nil
+}
+
+func (h *handler) gatherReplicas(in *topology.Input) error {
+	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: in.Cluster.Name})
+	found, err := h.deployments.List(in.Cluster.Namespace, selector)
+	if err != nil {
+		return fmt.Errorf("list machine deployments of %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
+	}
+	in.Replicas = map[string]int32{}
+	for _, deployment := range found {
+		if deployment.Spec.Replicas != nil {
+			in.Replicas[deployment.Name] = *deployment.Spec.Replicas
+		}
+	}
+	return nil
+}
+
+func (h *handler) gatherMachines(seen *facts) error {
+	cluster := seen.input.Cluster
+	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: cluster.Name})
+	found, err := h.machines.List(cluster.Namespace, selector)
+	if err != nil {
+		return fmt.Errorf("list machines of %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	seen.machines = slices.Clone(found)
+	slices.SortFunc(seen.machines, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// optional makes an absent object a nil one.
+func optional[T runtime.Object](object T, err error) (T, error) {
+	var none T
+	if apierrors.IsNotFound(err) {
+		return none, nil
+	}
+	if err != nil {
+		return none, err
+	}
+	return object, nil
+}

@@ -1,0 +1,303 @@
+package provisioningcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rancher/wrangler/v3/pkg/generic"
+	"github.com/rancher/wrangler/v3/pkg/generic/fake"
+	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+)
+
+const instance = "instance-1"
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// world is what the caches hold, and what was written.
+type world struct {
+	t            *testing.T
+	cluster      *provv1.Cluster
+	capiCluster  *clusterv1.Cluster
+	controlPlane *rkev1.RKEControlPlane
+	machines     []*clusterv1.Machine
+	deployments  []*clusterv1.MachineDeployment
+	schemas      map[string]*mgmtv3.DynamicSchema
+	secrets      map[string]*corev1.Secret
+	configs      map[string]*unstructured.Unstructured
+	applyErr     error
+	unserved     bool
+	// uncached: somebody made a Cluster API cluster that is in no cache yet.
+	uncached bool
+
+	// writes lists everything that was written, in order.
+	writes  []string
+	applied []runtime.Object
+	after   time.Duration
+}
+
+func notFound(name string) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "things"}, name)
+}
+
+func get[T any](found *T, name string) (*T, error) {
+	if found == nil {
+		return nil, notFound(name)
+	}
+	return found, nil
+}
+
+// register registers the controller with mocks and returns its handler.
+func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
+	w.t.Helper()
+	ctrl := gomock.NewController(w.t)
+	var handle generic.ObjectHandler[*provv1.Cluster]
+
+	clusters := fake.NewMockControllerInterface[*provv1.Cluster, *provv1.ClusterList](ctrl)
+	clusterCache := fake.NewMockCacheInterface[*provv1.Cluster](ctrl)
+	clusterCache.EXPECT().AddIndexer(gomock.Any(), gomock.Any()).AnyTimes()
+	clusters.EXPECT().Cache().Return(clusterCache).AnyTimes()
+	clusters.EXPECT().OnChange(gomock.Any(), handlerName, gomock.Any()).Do(
+		func(_ context.Context, _ string, h generic.ObjectHandler[*provv1.Cluster]) { handle = h })
+	clusters.EXPECT().Update(gomock.Any()).DoAndReturn(func(c *provv1.Cluster) (*provv1.Cluster, error) {
+		return w.store("update cluster", c), nil
+	}).AnyTimes()
+	clusters.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(c *provv1.Cluster) (*provv1.Cluster, error) {
+		return w.store("update cluster status", c), nil
+	}).AnyTimes()
+	clusters.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any(), gomock.Any()).Do(
+		func(_, _ string, after time.Duration) { w.after = after }).AnyTimes()
+
+	deps := Deps{
+		Clusters: clusters, CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
+		MachineDeployments: w.deploymentController(ctrl), ControlPlanes: w.controlPlaneController(ctrl),
+		DynamicSchemas: w.schemaController(ctrl), Secrets: w.secretController(ctrl),
+		DynamicKinds: dynamicKinds{w}, Apply: applier{w},
+		InstanceID: instance, Now: func() time.Time { return now },
+	}
+	if err := Register(w.t.Context(), deps); err != nil {
+		w.t.Fatal(err)
+	}
+	return handle
+}
+
+func (w *world) store(what string, cluster *provv1.Cluster) *provv1.Cluster {
+	w.writes = append(w.writes, what)
+	w.cluster = cluster.DeepCopy()
+	return w.cluster.DeepCopy()
+}
+
+func informer() cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{}, &corev1.Secret{}, 0, cache.Indexers{})
+}
+
+func (w *world) capiClusters(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList] {
+	controller := fake.NewMockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList](ctrl)
+	reader := fake.NewMockCacheInterface[*clusterv1.Cluster](ctrl)
+	reader.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string) (*clusterv1.Cluster, error) {
+		return get(w.capiCluster, name)
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*clusterv1.Cluster, error) {
+		if w.uncached {
+			return &clusterv1.Cluster{}, nil
+		}
+		return get(w.capiCluster, name)
+	}).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	controller.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, _ *metav1.DeleteOptions) error {
+		w.writes = append(w.writes, "delete capi cluster")
+		return nil
+	}).AnyTimes()
+	return controller
+}
+
+func (w *world) machineController(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList] {
+	controller := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](ctrl)
+	reader := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
+	reader.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*clusterv1.Machine, error) {
+		return w.machines, nil
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
+}
+
+func (w *world) deploymentController(ctrl *gomock.Controller) *fake.MockControllerInterface[*clusterv1.MachineDeployment, *clusterv1.MachineDeploymentList] {
+	controller := fake.NewMockControllerInterface[*clusterv1.MachineDeployment, *clusterv1.MachineDeploymentList](ctrl)
+	reader := fake.NewMockCacheInterface[*clusterv1.MachineDeployment](ctrl)
+	reader.EXPECT().List(gomock.Any(), gomock.Any()).DoAndReturn(func(string, labels.Selector) ([]*clusterv1.MachineDeployment, error) {
+		return w.deployments, nil
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
+}
+
+func (w *world) controlPlaneController(ctrl *gomock.Controller) *fake.MockControllerInterface[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList] {
+	controller := fake.NewMockControllerInterface[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](ctrl)
+	controller.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*rkev1.RKEControlPlane, error) {
+		return get(w.controlPlane, name)
+	}).AnyTimes()
+	reader := fake.NewMockCacheInterface[*rkev1.RKEControlPlane](ctrl)
+	reader.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string) (*rkev1.RKEControlPlane, error) {
+		return get(w.controlPlane, name)
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
+}
+
+func (w *world) schemaController(ctrl *gomock.Controller) *fake.MockNonNamespacedControllerInterface[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList] {
+	controller := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.DynamicSchema, *mgmtv3.DynamicSchemaList](ctrl)
+	reader := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.DynamicSchema](ctrl)
+	reader.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.DynamicSchema, error) {
+		return get(w.schemas[name], name)
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
+}
+
+func (w *world) secretController(ctrl *gomock.Controller) *fake.MockControllerInterface[*corev1.Secret, *corev1.SecretList] {
+	controller := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](ctrl)
+	reader := fake.NewMockCacheInterface[*corev1.Secret](ctrl)
+	reader.EXPECT().Get(gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string) (*corev1.Secret, error) {
+		return get(w.secrets[namespace+"/"+name], name)
+	}).AnyTimes()
+	controller.EXPECT().Cache().Return(reader).AnyTimes()
+	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	return controller
+}
+
+// dynamicKinds plays the kinds of node drivers.
+type dynamicKinds struct{ *world }
+
+func (d dynamicKinds) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	return get(d.configs[fmt.Sprintf("%s/%s/%s", gvk.Kind, namespace, name)], name)
+}
+
+func (d dynamicKinds) Update(_ context.Context, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	d.writes = append(d.writes, "update "+u.GetKind())
+	d.configs[fmt.Sprintf("%s/%s/%s", u.GetKind(), u.GetNamespace(), u.GetName())] = u
+	return u, nil
+}
+
+func (d dynamicKinds) List(gvk schema.GroupVersionKind, _ string, selector labels.Selector) ([]*unstructured.Unstructured, error) {
+	var found []*unstructured.Unstructured
+	for _, u := range d.configs {
+		if u.GetKind() == gvk.Kind && selector.Matches(labels.Set(u.GetLabels())) {
+			found = append(found, u)
+		}
+	}
+	return found, nil
+}
+
+func (d dynamicKinds) Delete(_ context.Context, gvk schema.GroupVersionKind, _, name string) error {
+	d.writes = append(d.writes, "delete "+gvk.Kind+" "+name)
+	return nil
+}
+
+func (d dynamicKinds) Kinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		{Group: "rke-machine-config.cattle.io", Version: "v1", Kind: "PodConfig"},
+		{Group: "rke-machine.cattle.io", Version: "v1", Kind: "PodMachine"},
+		{Group: "rke-machine.cattle.io", Version: "v1", Kind: "PodMachineTemplate"},
+	}
+}
+
+func (d dynamicKinds) Synced(schema.GroupVersionKind) bool { return !d.unserved }
+
+func (d dynamicKinds) OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexInformer)) {
+	for _, gvk := range d.Kinds() {
+		f(gvk, informer())
+	}
+}
+
+// applier records sets; a set that does not change is no write.
+type applier struct{ *world }
+
+func (a applier) Watch(...schema.GroupVersionKind) error { return nil }
+
+func (a applier) Apply(_ context.Context, setID string, _ runtime.Object, refs applyset.OwnerRefs,
+	kinds []schema.GroupVersionKind, objs []runtime.Object,
+) (applyset.Result, error) {
+	if a.applyErr != nil {
+		return applyset.Result{}, a.applyErr
+	}
+	for _, object := range objs {
+		if !slices.Contains(kinds, object.GetObjectKind().GroupVersionKind()) {
+			a.t.Errorf("%T is not of the kinds of the set", object)
+		}
+	}
+	if setID != "rke-cluster" || refs != applyset.NoOwnerRef {
+		a.t.Errorf("set %s with references %v", setID, refs)
+	}
+	a.applied = objs
+	a.writes = append(a.writes, "apply")
+	return applyset.Result{}, nil
+}
+
+func (a applier) Purge(context.Context, string, schema.GroupVersionKind, string, string, []schema.GroupVersionKind) (applyset.Result, error) {
+	a.writes = append(a.writes, "purge")
+	return applyset.Result{}, nil
+}
+
+// newWorld has a valid, prepared cluster of one pool that nothing was made of.
+func newWorld(t *testing.T, edits ...func(*world)) *world {
+	t.Helper()
+	w := &world{
+		t: t,
+		cluster: &provv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet-default", Name: "demo", UID: "u", Generation: 1,
+				Annotations: map[string]string{
+					"drover.io/instance": instance, "provisioning.cattle.io/management-cluster-display-name": "demo",
+				},
+				Finalizers: []string{provv1.ProvisioningClusterFinalizer, provv1.RKEClusterFinalizer},
+			},
+			Spec: provv1.ClusterSpec{
+				KubernetesVersion: "v1.36.2+k3s1",
+				RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{{
+					Name: "pool1", EtcdRole: true, ControlPlaneRole: true,
+					NodeConfig:        &corev1.ObjectReference{Kind: "PodConfig", Name: "nc"},
+					DynamicSchemaSpec: `{"resourceFields":{"image":{"type":"string"}}}`,
+				}}},
+			},
+			Status: provv1.ClusterStatus{ClusterName: "c-m-q5wzxk7d"},
+		},
+		schemas: map[string]*mgmtv3.DynamicSchema{"podconfig": {Spec: mgmtv3.DynamicSchemaSpec{
+			ResourceFields: map[string]mgmtv3.Field{"image": {Type: "string"}},
+		}}},
+		secrets: map[string]*corev1.Secret{},
+		configs: map[string]*unstructured.Unstructured{"PodConfig/fleet-default/nc": {Object: map[string]any{
+			"apiVersion": "rke-machine-config.cattle.io/v1", "kind": "PodConfig", "image": "i",
+			"metadata": map[string]any{
+				"namespace": "fleet-default", "name": "nc",
+				"ownerReferences": []any{map[string]any{
+					"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "name": "demo", "uid": "u", "controller": true,
+				}},
+			},
+		}}},
+	}
+	for _, edit := range edits {
+		edit(w)
+	}
+	return w
+}

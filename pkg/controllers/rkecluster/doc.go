@@ -1,0 +1,8 @@
+// Package rkecluster fulfils Cluster API's contract for infrastructure clusters.
+//
+// An RKECluster stands for nothing: machines bring their own infrastructure. But
+// Cluster API waits for an infrastructure cluster that is provisioned and for an
+// endpoint before it makes machines. So the controller says it is provisioned
+// and names an endpoint that nobody dials: every access goes through the
+// kubeconfig Secret.
+package rkecluster

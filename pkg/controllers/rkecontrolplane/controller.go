@@ -1,0 +1,88 @@
+package rkecontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is the name behind the finalizer. Persisted, do not change.
+const handlerName = "rke-control-plane-remove"
+
+const finalizer = rkev1.PlanControlPlaneFinalizer
+
+const defaultDeletionDeadline = 30 * time.Minute
+
+// Deps are what the controller works with.
+type Deps struct {
+	ControlPlanes rkecontrollers.RKEControlPlaneController
+	Machines      capicontrollers.MachineController
+	Clusters      provcontrollers.ClusterController
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// DeletionDeadline is after how long a machine that does not go away is
+	// reported as overdue; 0 means 30 minutes.
+	DeletionDeadline time.Duration
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+type handler struct {
+	Deps
+	machines capicontrollers.MachineCache
+	clusters provcontrollers.ClusterCache
+}
+
+// Register adds the handler and its wake-up. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.DeletionDeadline == 0 {
+		d.DeletionDeadline = defaultDeletionDeadline
+	}
+	h := &handler{Deps: d, machines: d.Machines.Cache(), clusters: d.Clusters.Cache()}
+	d.ControlPlanes.OnChange(ctx, handlerName, h.onChange)
+	if err := wakeup.On(ctx, d.ControlPlanes, ofMachine, d.Machines); err != nil {
+		return fmt.Errorf("watch machines: %w", err)
+	}
+	return nil
+}
+
+// ofMachine wakes control planes that wait for machines to go away.
+func ofMachine(m *clusterv1.Machine) []wakeup.Key {
+	if m.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
+}
+
+func (h *handler) onChange(_ string, controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
+	if controlPlane == nil {
+		return nil, nil
+	}
+	protected := slices.Contains(controlPlane.Finalizers, finalizer)
+	if protected != controlPlane.DeletionTimestamp.IsZero() {
+		mine, err := h.mayAct(controlPlane)
+		if err != nil || !mine {
+			return controlPlane, err
+		}
+	}
+	switch {
+	case controlPlane.DeletionTimestamp.IsZero() && !protected:
+		return h.protect(controlPlane)
+	case !controlPlane.DeletionTimestamp.IsZero() && protected:
+		return h.remove(controlPlane)
+	default:
+		return controlPlane, nil
+	}
+}

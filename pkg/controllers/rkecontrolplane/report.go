@@ -1,0 +1,52 @@
+package rkecontrolplane
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/outcome"
+)
+
+// reasonOverdue: something does not go away, and a person has to look.
+const reasonOverdue = "DeletionOverdue"
+
+// report shows the server that the removal waits for in condition Removed. The
+// texts are read by user interfaces and scripts. (spec/06 §1.9.)
+func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.Machine) (*rkev1.RKEControlPlane, error) {
+	now := h.Now()
+	waiting := outcome.Wait("", "waiting for machine ["+server.Name+"] to delete", "Machine")
+	var end error = waiting
+	if !server.DeletionTimestamp.IsZero() {
+		if left := server.DeletionTimestamp.Add(h.DeletionDeadline).Sub(now); left > 0 {
+			waiting.After = left
+		} else {
+			end = outcome.Stall(reasonOverdue, waiting.Message+
+				": it should be gone by now; its condition Deleting and its finalizers say what holds it")
+		}
+	}
+	status := controlPlane.Status.DeepCopy()
+	for _, conditionType := range []string{
+		rkev1.ConditionProvisioned, rkev1.ConditionWaiting, rkev1.ConditionPending, rkev1.ConditionUpdated,
+	} {
+		conditions.Set(&status.Conditions, conditions.Condition{Type: conditionType, Status: rkev1.ConditionTrue}, now)
+	}
+	condition, retry := outcome.Conclude(rkev1.ConditionRemoved, end)
+	conditions.Set(&status.Conditions, condition, now)
+	if retry.After > 0 {
+		h.ControlPlanes.EnqueueAfter(controlPlane.Namespace, controlPlane.Name, retry.After)
+	}
+	if equality.Semantic.DeepEqual(&controlPlane.Status, status) {
+		return controlPlane, nil
+	}
+	changed := controlPlane.DeepCopy()
+	changed.Status = *status
+	updated, err := h.ControlPlanes.UpdateStatus(changed)
+	if err != nil {
+		return controlPlane, fmt.Errorf("write status of control plane %s/%s: %w", controlPlane.Namespace, controlPlane.Name, err)
+	}
+	return updated, nil
+}

@@ -1,0 +1,38 @@
+package controllers
+
+import "time"
+
+// Settings are server-wide. The command line's flags have the same names in lower case with dashes.
+type Settings struct {
+	// ServerURL is the https address under which machines reach the server, without a path.
+	ServerURL string
+	// CACerts are the authorities, in PEM, that sign the server's certificate; empty when every machine trusts them anyway.
+	CACerts string
+	// SystemDefaultRegistry prefixes images of clusters that name no registry of their own.
+	SystemDefaultRegistry string
+	// SystemDefaultRegistryPullSecrets name Secrets of that registry, in namespace drover-system.
+	SystemDefaultRegistryPullSecrets []string
+	// MachineProvisionImage is the image of rancher-machine.
+	MachineProvisionImage string
+	// MachineProvisionImagePullPolicy is Always, IfNotPresent or Never.
+	MachineProvisionImagePullPolicy string
+	// SystemAgentInstallerImage prefixes the installer image of a distribution.
+	SystemAgentInstallerImage string
+	// DeleteMachineOnFailureAfter is how long a machine that could not be made is kept before it is replaced; 0 replaces it at once.
+	DeleteMachineOnFailureAfter time.Duration
+	// BootstrapTokenTTL is how long the token in an install script is good for after its last use.
+	BootstrapTokenTTL time.Duration
+	// DeletionDeadline is after how long a deletion that does not proceed is reported as overdue.
+	DeletionDeadline time.Duration
+	// ProxyEnv are proxy variables that every machine job gets, by name.
+	ProxyEnv map[string]string
+}
+
+// DefaultMachineProvisionImage runs the release of rancher-machine whose driver flags are compiled in.
+const DefaultMachineProvisionImage = "rancher/machine:v0.15.0-rancher145"
+
+// Namespaces that must exist: one for clusters by default, one of our own, and one for credentials that clusters of several
+// namespaces share.
+func Namespaces() []string { return []string{"fleet-default", systemNamespace, "cattle-global-data"} }
+
+const systemNamespace = "drover-system"

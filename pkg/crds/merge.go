@@ -1,0 +1,75 @@
+package crds
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"strconv"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// marked returns a copy of a definition with Drover's marks and the API server's defaults.
+func marked(crd *apiextv1.CustomResourceDefinition, generation int) *apiextv1.CustomResourceDefinition {
+	out := crd.DeepCopy()
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	out.Labels[rkev1.ManagedByLabel] = rkev1.ManagedByDrover
+	out.Labels[rkev1.CRDVersionLabel] = strconv.Itoa(generation)
+	apiextv1.SetDefaults_CustomResourceDefinition(out)
+	apiextv1.SetDefaults_CustomResourceDefinitionSpec(&out.Spec)
+	return out
+}
+
+// merge puts the wanted spec, labels and annotations into the current definition, and says whether that changes anything.
+// Labels and annotations of others stay.
+func merge(current, wanted *apiextv1.CustomResourceDefinition) (*apiextv1.CustomResourceDefinition, bool, error) {
+	out := current.DeepCopy()
+	out.Spec = *wanted.Spec.DeepCopy()
+	out.Labels = overlay(current.Labels, wanted.Labels)
+	out.Annotations = overlay(current.Annotations, wanted.Annotations)
+	same, err := sameJSON(current.Spec, out.Spec)
+	if err != nil {
+		return nil, false, err
+	}
+	changed := !same || !maps.Equal(current.Labels, out.Labels) || !maps.Equal(current.Annotations, out.Annotations)
+	return out, changed, nil
+}
+
+func overlay(base, over map[string]string) map[string]string {
+	if len(over) == 0 {
+		return base
+	}
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, over)
+	return out
+}
+
+// sameJSON compares specs by their meaning: defaults and enums inside are raw JSON whose spacing differs between the file
+// and what the API server returns.
+func sameJSON(a, b apiextv1.CustomResourceDefinitionSpec) (bool, error) {
+	left, err := generic(a)
+	if err != nil {
+		return false, err
+	}
+	right, err := generic(b)
+	if err != nil {
+		return false, err
+	}
+	return reflect.DeepEqual(left, right), nil
+}
+
+func generic(value any) (out any, err error) {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(data, &out)
+	return out, err
+}

@@ -1,0 +1,77 @@
+package distro
+
+import (
+	"path"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// Directories on a node when the cluster does not move them.
+const (
+	DefaultProvisioningDir = "/var/lib/rancher/capr"
+	DefaultSystemAgentDir  = "/var/lib/rancher/agent"
+	// WindowsProvisioningDir is where plans of Windows nodes keep their scripts; it cannot be moved.
+	WindowsProvisioningDir = `c:\var\lib\rancher\capr`
+)
+
+// AgentRegistriesFile is the registry configuration the node agent pulls installer images with.
+const AgentRegistriesFile = "/etc/rancher/agent/registries.yaml"
+
+// Dirs are the directories of one cluster's nodes, with defaults filled in.
+type Dirs struct {
+	// Data is the distribution's data directory.
+	Data string
+	// Provisioning holds what plans put on a machine beside the distribution.
+	Provisioning string
+	// SystemAgent is the node agent's directory.
+	SystemAgent string
+}
+
+// DirsFor fills in the defaults of a cluster's data directories.
+func DirsFor(r Runtime, dirs rkev1.DataDirectories) Dirs {
+	return Dirs{
+		Data:         orDefault(dirs.K8sDistro, r.DefaultDataDir()),
+		Provisioning: orDefault(dirs.Provisioning, DefaultProvisioningDir),
+		SystemAgent:  orDefault(dirs.SystemAgent, DefaultSystemAgentDir),
+	}
+}
+
+func orDefault(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+// ConfigPart is the path of a file that the main configuration refers to, such as the audit policy.
+func (d Dirs) ConfigPart(name string) string { return path.Join(d.Data, "etc/config-files", name) }
+
+// RegistryTLS is the path of TLS material of one registry; file is tls.crt, tls.key or ca.crt.
+func (d Dirs) RegistryTLS(registry, file string) string {
+	return path.Join(d.Data, "etc/tls/registries", registry, file)
+}
+
+// Manifest is the path of a manifest that servers put into the cluster.
+func (d Dirs) Manifest(name string) string {
+	return path.Join(d.Data, "server/manifests/rancher", name)
+}
+
+// ServerTLS is the path of a file the server keeps among its certificates.
+func (d Dirs) ServerTLS(name string) string { return path.Join(d.Data, "server/tls", name) }
+
+// AuthnWebhook is the path of the kubeconfig by which the API server asks the authorised cluster endpoint.
+func (d Dirs) AuthnWebhook() string { return path.Join(d.Data, "kube-api-authn-webhook.yaml") }
+
+// EtcdName is the path of the file with the name of the node's etcd member.
+func (d Dirs) EtcdName() string { return path.Join(d.Data, "server/db/etcd/name") }
+
+// IdempotentScript is the path of the script that runs a command at most once.
+func (d Dirs) IdempotentScript() string {
+	return path.Join(d.Provisioning, "idempotence/idempotent.sh")
+}
+
+// WindowsIdempotentScript is its counterpart on Windows.
+const WindowsIdempotentScript = WindowsProvisioningDir + `\idempotence\idempotent.ps1`
+
+// WindowsPermissionsScript restricts access to the files of RKE2 on Windows. The mixed separators are wire.
+const WindowsPermissionsScript = WindowsProvisioningDir + `/windows/set-permissions.ps1`

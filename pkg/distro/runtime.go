@@ -1,0 +1,93 @@
+package distro
+
+import (
+	"path"
+	"strings"
+)
+
+// Runtime is one of the two distributions. The value is used in paths, image names and annotations, so it is wire.
+type Runtime string
+
+// The distributions.
+const (
+	RKE2 Runtime = "rke2"
+	K3s  Runtime = "k3s"
+)
+
+// RuntimeOf tells the distribution by a Kubernetes version such as v1.36.2+k3s1. Everything that does not name k3s is RKE2,
+// which is what existing manifests rely on.
+func RuntimeOf(kubernetesVersion string) Runtime {
+	if strings.Contains(kubernetesVersion, string(K3s)) {
+		return K3s
+	}
+	return RKE2
+}
+
+// EnvPrefix is the prefix of the environment variables of the distribution and its installer: RKE2 or K3S.
+func (r Runtime) EnvPrefix() string { return strings.ToUpper(string(r)) }
+
+// Command is the name of the distribution's program.
+func (r Runtime) Command() string { return string(r) }
+
+// ServerUnit is the systemd unit of a server, without the suffix .service.
+func (r Runtime) ServerUnit() string {
+	if r == K3s {
+		return "k3s"
+	}
+	return "rke2-server"
+}
+
+// AgentUnit is the systemd unit of a worker, without the suffix .service.
+func (r Runtime) AgentUnit() string {
+	if r == K3s {
+		return "k3s-agent"
+	}
+	return "rke2-agent"
+}
+
+// WindowsService is the Windows service of a worker. Only RKE2 runs on Windows.
+const WindowsService = "rke2"
+
+// SupervisorPort is the port at which servers accept nodes that join: the port of a join URL.
+func (r Runtime) SupervisorPort() int {
+	if r == K3s {
+		return 6443
+	}
+	return 9345
+}
+
+// DefaultDataDir is the distribution's data directory when the cluster does not set one.
+func (r Runtime) DefaultDataDir() string { return "/var/lib/rancher/" + string(r) }
+
+// ConfigDir is the directory of the distribution's configuration; it does not move with the data directory.
+func (r Runtime) ConfigDir() string { return "/etc/rancher/" + string(r) }
+
+// ConfigFile is the drop-in that holds everything we configure.
+func (r Runtime) ConfigFile() string {
+	return path.Join(r.ConfigDir(), "config.yaml.d/50-rancher.yaml")
+}
+
+// RegistriesFile is containerd's registry configuration.
+func (r Runtime) RegistriesFile() string { return path.Join(r.ConfigDir(), "registries.yaml") }
+
+// AdminKubeconfig is the kubeconfig the distribution writes on servers.
+func (r Runtime) AdminKubeconfig() string { return path.Join(r.ConfigDir(), string(r)+".yaml") }
+
+// Kubectl is the path of the kubectl that comes with the distribution.
+func (r Runtime) Kubectl(dataDir string) string {
+	if r == K3s {
+		return "/usr/local/bin/kubectl"
+	}
+	return path.Join(dataDir, "bin/kubectl")
+}
+
+// KillAllScript is the name of the script that stops the distribution and everything it started.
+func (r Runtime) KillAllScript() string { return string(r) + "-killall.sh" }
+
+// RemoveAnnotation is the annotation on a Node that asks the distribution to remove its etcd member.
+func (r Runtime) RemoveAnnotation() string { return "etcd." + string(r) + ".cattle.io/remove" }
+
+// RemovedAnnotation is the annotation on a Node by which the distribution says that its etcd member is gone.
+func (r Runtime) RemovedAnnotation() string {
+	return "etcd." + string(r) + ".cattle.io/removed-node-name"
+}

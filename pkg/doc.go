@@ -1,0 +1,56 @@
+// Package pkg is the map of Drover. It holds no code.
+//
+// # What happens to a Cluster
+//
+//	provisioning.cattle.io Cluster            (a user applies it)
+//	   │ controllers/cluster                  gives it an id: management.cattle.io Cluster c-m-…, its namespace
+//	   │ controllers/provisioningcluster      ── topology.Desired ──►
+//	   ├─► RKECluster, RKEControlPlane, CAPI Cluster, RKEBootstrapTemplate
+//	   └─► per pool: <Driver>MachineTemplate, MachineDeployment, MachineHealthCheck
+//	          │ Cluster API (pkg/capi, or beside us) makes per machine:
+//	          ├─► Machine
+//	          ├─► RKEBootstrap                controllers/bootstrap: service account, plan Secret, bootstrap data
+//	          └─► <Driver>Machine             controllers/machineprovision: machinejob ──► Job ──► rancher-machine ──► the host
+//	                 │ the install script on the host asks pkg/connect who it is, and starts the node agent
+//	                 ▼
+//	              plan Secret ◄── controllers/planner: planner.Decide(Snapshot) ──► plans, conditions
+//	                 │               planner/render: one machine's plan
+//	                 ▼
+//	              node agent (pkg/agent): files, instructions, probes; reports into the same Secret
+//	                 │ controllers/plansecret, controllers/machinenodelookup: what the node says ──► Machine conditions, provider ID
+//	                 ▼
+//	              Kubernetes answers; controllers/cluster writes <cluster>-kubeconfig; Ready
+//
+// Kinds of machines arise the same way: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─ controllers/dynamicschema
+// (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
+//
+// # Vocabulary
+//
+//	Cluster           what the user applies (provisioning.cattle.io/v1)
+//	management Cluster its identity inside Drover (management.cattle.io/v3, c-m-…)
+//	CAPI Cluster      the same cluster for Cluster API (cluster.x-k8s.io/v1beta2)
+//	control plane     RKEControlPlane: the cluster's configuration, and the planner's memory in its status
+//	pool              machines alike: one MachineDeployment
+//	machine           CAPI Machine; its two halves are the infra machine (<Driver>Machine) and the RKEBootstrap
+//	role              etcd, control plane, worker; a machine has one or more
+//	init node         the etcd machine that starts the cluster; all others join
+//	plan              what one node shall look like: files, instructions, probes
+//	plan Secret       where a plan lies and where the node's agent reports
+//	snapshot          everything one decision is made from, as a value (not an etcd snapshot)
+//	decision          what to do, in order, and what is waited for
+//	ticket            a disruptive effect announced in status before it happens
+//	apply set         children of one owner, kept equal to what is desired
+//	wake-up           the event on another object that queues an object again
+//
+// # How code is laid out
+//
+// Every handler gathers (caches only), decides (a pure function), acts (in order, idempotent) and reports (one status write). The
+// layers and their order are in imports_test.go, which fails when an import turns them round.
+//
+// # Where to start
+//
+//   - server: what runs, and how a larger program embeds it
+//   - controllers/rkecluster: the smallest handler, all four verbs on one screen
+//   - planner: the ordered steps, and testdata that reads as a story
+//   - applyset: why the framework is wrapped
+package pkg

@@ -1,0 +1,15 @@
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+// runEtcd is etcd's own main, which ends the process itself; it takes the flags and the --config-file of the etcd
+// program.
+func runEtcd(args []string) int {
+	os.Args = args
+	etcdmain.Main(args)
+	return 0
+}

@@ -1,0 +1,388 @@
+package processkubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// retryPause is how long a pod waits before it looks again for an object that is missing.
+	retryPause = time.Second
+	// firstRestartPause and lastRestartPause bound the pause before a container that ended starts again.
+	firstRestartPause = 2 * time.Second
+	lastRestartPause  = 5 * time.Minute
+)
+
+// worker runs one pod in one goroutine and one more per running container.
+type worker struct {
+	kubelet *kubelet
+	dir     string
+
+	// pod is the pod as it was when it came to this node; it never changes.
+	pod *corev1.Pod
+
+	mu sync.Mutex
+	// current is the pod with its present labels and status.
+	current *corev1.Pod
+	state   podState
+	// publishing keeps an older status from being told after a newer one.
+	publishing sync.Mutex
+
+	stop     chan struct{} // closed when the pod is to end
+	kill     chan struct{} // closed when it is to end at once
+	done     chan struct{} // closed when nothing of it runs and it will not change any more
+	stopOnce sync.Once
+	killOnce sync.Once
+	// finishOnce: a pod is taken out of the API once.
+	finishOnce sync.Once
+}
+
+func newWorker(k *kubelet, pod *corev1.Pod) *worker {
+	started := metav1.NewTime(time.Now().Truncate(time.Second))
+	if pod.Status.StartTime != nil {
+		started = *pod.Status.StartTime
+	}
+	w := &worker{
+		kubelet: k, dir: filepath.Join(k.podsDir(), string(pod.UID)), pod: pod, current: pod,
+		state: podState{started: started, containers: map[string]containerState{}},
+		stop:  make(chan struct{}), kill: make(chan struct{}), done: make(chan struct{}),
+	}
+	reason := reasonContainerCreating
+	if len(pod.Spec.InitContainers) > 0 {
+		reason = reasonPodInitializing
+	}
+	for _, container := range append(append([]corev1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...) {
+		w.state.containers[container.Name] = containerState{waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+	}
+	return w
+}
+
+// run brings the pod to its end. When ctx ends first, the kubelet is stopping: everything stays as it is, on disk.
+func (w *worker) run(ctx context.Context) {
+	defer close(w.done)
+	err := w.runPod(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if failed, ok := errors.AsType[podFailure](err); ok {
+		w.fail(failed.reason, failed.message)
+	} else if err != nil {
+		w.fail(reasonError, err.Error())
+	}
+	// Volumes hold secrets; nobody needs them any more.
+	if err := os.RemoveAll(w.volumesDir()); err != nil {
+		klog.ErrorS(err, "Removing volumes of a finished pod", "pod", klog.KObj(w.pod))
+	}
+}
+
+// podFailure ends a pod for a reason of its own.
+type podFailure struct{ reason, message string }
+
+func (f podFailure) Error() string { return f.message }
+
+var errStopped = errors.New("pod was asked to end")
+
+func (w *worker) runPod(ctx context.Context) error {
+	w.publish()
+	images, err := w.images()
+	if err != nil {
+		return err
+	}
+	if err := w.prepareVolumes(ctx); err != nil {
+		return ignoreStop(err)
+	}
+	for i := range w.pod.Spec.InitContainers {
+		container := &w.pod.Spec.InitContainers[i]
+		ok, err := w.runContainer(ctx, container, images[container.Name], true)
+		if err != nil || !ok {
+			return ignoreStop(err)
+		}
+	}
+	var group sync.WaitGroup
+	results := make(chan error, len(w.pod.Spec.Containers))
+	for i := range w.pod.Spec.Containers {
+		container := &w.pod.Spec.Containers[i]
+		group.Go(func() {
+			_, err := w.runContainer(ctx, container, images[container.Name], false)
+			results <- ignoreStop(err)
+		})
+	}
+	group.Wait()
+	close(results)
+	var problems []error
+	for err := range results {
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// ignoreStop: a pod that ends because it was asked to has not failed by that.
+func ignoreStop(err error) error {
+	if errors.Is(err, errStopped) {
+		return nil
+	}
+	return err
+}
+
+// images finds the programs of all containers before anything runs.
+func (w *worker) images() (map[string]Image, error) {
+	out := map[string]Image{}
+	for _, container := range append(append([]corev1.Container{}, w.pod.Spec.InitContainers...), w.pod.Spec.Containers...) {
+		image, err := findImage(w.kubelet.config.Images, container.Image)
+		if err != nil {
+			return nil, podFailure{reason: reasonUnknownImage, message: fmt.Sprintf("container %s: %v", container.Name, err)}
+		}
+		out[container.Name] = image
+		w.change(container.Name, func(s *containerState) { s.program = image.Program })
+	}
+	return out, nil
+}
+
+// prepareVolumes makes the volumes, waiting for objects that do not exist yet. It is done once in a pod's life.
+func (w *worker) prepareVolumes(ctx context.Context) error {
+	marker := filepath.Join(w.dir, "volumes-ready")
+	if _, err := os.Stat(marker); err == nil {
+		return nil
+	}
+	for {
+		err := w.makeVolumes(ctx)
+		if err == nil {
+			return writeJSON(marker, true)
+		}
+		if errors.Is(err, errUnsupportedVolume) {
+			return podFailure{reason: reasonUnsupported, message: err.Error()}
+		}
+		w.waitingAll(reasonVolumes, err.Error())
+		if err := w.pause(ctx, retryPause); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *worker) makeVolumes(ctx context.Context) error {
+	var fsGroup *int64
+	if w.pod.Spec.SecurityContext != nil {
+		fsGroup = w.pod.Spec.SecurityContext.FSGroup
+	}
+	from := w.kubelet.sources(ctx)
+	for _, volume := range w.pod.Spec.Volumes {
+		if volume.HostPath != nil {
+			if err := makeHostPath(volume.HostPath); err != nil {
+				return fmt.Errorf("volume %s: %w", volume.Name, err)
+			}
+			continue
+		}
+		files, err := volumeFiles(ctx, w.pod, volume, w.kubelet.node, from, w.kubelet)
+		if err != nil {
+			return fmt.Errorf("volume %s: %w", volume.Name, err)
+		}
+		dir := filepath.Join(w.volumesDir(), volume.Name)
+		if err := writeVolume(dir, files, fsGroup); err != nil {
+			return fmt.Errorf("volume %s: %w", volume.Name, err)
+		}
+		if volume.EmptyDir != nil {
+			if err := openDirectory(dir, fsGroup); err != nil {
+				return fmt.Errorf("volume %s: %w", volume.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// openDirectory lets every user of the pod write to an emptyDir.
+func openDirectory(dir string, group *int64) error {
+	if group != nil {
+		if err := os.Chown(dir, -1, int(*group)); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(dir, 0o777)
+}
+
+// runContainer runs a container until it ended for good; ok tells whether it ended well.
+func (w *worker) runContainer(ctx context.Context, container *corev1.Container, image Image, init bool) (ok bool, err error) {
+	pause := firstRestartPause
+	for number := w.latestAttempt(container.Name); ; number++ {
+		exit, err := w.runAttempt(ctx, container, image, number)
+		if err != nil {
+			return false, err
+		}
+		final := w.stopping() || !restarts(w.pod.Spec.RestartPolicy, init, exit.ExitCode)
+		w.change(container.Name, func(s *containerState) {
+			place := w.place(container.Name, number)
+			a := attempt{dir: place.attemptDir}
+			ended := terminated(exit, containerID(w.pod, container.Name, number),
+				a.terminationMessage(place.logFile, exit, container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError))
+			s.waiting, s.running, s.ended, s.final, s.attempt = nil, nil, ended, final, number
+		})
+		w.publish()
+		if final {
+			return exit.ExitCode == 0, nil
+		}
+		if err := w.pauseBeforeRestart(ctx, container.Name, pause); err != nil {
+			return false, err
+		}
+		pause = min(2*pause, lastRestartPause)
+	}
+}
+
+// pauseBeforeRestart shows the container as waiting and remembers how it ended.
+func (w *worker) pauseBeforeRestart(ctx context.Context, container string, pause time.Duration) error {
+	w.change(container, func(s *containerState) {
+		s.last, s.ended = s.ended, nil
+		s.waiting = &corev1.ContainerStateWaiting{Reason: reasonCrashLoop, Message: "Waiting before the container is started again"}
+	})
+	w.publish()
+	err := w.pause(ctx, pause)
+	if errors.Is(err, errStopped) {
+		w.change(container, func(s *containerState) { s.ended, s.waiting, s.final = s.last, nil, true })
+		w.publish()
+	}
+	return err
+}
+
+// runAttempt runs one attempt, or takes up one that an earlier kubelet started.
+func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, image Image, number int) (exitRecord, error) {
+	place := w.place(container.Name, number)
+	a := attempt{dir: place.attemptDir}
+	for !a.prepared() {
+		spec, err := buildSpec(w.pod, container, image, w.kubelet.node, place, w.kubelet.sources(ctx))
+		if err == nil {
+			err = a.prepare(spec)
+		}
+		if err == nil {
+			break
+		}
+		w.change(container.Name, func(s *containerState) {
+			s.waiting = &corev1.ContainerStateWaiting{Reason: reasonConfigError, Message: err.Error()}
+		})
+		w.publish()
+		if err := w.pause(ctx, retryPause); err != nil {
+			return exitRecord{}, err
+		}
+	}
+	if w.stopping() {
+		if _, err := os.Stat(filepath.Join(a.dir, claimFile)); err != nil {
+			return exitRecord{}, errStopped // it never began
+		}
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go w.passSignals(a, over)
+	return a.run(ctx, func(start startRecord) {
+		w.change(container.Name, func(s *containerState) {
+			if s.ended != nil && s.attempt == number {
+				return
+			}
+			s.waiting, s.ended, s.attempt = nil, nil, number
+			s.running = &corev1.ContainerStateRunning{StartedAt: seconds(start.StartedAt)}
+		})
+		w.publish()
+	})
+}
+
+// passSignals tells the shim when the pod is to end: first SIGTERM, at the end of the grace period SIGKILL. A signal is
+// repeated until the attempt is over, because the shim may not have been ready for the first one.
+func (w *worker) passSignals(a attempt, over <-chan struct{}) {
+	select {
+	case <-over:
+		return
+	case <-w.stop:
+	}
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	sig := syscall.SIGTERM
+	kill := w.kill
+	for sent := false; ; {
+		if !sent || sig == killSignal {
+			a.signal(sig)
+		}
+		sent = true
+		select {
+		case <-over:
+			return
+		case <-kill:
+			sig, sent, kill = killSignal, false, nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// end asks the pod to end within grace; it returns at once.
+func (w *worker) end(grace time.Duration) {
+	w.stopOnce.Do(func() { close(w.stop) })
+	if grace <= 0 {
+		w.killOnce.Do(func() { close(w.kill) })
+		return
+	}
+	go func() {
+		select {
+		case <-w.done:
+		case <-time.After(grace):
+			w.killOnce.Do(func() { close(w.kill) })
+		}
+	}()
+}
+
+func (w *worker) stopping() bool {
+	select {
+	case <-w.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause waits, unless the pod is to end or the kubelet stops.
+func (w *worker) pause(ctx context.Context, duration time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stop:
+		return errStopped
+	case <-time.After(duration):
+		return nil
+	}
+}
+
+// latestAttempt is the number of the newest attempt on disk, 0 when there is none.
+func (w *worker) latestAttempt(container string) int {
+	entries, err := os.ReadDir(filepath.Join(w.dir, "containers", container))
+	if err != nil {
+		return 0
+	}
+	latest := 0
+	for _, entry := range entries {
+		if number, err := strconv.Atoi(entry.Name()); err == nil {
+			latest = max(latest, number)
+		}
+	}
+	return latest
+}
+
+func (w *worker) place(container string, number int) containerPlace {
+	dir := filepath.Join(w.dir, "containers", container, strconv.Itoa(number))
+	return containerPlace{attemptDir: dir, logFile: filepath.Join(dir, "output.log"), volumesDir: w.volumesDir()}
+}
+
+func (w *worker) volumesDir() string { return filepath.Join(w.dir, "volumes") }
+
+func (w *worker) isDone() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}

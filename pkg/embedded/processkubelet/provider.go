@@ -1,0 +1,235 @@
+package processkubelet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/virtual-kubelet/virtual-kubelet/errdefs"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+)
+
+// The methods of this file are what virtual-kubelet's pod controller asks. None of them waits for a pod: each pod has a
+// worker that reports when something changed.
+
+// podFile is the pod as it came, in its directory.
+const podFile = "pod.json"
+
+// endOfPodsGrace is how long pods may take when they end with the kubelet.
+const endOfPodsGrace = 5 * time.Second
+
+func (k *kubelet) podsDir() string { return filepath.Join(k.config.Dir, "pods") }
+
+// NotifyPods takes the function that reports a changed pod, and then takes up the pods of an earlier run: not before,
+// because what they report must not get lost.
+func (k *kubelet) NotifyPods(ctx context.Context, notify func(*corev1.Pod)) {
+	k.mu.Lock()
+	k.notify = notify
+	k.mu.Unlock()
+	if err := k.adopt(ctx); err != nil {
+		klog.ErrorS(err, "Taking up the pods of an earlier run")
+	}
+	go k.repeat(ctx)
+}
+
+// adopt starts a worker for every pod on disk.
+func (k *kubelet) adopt(ctx context.Context) error {
+	entries, err := os.ReadDir(k.podsDir())
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for _, entry := range entries {
+		var pod corev1.Pod
+		if err := readJSON(filepath.Join(k.podsDir(), entry.Name(), podFile), &pod); err != nil {
+			klog.ErrorS(err, "A pod on disk cannot be read", "directory", entry.Name())
+			continue
+		}
+		k.startWorker(ctx, &pod)
+	}
+	return nil
+}
+
+// repeat reports all pods again from time to time. The pod controller passes over what it knows; a report that got lost
+// while the API server was away arrives this way.
+func (k *kubelet) repeat(ctx context.Context) {
+	ticker := time.NewTicker(10 * time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			for _, w := range k.list() {
+				w.publish()
+			}
+		}
+	}
+}
+
+func (k *kubelet) tell(pod *corev1.Pod) {
+	k.mu.Lock()
+	notify := k.notify
+	k.mu.Unlock()
+	if notify != nil {
+		notify(pod)
+	}
+}
+
+// CreatePod takes a pod. It fails only when the pod cannot be kept on disk: whatever else is wrong with it, its worker
+// tells in its status, and waits where waiting helps.
+func (k *kubelet) CreatePod(_ context.Context, pod *corev1.Pod) error {
+	if old := k.find(pod.Namespace, pod.Name); old != nil {
+		if old.pod.UID == pod.UID {
+			return nil
+		}
+		k.finish(old, 0)
+	}
+	dir := filepath.Join(k.podsDir(), string(pod.UID))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make directory of pod: %w", err)
+	}
+	if err := writeJSON(filepath.Join(dir, podFile), pod); err != nil {
+		return err
+	}
+	k.startWorker(k.life, pod) //nolint:contextcheck // the worker outlives this call
+	return nil
+}
+
+func (k *kubelet) startWorker(ctx context.Context, pod *corev1.Pod) {
+	w := newWorker(k, pod.DeepCopy())
+	k.mu.Lock()
+	k.workers[pod.UID] = w
+	k.mu.Unlock()
+	go w.run(ctx)
+}
+
+// UpdatePod takes over changed labels and annotations.
+func (k *kubelet) UpdatePod(ctx context.Context, pod *corev1.Pod) error {
+	w := k.find(pod.Namespace, pod.Name)
+	if w == nil || w.pod.UID != pod.UID {
+		return k.CreatePod(ctx, pod)
+	}
+	w.update(pod)
+	return nil
+}
+
+// DeletePod asks a pod to end and returns at once. When it has ended its last status is written and the Pod removed: the
+// pod controller alone would wait for the whole grace period.
+func (k *kubelet) DeletePod(_ context.Context, pod *corev1.Pod) error {
+	k.mu.Lock()
+	w := k.workers[pod.UID]
+	k.mu.Unlock()
+	if w == nil {
+		return errdefs.NotFound("pod does not run here")
+	}
+	var grace time.Duration
+	if pod.DeletionGracePeriodSeconds != nil {
+		grace = time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second
+	}
+	k.finish(w, grace)
+	return nil
+}
+
+// finish ends a pod and forgets it, in the background.
+func (k *kubelet) finish(w *worker, grace time.Duration) {
+	w.end(grace)
+	w.finishOnce.Do(func() {
+		go func() {
+			select {
+			case <-w.done:
+			case <-k.life.Done():
+				return
+			}
+			k.removeFromAPI(k.life, w.snapshot())
+			if err := os.RemoveAll(w.dir); err != nil {
+				klog.ErrorS(err, "Removing the files of a pod", "pod", klog.KObj(w.pod))
+			}
+			k.mu.Lock()
+			delete(k.workers, w.pod.UID)
+			k.mu.Unlock()
+		}()
+	})
+}
+
+// removeFromAPI writes how the pod ended and then removes it, if it is marked for deletion and still the same pod.
+func (k *kubelet) removeFromAPI(ctx context.Context, last *corev1.Pod) {
+	pods := k.client.CoreV1().Pods(last.Namespace)
+	present, err := pods.Get(ctx, last.Name, metav1.GetOptions{})
+	if err != nil || present.UID != last.UID || present.DeletionTimestamp == nil {
+		return // the pod controller repeats what is still to be done
+	}
+	if present.Status.Phase != corev1.PodSucceeded && present.Status.Phase != corev1.PodFailed {
+		present.Status = last.Status
+		if _, err := pods.UpdateStatus(ctx, present, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			klog.ErrorS(err, "Writing the last status of a pod", "pod", klog.KObj(last))
+		}
+	}
+	options := metav1.NewDeleteOptions(0)
+	options.Preconditions = metav1.NewUIDPreconditions(string(last.UID))
+	if err := pods.Delete(ctx, last.Name, *options); err != nil && !apierrors.IsNotFound(err) {
+		klog.ErrorS(err, "Removing an ended pod", "pod", klog.KObj(last))
+	}
+}
+
+// GetPod returns the pod with its present status.
+func (k *kubelet) GetPod(_ context.Context, namespace, name string) (*corev1.Pod, error) {
+	if w := k.find(namespace, name); w != nil {
+		return w.snapshot(), nil
+	}
+	return nil, errdefs.NotFound("pod does not run here")
+}
+
+// GetPodStatus returns the present status of a pod.
+func (k *kubelet) GetPodStatus(ctx context.Context, namespace, name string) (*corev1.PodStatus, error) {
+	pod, err := k.GetPod(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return &pod.Status, nil
+}
+
+// GetPods returns all pods.
+func (k *kubelet) GetPods(context.Context) ([]*corev1.Pod, error) {
+	var out []*corev1.Pod
+	for _, w := range k.list() {
+		out = append(out, w.snapshot())
+	}
+	return out, nil
+}
+
+func (k *kubelet) list() []*worker {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]*worker, 0, len(k.workers))
+	for _, w := range k.workers {
+		out = append(out, w)
+	}
+	return out
+}
+
+func (k *kubelet) find(namespace, name string) *worker {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.workers {
+		if w.pod.Namespace == namespace && w.pod.Name == name {
+			return w
+		}
+	}
+	return nil
+}
+
+// endAll ends all pods and waits for them.
+func (k *kubelet) endAll() {
+	workers := k.list()
+	for _, w := range workers {
+		w.end(endOfPodsGrace)
+	}
+	for _, w := range workers {
+		<-w.done
+	}
+}

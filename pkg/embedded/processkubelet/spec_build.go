@@ -1,0 +1,182 @@
+package processkubelet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+)
+
+// containerPlace is where the files of one attempt are.
+type containerPlace struct {
+	attemptDir string
+	logFile    string
+	volumesDir string
+}
+
+// buildSpec says how a container runs. It makes what its mounts need on this machine (subPaths, host paths).
+func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node nodeFacts, place containerPlace, from sources) (containerSpec, error) {
+	uid, gid, groups := identity(pod, container, image)
+	home := homeDirectory(image, uid)
+	env, err := environment(pod, container, image, home, node, from)
+	if err != nil {
+		return containerSpec{}, err
+	}
+	program, args := commandLine(container, image, env)
+	dir := container.WorkingDir
+	if dir == "" {
+		dir = image.WorkingDir
+	}
+	if dir == "" {
+		dir = "/"
+	}
+	mounts, err := mountsOf(pod, container, image, place)
+	if err != nil {
+		return containerSpec{}, fmt.Errorf("container %s: %w", container.Name, err)
+	}
+	return containerSpec{
+		Program: program, Args: args, Env: env, Dir: dir, Home: variable(env, "HOME"), UID: uid, GID: gid, Groups: groups, Hostname: pod.Name,
+		Mounts: mounts, LogFile: place.logFile, RootDir: filepath.Join(place.attemptDir, rootDir),
+	}, nil
+}
+
+// identity is the user a container runs as: its own setting, its pod's, its image's.
+func identity(pod *corev1.Pod, container *corev1.Container, image Image) (uid, gid int, groups []int) {
+	uid = int(image.User)
+	gid = uid
+	if pod.Spec.SecurityContext != nil {
+		context := pod.Spec.SecurityContext
+		uid, gid = override(uid, gid, context.RunAsUser, context.RunAsGroup)
+		for _, group := range context.SupplementalGroups {
+			groups = append(groups, int(group))
+		}
+		if context.FSGroup != nil {
+			groups = append(groups, int(*context.FSGroup))
+		}
+	}
+	if container.SecurityContext != nil {
+		uid, gid = override(uid, gid, container.SecurityContext.RunAsUser, container.SecurityContext.RunAsGroup)
+	}
+	return uid, gid, groups
+}
+
+func override(uid, gid int, user, group *int64) (int, int) {
+	if user != nil {
+		uid = int(*user)
+	}
+	if group != nil {
+		gid = int(*group)
+	}
+	return uid, gid
+}
+
+func homeDirectory(image Image, uid int) string {
+	switch {
+	case image.WorkingDir != "" && image.WorkingDir != "/":
+		return image.WorkingDir
+	case uid == 0:
+		return "/root"
+	}
+	return "/home/pod"
+}
+
+// commandLine follows the rules of the Pod API: a command replaces the image's program and arguments; without one the
+// arguments follow the program's. $(NAME) in both stands for the environment.
+func commandLine(container *corev1.Container, image Image, env []string) (string, []string) {
+	values := map[string]string{}
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = value
+	}
+	expand := func(in []string) []string {
+		out := make([]string, 0, len(in))
+		for _, text := range in {
+			out = append(out, expansion.Expand(text, expansion.MappingFuncFor(values)))
+		}
+		return out
+	}
+	args := expand(container.Args)
+	if command := expand(container.Command); len(command) > 0 {
+		return command[0], append(command[1:], args...)
+	}
+	return image.Program, append(append([]string{}, image.Args...), args...)
+}
+
+func variable(env []string, name string) string {
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// mountsOf lists the mounts of a container in order: what the image needs, then the pod's volumes, then the termination
+// message.
+func mountsOf(pod *corev1.Pod, container *corev1.Container, image Image, place containerPlace) ([]mountSpec, error) {
+	var mounts []mountSpec
+	if !visible(image.Program) {
+		mounts = append(mounts, mountSpec{Source: image.Program, Target: image.Program, ReadOnly: true})
+	}
+	for _, target := range sortedKeys(image.Files) {
+		mounts = append(mounts, mountSpec{Source: image.Files[target], Target: target, ReadOnly: true})
+	}
+	volumes := map[string]corev1.Volume{}
+	for _, volume := range pod.Spec.Volumes {
+		volumes[volume.Name] = volume
+	}
+	for _, mount := range container.VolumeMounts {
+		volume, ok := volumes[mount.Name]
+		if !ok {
+			return nil, fmt.Errorf("volume %q of mount %s does not exist", mount.Name, mount.MountPath)
+		}
+		base := filepath.Join(place.volumesDir, volume.Name)
+		if volume.HostPath != nil {
+			base = volume.HostPath.Path
+		}
+		source, err := subPath(base, mount.SubPath)
+		if err != nil {
+			return nil, fmt.Errorf("mount %s: %w", mount.MountPath, err)
+		}
+		// Secrets and their like are read-only for everyone, as a kubelet mounts them.
+		readOnly := mount.ReadOnly || volume.HostPath == nil && volume.EmptyDir == nil
+		mounts = append(mounts, mountSpec{Source: source, Target: mount.MountPath, ReadOnly: readOnly, Recursive: volume.HostPath != nil})
+	}
+	return append(mounts, mountSpec{Source: filepath.Join(place.attemptDir, terminationFile), Target: terminationPath(container)}), nil
+}
+
+// visible tells whether a program of this machine is in every container anyway.
+func visible(program string) bool {
+	if strings.HasPrefix(program, "/usr/local/") {
+		return false
+	}
+	for _, dir := range systemDirs {
+		if strings.HasPrefix(program, "/"+dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func terminationPath(container *corev1.Container) string {
+	if container.TerminationMessagePath != "" {
+		return container.TerminationMessagePath
+	}
+	return corev1.TerminationMessagePathDefault
+}
+
+// makeHostPath makes what a hostPath volume asks to be made, and checks what it asks to be there.
+func makeHostPath(source *corev1.HostPathVolumeSource) error {
+	if source.Type != nil && *source.Type == corev1.HostPathDirectoryOrCreate {
+		if err := os.MkdirAll(source.Path, 0o755); err != nil {
+			return fmt.Errorf("make host path: %w", err)
+		}
+	}
+	if _, err := os.Stat(source.Path); err != nil {
+		return fmt.Errorf("find host path: %w", err)
+	}
+	return nil
+}

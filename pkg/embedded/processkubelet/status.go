@@ -1,0 +1,214 @@
+package processkubelet
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Reasons that this node gives. Those it shares with other kubelets have the same text there.
+const (
+	reasonUnknownImage      = "UnknownImage"
+	reasonUnsupported       = "Unsupported"
+	reasonStartError        = "StartError"
+	reasonLost              = "ContainerLost"
+	reasonCompleted         = "Completed"
+	reasonError             = "Error"
+	reasonContainerCreating = "ContainerCreating"
+	reasonPodInitializing   = "PodInitializing"
+	reasonVolumes           = "VolumesNotReady"
+	reasonConfigError       = "CreateContainerConfigError"
+	reasonCrashLoop         = "CrashLoopBackOff"
+)
+
+// containerState is where one container is in its life. Exactly one of waiting, running and ended is set.
+type containerState struct {
+	waiting *corev1.ContainerStateWaiting
+	running *corev1.ContainerStateRunning
+	ended   *corev1.ContainerStateTerminated
+	// final: it will not be started again.
+	final bool
+	// last is how the attempt before ended; attempt counts from 0.
+	last    *corev1.ContainerStateTerminated
+	attempt int
+	program string
+}
+
+// failed tells whether the container ended, and badly.
+func (s containerState) failed() bool { return s.ended != nil && s.ended.ExitCode != 0 }
+
+// podState is everything a pod's status follows from.
+type podState struct {
+	// failure, when set, is why the pod as a whole failed.
+	failureReason  string
+	failureMessage string
+	started        metav1.Time
+	containers     map[string]containerState
+}
+
+// podStatus computes the status of a pod. previous supplies transition times and what others wrote.
+func podStatus(pod *corev1.Pod, state podState, node nodeFacts, now time.Time) corev1.PodStatus {
+	previous := pod.Status
+	status := corev1.PodStatus{
+		Phase:     phase(pod, state),
+		Reason:    state.failureReason,
+		Message:   state.failureMessage,
+		StartTime: &state.started,
+		HostIP:    node.Address,
+		HostIPs:   []corev1.HostIP{{IP: node.Address}},
+		PodIP:     node.Address,
+		PodIPs:    []corev1.PodIP{{IP: node.Address}},
+		QOSClass:  previous.QOSClass,
+	}
+	status.InitContainerStatuses = containerStatuses(pod, pod.Spec.InitContainers, state)
+	status.ContainerStatuses = containerStatuses(pod, pod.Spec.Containers, state)
+	ready := len(status.ContainerStatuses) > 0
+	for _, container := range status.ContainerStatuses {
+		ready = ready && container.Ready
+	}
+	initialized := true
+	for _, container := range status.InitContainerStatuses {
+		initialized = initialized && container.Ready
+	}
+	for _, condition := range []struct {
+		kind  corev1.PodConditionType
+		holds bool
+	}{
+		{corev1.PodScheduled, true}, {corev1.PodReadyToStartContainers, !waitsForStart(state)},
+		{corev1.PodInitialized, initialized}, {corev1.ContainersReady, ready}, {corev1.PodReady, ready},
+	} {
+		status.Conditions = append(status.Conditions, podCondition(previous.Conditions, condition.kind, condition.holds, now))
+	}
+	return status
+}
+
+func waitsForStart(state podState) bool {
+	for _, container := range state.containers {
+		if container.waiting == nil {
+			return false
+		}
+	}
+	return true
+}
+
+func podCondition(previous []corev1.PodCondition, kind corev1.PodConditionType, holds bool, now time.Time) corev1.PodCondition {
+	condition := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now)}
+	if holds {
+		condition.Status = corev1.ConditionTrue
+	}
+	for _, old := range previous {
+		if old.Type == kind && old.Status == condition.Status {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	return condition
+}
+
+// phase follows the rules of the Pod API: failed when a container failed for good, succeeded when all ended well.
+func phase(pod *corev1.Pod, state podState) corev1.PodPhase {
+	if state.failureReason != "" {
+		return corev1.PodFailed
+	}
+	if initFailed(pod, state) {
+		return corev1.PodFailed
+	}
+	allFinal, anyStarted, anyFailed := true, false, false
+	for _, container := range pod.Spec.Containers {
+		current := state.containers[container.Name]
+		allFinal = allFinal && current.final
+		anyStarted = anyStarted || current.waiting == nil || current.last != nil
+		anyFailed = anyFailed || current.failed()
+	}
+	switch {
+	case allFinal && anyFailed:
+		return corev1.PodFailed
+	case allFinal:
+		return corev1.PodSucceeded
+	case anyStarted:
+		return corev1.PodRunning
+	}
+	return corev1.PodPending
+}
+
+func initFailed(pod *corev1.Pod, state podState) bool {
+	for _, container := range pod.Spec.InitContainers {
+		current := state.containers[container.Name]
+		if current.final && current.failed() {
+			return true
+		}
+	}
+	return false
+}
+
+func containerStatuses(pod *corev1.Pod, containers []corev1.Container, state podState) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
+	for _, container := range containers {
+		current := state.containers[container.Name]
+		started := current.running != nil
+		status := corev1.ContainerStatus{
+			Name: container.Name, Image: container.Image, RestartCount: int32(current.attempt),
+			State:   corev1.ContainerState{Waiting: current.waiting, Running: current.running, Terminated: current.ended},
+			Started: &started,
+			Ready:   started || isInit(pod, container.Name) && current.final && current.ended != nil && current.ended.ExitCode == 0,
+		}
+		if current.last != nil {
+			status.LastTerminationState.Terminated = current.last
+		}
+		if current.waiting == nil {
+			status.ImageID = "process://" + current.program
+			status.ContainerID = containerID(pod, container.Name, current.attempt)
+		}
+		out = append(out, status)
+	}
+	return out
+}
+
+func isInit(pod *corev1.Pod, name string) bool {
+	for _, container := range pod.Spec.InitContainers {
+		if container.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func containerID(pod *corev1.Pod, container string, attempt int) string {
+	return fmt.Sprintf("process://%s/%s/%d", pod.UID, container, attempt)
+}
+
+// terminated turns an exit record into a container state. message is what the container left as its termination message.
+func terminated(exit exitRecord, id, message string) *corev1.ContainerStateTerminated {
+	reason := exit.Reason
+	if reason == "" {
+		reason = reasonCompleted
+		if exit.ExitCode != 0 {
+			reason = reasonError
+		}
+	}
+	if exit.Message != "" {
+		message = exit.Message
+	}
+	return &corev1.ContainerStateTerminated{
+		ExitCode: int32(exit.ExitCode), Signal: int32(exit.Signal), Reason: reason, Message: message, ContainerID: id,
+		StartedAt: seconds(exit.StartedAt), FinishedAt: seconds(exit.FinishedAt),
+	}
+}
+
+// seconds cuts to whole seconds, which is all that the API keeps: the same state must look the same after a round trip.
+func seconds(nanoseconds int64) metav1.Time {
+	return metav1.NewTime(time.Unix(0, nanoseconds).Truncate(time.Second))
+}
+
+// restarts tells whether the restart policy starts a container again after it ended with this code.
+func restarts(policy corev1.RestartPolicy, init bool, code int) bool {
+	switch policy {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return code != 0
+	case corev1.RestartPolicyAlways:
+	}
+	return !init || code != 0
+}

@@ -1,0 +1,196 @@
+package entrypoint
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// driverPrefix starts the file name of every driver; rancher-machine looks drivers up by it.
+const driverPrefix = "docker-machine-driver-"
+
+// maxDriverBytes is the largest download or archive member that is accepted: a wrong URL must not fill the disk.
+const maxDriverBytes = 1 << 30
+
+// downloadAttempts is how often a download is tried: the server may be restarting.
+const downloadAttempts = 5
+
+// InstallDriver downloads a driver, checks that its SHA-256 is hash (no check when empty) and installs it into directory
+// under the name that rancher-machine looks for. It returns the path of the program. Attempts are retryAfter apart.
+func InstallDriver(ctx context.Context, client *http.Client, location, hash, directory string, retryAfter time.Duration) (string, error) {
+	content, err := download(ctx, client, location, retryAfter)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	if got := hex.EncodeToString(sum[:]); hash != "" && !strings.EqualFold(strings.TrimSpace(hash), got) {
+		return "", fmt.Errorf("the driver's SHA-256 is %s, want %s", got, hash)
+	}
+	name, program, err := unpack(lastSegment(location), content)
+	if err != nil {
+		return "", err
+	}
+	target := filepath.Join(directory, driverPrefix+name)
+	if err := os.WriteFile(target, program, 0o755); err != nil {
+		return "", fmt.Errorf("install the driver: %w", err)
+	}
+	return target, nil
+}
+
+func lastSegment(location string) string {
+	if parsed, err := url.Parse(location); err == nil {
+		return path.Base(parsed.Path)
+	}
+	return path.Base(location)
+}
+
+func download(ctx context.Context, client *http.Client, location string, retryAfter time.Duration) ([]byte, error) {
+	var last error
+	for attempt := range downloadAttempts {
+		if attempt > 0 {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(retryAfter):
+			}
+		}
+		content, retry, err := get(ctx, client, location)
+		if err == nil {
+			return content, nil
+		}
+		last = err
+		if !retry {
+			break
+		}
+	}
+	return nil, last
+}
+
+// get reports whether another attempt can help.
+func get(ctx context.Context, client *http.Client, location string) (content []byte, retry bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
+	if err != nil {
+		return nil, false, fmt.Errorf("download the driver: %w", err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, ctx.Err() == nil, fmt.Errorf("download the driver: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		retry = response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
+		return nil, retry, fmt.Errorf("download the driver: %s answers %s", request.URL.Redacted(), response.Status)
+	}
+	content, err = readLimited(response.Body)
+	if err != nil {
+		return nil, true, fmt.Errorf("download the driver: %w", err)
+	}
+	return content, false, nil
+}
+
+func readLimited(r io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, maxDriverBytes+1))
+	if err == nil && len(content) > maxDriverBytes {
+		return nil, fmt.Errorf("larger than %d bytes", maxDriverBytes)
+	}
+	return content, err
+}
+
+// unpack returns the name of the driver, without its prefix, and the program itself. fileName is that of the download.
+func unpack(fileName string, content []byte) (name string, program []byte, err error) {
+	switch {
+	case isProgram(content):
+		name, ok := driverName(fileName)
+		if !ok {
+			return "", nil, fmt.Errorf("the driver's file name is %q, want %sNAME", fileName, driverPrefix)
+		}
+		return name, content, nil
+	case bytes.HasPrefix(content, []byte("PK\x03\x04")):
+		return fromZip(content)
+	case bytes.HasPrefix(content, []byte{0x1f, 0x8b}):
+		return fromTar(content)
+	default:
+		return "", nil, errors.New("the driver is no ELF program, zip or gzipped tar")
+	}
+}
+
+func fromZip(content []byte) (string, []byte, error) {
+	archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		return "", nil, fmt.Errorf("open the driver's zip: %w", err)
+	}
+	for _, member := range archive.File {
+		name, ok := driverName(path.Base(member.Name))
+		if !ok {
+			continue
+		}
+		file, err := member.Open()
+		if err != nil {
+			return "", nil, fmt.Errorf("read the driver's zip: %w", err)
+		}
+		program, err := readLimited(file)
+		_ = file.Close()
+		if err != nil {
+			return "", nil, fmt.Errorf("read the driver's zip: %w", err)
+		}
+		if isProgram(program) {
+			return name, program, nil
+		}
+	}
+	return "", nil, fmt.Errorf("the driver's zip holds no program named %sNAME", driverPrefix)
+}
+
+func fromTar(content []byte) (string, []byte, error) {
+	plain, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return "", nil, fmt.Errorf("open the driver's tar: %w", err)
+	}
+	for archive := tar.NewReader(plain); ; {
+		member, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return "", nil, fmt.Errorf("the driver's tar holds no program named %sNAME", driverPrefix)
+		}
+		if err != nil {
+			return "", nil, fmt.Errorf("read the driver's tar: %w", err)
+		}
+		name, ok := driverName(path.Base(member.Name))
+		if !ok || member.Typeflag != tar.TypeReg {
+			continue
+		}
+		program, err := readLimited(archive)
+		if err != nil {
+			return "", nil, fmt.Errorf("read the driver's tar: %w", err)
+		}
+		if isProgram(program) {
+			return name, program, nil
+		}
+	}
+}
+
+func isProgram(content []byte) bool { return bytes.HasPrefix(content, []byte("\x7fELF")) }
+
+// driverName is what follows the prefix up to the first "-", "_" or ".": releases append platform and version.
+func driverName(fileName string) (string, bool) {
+	rest, ok := strings.CutPrefix(fileName, driverPrefix)
+	if !ok {
+		return "", false
+	}
+	if i := strings.IndexAny(rest, "-_."); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest, rest != ""
+}

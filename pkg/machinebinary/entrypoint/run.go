@@ -1,0 +1,99 @@
+package entrypoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config is the surroundings of one run.
+type Config struct {
+	// Args is the command line without the program's name.
+	Args []string
+	// Environment is what rancher-machine gets, as NAME=VALUE.
+	Environment []string
+	// Program is the path of rancher-machine.
+	Program string
+	// DriverDirectory is an existing directory that drivers are installed into.
+	DriverDirectory string
+	// TerminationLog is a file that all output is appended to. A file that cannot be opened is left out.
+	TerminationLog string
+	// Output gets all output.
+	Output io.Writer
+	// Client downloads the driver.
+	Client *http.Client
+	// RetryAfter is the time between attempts to download.
+	RetryAfter time.Duration
+}
+
+// failed is the exit status when rancher-machine could not be started.
+const failed = 1
+
+// stopGrace is how long rancher-machine may take to end after the pod was asked to.
+const stopGrace = 20 * time.Second
+
+// Run does one invocation and returns the exit status of the process. Canceling ctx ends rancher-machine with SIGTERM.
+func Run(ctx context.Context, c Config) int {
+	output := c.Output
+	if log, err := os.OpenFile(c.TerminationLog, os.O_APPEND|os.O_WRONLY, 0); err == nil {
+		defer func() { _ = log.Close() }()
+		output = io.MultiWriter(c.Output, log)
+	}
+	in := ParseInvocation(c.Args)
+	if in.DriverURL != "" {
+		if in.DriverHash == "" {
+			say(output, "no --driver-hash: the driver is not verified")
+		}
+		path, err := InstallDriver(ctx, c.Client, in.DriverURL, in.DriverHash, c.DriverDirectory, c.RetryAfter)
+		if err != nil {
+			say(output, err.Error())
+			return failed
+		}
+		say(output, "installed "+filepath.Base(path))
+	}
+	return execute(ctx, c, in.Arguments, output)
+}
+
+func execute(ctx context.Context, c Config, args []string, output io.Writer) int {
+	cmd := exec.CommandContext(ctx, c.Program, args...)
+	cmd.Env = withPath(c.Environment, c.DriverDirectory, filepath.Dir(c.Program))
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopGrace
+	err := cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() >= 0 {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		say(output, "run rancher-machine: "+err.Error())
+		return failed
+	}
+	return 0
+}
+
+// withPath puts directories in front of the PATH of an environment.
+func withPath(environment []string, directories ...string) []string {
+	front := strings.Join(directories, string(os.PathListSeparator))
+	out := make([]string, 0, len(environment)+1)
+	found := false
+	for _, entry := range environment {
+		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
+			entry, found = "PATH="+front+string(os.PathListSeparator)+value, true
+		}
+		out = append(out, entry)
+	}
+	if !found {
+		out = append(out, "PATH="+front)
+	}
+	return out
+}
+
+func say(output io.Writer, message string) { _, _ = fmt.Fprintln(output, message) }

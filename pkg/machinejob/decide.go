@@ -1,0 +1,210 @@
+package machinejob
+
+import (
+	"fmt"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/naming"
+)
+
+// Reasons of conditions beside those that the API knows.
+const (
+	// ReasonCredential is a credential that cannot be read.
+	ReasonCredential = "CredentialMissing" //nolint:gosec // the name of a condition's reason, no credential
+	// ReasonDriver is a driver that cannot be used.
+	ReasonDriver = "DriverUnavailable"
+	// ReasonUnconfirmed is a machine of which nobody can say whether it exists.
+	ReasonUnconfirmed = "RemovalUnconfirmed"
+	// ReasonCreating and ReasonDeleting go with a Job that runs.
+	ReasonCreating = "Creating"
+	ReasonDeleting = "Deleting"
+)
+
+const (
+	// retry is for what no event announces.
+	retry = 15 * time.Second
+	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. It doubles.
+	firstBackoff = time.Minute
+	maxBackoff   = time.Hour
+)
+
+// Decide says what to do with a machine.
+func Decide(s Snapshot) Decision {
+	d := Decision{Status: *s.Machine.Status.DeepCopy()}
+	provisioned := s.Machine.ProviderID() != ""
+	if provisioned {
+		d.Status.Initialization.Provisioned = new(true)
+	}
+	if s.Machine.Deleting {
+		return decideDelete(s, d)
+	}
+	if wait := gate(s); wait != "" {
+		d.Wait = wait
+		return d
+	}
+	if !s.Machine.Guarded || s.Machine.CAPIMachineName == "" {
+		d.Actions = append(d.Actions, Action{Kind: ActionMark, Name: s.CAPI.Name})
+		d.Wait = "the machine's own label and finalizer"
+		return d
+	}
+	if conditions.IsTrue(s.Machine.Status.Conditions, rkev1.ConditionReady) && provisioned {
+		d.Actions = append(d.Actions, Action{Kind: ActionTidy})
+		return d
+	}
+	return decideCreate(s, d)
+}
+
+// gate names what has to be there before a machine may be made. Each of these wakes the machine when it comes.
+func gate(s Snapshot) string {
+	switch {
+	case s.CAPI == nil:
+		return "the Machine that owns this one"
+	case s.Cluster == nil:
+		return "the Cluster of the Machine"
+	case s.Cluster.Paused || s.Machine.Paused:
+		return "the end of the pause"
+	case !s.Cluster.InfrastructureReady:
+		return "the Cluster's infrastructure"
+	case s.CAPI.BootstrapSecret == "":
+		return "the Machine's bootstrap data"
+	default:
+		return ""
+	}
+}
+
+func decideCreate(s Snapshot, d Decision) Decision {
+	create := conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob)
+	if create == nil {
+		return intendCreate(s, d)
+	}
+	if s.Machine.Status.FailureReason == rkev1.ReasonCreateError {
+		return decideFailed(s, d)
+	}
+	switch s.Create.Phase {
+	case PhaseAbsent:
+		return runCreate(s, d)
+	case PhaseSucceeded:
+		d.Status.JobName = s.Create.Name
+		set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionTrue, "", "")
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionTrue, "", "")
+		d.Wait = "the node's provider ID"
+		return d
+	case PhaseFailed:
+		return failCreate(s, d, s.Create.Message)
+	default:
+		d.Status.JobName = s.Create.Name
+		return creating(s, d, s.Create.Message)
+	}
+}
+
+// intendCreate writes down that a machine is about to be made, and what its removal will need. Nothing else happens in
+// this pass: only when the intent is stored may a Job be made.
+func intendCreate(s Snapshot, d Decision) Decision {
+	if blocked, ok := inputs(s, d); !ok {
+		return blocked
+	}
+	if !s.BootstrapReady {
+		d.Wait = "the bootstrap object's data"
+		return d
+	}
+	d.Status.DriverURL, d.Status.DriverHash = s.Driver.URL, s.Driver.SHA256
+	d.Status.CloudCredentialSecretName = s.Machine.CredentialReference()
+	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionUnknown, ReasonCreating, "")
+	return creating(s, d, "")
+}
+
+// inputs stops a machine whose driver or credential cannot be used, with a condition that says so.
+func inputs(s Snapshot, d Decision) (Decision, bool) {
+	switch {
+	case s.DriverError != "":
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDriver, s.DriverError)
+		d.Wait, d.After = s.DriverError, retry
+	case s.CredentialError != "":
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonCredential, s.CredentialError)
+		d.Wait, d.After = s.CredentialError, retry
+	default:
+		return d, true
+	}
+	return d, false
+}
+
+// runCreate makes the Job, once. A Job that was recorded, or that wrote its state, is not made again: it would make a second
+// virtual machine.
+func runCreate(s Snapshot, d Decision) Decision {
+	if s.Machine.Status.JobName != "" || s.State.Written {
+		d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, Name: CreateJobName(s.Machine.Name)})
+		return failCreate(s, d, "the Job that makes the machine is gone before it reported its end")
+	}
+	if blocked, ok := inputs(s, d); !ok {
+		return blocked
+	}
+	objects := RenderCreate(s.input())
+	d.Actions = append(d.Actions,
+		Action{Kind: ActionEnsure, Objects: objects},
+		Action{Kind: ActionRun, Name: objects.Job.Name, Objects: objects})
+	d.Status.JobName = objects.Job.Name
+	return creating(s, d, "")
+}
+
+func creating(s Snapshot, d Decision, blocker string) Decision {
+	message := "Creating " + describe(s.Machine)
+	if blocker != "" {
+		message += ": " + blocker
+	}
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonCreating, message)
+	d.Wait = "the end of the Job that makes the machine"
+	return d
+}
+
+func failCreate(s Snapshot, d Decision, cause string) Decision {
+	message := fmt.Sprintf("Creating %s failed: %s", describe(s.Machine), cause)
+	d.Status.JobName = CreateJobName(s.Machine.Name)
+	d.Status.FailureReason, d.Status.FailureMessage = rkev1.ReasonCreateError, cause
+	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionFalse, rkev1.ReasonCreateError, message)
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, rkev1.ReasonCreateError, message)
+	d.Wait = "the replacement of the machine"
+	return d
+}
+
+// decideFailed keeps a machine that could not be made for a while, so that somebody can look, then has it replaced.
+func decideFailed(s Snapshot, d Decision) Decision {
+	if s.CAPI.Deleting {
+		d.Wait = "the deletion of the Machine"
+		return d
+	}
+	if keep := s.Create.Ended.Add(s.Settings.DeleteFailedAfter).Sub(s.Now); !s.Create.Ended.IsZero() && keep > 0 {
+		d.Wait, d.After = "the end of the time that a failed machine is kept", keep
+		return d
+	}
+	d.Actions = append(d.Actions, Action{Kind: ActionReplace, Name: s.CAPI.Name})
+	d.Wait = "the deletion of the Machine"
+	return d
+}
+
+func (s Snapshot) input() Input {
+	in := Input{Machine: s.Machine, Driver: s.Driver, Credential: s.Credential, Settings: s.Settings}
+	if s.Cluster != nil {
+		in.Cluster = s.Cluster.Cluster
+	}
+	if s.CAPI != nil {
+		in.BootstrapSecret = s.CAPI.BootstrapSecret
+	}
+	return in
+}
+
+func describe(m Machine) string {
+	text := m.Kind + " " + m.Namespace + "/" + m.Name
+	if m.CAPIMachineName != "" && m.CAPIMachineName != m.Name {
+		text += " of Machine " + m.CAPIMachineName
+	}
+	return text
+}
+
+func set(d *Decision, now time.Time, kind, status, reason, message string) {
+	conditions.Set(&d.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
+}
+
+// StateSecretName names the state Secret of the machine.
+func (m Machine) StateSecretName() string { return naming.MachineState(m.Name) }

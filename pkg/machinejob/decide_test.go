@@ -1,0 +1,491 @@
+package machinejob_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/outcome"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// fresh is a machine of which everything that a create needs is there, and nothing was done yet.
+func fresh() machinejob.Snapshot {
+	in := simInput()
+	in.Machine.Guarded = true
+	return machinejob.Snapshot{
+		Machine: in.Machine, CAPI: &machinejob.CAPIMachine{Name: in.Machine.Name, BootstrapSecret: in.BootstrapSecret},
+		Cluster:        &machinejob.ClusterState{Cluster: in.Cluster, InfrastructureReady: true},
+		BootstrapReady: true, Driver: in.Driver, Credential: in.Credential, Settings: in.Settings, Now: now,
+	}
+}
+
+// intended is fresh after the intent to create was stored.
+func intended() machinejob.Snapshot {
+	s := fresh()
+	s.Machine.Status = machinejob.Decide(s).Status
+	return s
+}
+
+// running is a machine whose Job was made and recorded.
+func running() machinejob.Snapshot {
+	s := intended()
+	s.Machine.Status = machinejob.Decide(s).Status
+	s.State.Exists = true
+	s.Create = machinejob.JobState{Name: s.Machine.Status.JobName, Phase: machinejob.PhaseRunning, Started: true}
+	return s
+}
+
+// created is a machine that was made.
+func created() machinejob.Snapshot {
+	s := running()
+	s.State = machinejob.StateSecret{Exists: true, Written: true, Holds: true}
+	s.Create.Phase, s.Create.Ended = machinejob.PhaseSucceeded, now.Add(-time.Minute)
+	s.Machine.Status = machinejob.Decide(s).Status
+	return s
+}
+
+func deleting(s machinejob.Snapshot) machinejob.Snapshot {
+	s.Machine.Deleting = true
+	s.CAPI, s.Cluster, s.DriverError, s.Driver.URL, s.Driver.SHA256 = nil, nil, "NodeDriver sim does not exist", "", ""
+	return s
+}
+
+func kinds(d machinejob.Decision) []string {
+	var out []string
+	for _, action := range d.Actions {
+		text := string(action.Kind)
+		if action.Name != "" {
+			text += " " + strings.TrimPrefix(action.Name, "demo-pool-a-7c9fd-x2k4q-")
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// condition is "status/reason" of a condition, empty when there is none.
+func condition(d machinejob.Decision, kind string) string {
+	c := conditions.Get(d.Status.Conditions, kind)
+	if c == nil {
+		return ""
+	}
+	return c.Status + "/" + c.Reason
+}
+
+type decideCase struct {
+	snapshot    func() machinejob.Snapshot
+	wantActions []string
+	wantReady   string
+	wantCreate  string
+	wantDelete  string
+	wantFailure string
+	wantWait    string
+	wantAfter   time.Duration
+}
+
+func checkDecide(t *testing.T, tests map[string]decideCase) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := test.snapshot()
+			d := machinejob.Decide(s)
+			if diff := cmp.Diff(test.wantActions, kinds(d)); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+			for kind, want := range map[string]string{
+				rkev1.ConditionReady: test.wantReady, rkev1.ConditionCreateJob: test.wantCreate, rkev1.ConditionDeleteJob: test.wantDelete,
+			} {
+				if got := condition(d, kind); got != want {
+					t.Errorf("condition %s is %q, want %q", kind, got, want)
+				}
+			}
+			if d.Status.FailureReason != test.wantFailure {
+				t.Errorf("failure reason is %q, want %q", d.Status.FailureReason, test.wantFailure)
+			}
+			if !strings.Contains(d.Wait, test.wantWait) || (d.Wait == "") != (test.wantWait == "") {
+				t.Errorf("waits for %q, want %q", d.Wait, test.wantWait)
+			}
+			if d.After != test.wantAfter {
+				t.Errorf("looks again after %s, want %s", d.After, test.wantAfter)
+			}
+			if again := machinejob.Decide(test.snapshot()); !cmp.Equal(d, again) {
+				t.Errorf("deciding twice differs:\n%s", cmp.Diff(d, again))
+			}
+			for _, c := range d.Status.Conditions {
+				if err := outcome.CheckStable(c.Message); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func with(s func() machinejob.Snapshot, change func(*machinejob.Snapshot)) func() machinejob.Snapshot {
+	return func() machinejob.Snapshot {
+		out := s()
+		change(&out)
+		return out
+	}
+}
+
+func TestDecide_GatesCreation(t *testing.T) {
+	checkDecide(t, map[string]decideCase{
+		"nobody owns it yet":      {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI = nil }), wantWait: "the Machine that owns"},
+		"its cluster is missing":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster = nil }), wantWait: "the Cluster"},
+		"its cluster is paused":   {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.Paused = true }), wantWait: "the pause"},
+		"it is paused itself":     {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Paused = true }), wantWait: "the pause"},
+		"no infrastructure yet":   {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Cluster.InfrastructureReady = false }), wantWait: "infrastructure"},
+		"no bootstrap data yet":   {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.CAPI.BootstrapSecret = "" }), wantWait: "bootstrap data"},
+		"bootstrap says not yet":  {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.BootstrapReady = false }), wantWait: "the bootstrap object's data"},
+		"no finalizer":            {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.Guarded = false }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "finalizer"},
+		"it has no name of owner": {snapshot: with(fresh, func(s *machinejob.Snapshot) { s.Machine.CAPIMachineName = "" }), wantActions: []string{"Mark demo-pool-a-7c9fd-x2k4q"}, wantWait: "label"},
+		"its driver is switched off": {
+			snapshot:  with(fresh, func(s *machinejob.Snapshot) { s.DriverError = "NodeDriver sim is not active" }),
+			wantReady: "False/DriverUnavailable", wantWait: "NodeDriver sim", wantAfter: 15 * time.Second,
+		},
+		"its credential is missing": {
+			snapshot:  with(fresh, func(s *machinejob.Snapshot) { s.CredentialError = "Secret cattle-global-data/cc-abcde does not exist" }),
+			wantReady: "False/CredentialMissing", wantWait: "cc-abcde", wantAfter: 15 * time.Second,
+		},
+	})
+}
+
+func TestDecide_CreatesOnce(t *testing.T) {
+	checkDecide(t, map[string]decideCase{
+		"first the intent, and no Job": {
+			snapshot: fresh, wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+		},
+		"then the Job": {
+			snapshot: intended, wantActions: []string{"Ensure", "Run machine-provision"}, wantReady: "False/Creating",
+			wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+		},
+		"after a restart the Job is found, not made again": {
+			snapshot: with(intended, func(s *machinejob.Snapshot) {
+				s.Create = machinejob.JobState{Name: machinejob.CreateJobName(s.Machine.Name), Phase: machinejob.PhaseRunning}
+			}),
+			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+		},
+		"a changed setting does not replace a running Job": {
+			snapshot:  with(running, func(s *machinejob.Snapshot) { s.Settings.Image, s.Driver.SHA256 = "other", "other" }),
+			wantReady: "False/Creating", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+		},
+		"a Job that vanished after it was recorded fails the machine": {
+			snapshot:    with(running, func(s *machinejob.Snapshot) { s.Create = machinejob.JobState{} }),
+			wantActions: []string{"ConfirmGone machine-provision"},
+			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
+		},
+		"a Job that vanished after it wrote its state fails the machine": {
+			snapshot:    with(intended, func(s *machinejob.Snapshot) { s.State.Written = true }),
+			wantActions: []string{"ConfirmGone machine-provision"},
+			wantReady:   "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
+		},
+		"success": {
+			snapshot: created, wantReady: "True/", wantCreate: "True/", wantWait: "provider ID",
+		},
+		"the node joined: everything but the state goes": {
+			snapshot:    with(created, func(s *machinejob.Snapshot) { s.Machine.Spec["providerID"] = "k3s://m" }),
+			wantActions: []string{"Tidy"}, wantReady: "True/", wantCreate: "True/",
+		},
+	})
+}
+
+func failed() machinejob.Snapshot {
+	s := running()
+	s.Create = machinejob.JobState{Name: s.Create.Name, Phase: machinejob.PhaseFailed, Started: true, Message: "no quota", Ended: now}
+	s.Machine.Status = machinejob.Decide(s).Status
+	return s
+}
+
+func TestDecide_FailedCreate(t *testing.T) {
+	checkDecide(t, map[string]decideCase{
+		"the cause is reported before anything is deleted": {
+			snapshot: with(running, func(s *machinejob.Snapshot) {
+				s.Create = machinejob.JobState{Name: s.Create.Name, Phase: machinejob.PhaseFailed, Message: "no quota", Ended: now}
+			}),
+			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "replacement",
+		},
+		"then the Machine is replaced": {
+			snapshot: failed, wantActions: []string{"Replace demo-pool-a-7c9fd-x2k4q"}, wantReady: "False/CreateError",
+			wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "deletion",
+		},
+		"or kept for a while": {
+			snapshot: with(failed, func(s *machinejob.Snapshot) {
+				s.Settings.DeleteFailedAfter, s.Now = 10*time.Minute, now.Add(4*time.Minute)
+			}),
+			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "kept", wantAfter: 6 * time.Minute,
+		},
+		"it is deleted only once": {
+			snapshot:  with(failed, func(s *machinejob.Snapshot) { s.CAPI.Deleting = true }),
+			wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError", wantWait: "deletion",
+		},
+	})
+	message := conditions.Get(machinejob.Decide(failed()).Status.Conditions, rkev1.ConditionReady).Message
+	if want := "Creating SimMachine fleet-default/demo-pool-a-7c9fd-x2k4q failed: no quota"; message != want {
+		t.Errorf("message is %q, want %q", message, want)
+	}
+}
+
+// removeJob adds a Job that removes the machine.
+func removeJob(s *machinejob.Snapshot, attempt int, phase machinejob.Phase, message string) {
+	s.Removes = append(s.Removes, machinejob.JobState{
+		Name: machinejob.RemoveJobName(s.Machine.Name, attempt), Attempt: attempt, Phase: phase, Started: true, Message: message, Ended: now,
+	})
+}
+
+func removeIntended() machinejob.Snapshot {
+	s := deleting(created())
+	s.Machine.Status = machinejob.Decide(s).Status
+	return s
+}
+
+func TestDecide_Removes(t *testing.T) {
+	checkDecide(t, map[string]decideCase{
+		"without our finalizer it is not ours to hold": {
+			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Guarded = false }),
+		},
+		"nothing was intended": {
+			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s) }), wantActions: []string{"Release machine-provision"},
+		},
+		"the intent is there, but no Job was made": {
+			snapshot:    with(intended, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
+			wantActions: []string{"Release machine-provision"}, wantReady: "False/Creating", wantCreate: "Unknown/Creating",
+		},
+		"the create runs: the driver may be about to record the machine": {
+			snapshot:  with(running, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
+			wantReady: "False/Deleting", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+		},
+		"the create's pod never ran: the Job is taken back": {
+			snapshot:    with(running, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Create.Started = false }),
+			wantActions: []string{"TakeBack machine-provision"}, wantReady: "False/Deleting", wantCreate: "Unknown/Creating", wantWait: "the Job that makes",
+		},
+		"the create failed before it made anything": {
+			snapshot:    with(failed, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
+			wantActions: []string{"Release"}, wantReady: "False/CreateError", wantCreate: "False/CreateError", wantFailure: "CreateError",
+		},
+		"the state is lost": {
+			snapshot:    with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.State = machinejob.StateSecret{} }),
+			wantActions: []string{"ConfirmGone"},
+			wantReady:   "False/RemovalUnconfirmed", wantCreate: "True/", wantDelete: "False/RemovalUnconfirmed", wantFailure: "DeleteError", wantWait: "another attempt",
+		},
+		"first the intent": {
+			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s) }),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"then the Job": {
+			snapshot: removeIntended, wantActions: []string{"Ensure", "Run machine-provision-remove-1"},
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"the credential is gone": {
+			snapshot:  with(removeIntended, func(s *machinejob.Snapshot) { s.CredentialError = "Secret x/y does not exist" }),
+			wantReady: "False/CredentialMissing", wantCreate: "True/", wantDelete: "False/CredentialMissing", wantFailure: "DeleteError",
+			wantWait: "another attempt", wantAfter: 15 * time.Second,
+		},
+		"the Job runs": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseRunning, "ImagePullBackOff: no such image")
+			}),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"the Job runs and has taken the machine out of the state already": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseRunning, "")
+				s.State.Holds = false
+			}),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"the Job succeeded": {
+			snapshot:    with(removeIntended, func(s *machinejob.Snapshot) { removeJob(s, 1, machinejob.PhaseSucceeded, "") }),
+			wantActions: []string{"Release"}, wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+		},
+		"the Job was killed after it had removed the machine": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseFailed, "exit status 1")
+				s.State.Holds = false
+			}),
+			wantActions: []string{"Release"}, wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting",
+		},
+		"the Job failed": {
+			snapshot:  with(removeIntended, func(s *machinejob.Snapshot) { removeJob(s, 1, machinejob.PhaseFailed, "forbidden") }),
+			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError", wantFailure: "DeleteError",
+			wantWait: "another attempt", wantAfter: time.Minute,
+		},
+		"another attempt after its delay": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 3, machinejob.PhaseFailed, "forbidden")
+				s.Now = now.Add(4 * time.Minute)
+			}),
+			wantActions: []string{"Ensure", "Run machine-provision-remove-4", "DeleteJob machine-provision-remove-3"},
+			wantReady:   "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"no delay is longer than an hour": {
+			snapshot:  with(removeIntended, func(s *machinejob.Snapshot) { removeJob(s, 30, machinejob.PhaseFailed, "forbidden") }),
+			wantReady: "False/DeleteError", wantCreate: "True/", wantDelete: "False/DeleteError", wantFailure: "DeleteError",
+			wantWait: "another attempt", wantAfter: time.Hour,
+		},
+		"a Job that somebody deleted proves nothing": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				removeJob(s, 1, machinejob.PhaseFailed, "forbidden")
+				s.Machine.Status = machinejob.Decide(*s).Status
+				s.Removes = nil
+			}),
+			wantActions: []string{"Ensure", "Run machine-provision-remove-1"}, wantFailure: "DeleteError",
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"forced": {
+			snapshot: with(running, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Forced = true }), wantActions: []string{"Release"},
+			wantReady: "False/Creating", wantCreate: "Unknown/Creating",
+		},
+	})
+}
+
+func TestDecide_RemovalUsesTheDriverThatMadeTheMachine(t *testing.T) {
+	d := machinejob.Decide(removeIntended())
+	args := d.Actions[0].Objects.Job.Spec.Template.Spec.Containers[0].Args
+	for _, want := range []string{"--driver-download-url=https://example.org/docker-machine-driver-sim", "--driver-hash=" + strings.Repeat("ab", 32)} {
+		if !slices.Contains(args, want) {
+			t.Errorf("arguments %q lack %s: the NodeDriver is gone, the status knows", args, want)
+		}
+	}
+}
+
+func TestDecide_ReleaseAsksTheServer(t *testing.T) {
+	d := machinejob.Decide(deleting(failed()))
+	if got := d.Actions[0].StateSecret; got != "demo-pool-a-7c9fd-x2k4q-machine-state" {
+		t.Errorf("releases without reading state Secret %q: the cache may be older than what the driver wrote last", got)
+	}
+}
+
+func pod(name string, age time.Duration, phase corev1.PodPhase, state corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))},
+		Status:     corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{State: state}}},
+	}
+}
+
+func terminated(code int32, message string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, Reason: "Error"}}
+}
+
+func ended(kind batchv1.JobConditionType) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "j", Annotations: map[string]string{machinejob.AttemptAnnotation: "2"}},
+		Status: batchv1.JobStatus{Failed: 1, Conditions: []batchv1.JobCondition{
+			{Type: kind, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline", LastTransitionTime: metav1.NewTime(now)},
+		}},
+	}
+}
+
+func TestObserve(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}
+	active := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Status: batchv1.JobStatus{Active: 1}}
+	for name, test := range map[string]struct {
+		job  *batchv1.Job
+		pods []*corev1.Pod
+		want machinejob.JobState
+	}{
+		"no Job":          {nil, nil, machinejob.JobState{}},
+		"just made":       {&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning}},
+		"its pod unknown": {active, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true}},
+		"its image is missing": {
+			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, waiting)},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Message: "ImagePullBackOff: not found"},
+		},
+		"its container is being made": {
+			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning},
+		},
+		"it runs": {
+			active, []*corev1.Pod{pod("a", 0, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true},
+		},
+		"it succeeded": {
+			ended(batchv1.JobComplete), nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseSucceeded, Attempt: 2, Started: true, Ended: now},
+		},
+		"the newest pod says why it failed": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("b", 0, corev1.PodFailed, terminated(1, " newest \n")), pod("a", time.Hour, corev1.PodFailed, terminated(1, "oldest"))},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "newest"},
+		},
+		"the check before creation failed": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(3, "no such zone"))},
+			machinejob.JobState{
+				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
+				Message: "the driver's check before creation failed, nothing was made: no such zone",
+			},
+		},
+		"it failed without a word": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(137, ""))},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "Error, exit status 137"},
+		},
+		"its pods are gone": {
+			ended(batchv1.JobFailed), nil,
+			machinejob.JobState{
+				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
+				Message: "DeadlineExceeded: Job was active longer than specified deadline",
+			},
+		},
+		"the last pod succeeded after all": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodSucceeded, terminated(0, "fine"))},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseSucceeded, Attempt: 2, Started: true, Ended: now},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, machinejob.Observe(test.job, test.pods)); diff != "" {
+				t.Errorf("observed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func archive(t *testing.T, names ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	writer := tar.NewWriter(compressed)
+	for _, name := range names {
+		if err := writer.WriteHeader(&tar.Header{Name: name, Size: 2, Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write([]byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestStateHolds(t *testing.T) {
+	made := archive(t, "/home/machine/.docker/machine/machines/m1/id_rsa", "/home/machine/.docker/machine/machines/m1/config.json")
+	for name, test := range map[string]struct {
+		content []byte
+		want    bool
+	}{
+		"never written":         {nil, false},
+		"removed":               {archive(t), false},
+		"made":                  {made, true},
+		"only other files":      {archive(t, "/home/machine/.docker/machine/certs/config.json"), false},
+		"no archive":            {[]byte("broken"), true},
+		"an archive cut in two": {made[:len(made)/2], true},
+	} {
+		if got := machinejob.StateHolds(test.content); got != test.want {
+			t.Errorf("%s: holds a machine %v, want %v", name, got, test.want)
+		}
+	}
+}

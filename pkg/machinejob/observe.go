@@ -1,0 +1,133 @@
+package machinejob
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Phase is how far a Job is.
+type Phase string
+
+// The phases of a Job.
+const (
+	// PhaseAbsent is a Job that does not exist.
+	PhaseAbsent Phase = ""
+	// PhaseRunning is a Job that neither succeeded nor failed yet.
+	PhaseRunning Phase = "Running"
+	// PhaseSucceeded is a Job whose command succeeded.
+	PhaseSucceeded Phase = "Succeeded"
+	// PhaseFailed is a Job that will not be tried again by Kubernetes.
+	PhaseFailed Phase = "Failed"
+)
+
+// exitPreCreate is rancher-machine's exit status when the driver's check before creation failed: nothing was made.
+const exitPreCreate = 3
+
+// JobState is what was observed of one Job.
+type JobState struct {
+	Name  string
+	Phase Phase
+	// Attempt is the number of the attempt, from 1, of a Job that removes.
+	Attempt int
+	// Started is true when a container of the Job has run, or may have.
+	Started bool
+	// Deleting is true while the Job is being deleted.
+	Deleting bool
+	// Message says why the Job failed, or what keeps its pod from starting. Empty when there is nothing to say.
+	Message string
+	// Ended is when the Job succeeded or failed.
+	Ended time.Time
+}
+
+// Observe reads a Job and its pods. Both may be nil.
+func Observe(job *batchv1.Job, pods []*corev1.Pod) JobState {
+	if job == nil {
+		return JobState{}
+	}
+	pods = slices.Clone(pods)
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	state := JobState{Name: job.Name, Phase: PhaseRunning, Deleting: job.DeletionTimestamp != nil, Started: started(job, pods)}
+	state.Attempt, _ = strconv.Atoi(job.Annotations[AttemptAnnotation])
+	for _, condition := range job.Status.Conditions {
+		if condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch condition.Type { //nolint:exhaustive // the others say nothing about the end
+		case batchv1.JobComplete:
+			state.Phase, state.Ended = PhaseSucceeded, condition.LastTransitionTime.Time
+		case batchv1.JobFailed:
+			state.Phase, state.Ended = PhaseFailed, condition.LastTransitionTime.Time
+			state.Message = failure(pods, condition)
+		}
+	}
+	if state.Phase == PhaseFailed && len(pods) > 0 && pods[len(pods)-1].Status.Phase == corev1.PodSucceeded {
+		state.Phase, state.Message = PhaseSucceeded, ""
+	}
+	if state.Phase == PhaseRunning {
+		state.Message = blocker(pods)
+	}
+	return state
+}
+
+// started is true unless every pod of the Job is known to wait still. A Job that counts an ended pod that is gone has run.
+func started(job *batchv1.Job, pods []*corev1.Pod) bool {
+	if job.Status.Succeeded > 0 || job.Status.Failed > 0 || int(job.Status.Active) > len(pods) {
+		return true
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodPending || slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+			return s.State.Waiting == nil
+		})
+	})
+}
+
+// failure prefers what the program said last, which the kubelet keeps, to what Kubernetes says about the Job.
+func failure(pods []*corev1.Pod, condition batchv1.JobCondition) string {
+	if len(pods) > 0 {
+		for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
+			if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+				return exitText(ended)
+			}
+		}
+	}
+	return strings.TrimSpace(condition.Reason + ": " + condition.Message)
+}
+
+func exitText(ended *corev1.ContainerStateTerminated) string {
+	text := strings.TrimSpace(ended.Message)
+	if ended.ExitCode == exitPreCreate {
+		return strings.TrimSpace("the driver's check before creation failed, nothing was made: " + text)
+	}
+	if text == "" {
+		return fmt.Sprintf("%s, exit status %d", cmp.Or(ended.Reason, "Error"), ended.ExitCode)
+	}
+	return text
+}
+
+// blocker says what keeps the newest pod from starting: an image that cannot be pulled, a Secret that is missing, no room.
+func blocker(pods []*corev1.Pod) string {
+	if len(pods) == 0 {
+		return ""
+	}
+	pod := pods[len(pods)-1]
+	for _, status := range pod.Status.ContainerStatuses {
+		if waiting := status.State.Waiting; waiting != nil && waiting.Reason != "" && waiting.Reason != "ContainerCreating" {
+			return strings.TrimSpace(waiting.Reason + ": " + waiting.Message)
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return strings.TrimSpace(condition.Reason + ": " + condition.Message)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,35 @@
+package machinejob
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+)
+
+// StateHolds reports whether the content of a state Secret (key extractedConfig) describes a virtual machine: a gzipped
+// tar with a member .../machines/NAME/config.json. rancher-machine records a machine there before it asks the cloud for
+// one, and takes it out after the cloud removed it. An archive that cannot be read holds a machine, for all that is known.
+func StateHolds(archive []byte) bool {
+	if len(archive) == 0 {
+		return false
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return true
+	}
+	for reader := tar.NewReader(plain); ; {
+		member, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+		if strings.Contains(member.Name, "/machines/") && strings.HasSuffix(member.Name, "/config.json") {
+			return true
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package managementplane
+
+import (
+	"path/filepath"
+	"time"
+)
+
+const (
+	// serviceRange holds the addresses of Services; serviceAddress is that of the Service "kubernetes".
+	serviceRange   = "10.43.0.0/16"
+	serviceAddress = "10.43.0.1"
+	clusterDomain  = "cluster.local"
+	// auditFile is below DIR/logs.
+	auditFile = "audit.log"
+)
+
+// auditPolicy records who wrote what, and nothing of the contents: the log may hold no Secret.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: None
+  resources:
+  - group: authorization.k8s.io
+  - group: authentication.k8s.io
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+`
+
+// apiServer describes kube-apiserver with RBAC and node authorization.
+//
+// The endpoint reconciler is off: it refuses loopback addresses, and the process kubelet gives every pod the real address.
+func apiServer(s settings) Component {
+	c := s.certs
+	args := []string{
+		"--bind-address=" + s.BindAddress,
+		"--advertise-address=" + s.BindAddress,
+		"--secure-port=" + portString(s.ports.APIServer),
+		"--tls-cert-file=" + c.apiServer.CertFile,
+		"--tls-private-key-file=" + c.apiServer.KeyFile,
+		"--client-ca-file=" + c.clusterCA.CertFile,
+		"--etcd-servers=https://" + hostPort(loopback, s.ports.Etcd),
+		"--etcd-cafile=" + c.etcdCA.CertFile,
+		"--etcd-certfile=" + c.apiServerToEtcd.CertFile,
+		"--etcd-keyfile=" + c.apiServerToEtcd.KeyFile,
+		"--kubelet-certificate-authority=" + c.clusterCA.CertFile,
+		"--kubelet-client-certificate=" + c.apiServerToKubelet.CertFile,
+		"--kubelet-client-key=" + c.apiServerToKubelet.KeyFile,
+		"--kubelet-preferred-address-types=InternalIP",
+		"--service-account-issuer=https://kubernetes.default.svc." + clusterDomain,
+		"--service-account-key-file=" + c.serviceAccountPublic,
+		"--service-account-signing-key-file=" + c.serviceAccountKey,
+		"--service-cluster-ip-range=" + serviceRange,
+		"--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction",
+		"--endpoint-reconciler-type=none",
+		"--anonymous-auth=false",
+		"--profiling=false",
+		"--cert-dir=" + s.runFile("apiserver"),
+	}
+	var files []File
+	if s.AuditLog {
+		policy := s.runFile("audit-policy.yaml")
+		files = append(files, File{Path: policy, Content: []byte(auditPolicy)})
+		args = append(args,
+			"--audit-policy-file="+policy,
+			"--audit-log-path="+filepath.Join(s.Dir, "logs", auditFile),
+			"--audit-log-mode=blocking",
+			"--audit-log-maxsize=1024",
+		)
+	}
+	return Component{
+		Name:  apiServerName,
+		Args:  withFeatureGates(args, s),
+		Files: files,
+		Ready: ReadyCheck{URL: s.apiURL() + "/readyz", CAFile: c.clusterCA.CertFile, Client: c.admin},
+		Grace: 10 * time.Second,
+	}
+}
+
+func withFeatureGates(args []string, s settings) []string {
+	if s.FeatureGates == "" {
+		return args
+	}
+	return append(args, "--feature-gates="+s.FeatureGates)
+}

@@ -1,0 +1,207 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Defaults of Options and Child.
+const (
+	defaultMinBackoff = 250 * time.Millisecond
+	defaultMaxBackoff = 30 * time.Second
+	defaultGrace      = 10 * time.Second
+	// readyPoll is the pause between two ready checks.
+	readyPoll = 50 * time.Millisecond
+	// earlyExits is how often a child may end before it was ever ready until Start gives up.
+	earlyExits = 3
+)
+
+// Child describes one process as data.
+type Child struct {
+	// Name is unique in its supervisor; it names the log file and the record.
+	Name string
+	// Path is the program, Args its arguments without the program itself.
+	Path string
+	Args []string
+	// Env is the child's whole environment; nothing is inherited.
+	Env []string
+	// Dir is the working directory; empty means the supervisor's.
+	Dir string
+	// Ready returns nil when the child serves. A nil function means: ready as soon as it runs.
+	Ready func(ctx context.Context) error
+	// Grace is how long the child may take to stop after SIGTERM before it is killed; 10 s when zero.
+	Grace time.Duration
+}
+
+// Options of a Supervisor.
+type Options struct {
+	// RunDir holds the lock and one record per running child.
+	RunDir string
+	// LogDir holds <name>.log, the child's output.
+	LogDir string
+	// MinBackoff and MaxBackoff bound the pause before a child that ended is started again; 250 ms and 30 s when zero.
+	MinBackoff, MaxBackoff time.Duration
+	// Log receives starts, exits and stops.
+	Log logrus.FieldLogger
+}
+
+// Supervisor runs children. Make it with Open, end it with Close.
+type Supervisor struct {
+	opts Options
+	lock *os.File
+
+	mu      sync.Mutex
+	workers []*worker
+}
+
+// Open takes the lock of opts.RunDir and ends whatever an earlier, killed run left running. When a live process holds
+// the lock the error names it.
+func Open(ctx context.Context, opts Options) (*Supervisor, error) {
+	opts.MinBackoff = orDefault(opts.MinBackoff, defaultMinBackoff)
+	opts.MaxBackoff = orDefault(opts.MaxBackoff, defaultMaxBackoff)
+	if opts.Log == nil {
+		opts.Log = logrus.StandardLogger()
+	}
+	runDir, err := filepath.Abs(opts.RunDir)
+	if err != nil {
+		return nil, fmt.Errorf("find directory %s: %w", opts.RunDir, err)
+	}
+	opts.RunDir = runDir
+	for _, dir := range []string{opts.RunDir, opts.LogDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make directory: %w", err)
+		}
+	}
+	lock, err := takeLock(filepath.Join(opts.RunDir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	if err := endStale(ctx, opts); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("end processes of an earlier run: %w", err)
+	}
+	return &Supervisor{opts: opts, lock: lock}, nil
+}
+
+// Start starts child and returns when it is ready. When it cannot be started, ends again and again, or is not ready
+// before ctx ends, it is stopped and the error names it and quotes the end of its log.
+func (s *Supervisor) Start(ctx context.Context, child Child) error {
+	child.Grace = orDefault(child.Grace, defaultGrace)
+	w := newWorker(s.opts, child)
+	s.mu.Lock()
+	if slices.ContainsFunc(s.workers, func(other *worker) bool { return other.child.Name == child.Name }) {
+		s.mu.Unlock()
+		return fmt.Errorf("start %s: it is running already", child.Name)
+	}
+	s.workers = append(s.workers, w)
+	s.mu.Unlock()
+
+	go w.run()
+	if err := s.waitReady(ctx, w); err != nil {
+		w.end()
+		s.forget(w)
+		return fmt.Errorf("start %s: %w%s", child.Name, err, w.logTail())
+	}
+	w.log.WithField("pid", w.pid()).Info("Started")
+	return nil
+}
+
+// waitReady polls the ready check until it passes, the context ends or the child has ended too often.
+func (s *Supervisor) waitReady(ctx context.Context, w *worker) error {
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	var lastErr error
+	exits := 0
+	for {
+		select {
+		case exit := <-w.exits:
+			exits++
+			if exit.fatal || exits >= earlyExits {
+				return exit.err
+			}
+			lastErr = exit.err
+		case <-ctx.Done():
+			if lastErr == nil {
+				lastErr = errors.New("its ready check never ran")
+			}
+			return fmt.Errorf("not ready in time: %w", lastErr)
+		case <-ticker.C:
+			if w.pid() == 0 {
+				continue
+			}
+			if w.child.Ready == nil {
+				return nil
+			}
+			if err := w.child.Ready(ctx); err == nil {
+				return nil
+			} else if ctx.Err() == nil {
+				lastErr = err
+			}
+		}
+	}
+}
+
+// Close stops the children, the last one started first, and releases the lock. It returns when all have ended.
+func (s *Supervisor) Close() {
+	s.StopAll()
+	s.lock.Close()
+}
+
+// StopAll stops the children, the last one started first. Others may be started afterwards.
+func (s *Supervisor) StopAll() {
+	s.mu.Lock()
+	workers := slices.Clone(s.workers)
+	s.workers = nil
+	s.mu.Unlock()
+	for _, w := range slices.Backward(workers) {
+		w.end()
+	}
+}
+
+// PID returns the process id of a child, 0 while it is not running.
+func (s *Supervisor) PID(name string) int {
+	if w := s.find(name); w != nil {
+		return w.pid()
+	}
+	return 0
+}
+
+// Restarts returns how often a child ended and was started again.
+func (s *Supervisor) Restarts(name string) int {
+	if w := s.find(name); w != nil {
+		return w.restartCount()
+	}
+	return 0
+}
+
+func (s *Supervisor) find(name string) *worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.workers {
+		if w.child.Name == name {
+			return w
+		}
+	}
+	return nil
+}
+
+func (s *Supervisor) forget(gone *worker) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workers = slices.DeleteFunc(s.workers, func(w *worker) bool { return w == gone })
+}
+
+func orDefault(value, fallback time.Duration) time.Duration {
+	if value == 0 {
+		return fallback
+	}
+	return value
+}

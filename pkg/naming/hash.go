@@ -1,0 +1,96 @@
+package naming
+
+import (
+	"crypto/sha1" //nolint:gosec // sha1 is part of the wire format of apply sets, not a protection
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// commonKey is the part of a machine template that may change without a new
+// template: labels, taints and credential of the pool.
+const commonKey = "common"
+
+// MachineTemplateHash returns the eight digits that distinguish the machine
+// templates of one pool. machineDeployment is the name of the pool's
+// MachineDeployment, spec the template's spec.template.spec.
+//
+// The key "common" and top-level values that are null, "" or an empty list do
+// not count, so editing a pool's labels, taints or credential keeps the
+// template; false, 0 and empty maps do count. (spec/06 §1.5.5: another rule
+// would replace every machine of an existing cluster.)
+func MachineTemplateHash(machineDeployment string, spec map[string]any) (string, error) {
+	counted := make(map[string]any, len(spec))
+	for key, value := range spec {
+		if key != commonKey && !isEmptyTemplateValue(value) {
+			counted[key] = value
+		}
+	}
+	encoded, err := json.Marshal(counted)
+	if err != nil {
+		return "", fmt.Errorf("encode machine template of %s: %w", machineDeployment, err)
+	}
+	return sha256Hex(machineDeployment + string(encoded))[:8], nil
+}
+
+func isEmptyTemplateValue(value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case []string:
+		return len(v) == 0
+	default:
+		return false
+	}
+}
+
+// BootstrapTemplateHash returns the eight digits that distinguish the bootstrap
+// templates of one pool on foreign infrastructure; userdata is the pool's
+// inline user data, "" when it has none. (spec/06 §1.5.4.)
+func BootstrapTemplateHash(machineDeployment, userdata string) string {
+	return sha256Hex(machineDeployment + userdata)[:8]
+}
+
+// ApplySet returns the value of label objectset.rio.cattle.io/hash: the SHA-1
+// of the set's id, its owner's group-version-kind as apimachinery prints it
+// ("provisioning.cattle.io/v1, Kind=Cluster"), and the owner's name and
+// namespace. (spec/06 §1.7: backup and support tooling select by it.)
+func ApplySet(setID, ownerGVK, ownerName, ownerNamespace string) string {
+	sum := sha1.Sum([]byte(setID + ownerGVK + ownerName + ownerNamespace)) //nolint:gosec // wire format, see the import
+	return hex.EncodeToString(sum[:])
+}
+
+// ProvisioningPrincipal returns the principal that stands for one provisioning
+// cluster, in the form the user directory stores.
+func ProvisioningPrincipal(namespace, cluster string) string {
+	return "system://provisioning/" + namespace + "/" + cluster
+}
+
+// User returns the name of the user object of a principal. (spec/06 §0.2.)
+func User(principal string) string {
+	sum := sha256.Sum256([]byte(principal))
+	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
+}
+
+// UserLabelKey returns the label key under which a user object carries a
+// principal: base32hex of the principal itself, cut to what a label key holds.
+func UserLabelKey(principal string) string {
+	encoded := base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString([]byte(principal))
+	return encoded[:min(len(encoded), MaxLength)]
+}
+
+// TokenHash returns base64url(sha256(token)). It is the index key of
+// registration tokens and the CATTLE_TOKEN that a bootstrap script shows for a
+// service account token. (spec/03 appendix D.)
+func TokenHash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return base64.URLEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,52 @@
+package nodeplan
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+)
+
+// Check finds what an agent would refuse without ever reporting it: agents of all generations retry such plans silently.
+// The error names the field, for example files[2].permissions, and says what would be right; it contains no content.
+// Renderers call it in their tests, the planner before it delivers.
+func Check(p plan.NodePlan) error {
+	for i, file := range p.Files {
+		if field, err := checkFile(file); err != nil {
+			return fmt.Errorf("files[%d].%s: %w", i, field, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Probes)) {
+		if p.Probes[name].HTTPGetAction.URL == "" {
+			return fmt.Errorf("probes[%q]: %w", name, errEmptyProbe)
+		}
+	}
+	return nil
+}
+
+func checkFile(f plan.File) (field string, err error) {
+	if !path.IsAbs(f.Path) && !windowsAbs(f.Path) {
+		return "path", errNoPath
+	}
+	if f.Action != "" && f.Action != plan.FileActionDelete {
+		return "action", errBadAction
+	}
+	if f.Permissions != "" {
+		if _, err := strconv.ParseUint(f.Permissions, 8, 12); err != nil {
+			return "permissions", errNotOctal
+		}
+	}
+	if !f.Directory {
+		if _, err := base64.StdEncoding.DecodeString(f.Content); err != nil {
+			return "content", errNotBase64
+		}
+	}
+	return "", nil
+}
+
+// windowsAbs tells whether a path has the form of an absolute path on Windows.
+func windowsAbs(p string) bool { return len(p) > 2 && p[1] == ':' && (p[2] == '\\' || p[2] == '/') }

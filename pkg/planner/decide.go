@@ -1,0 +1,255 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// step is one question of the walk.
+type step struct {
+	name string
+	run  func(*pass) verdict
+}
+
+// steps in the order in which they are asked. Names are shown to users.
+var steps = []step{
+	{"fresh", stepFresh},
+	{"gate", stepGate},
+	{"sanity", stepSanity},
+	{"tokens", stepTokens},
+	{"paused", stepPaused},
+	{"restore-required", stepRestoreRequired},
+	{"elect", stepElect},
+	{"join", stepJoin},
+	{"init", stepInit},
+	{"etcd", stepEtcd},
+	{"control-plane", stepControlPlane},
+	{"worker", stepWorker},
+	{"steady", stepSteady},
+}
+
+// verdict is a step's answer: no opinion and why, or the end of the walk.
+type verdict struct {
+	why  string
+	stop bool
+	wait *Wait
+}
+
+// goOn is the answer of a step without an opinion.
+func goOn(why string) verdict { return verdict{why: why} }
+
+// stopFor ends the walk with a wait, or with nil when the cluster is in order.
+func stopFor(wait *Wait) verdict { return verdict{stop: true, wait: wait} }
+
+// Decide says what shall happen now. It does not change the snapshot; two calls with equal snapshots are equal.
+func Decide(s Snapshot) Decision {
+	p := newPass(&s)
+	for _, step := range steps {
+		v := step.run(p)
+		if v.stop {
+			return p.decision(step.name, v.wait)
+		}
+		p.trace = append(p.trace, Trace{Step: step.name, Why: v.why})
+	}
+	return p.decision("steady", nil)
+}
+
+// pass is one walk: the snapshot, what follows from it, and what was decided so far.
+type pass struct {
+	s       *Snapshot
+	runtime distro.Runtime
+	input   render.Input // what all machines have in common
+	// machines are the registered ones, sorted by name; unregistered ones have no plan secret yet.
+	machines     []*machine
+	unregistered []*machine
+	init         *machine
+	trace        []Trace
+
+	status   rkev1.RKEControlPlaneStatus
+	ticket   *rkev1.DisruptionTicket
+	first    []Effect // before marks
+	deliver  []Effect
+	report   []Effect
+	last     []Effect // after everything
+	warnings map[render.Warning]bool
+	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
+	unwell string
+}
+
+// machine is a Machine with what follows from it, and its marks as they will be after this pass.
+type machine struct {
+	*Machine
+	roles   render.Roles
+	windows bool
+	marks   Marks
+}
+
+func newPass(s *Snapshot) *pass {
+	p := &pass{
+		s:        s,
+		runtime:  distro.RuntimeOf(s.ControlPlane.Spec.KubernetesVersion),
+		status:   s.ControlPlane.Status,
+		warnings: map[render.Warning]bool{},
+	}
+	p.status.Conditions = slices.Clone(p.status.Conditions)
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		wrapped := &machine{Machine: m, roles: rolesOf(m.Labels), windows: m.Labels[rkev1.CattleOSLabel] == "windows", marks: m.Marks}
+		if m.Plan == nil {
+			p.unregistered = append(p.unregistered, wrapped)
+			continue
+		}
+		p.machines = append(p.machines, wrapped)
+	}
+	byName := func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(p.machines, byName)
+	slices.SortFunc(p.unregistered, byName)
+	p.input = render.Input{
+		ControlPlane: render.ControlPlane{
+			Namespace:        s.ControlPlane.Namespace,
+			Name:             s.ControlPlane.Name,
+			Annotations:      s.ControlPlane.Annotations,
+			Spec:             s.ControlPlane.Spec,
+			ConfigGeneration: s.ControlPlane.Status.ConfigGeneration,
+			Initialized:      p.initialized(),
+		},
+		Tokens:       s.Tokens.Values,
+		Settings:     s.Settings,
+		Release:      s.Release,
+		Objects:      objectsOf(s.Objects),
+		ClusterAgent: s.ClusterAgent,
+	}
+	return p
+}
+
+func rolesOf(labels map[string]string) render.Roles {
+	return render.Roles{
+		ETCD:         labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue,
+		ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue,
+		Worker:       labels[rkev1.WorkerRoleLabel] == rkev1.RoleLabelValue,
+	}
+}
+
+func objectsOf(objects []Object) render.Objects {
+	out := render.Objects{
+		Secrets:    map[types.NamespacedName]render.Secret{},
+		ConfigMaps: map[types.NamespacedName]render.ConfigMap{},
+	}
+	for _, o := range objects {
+		key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+		switch o.Kind {
+		case "Secret":
+			out.Secrets[key] = render.Secret{Type: o.Type, Data: o.Data, Annotations: o.Annotations}
+		case "ConfigMap":
+			out.ConfigMaps[key] = render.ConfigMap{Data: o.Data, Annotations: o.Annotations}
+		}
+	}
+	return out
+}
+
+// initialized reports status.initialization.controlPlaneInitialized as it is after this pass.
+func (p *pass) initialized() bool {
+	v := p.status.Initialization.ControlPlaneInitialized
+	return v != nil && *v
+}
+
+// setInitialized writes the field that Cluster API reads and its copy for the printed column.
+func (p *pass) setInitialized(v bool) {
+	p.status.Initialization.ControlPlaneInitialized = &v
+	p.status.Initialized = v
+	p.input.ControlPlane.Initialized = v
+}
+
+// collect returns the registered machines that pass all filters, sorted by name.
+func (p *pass) collect(filters ...func(*machine) bool) []*machine {
+	var out []*machine
+	for _, m := range p.machines {
+		if !slices.ContainsFunc(filters, func(f func(*machine) bool) bool { return !f(m) }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func isEtcd(m *machine) bool         { return m.roles.ETCD }
+func isControlPlane(m *machine) bool { return m.roles.ControlPlane }
+func isWorker(m *machine) bool       { return m.roles.Worker }
+func isLive(m *machine) bool         { return !m.Deleting }
+func isDeleting(m *machine) bool     { return m.Deleting }
+
+// delivered reports that a plan was written for the machine at some time, whatever its secret says now.
+func (m *machine) delivered() bool {
+	return m.Marks.RenderVersion != "" || m.Plan != nil && m.Plan.State.PlanExists
+}
+
+// canBeInit reports that the machine can start a cluster: etcd, alive, and its host exists.
+func (m *machine) canBeInit() bool {
+	return m.roles.ETCD && !m.Deleting && m.Phase != phaseFailed && m.InfrastructureReady
+}
+
+// phaseFailed is the phase of a Machine that Cluster API has given up.
+const phaseFailed = "Failed"
+
+// decision puts the outcome of the walk together.
+func (p *pass) decision(step string, wait *Wait) Decision {
+	d := Decision{Step: step, Ticket: p.ticket, Wait: wait, Trace: p.trace}
+	if wait != nil && wait.Quiet {
+		d.Status = p.s.ControlPlane.Status
+		return d
+	}
+	p.setSummary(wait)
+	d.Status = p.status
+	d.Effects = slices.Concat(p.first, p.markEffects(), p.deliver, p.publishEffects(), p.report, p.last)
+	d.Warnings = sortedWarnings(p.warnings)
+	return d
+}
+
+// markEffects are the marks that differ from those on the Machines.
+func (p *pass) markEffects() []Effect {
+	var out []Effect
+	for _, m := range p.machines {
+		if m.marks != m.Marks {
+			out = append(out, MarkMachine{Machine: m.Name, Marks: m.marks})
+		}
+	}
+	return out
+}
+
+// publishEffects repeat join URLs on plan secrets that no plan is being delivered to, once the agent has reported and its
+// report was noted: a write in the middle of an apply makes some agents start over.
+func (p *pass) publishEffects() []Effect {
+	var out []Effect
+	for _, m := range p.machines {
+		if m.marks.JoinURL != m.Plan.JoinURL && m.Plan.State.InSync && m.Plan.ProbesPassed && !p.delivering(m) {
+			out = append(out, PublishJoinURL{Machine: m.Name, Secret: m.Plan.Name, JoinURL: m.marks.JoinURL})
+		}
+	}
+	return out
+}
+
+func (p *pass) delivering(m *machine) bool {
+	return slices.ContainsFunc(p.deliver, func(e Effect) bool {
+		d, ok := e.(DeliverPlan)
+		return ok && d.Machine == m.Name
+	})
+}
+
+func sortedWarnings(set map[render.Warning]bool) []render.Warning {
+	out := make([]render.Warning, 0, len(set))
+	for w := range set {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b render.Warning) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package planner
+
+import (
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// Decision is what shall happen now.
+type Decision struct {
+	// Step is the step that ended the walk.
+	Step string `json:"step"`
+	// Ticket is written to the control plane's status before any effect, nil when nothing disruptive happens.
+	Ticket *rkev1.DisruptionTicket `json:"ticket,omitempty"`
+	// Effects happen in this order. When one fails that is not the delivery of a plan or a condition, the rest is left out.
+	Effects []Effect `json:"effects,omitempty"`
+	// Wait says what is waited for, nil when the cluster is in order.
+	Wait *Wait `json:"wait,omitempty"`
+	// Status is the whole new status; equal to the old one when there is nothing to say.
+	Status rkev1.RKEControlPlaneStatus `json:"status"`
+	// Warnings are oddities of the configuration found while rendering.
+	Warnings []render.Warning `json:"warnings,omitempty"`
+	// Trace tells why each step before Step had no opinion.
+	Trace []Trace `json:"trace,omitempty"`
+}
+
+// Trace is one line of explanation.
+type Trace struct {
+	Step string `json:"step"`
+	Why  string `json:"why"`
+}
+
+// Wait says what is waited for.
+type Wait struct {
+	// Reason is a constant.
+	Reason Reason `json:"reason"`
+	// Message is stable: it changes only with the situation. It names at most three machines.
+	Message string `json:"message"`
+	// Wakes are the events that end the wait. Never empty.
+	Wakes []Wake `json:"wakes"`
+	// After is a timer in addition, 0 for none.
+	After time.Duration `json:"after,omitempty"`
+	// Failed marks a wait that a person has to end.
+	Failed bool `json:"failed,omitempty"`
+	// Quiet leaves the reported status as it is: the situation is not known.
+	Quiet bool `json:"quiet,omitempty"`
+}
+
+// Reason is why the planner waits.
+type Reason string
+
+// The reasons.
+const (
+	ReasonCacheBehind       Reason = "CacheBehind"
+	ReasonDeleting          Reason = "Deleting"
+	ReasonInvalidVersion    Reason = "InvalidVersion"
+	ReasonNoCluster         Reason = "ClusterMissing"
+	ReasonInfrastructure    Reason = "InfrastructureNotReady"
+	ReasonUninitializing    Reason = "Uninitializing"
+	ReasonMissingRole       Reason = "RoleMissing"
+	ReasonEtcdDeleting      Reason = "EtcdMachinesDeleting"
+	ReasonTokens            Reason = "CreatingTokens"
+	ReasonTokensLost        Reason = "TokensLost"
+	ReasonTokensUnusable    Reason = "TokensUnusable"
+	ReasonPaused            Reason = "Paused"
+	ReasonRestoreRequired   Reason = "RestoreRequired"
+	ReasonNoInitNode        Reason = "NoViableInitNode"
+	ReasonInitNodeLost      Reason = "InitNodeLost"
+	ReasonDesignatedAbsent  Reason = "DesignatedInitNodeAbsent"
+	ReasonConfiguring       Reason = "ConfiguringNodes"
+	ReasonChangePending     Reason = "ChangePending"
+	ReasonRenderFailed      Reason = "RenderFailed"
+	ReasonJoinURL           Reason = "JoinURLUnknown"
+	ReasonControlPlane      Reason = "ControlPlaneUnavailable"
+	ReasonMachinesUnhealthy Reason = "MachinesUnhealthy"
+)
+
+// Wake names a source of events that enqueue the planner.
+type Wake string
+
+// The sources. The controller registers a handler for each.
+const (
+	WakeControlPlane Wake = "RKEControlPlane"
+	WakeCluster      Wake = "Cluster"
+	WakeMachine      Wake = "Machine"
+	WakePlanSecret   Wake = "PlanSecret"
+	WakeStateSecret  Wake = "ClusterStateSecret"
+	WakeConfigObject Wake = "ConfigurationObject"
+	WakeManagement   Wake = "ManagementCluster"
+)
+
+// Effect is one change in the world, a single idempotent API call. The set is closed: an interpreter can be complete.
+type Effect interface{ effect() }
+
+// CreateTokens creates the cluster state secret with fresh random tokens, unless it exists.
+type CreateTokens struct{}
+
+// MarkMachine sets the planner's notes on a Machine to Marks.
+type MarkMachine struct {
+	Machine string `json:"machine"`
+	Marks   Marks  `json:"marks"`
+}
+
+// DeliverPlan writes a plan to a machine's plan secret.
+type DeliverPlan struct {
+	Machine string `json:"machine"`
+	// Secret is the name of the plan secret.
+	Secret string `json:"secret"`
+	// Delivery is the plan with its limits.
+	Delivery Delivery `json:"delivery"`
+	// Marks are repeated on the secret.
+	Marks Marks `json:"marks"`
+	// First is true for the first plan of a machine.
+	First bool `json:"first,omitempty"`
+}
+
+// Delivery is an encoded plan with its limits.
+type Delivery struct {
+	Plan             []byte `json:"plan"`
+	Checksum         string `json:"checksum"`
+	MaxFailures      int    `json:"maxFailures"`
+	FailureThreshold int    `json:"failureThreshold"`
+}
+
+// PublishJoinURL repeats a server's join URL on its plan secret, where other programs look for it.
+type PublishJoinURL struct {
+	Machine string `json:"machine"`
+	Secret  string `json:"secret"`
+	JoinURL string `json:"joinURL"`
+}
+
+// SetMachineCondition sets the condition Reconciled of a Machine.
+type SetMachineCondition struct {
+	Machine   string    `json:"machine"`
+	Condition Condition `json:"condition"`
+}
+
+// ResetClusterInitialized sets the condition ControlPlaneInitialized of the CAPI Cluster to False.
+type ResetClusterInitialized struct{}
+
+// ForceRemoveMachine lets a deleting etcd machine go without its member being removed and without waiting for its node.
+type ForceRemoveMachine struct {
+	Machine string `json:"machine"`
+}
+
+func (CreateTokens) effect()            {}
+func (MarkMachine) effect()             {}
+func (DeliverPlan) effect()             {}
+func (PublishJoinURL) effect()          {}
+func (SetMachineCondition) effect()     {}
+func (ResetClusterInitialized) effect() {}
+func (ForceRemoveMachine) effect()      {}

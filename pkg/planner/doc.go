@@ -1,0 +1,36 @@
+// Package planner decides what happens next to a cluster: which node gets which plan, and what everybody waits for.
+//
+// [Decide] is a function from a value to a value. A [Snapshot] holds everything known about a cluster at one moment; the
+// [Decision] holds the plans to deliver, the other effects in the order in which they must happen, the status to report,
+// and what would wake the planner up again. Nothing here reads a clock, a client or the environment, so every situation a
+// cluster can be in is a file in testdata.
+//
+// # Steps
+//
+// Decide walks an ordered list (see steps in decide.go), one file step_<name>.go per step. A step either has no opinion, and says why
+// in the trace, or ends the walk with what is waited for:
+//
+//	fresh → gate → sanity → tokens → paused → restore-required → elect → join → init → etcd → control-plane → worker → steady
+//
+// Operations (snapshots, restores, rotations) take their place between tokens and paused: they run in paused clusters too.
+// init to worker are tiers. All of them follow tier.go: the next tier is touched only when the one before is in order.
+//
+// # What is remembered, and where
+//
+// The facts a decision builds on must not be writable by a node. A node's agent can write its own plan secret, so marks are
+// kept on the Machine and only repeated on the plan secret for tools that look there:
+//
+//   - label rke.cattle.io/init-node: this machine starts the cluster, all others join it;
+//   - annotations rke.cattle.io/join-url and rke.cattle.io/joined-to: where a server is joined, and whom a machine joined;
+//   - annotation drover.io/render-version: the version of rendering the machine is pinned to, written before its first plan
+//     and thereby also the proof that one was delivered.
+//
+// A step that could disrupt etcd is a ticket: the decision names the machines by UID and the plans by checksum, and the
+// ticket is written to the control plane's status, under the resource version of the snapshot, before any of these plans is
+// delivered. A conflict means the view was old, and nothing is delivered.
+//
+// # Freshness
+//
+// A snapshot comes from several caches. While one of them does not show our own last write yet, the first step stops and
+// leaves everything as it is.
+package planner

@@ -1,0 +1,288 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// model drives a world at random and checks after every decision what must never happen.
+type model struct {
+	w *world
+	// tokens, first plans and server URLs as they were seen first.
+	tokens    Tokens
+	delivered bool
+	inits     map[string]bool // machines that ever got a plan without a server
+	added     int
+}
+
+func newModel(rt *rapid.T) *model {
+	version := rapid.SampledFrom([]string{rke2Version, k3sVersion}).Draw(rt, "version")
+	return &model{w: newWorld(version), inits: map[string]bool{}}
+}
+
+// pick draws one of the machines, nil when there is none.
+func (m *model) pick(rt *rapid.T) *host {
+	names := m.w.names()
+	if len(names) == 0 {
+		return nil
+	}
+	return m.w.machines[rapid.SampledFrom(names).Draw(rt, "machine")]
+}
+
+// actions are what the world outside of the planner can do.
+func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
+	onHost := func(f func(*rapid.T, *host)) func(*rapid.T) {
+		return func(rt *rapid.T) {
+			if h := m.pick(rt); h != nil {
+				f(rt, h)
+			}
+		}
+	}
+	return map[string]func(*rapid.T){
+		"add a machine": func(rt *rapid.T) {
+			roles := rapid.SampledFrom([]string{allRoles, "etcd,control-plane", "etcd", "control-plane", "worker", "worker", "etcd,worker"}).Draw(rt, "roles")
+			if len(m.w.machines) < 9 {
+				m.w.addBare(fmt.Sprintf("%s%d", rapid.SampledFrom([]string{"a", "m", "z"}).Draw(rt, "prefix"), m.added), roles).serial = m.added + 1
+				m.added++
+			}
+		},
+		"register":     onHost(func(_ *rapid.T, h *host) { h.registered = true }),
+		"host exists":  onHost(func(_ *rapid.T, h *host) { h.m.InfrastructureReady = true }),
+		"host is lost": onHost(func(rt *rapid.T, h *host) { h.m.InfrastructureReady = rapid.Bool().Draw(rt, "ready") }),
+		"machine fails": onHost(func(rt *rapid.T, h *host) {
+			h.m.Phase = rapid.SampledFrom([]string{"Failed", "Running"}).Draw(rt, "phase")
+		}),
+		"plan applied":       onHost(func(_ *rapid.T, h *host) { h.applyPlan() }),
+		"plan failed":        onHost(func(_ *rapid.T, h *host) { h.failPlan() }),
+		"probes":             onHost(func(rt *rapid.T, h *host) { h.probes(rapid.Bool().Draw(rt, "healthy")) }),
+		"node found":         onHost(func(_ *rapid.T, h *host) { h.joinCluster(m.w.cp.Spec.KubernetesVersion) }),
+		"address captured":   onHost(func(_ *rapid.T, h *host) { h.captureAddress() }),
+		"agent restarted":    onHost(func(_ *rapid.T, h *host) { delete(h.data, nodeplan.KeyAppliedChecksum) }),
+		"machine is deleted": onHost(func(_ *rapid.T, h *host) { h.m.Deleting = true }),
+		"machine is gone": onHost(func(_ *rapid.T, h *host) {
+			if h.m.Deleting {
+				delete(m.w.machines, h.m.Name)
+			}
+		}),
+		"garbage in the secret": onHost(func(rt *rapid.T, h *host) {
+			if h.data != nil {
+				h.data[rapid.SampledFrom([]string{nodeplan.KeyProbeStatuses, nodeplan.KeyAppliedPeriodicOutput, nodeplan.KeyFailureCount}).Draw(rt, "key")] = []byte("{")
+			}
+		}),
+		"secret repaired": onHost(func(_ *rapid.T, h *host) {
+			for _, key := range []string{nodeplan.KeyProbeStatuses, nodeplan.KeyAppliedPeriodicOutput, nodeplan.KeyFailureCount} {
+				delete(h.data, key)
+			}
+		}),
+		"connected": func(rt *rapid.T) { m.w.connected = rapid.Bool().Draw(rt, "connected") },
+		"pause":     func(rt *rapid.T) { m.w.cluster.Paused = rapid.Bool().Draw(rt, "paused") },
+		"spec edit": func(rt *rapid.T) {
+			m.w.cp.Generation++
+			m.w.cp.Spec.ProvisionGeneration = rapid.IntRange(0, 2).Draw(rt, "generation")
+			m.w.cp.Spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt, "manifest")
+		},
+		"pass":            m.pass,
+		"half a pass":     m.crashedPass,
+		"everything runs": m.everythingRuns,
+	}
+}
+
+// everythingRuns makes random worlds get far.
+func (m *model) everythingRuns(rt *rapid.T) {
+	for _, name := range m.w.names() {
+		h := m.w.machines[name]
+		h.registered, h.m.InfrastructureReady = true, true
+		h.applyPlan()
+		h.probes(true)
+		h.joinCluster(m.w.cp.Spec.KubernetesVersion)
+		if h.m.Marks.InitNode {
+			h.captureAddress()
+		}
+	}
+	m.w.connected = true
+	m.pass(rt)
+}
+
+// pass decides, checks and applies.
+func (m *model) pass(rt *rapid.T) {
+	d := m.decide(rt)
+	m.w.apply(d)
+	m.checkWorld(rt)
+}
+
+// crashedPass applies only the first few writes, as when the manager is killed.
+func (m *model) crashedPass(rt *rapid.T) {
+	d := m.decide(rt)
+	if d.Ticket != nil {
+		m.w.cp.Status.Ticket = d.Ticket
+	}
+	d.Effects = d.Effects[:rapid.IntRange(0, len(d.Effects)).Draw(rt, "effects")]
+	for _, e := range d.Effects {
+		m.w.applyOne(e)
+	}
+	m.checkWorld(rt)
+}
+
+func (m *model) decide(rt *rapid.T) Decision {
+	s := m.w.snapshot(rt)
+	d := Decide(s)
+	if diff := cmp.Diff(d, Decide(s)); diff != "" {
+		rt.Fatalf("deciding twice is different (-first +second):\n%s", diff)
+	}
+	m.checkDecision(rt, d)
+	return d
+}
+
+// checkDecision holds for what is about to happen.
+func (m *model) checkDecision(rt *rapid.T, d Decision) {
+	restarts := 0
+	for _, e := range d.Effects {
+		e, ok := e.(DeliverPlan)
+		if !ok {
+			continue
+		}
+		h := m.w.machines[e.Machine]
+		m.checkDelivery(rt, d, h, e)
+		if before, err := nodeplan.Decode(h.data[nodeplan.KeyPlan]); err == nil && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && len(h.data[nodeplan.KeyAppliedPlan]) > 0 {
+			after, _ := nodeplan.Decode(e.Delivery.Plan)
+			if !slices.EqualFunc(before.Instructions, after.Instructions, sameInstruction) {
+				restarts++
+			}
+		}
+	}
+	if restarts > 1 {
+		rt.Fatalf("%d etcd members restarted at once", restarts)
+	}
+	if d.Wait != nil {
+		if len(d.Wait.Wakes) == 0 {
+			rt.Fatalf("nothing ends the wait %q", d.Wait.Message)
+		}
+		if names := strings.Count(d.Wait.Message, ","); strings.HasPrefix(d.Wait.Message, "configuring") && !strings.Contains(d.Wait.Message, ":") && names > 2 {
+			rt.Fatalf("more than three machines are named: %q", d.Wait.Message)
+		}
+	}
+}
+
+// checkDelivery holds for every plan.
+func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
+	switch {
+	case h.m.Deleting:
+		rt.Fatalf("a deleting machine gets a plan: %s", e.Machine)
+	case m.w.cluster.Paused:
+		rt.Fatalf("a machine of a paused cluster gets a plan: %s", e.Machine)
+	case string(h.data[nodeplan.KeyPlan]) == string(e.Delivery.Plan) && !slices.Contains([]string{"failed"}, string(h.data[nodeplan.KeyPlanState])):
+		rt.Fatalf("a plan that is there is written again: %s", e.Machine)
+	case nodeplan.Checksum(e.Delivery.Plan) != e.Delivery.Checksum:
+		rt.Fatalf("the checksum of the plan of %s is wrong", e.Machine)
+	case h.m.Labels["rke.cattle.io/etcd-role"] == "true" && e.First && (d.Ticket == nil || !strings.Contains(fmt.Sprint(d.Ticket.Machines), e.Delivery.Checksum)):
+		rt.Fatalf("etcd machine %s gets its first plan without a ticket", e.Machine)
+	}
+	server, _ := config(rt, e.Delivery.Plan)["server"].(string)
+	if server != e.Marks.JoinedTo {
+		rt.Fatalf("the plan of %s joins %q, its mark says %q", e.Machine, server, e.Marks.JoinedTo)
+	}
+	if server == "" {
+		for other := range m.inits {
+			if o := m.w.machines[other]; o != nil && other != e.Machine {
+				rt.Fatalf("%s starts a cluster while %s lives, which started one", e.Machine, other)
+			}
+		}
+		return
+	}
+	published := false
+	for _, name := range m.w.names() {
+		o := m.w.machines[name]
+		url := o.m.Marks.JoinURL
+		for _, mark := range d.Effects {
+			if mark, ok := mark.(MarkMachine); ok && mark.Machine == name {
+				url = mark.Marks.JoinURL
+			}
+		}
+		if url == server && !o.m.Deleting {
+			published = true
+			if name == e.Machine {
+				rt.Fatalf("%s joins itself", name)
+			}
+		}
+	}
+	if !published {
+		rt.Fatalf("%s joins %s, which no live server publishes", e.Machine, server)
+	}
+}
+
+// checkWorld holds for what was written, also when only half of it was.
+func (m *model) checkWorld(rt *rapid.T) {
+	marked, anyPlan := 0, false
+	for _, name := range m.w.names() {
+		h := m.w.machines[name]
+		if h.m.Marks.InitNode {
+			marked++
+		}
+		if raw := h.data[nodeplan.KeyPlan]; len(raw) > 0 {
+			anyPlan = true
+			if config(rt, raw)["server"] == nil {
+				m.inits[name] = true
+			}
+		}
+	}
+	if marked > 1 {
+		rt.Fatalf("%d init nodes", marked)
+	}
+	if m.delivered && m.tokens.Values != m.w.tokens.Values {
+		rt.Fatal("the tokens changed after a plan was delivered")
+	}
+	if anyPlan {
+		m.delivered, m.tokens = true, m.w.tokens
+	}
+}
+
+// settle checks that without news from outside the planner comes to rest and writes nothing any more.
+func (m *model) settle(rt *rapid.T) {
+	for range 10 {
+		before := m.w.writes
+		m.pass(rt)
+		if m.w.writes == before {
+			m.pass(rt)
+			if m.w.writes != before {
+				rt.Fatal("the planner writes again although nothing happened")
+			}
+			return
+		}
+	}
+	rt.Fatal("the planner never comes to rest")
+}
+
+func TestModel_NoWorldBreaksAnInvariant(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newModel(rt)
+		rt.Repeat(m.actions(rt))
+		m.settle(rt)
+	})
+}
+
+// Whatever happened before: when machines of all roles are there, everything works, and nothing was lost, the cluster gets ready.
+func TestModel_EveryWorldGetsReadyInTheEnd(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := newModel(rt)
+		actions := m.actions(rt)
+		for _, loss := range []string{"machine is deleted", "machine fails", "spec edit", "garbage in the secret"} {
+			delete(actions, loss)
+		}
+		rt.Repeat(actions)
+		m.w.addBare("a-server", allRoles).serial = 200
+		m.w.cluster.Paused = false
+		for range 15 {
+			m.everythingRuns(rt)
+		}
+		if status, message := m.w.condition("Ready"); status != "True" {
+			rt.Fatalf("Ready is %s: %s", status, message)
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package render
+
+import (
+	"fmt"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+)
+
+// Names of periodic instructions. The planner reads their output under these names.
+const (
+	// CaptureAddress prints the members of etcd with their client URLs, as JSON among other lines.
+	CaptureAddress = "capture-address"
+	// EtcdName prints the name of the node's etcd member.
+	EtcdName = "etcd-name"
+	// CaptureKubeconfig prints the administrator's kubeconfig. Its output is a credential.
+	CaptureKubeconfig = "capture-kubeconfig"
+)
+
+// capturePeriod of the instructions above, in seconds.
+const capturePeriod = 600
+
+// periodicInstructions tell the planner what only the node knows. An init node without a control plane never registers as a
+// Node, so its address is read from etcd. The kubeconfig comes from the init node, or, when that one serves no API, from
+// the servers without etcd.
+func (m *machinePlan) periodicInstructions() error {
+	if m.in.InitNode && m.roles.OnlyETCD() && !m.in.Machine.JoinURLAutosetDisabled {
+		m.periodic(CaptureAddress, "sh", "-c", fmt.Sprintf(
+			"curl -f --retry 100 --retry-delay 5 --cacert %s https://localhost:%d/db/info | grep 'clientURLs'",
+			m.dirs.ServerTLS("server-ca.crt"), m.runtime.SupervisorPort()))
+		m.periodic(EtcdName, "sh", "-c", "cat "+m.dirs.EtcdName())
+	}
+	if (m.in.InitNode && m.roles.ControlPlane) || m.roles.OnlyControlPlane() {
+		m.periodic(CaptureKubeconfig, "cat", m.runtime.AdminKubeconfig())
+	}
+	return nil
+}
+
+func (m *machinePlan) periodic(name, command string, args ...string) {
+	m.out.PeriodicInstructions = append(m.out.PeriodicInstructions, plan.PeriodicInstruction{
+		CommonInstruction: plan.CommonInstruction{Name: name, Command: command, Args: args},
+		PeriodSeconds:     capturePeriod,
+	})
+}

@@ -1,0 +1,97 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"path"
+	"strconv"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// filesSelected writes the files of machineSelectorFiles that are meant for this machine. Each comes from a Secret or
+// ConfigMap that names the cluster in its authorisation annotation.
+func (m *machinePlan) filesSelected() error {
+	for i, entry := range m.spec.MachineSelectorFiles {
+		field := fmt.Sprintf("spec.rkeConfig.machineSelectorFiles[%d]", i)
+		matches, err := m.selects(field, entry.MachineLabelSelector)
+		if err != nil {
+			return err
+		}
+		if !matches {
+			continue
+		}
+		for j, source := range entry.FileSources {
+			if err := m.filesOfSource(fmt.Sprintf("%s.fileSources[%d]", field, j), source); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *machinePlan) filesOfSource(field string, source rkev1.ProvisioningFileSource) error {
+	switch {
+	case source.Secret.Name != "" && source.ConfigMap.Name != "":
+		return fmt.Errorf("%s names a Secret and a ConfigMap: name one of them", field)
+	case source.Secret.Name != "":
+		field += ".secret"
+		secret, err := m.secret(field+".name", m.local(source.Secret.Name))
+		if err != nil {
+			return err
+		}
+		return m.filesOfObject(field, "Secret", source.Secret, secret.Data, secret.Annotations)
+	case source.ConfigMap.Name != "":
+		field += ".configMap"
+		object, err := m.configMap(field+".name", m.local(source.ConfigMap.Name))
+		if err != nil {
+			return err
+		}
+		return m.filesOfObject(field, "ConfigMap", source.ConfigMap, object.Data, object.Annotations)
+	default:
+		return nil
+	}
+}
+
+func (m *machinePlan) filesOfObject(field, kind string, source rkev1.K8sObjectFileSource, data map[string][]byte,
+	annotations map[string]string,
+) error {
+	if !m.authorized(annotations, rkev1.AuthorizedObjectAnnotation) {
+		return fmt.Errorf("%s.name: %s %s does not authorize cluster %s: add it to annotation %s",
+			field, kind, m.local(source.Name), m.in.ControlPlane.Name, rkev1.AuthorizedObjectAnnotation)
+	}
+	for i, item := range source.Items {
+		file, err := selectedFile(fmt.Sprintf("%s.items[%d]", field, i), source.DefaultPermissions, item, data[item.Key])
+		if err != nil {
+			return err
+		}
+		m.addFile(file)
+	}
+	return nil
+}
+
+// selectedFile checks one item. A key that is missing gives an empty file.
+func selectedFile(field, defaultPermissions string, item rkev1.KeyToPath, content []byte) (plan.File, error) {
+	if !path.IsAbs(item.Path) {
+		return plan.File{}, fmt.Errorf("%s.path must be absolute", field)
+	}
+	if item.Hash != "" {
+		sum := sha256.Sum256(content)
+		if item.Hash != base64.StdEncoding.EncodeToString(sum[:]) {
+			return plan.File{}, fmt.Errorf("%s.hash differs from the content of key %s: it must be the base64 of its SHA-256",
+				field, item.Key)
+		}
+	}
+	permissions := either(item.Permissions, defaultPermissions)
+	if permissions != "" {
+		if _, err := strconv.ParseUint(permissions, 8, 12); err != nil {
+			return plan.File{}, fmt.Errorf("%s.permissions must be an octal mode such as 644", field)
+		}
+	}
+	file := fileOf(item.Path, content)
+	file.Dynamic, file.Permissions = item.Dynamic, permissions
+	return file, nil
+}

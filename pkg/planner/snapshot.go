@@ -1,0 +1,166 @@
+package planner
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// Snapshot is everything known about one cluster at one moment. It is read-only for Decide and may share memory with caches.
+type Snapshot struct {
+	// Now dates conditions. It decides nothing.
+	Now time.Time `json:"now"`
+	// Behind names the objects whose cached form is older than our own last write.
+	Behind []string `json:"behind,omitempty"`
+	// ControlPlane is the RKEControlPlane.
+	ControlPlane ControlPlane `json:"controlPlane"`
+	// Cluster is the owning CAPI Cluster, nil while it does not exist.
+	Cluster *Cluster `json:"cluster,omitempty"`
+	// Connected is the management cluster's condition Connected: the cluster's API has answered.
+	Connected bool `json:"connected,omitempty"`
+	// Machines of the cluster with an RKEBootstrap, in any order.
+	Machines []Machine `json:"machines,omitempty"`
+	// Tokens is the cluster state secret.
+	Tokens Tokens `json:"tokens,omitzero"`
+	// Release describes the Kubernetes version of the cluster.
+	Release distro.Release `json:"release,omitzero"`
+	// Objects are the Secrets and ConfigMaps that the configuration refers to.
+	Objects []Object `json:"objects,omitempty"`
+	// Settings are server-wide.
+	Settings render.Settings `json:"settings,omitzero"`
+	// ClusterAgent is the manifest of the agent inside the cluster.
+	ClusterAgent render.ClusterAgent `json:"clusterAgent,omitzero"`
+}
+
+// ControlPlane is the RKEControlPlane.
+type ControlPlane struct {
+	Namespace   string                      `json:"namespace"`
+	Name        string                      `json:"name"`
+	Generation  int64                       `json:"generation"`
+	Deleting    bool                        `json:"deleting,omitempty"`
+	Labels      map[string]string           `json:"labels,omitempty"`
+	Annotations map[string]string           `json:"annotations,omitempty"`
+	Spec        rkev1.RKEControlPlaneSpec   `json:"spec"`
+	Status      rkev1.RKEControlPlaneStatus `json:"status"`
+}
+
+// Cluster is the CAPI Cluster.
+type Cluster struct {
+	Deleting bool `json:"deleting,omitempty"`
+	// Paused is spec.paused, or the annotation for it on the RKEControlPlane.
+	Paused bool `json:"paused,omitempty"`
+	// InfrastructureProvisioned is status.initialization.infrastructureProvisioned.
+	InfrastructureProvisioned bool `json:"infrastructureProvisioned,omitempty"`
+	// Initialized is the condition ControlPlaneInitialized.
+	Initialized bool `json:"initialized,omitempty"`
+}
+
+// Tokens is the cluster state secret.
+type Tokens struct {
+	// Exists is true when the secret exists and is usable.
+	Exists bool `json:"exists,omitempty"`
+	// Problem says why an existing secret cannot be used, without its content.
+	Problem string `json:"problem,omitempty"`
+	// Values are the tokens.
+	Values render.Tokens `json:"values,omitzero"`
+}
+
+// Machine is one CAPI Machine with its RKEBootstrap and plan secret.
+type Machine struct {
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid"`
+	// Labels of the Machine over those of the RKEBootstrap.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Annotations of the RKEBootstrap.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Deleting    bool              `json:"deleting,omitempty"`
+	// Phase is status.phase of the Machine.
+	Phase string `json:"phase,omitempty"`
+	// InfrastructureReady is the condition of that name: the host exists.
+	InfrastructureReady bool `json:"infrastructureReady,omitempty"`
+	// HasNode is true when CAPI has found the machine's Node; KubeletVersion is then what it reports.
+	HasNode        bool   `json:"hasNode,omitempty"`
+	KubeletVersion string `json:"kubeletVersion,omitempty"`
+	// Addresses are status.addresses of the Machine.
+	Addresses []Address `json:"addresses,omitempty"`
+	// Provisioned is true for machines made by a node driver; Driver is what the driver recorded, nil until it did.
+	Provisioned bool           `json:"provisioned,omitempty"`
+	Driver      *render.Driver `json:"driver,omitempty"`
+	// Health sums up what others say about the Machine.
+	Health Health `json:"health,omitzero"`
+	// Reconciled is the planner's own condition on the Machine, zero when absent.
+	Reconciled Condition `json:"reconciled,omitzero"`
+	// ForceRemove is true when the machine may go without its etcd member being removed first.
+	ForceRemove bool `json:"forceRemove,omitempty"`
+	// Marks are the planner's own notes on the Machine.
+	Marks Marks `json:"marks,omitzero"`
+	// Plan is the plan secret, nil until the machine is registered.
+	Plan *PlanSecret `json:"plan,omitempty"`
+}
+
+// Address is an address of a machine.
+type Address struct {
+	// Type is InternalIP, ExternalIP and so on, as Cluster API names them.
+	Type    string `json:"type"`
+	Address string `json:"address"`
+}
+
+// Health sums up the conditions that others set on a Machine.
+type Health struct {
+	// Failing: a condition reports an error. NotReady: the Machine is on its way to Ready.
+	Failing  bool `json:"failing,omitempty"`
+	NotReady bool `json:"notReady,omitempty"`
+	// Message says why, in one line.
+	Message string `json:"message,omitempty"`
+}
+
+// Condition is the part of a condition that is compared.
+type Condition struct {
+	Status  corev1.ConditionStatus `json:"status,omitempty"`
+	Reason  string                 `json:"reason,omitempty"`
+	Message string                 `json:"message,omitempty"`
+}
+
+// Marks are the planner's notes on a Machine; see the package comment.
+type Marks struct {
+	// InitNode: the machine starts the cluster.
+	InitNode bool `json:"initNode,omitempty"`
+	// JoinURL is where others can join this server, empty until it can be joined.
+	JoinURL string `json:"joinURL,omitempty"`
+	// JoinedTo is the join URL in the plan last delivered, empty on the init node.
+	JoinedTo string `json:"joinedTo,omitempty"`
+	// RenderVersion is set before the first plan is delivered.
+	RenderVersion string `json:"renderVersion,omitempty"`
+}
+
+// PlanSecret is a machine's plan secret.
+type PlanSecret struct {
+	Name string `json:"name"`
+	// JoinURL repeats the mark; it is compared to keep tools informed, never trusted.
+	JoinURL string `json:"joinURL,omitempty"`
+	// ProbesPassed: all probes of the delivered plan have passed at least once.
+	ProbesPassed bool `json:"probesPassed,omitempty"`
+	// Malformed says which data key is unreadable, empty when all are readable.
+	Malformed string `json:"malformed,omitempty"`
+	// State is the decoded content.
+	State nodeplan.State `json:"state,omitzero"`
+}
+
+// Object is a Secret or ConfigMap that the configuration refers to.
+type Object struct {
+	// Kind is Secret or ConfigMap.
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Type of a Secret.
+	Type        corev1.SecretType `json:"type,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Data is the data of a Secret; data and binaryData of a ConfigMap.
+	Data map[string][]byte `json:"data,omitempty"`
+}

@@ -1,0 +1,21 @@
+package planner
+
+// stepControlPlane lets control-plane machines without etcd join, and then tells Cluster API that there is an API. Those
+// with etcd have been looked at in the tier before.
+func stepControlPlane(p *pass) verdict {
+	wait := p.tier(tier{
+		name:    "control plane",
+		members: p.collect(isControlPlane, isLive, notInit, func(m *machine) bool { return !m.roles.ETCD }),
+		join:    p.joinInit,
+	})
+	if wait != nil {
+		return stopFor(wait)
+	}
+	if len(p.collect(isControlPlane, isLive, func(m *machine) bool { return m.marks.JoinURL != "" })) == 0 {
+		return stopFor(waitFor(ReasonControlPlane, "waiting for control plane to be available", WakeMachine, WakePlanSecret))
+	}
+	if !p.initialized() {
+		p.setInitialized(true)
+	}
+	return goOn("all control-plane machines are in order")
+}

@@ -1,0 +1,106 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// stepElect finds the init node, the one machine that starts the cluster. It is chosen once, from the etcd machines whose
+// host exists, by name. While a machine lives that was sent off as the init node there is never a second one.
+func stepElect(p *pass) verdict {
+	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.delivered() }); i >= 0 {
+		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
+	}
+	marked := p.marked()
+	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && len(marked) == 0 {
+		return p.electDesignated(id)
+	}
+	switch {
+	case len(marked) == 1 && marked[0].canBeInit():
+		p.init = marked[0]
+		return goOn("the init node is " + p.init.Name)
+	case len(marked) > 1:
+		return p.electAmong(marked)
+	case len(marked) == 1 && !marked[0].delivered():
+		marked[0].marks.InitNode = false
+		return p.elect()
+	case len(marked) == 1:
+		return stopFor(lost(marked))
+	}
+	return p.elect()
+}
+
+// marked are the machines that carry the init mark, and the one that a ticket names whose mark was not written any more.
+func (p *pass) marked() []*machine {
+	marked := p.collect(func(m *machine) bool { return m.marks.InitNode })
+	ticket := p.s.ControlPlane.Status.Ticket
+	if len(marked) > 0 || ticket == nil || ticket.Step != ticketInit {
+		return marked
+	}
+	named := p.collect(func(m *machine) bool {
+		return m.canBeInit() && slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
+	})
+	for _, m := range named {
+		m.marks.InitNode = true
+	}
+	return named
+}
+
+// electAmong resolves several marks, which only a person can have made: the machine that others can join stays, or else the
+// one that has a plan.
+func (p *pass) electAmong(marked []*machine) verdict {
+	keep := slices.IndexFunc(marked, func(m *machine) bool { return m.marks.JoinURL != "" })
+	if keep < 0 {
+		keep = max(0, slices.IndexFunc(marked, (*machine).delivered))
+	}
+	for i, m := range marked {
+		m.marks.InitNode = i == keep
+	}
+	if !marked[keep].canBeInit() {
+		return stopFor(lost(marked[keep : keep+1]))
+	}
+	p.init = marked[keep]
+	return goOn("of several init nodes stays " + p.init.Name)
+}
+
+// electDesignated takes the machine that the user has chosen by its id, and no other.
+func (p *pass) electDesignated(id string) verdict {
+	chosen := p.collect(func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] == id })
+	switch {
+	case len(chosen) > 1:
+		return stopFor(failure(ReasonDesignatedAbsent, fmt.Sprintf("several machines have the machine ID %s that is designated as init node", id), WakeMachine))
+	case len(chosen) == 0 || !chosen[0].canBeInit():
+		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id, WakeMachine, WakePlanSecret))
+	}
+	return p.choose(chosen[0])
+}
+
+// elect takes the first machine that can start the cluster, unless another one may have started it.
+func (p *pass) elect() verdict {
+	started := slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
+	if len(started) > 0 {
+		return stopFor(lost(started))
+	}
+	candidates := p.collect((*machine).canBeInit)
+	if len(candidates) == 0 {
+		return stopFor(waitFor(ReasonNoInitNode, "waiting for viable init node", WakeMachine, WakePlanSecret))
+	}
+	return p.choose(candidates[0])
+}
+
+func (p *pass) choose(m *machine) verdict {
+	m.marks.InitNode = true
+	p.init = m
+	return goOn("chose the init node " + m.Name)
+}
+
+// lost is the wait for an init node that has started the cluster and cannot be used any more.
+func lost(machines []*machine) *Wait {
+	notes := make([]note, 0, len(machines))
+	for _, m := range machines {
+		notes = append(notes, note{name: m.Name})
+	}
+	return waitFor(ReasonInitNodeLost, about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notes), WakeMachine)
+}

@@ -1,0 +1,22 @@
+package planner
+
+// stepInit brings up the init node, alone.
+func stepInit(p *pass) verdict {
+	wait := p.tier(tier{
+		name:    "bootstrap",
+		ticket:  ticketInit,
+		members: []*machine{p.init},
+		join:    func(*machine) (string, string) { return "", "" },
+	})
+	if wait != nil {
+		return stopFor(wait)
+	}
+	if p.init.marks.JoinURL == "" {
+		text := "waiting for join url to be available on bootstrap node"
+		if p.unwell != "" {
+			text = p.unwell + " and join url to be available on bootstrap node"
+		}
+		return stopFor(waitFor(ReasonJoinURL, text, WakeMachine, WakePlanSecret))
+	}
+	return goOn("the init node is in order")
+}

@@ -1,0 +1,9 @@
+package planner
+
+// stepPaused leaves a paused cluster as it is.
+func stepPaused(p *pass) verdict {
+	if p.s.Cluster.Paused {
+		return stopFor(waitFor(ReasonPaused, "CAPI cluster or RKEControlPlane is paused", WakeCluster, WakeControlPlane))
+	}
+	return goOn("nothing is paused")
+}

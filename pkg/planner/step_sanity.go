@@ -1,0 +1,50 @@
+package planner
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// stepSanity demands a live machine of each role. Without etcd or control plane there is no API any more: then Cluster API
+// is told, and etcd machines that are being deleted are let go, because nobody is left who could remove their members.
+// A missing worker alone takes nothing away from what exists.
+func stepSanity(p *pass) verdict {
+	etcd, controlPlane := p.collect(isEtcd, isLive), p.collect(isControlPlane, isLive)
+	if len(etcd) > 0 && len(controlPlane) > 0 && len(p.collect(isWorker, isLive)) > 0 {
+		p.set(rkev1.ConditionProvisioned, corev1.ConditionTrue, "", "")
+		return goOn("there is a live machine of each role")
+	}
+	p.set(rkev1.ConditionStable, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
+	if len(etcd) == 0 || len(controlPlane) == 0 {
+		if wait := p.uninitialize(len(etcd) == 0); wait != nil {
+			return stopFor(wait)
+		}
+	}
+	return stopFor(waitFor(ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered",
+		WakePlanSecret, WakeMachine))
+}
+
+// uninitialize takes back what was said about the control plane: first here, and when that is stored, at the CAPI cluster.
+func (p *pass) uninitialize(noEtcd bool) *Wait {
+	if p.initialized() {
+		p.setInitialized(false)
+		return waitFor(ReasonUninitializing,
+			fmt.Sprintf("uninitializing rkecontrolplane %s/%s", p.s.ControlPlane.Namespace, p.s.ControlPlane.Name), WakeControlPlane)
+	}
+	if p.s.Cluster.Initialized {
+		p.first = append(p.first, ResetClusterInitialized{})
+	}
+	deleting := p.collect(isEtcd, isDeleting)
+	if !noEtcd || len(deleting) == 0 {
+		return nil
+	}
+	for _, m := range deleting {
+		if !m.ForceRemove {
+			p.last = append(p.last, ForceRemoveMachine{Machine: m.Name})
+		}
+	}
+	return waitFor(ReasonEtcdDeleting, "waiting for all etcd machines to be deleted", WakeMachine)
+}

@@ -1,0 +1,30 @@
+package planner
+
+// windowsFailures is how many attempts a Windows node has before its plan counts as failed: its first ones often do.
+const windowsFailures = 5
+
+// stepWorker lets workers join, Linux first: Windows nodes need the network that Linux nodes bring up.
+func stepWorker(p *pass) verdict {
+	onlyWorker := func(m *machine) bool { return m.roles.OnlyWorker() }
+	for _, windows := range []bool{false, true} {
+		t := tier{
+			name:    "worker",
+			members: p.collect(onlyWorker, isLive, func(m *machine) bool { return m.windows == windows }),
+			join:    p.joinAnyServer,
+		}
+		if windows {
+			t.failureThreshold = windowsFailures
+		}
+		if wait := p.tier(t); wait != nil {
+			return stopFor(wait)
+		}
+	}
+	return goOn("all workers are in order")
+}
+
+func (p *pass) joinAnyServer(m *machine) (joinURL, problem string) {
+	if joinURL = p.chooseServer(m); joinURL == "" {
+		return "", "waiting for a control plane machine that can be joined"
+	}
+	return joinURL, ""
+}

@@ -1,0 +1,322 @@
+package planner
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// Steps of tickets. They are stored.
+const (
+	ticketInit = "init"
+	ticketEtcd = "etcd"
+)
+
+// MaxPlanSize is the largest plan that is delivered, in bytes. A secret holds 1 MiB, in which the plan is kept twice beside
+// the node's reports.
+const MaxPlanSize = 400 << 10
+
+// Messages about single machines. Those of the agent's progress are what users and their scripts know.
+const (
+	msgCheckIn      = "waiting for agent to check in and apply initial plan"
+	msgApplied      = "waiting for plan to be applied"
+	msgFailed       = "failure while applying plan"
+	msgProbes       = "waiting for probes: "
+	msgKubelet      = "waiting for kubelet to update"
+	msgPreBootstrap = "waiting for cluster pre-bootstrap to complete"
+	msgConnect      = "waiting for cluster agent to connect"
+	msgPending      = "configuration change pending"
+)
+
+// tier is a group of machines that are configured together, before the next group is touched.
+type tier struct {
+	name    string
+	members []*machine
+	// ticket is the step that tickets for this tier name; empty when its plans disrupt nothing that others depend on.
+	ticket string
+	// join says which server a machine joins, or why none can be named.
+	join func(*machine) (joinURL, problem string)
+	// failureThreshold is how many attempts a machine has before its plan counts as failed; 0 means 1.
+	failureThreshold int
+}
+
+// finding is what a tier found about one machine.
+type finding struct {
+	message string // empty: in order
+	reason  Reason
+}
+
+// tier brings every member one step closer to its plan. It returns a wait unless all are in order.
+func (p *pass) tier(t tier) *Wait {
+	var configuring []note
+	reason, failed := ReasonChangePending, false
+	for _, m := range t.members {
+		found := p.consider(t, m)
+		p.noteMachine(m, found.message)
+		if found.message == "" {
+			continue
+		}
+		configuring = append(configuring, note{m.Name, found.message})
+		if found.reason != ReasonChangePending {
+			reason = ReasonConfiguring
+		}
+		failed = failed || found.reason == ReasonRenderFailed
+	}
+	p.noteUnwell(t)
+	if len(configuring) == 0 {
+		return nil
+	}
+	wait := waitFor(reason, about("configuring "+t.name+" node(s)", configuring), WakePlanSecret, WakeMachine, WakeControlPlane, WakeConfigObject, WakeManagement)
+	if failed {
+		wait.Reason, wait.Failed = ReasonRenderFailed, true
+	}
+	return wait
+}
+
+// noteUnwell remembers the first tier in which others find fault with machines.
+func (p *pass) noteUnwell(t tier) {
+	var failing, unready []note
+	for _, m := range t.members {
+		switch {
+		case m.Health.Failing:
+			failing = append(failing, note{m.Name, m.Health.Message})
+		case m.Health.NotReady:
+			unready = append(unready, note{m.Name, m.Health.Message})
+		}
+	}
+	switch {
+	case p.unwell != "":
+	case len(failing) > 0:
+		p.unwell = about("failing "+t.name+" machine(s)", failing)
+	case len(unready) > 0:
+		p.unwell = about("non-ready "+t.name+" machine(s)", unready)
+	}
+}
+
+// consider compares what a machine has with what it should have, decides whether to deliver, and says what is missing.
+func (p *pass) consider(t tier, m *machine) finding {
+	if m.Plan.Malformed != "" {
+		return finding{"the plan secret " + m.Plan.Name + " is unreadable: " + m.Plan.Malformed, ReasonConfiguring}
+	}
+	joinURL, problem := t.join(m)
+	if problem != "" {
+		return finding{problem, ReasonConfiguring}
+	}
+	desired, found := p.render(m, joinURL)
+	if found.message != "" {
+		return found
+	}
+	state := &m.Plan.State
+	if !state.PlanExists {
+		return p.send(t, m, desired, joinURL, true)
+	}
+	switch nodeplan.Compare(state.Plan, desired) {
+	case nodeplan.ChangeNone:
+		if state.Phase == nodeplan.PhaseFailed {
+			// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered
+			// again without a state, it tries for ever.
+			return p.send(t, m, desired, joinURL, false)
+		}
+	case nodeplan.ChangeMinor:
+		return p.send(t, m, desired, joinURL, false)
+	case nodeplan.ChangeMajor:
+		if !p.safeNow(m, desired) {
+			return finding{msgPending, ReasonChangePending}
+		}
+		return p.send(t, m, desired, joinURL, false)
+	}
+	return finding{p.progress(m), ReasonConfiguring}
+}
+
+// render makes the plan a machine should have.
+func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
+	in := p.input
+	in.Version = m.marks.RenderVersion
+	if in.Version == "" {
+		in.Version = render.Version
+	}
+	in.InitNode = m.marks.InitNode
+	in.JoinURL = joinURL
+	_, byHand := m.Annotations[rkev1.JoinURLAutosetDisabledAnnotation]
+	in.Machine = render.Machine{
+		Namespace:              p.s.ControlPlane.Namespace,
+		Name:                   m.Name,
+		UID:                    m.UID,
+		Labels:                 m.Labels,
+		Annotations:            m.Annotations,
+		Roles:                  m.roles,
+		Windows:                m.windows,
+		NodeName:               m.Labels[rkev1.NodeNameLabel],
+		Provisioned:            m.Provisioned,
+		Driver:                 m.Driver,
+		JoinURLAutosetDisabled: byHand,
+	}
+	desired, warnings, err := render.Plan(in)
+	for _, w := range warnings {
+		p.warnings[w] = true
+	}
+	var pending *render.PendingError
+	switch {
+	case errors.As(err, &pending):
+		return desired, finding{pending.Message, ReasonConfiguring}
+	case err != nil:
+		return desired, finding{"cannot render the plan: " + err.Error(), ReasonRenderFailed}
+	}
+	return desired, finding{}
+}
+
+// send delivers a plan, together with the marks that go with it.
+func (p *pass) send(t tier, m *machine, desired plan.NodePlan, joinURL string, first bool) finding {
+	if err := nodeplan.Check(desired); err != nil {
+		return finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
+	}
+	encoded, err := nodeplan.Encode(desired)
+	if err != nil {
+		return finding{"cannot encode the plan", ReasonRenderFailed}
+	}
+	if len(encoded) > MaxPlanSize {
+		return finding{"the plan is larger than 400 KiB; shorten manifests and files in the configuration", ReasonRenderFailed}
+	}
+	if m.marks.RenderVersion == "" {
+		m.marks.RenderVersion = render.Version
+	}
+	m.marks.JoinedTo = joinURL
+	delivery := Delivery{Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: nodeplan.NoLimit, FailureThreshold: max(t.failureThreshold, 1)}
+	p.deliver = append(p.deliver, DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks, First: first})
+	if t.ticket != "" && (first || !restartFree(&m.Plan.State, desired)) {
+		p.addTicket(t.ticket, m, delivery.Checksum, first)
+	}
+	if neverApplied(&m.Plan.State) {
+		return finding{msgCheckIn, ReasonConfiguring}
+	}
+	return finding{msgApplied, ReasonConfiguring}
+}
+
+// addTicket puts a machine on the ticket of this pass, which goes on with those of the last one that are still at it.
+func (p *pass) addTicket(step string, m *machine, checksum string, first bool) {
+	if p.ticket == nil {
+		p.ticket = &rkev1.DisruptionTicket{Step: step, Cause: "configuration", Machines: p.openTicket(step)}
+	}
+	if first {
+		p.ticket.Cause = "new machine"
+	}
+	p.ticket.Machines = slices.DeleteFunc(p.ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
+	p.ticket.Machines = append(p.ticket.Machines, rkev1.TicketMachine{MachineUID: m.UID, PlanChecksum: checksum})
+	slices.SortFunc(p.ticket.Machines, func(a, b rkev1.TicketMachine) int { return strings.Compare(string(a.MachineUID), string(b.MachineUID)) })
+}
+
+// openTicket are the machines of the stored ticket that have its plan and are not in order yet.
+func (p *pass) openTicket(step string) []rkev1.TicketMachine {
+	stored := p.s.ControlPlane.Status.Ticket
+	if stored == nil || stored.Step != step {
+		return nil
+	}
+	open := func(t rkev1.TicketMachine) bool {
+		return slices.ContainsFunc(p.machines, func(m *machine) bool {
+			return m.UID == t.MachineUID && isLive(m) && m.Plan.State.Checksum == t.PlanChecksum && p.progress(m) != ""
+		})
+	}
+	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })
+}
+
+// safeNow reports whether a major change may be delivered although machines are not rolled yet: it restarts nothing, or the
+// machine never was part of the cluster. Of the latter, etcd machines go one by one.
+func (p *pass) safeNow(m *machine, desired plan.NodePlan) bool {
+	state := &m.Plan.State
+	if restartFree(state, desired) {
+		return true
+	}
+	if neverApplied(state) && state.FailureCount == 0 {
+		return true
+	}
+	if m.HasNode || m.marks.JoinURL != "" {
+		return false
+	}
+	if !state.Failed && (m.Plan.ProbesPassed || len(m.unhealthyProbes()) == 0) {
+		return false
+	}
+	return !m.roles.ETCD || !p.otherEtcdBusy(m)
+}
+
+// otherEtcdBusy reports whether another etcd machine is being changed, by this pass or by one before.
+func (p *pass) otherEtcdBusy(m *machine) bool {
+	return slices.ContainsFunc(p.machines, func(o *machine) bool {
+		if o == m || !o.roles.ETCD || o.Deleting || neverApplied(&o.Plan.State) {
+			return false
+		}
+		return p.delivering(o) || o.Plan.State.PlanExists && !o.Plan.State.InSync && !o.Plan.State.Failed
+	})
+}
+
+// restartFree reports that the change reaches the node without restarting anything: what is to be run, with the stamp over
+// all files that need a restart in it, stays the same.
+func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
+	return slices.EqualFunc(state.Plan.Instructions, desired.Instructions, sameInstruction)
+}
+
+func sameInstruction(a, b plan.OneTimeInstruction) bool {
+	return a.SaveOutput == b.SaveOutput && a.Name == b.Name && a.Image == b.Image && a.Command == b.Command && a.Script == b.Script &&
+		slices.Equal(a.Env, b.Env) && slices.Equal(a.Args, b.Args)
+}
+
+func neverApplied(s *nodeplan.State) bool {
+	return s.AppliedPlan == nil && s.AppliedChecksum == ""
+}
+
+// unhealthyProbes are the names of the plan's probes that have not passed, those without a report included.
+func (m *machine) unhealthyProbes() []string {
+	var names []string
+	for name := range m.Plan.State.Plan.Probes {
+		if !m.Plan.State.ProbeStatuses[name].Healthy {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// progress says what a machine with the right plan still lacks, empty when nothing.
+func (p *pass) progress(m *machine) string {
+	state := &m.Plan.State
+	unhealthy := m.unhealthyProbes()
+	switch {
+	case state.Failed:
+		return msgFailed
+	case neverApplied(state) && !state.InSync:
+		return msgCheckIn
+	case state.Plan.Error != "":
+		return state.Plan.Error
+	case !state.InSync:
+		return msgApplied
+	case len(unhealthy) > 0:
+		return msgProbes + strings.Join(unhealthy, ", ")
+	case !p.kubeletCurrent(m):
+		return msgKubelet
+	case m.roles.ControlPlane && p.s.ClusterAgent.PreBootstrap:
+		return msgPreBootstrap
+	case m.roles.ControlPlane && !p.s.Connected:
+		return msgConnect
+	}
+	return ""
+}
+
+// noteMachine reports on the Machine what the planner does with it. Machines without a host have more pressing news.
+func (p *pass) noteMachine(m *machine, message string) {
+	if !m.InfrastructureReady {
+		return
+	}
+	want := Condition{Status: corev1.ConditionTrue, Reason: rkev1.ConditionReconciled}
+	if message != "" {
+		want = Condition{Status: corev1.ConditionUnknown, Reason: rkev1.ReasonWaiting, Message: message}
+	}
+	if m.Reconciled != want {
+		p.report = append(p.report, SetMachineCondition{Machine: m.Name, Condition: want})
+	}
+}

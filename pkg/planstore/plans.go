@@ -1,0 +1,170 @@
+package planstore
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+// MaxSecretSize is the most that the data of a plan secret may hold after a delivery, in bytes. The API refuses secrets
+// above 1 MiB; what is left is for the reports of the agent.
+const MaxSecretSize = 1000 << 10
+
+// ErrTooLarge says that a plan does not fit into its secret.
+var ErrTooLarge = errors.New("the plan secret would be too large")
+
+// SecretCache is the part of a Secret cache that is needed.
+type SecretCache interface {
+	Get(namespace, name string) (*corev1.Secret, error)
+}
+
+// SecretUpdater is the part of a Secret client that is needed.
+type SecretUpdater interface {
+	Update(*corev1.Secret) (*corev1.Secret, error)
+}
+
+// Plans reads and writes plan secrets. It is safe for concurrent use.
+type Plans struct {
+	cache  SecretCache
+	client SecretUpdater
+	memo   *Memo[corev1.Secret, *planner.PlanSecret]
+}
+
+// NewPlans returns a store over a cache and a client.
+func NewPlans(cache SecretCache, client SecretUpdater) *Plans {
+	return &Plans{cache: cache, client: client, memo: NewMemo(decode)}
+}
+
+// Find returns the plan secret of an RKEBootstrap and what it says, or nil for both when it does not exist. Neither may be
+// changed. A secret that cannot be read is no error: it affects its own machine only, and says so.
+func (p *Plans) Find(namespace, bootstrap string) (*corev1.Secret, *planner.PlanSecret, error) {
+	name := naming.PlanSecret(bootstrap)
+	secret, err := p.cache.Get(namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read plan secret %s/%s: %w", namespace, name, err)
+	}
+	return secret, p.memo.Of(namespace+"/"+name, secret), nil
+}
+
+// decode reads a plan secret. What is wrong with it becomes part of the result.
+func decode(secret *corev1.Secret) *planner.PlanSecret {
+	plan := &planner.PlanSecret{
+		Name:         secret.Name,
+		JoinURL:      secret.Annotations[rkev1.JoinURLAnnotation],
+		ProbesPassed: secret.Annotations[rkev1.PlanProbesPassedAnnotation] != "",
+	}
+	if secret.Type != rkev1.SecretTypeMachinePlan {
+		plan.Malformed = "its type must be " + rkev1.SecretTypeMachinePlan
+		return plan
+	}
+	state, err := nodeplan.Parse(secret.Namespace+"/"+secret.Name, secret.Data)
+	if err != nil {
+		plan.Malformed = err.Error()
+	}
+	plan.State = state
+	return plan
+}
+
+// Deliver writes a plan into the secret as it was found, and returns what was stored; the given secret when that says so
+// already. A conflict is returned as it is: the view was old. now goes into an annotation.
+func (p *Plans) Deliver(found *corev1.Secret, d planner.DeliverPlan, now time.Time) (*corev1.Secret, error) {
+	data, err := nodeplan.Deliver(found.Data, nodeplan.Delivery{
+		Plan:             d.Delivery.Plan,
+		MaxFailures:      d.Delivery.MaxFailures,
+		FailureThreshold: d.Delivery.FailureThreshold,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deliver the plan of machine %s: %w", d.Machine, err)
+	}
+	if size(data) > MaxSecretSize {
+		return nil, fmt.Errorf("deliver the plan of machine %s: %w", d.Machine, ErrTooLarge)
+	}
+	if string(found.Data[nodeplan.KeyPlan]) == string(d.Delivery.Plan) && len(found.Data[nodeplan.KeyPlanState]) == 0 {
+		return found, nil
+	}
+	update := found.DeepCopy()
+	update.Data = data
+	annotate(update, map[string]string{
+		rkev1.JoinedToAnnotation:         d.Marks.JoinedTo,
+		rkev1.PlanUpdatedTimeAnnotation:  now.UTC().Format(time.RFC3339),
+		rkev1.PlanProbesPassedAnnotation: "",
+	})
+	if d.Marks.JoinURL != "" {
+		annotate(update, map[string]string{rkev1.JoinURLAnnotation: d.Marks.JoinURL})
+	}
+	if d.Marks.InitNode {
+		update.Labels = maps.Clone(update.Labels)
+		if update.Labels == nil {
+			update.Labels = map[string]string{}
+		}
+		update.Labels[rkev1.InitNodeLabel] = "true"
+	} else {
+		delete(update.Labels, rkev1.InitNodeLabel)
+	}
+	stored, err := p.client.Update(update)
+	if err != nil {
+		return nil, fmt.Errorf("deliver the plan of machine %s: %w", d.Machine, err)
+	}
+	return stored, nil
+}
+
+// PublishJoinURL repeats a server's join URL on its plan secret.
+func (p *Plans) PublishJoinURL(found *corev1.Secret, e planner.PublishJoinURL) (*corev1.Secret, error) {
+	if found.Annotations[rkev1.JoinURLAnnotation] == e.JoinURL {
+		return found, nil
+	}
+	update := found.DeepCopy()
+	annotate(update, map[string]string{rkev1.JoinURLAnnotation: e.JoinURL})
+	stored, err := p.client.Update(update)
+	if err != nil {
+		return nil, fmt.Errorf("publish the join URL of machine %s: %w", e.Machine, err)
+	}
+	return stored, nil
+}
+
+// NoteReport writes down what an agent's report means: the copy of the plan that was applied, the time at which all probes
+// passed first, and nothing of instructions that are gone. It returns nil when there is nothing to write.
+func (p *Plans) NoteReport(secret *corev1.Secret, probesPassed bool, now time.Time) (*corev1.Secret, error) {
+	data, changed := nodeplan.Applied(secret.Data)
+	stamp := probesPassed && secret.Annotations[rkev1.PlanProbesPassedAnnotation] == ""
+	if !changed && !stamp {
+		return nil, nil
+	}
+	update := secret.DeepCopy()
+	update.Data = data
+	if stamp {
+		annotate(update, map[string]string{rkev1.PlanProbesPassedAnnotation: now.UTC().Format(time.RFC3339)})
+	}
+	stored, err := p.client.Update(update)
+	if err != nil {
+		return nil, fmt.Errorf("note the report of plan secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return stored, nil
+}
+
+func annotate(secret *corev1.Secret, values map[string]string) {
+	if secret.Annotations == nil {
+		secret.Annotations = map[string]string{}
+	}
+	maps.Copy(secret.Annotations, values)
+}
+
+func size(data map[string][]byte) int {
+	total := 0
+	for key, value := range data {
+		total += len(key) + len(value)
+	}
+	return total
+}

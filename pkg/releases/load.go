@@ -1,0 +1,62 @@
+package releases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// Open opens a source of release data.
+type Open func(ctx context.Context, source string) (io.ReadCloser, error)
+
+// Load is the embedded table, extended by a source if one is given. A source that cannot be read is an error: the caller
+// decides whether to go on with [Embedded].
+func Load(ctx context.Context, source string, open Open) (Table, error) {
+	table, err := Embedded()
+	if err != nil || source == "" {
+		return table, err
+	}
+	in, err := open(ctx, source)
+	if err != nil {
+		return Table{}, fmt.Errorf("open release data: %w", err)
+	}
+	added, err := Parse(in)
+	if err = errors.Join(err, in.Close()); err != nil {
+		return Table{}, err
+	}
+	return table.Merge(added), nil
+}
+
+// FromFileOrURL opens files, and http and https URLs by the given client. Credentials in a URL do not appear in errors.
+func FromFileOrURL(client *http.Client) Open {
+	return func(ctx context.Context, source string) (io.ReadCloser, error) {
+		if !strings.HasPrefix(source, "http://") && !strings.HasPrefix(source, "https://") {
+			return os.Open(source)
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, source, http.NoBody)
+		if err != nil {
+			return nil, errors.New("the URL cannot be read")
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return nil, fmt.Errorf("get %s: %w", request.URL.Redacted(), withoutURL(err))
+		}
+		if response.StatusCode != http.StatusOK {
+			return nil, errors.Join(fmt.Errorf("get %s: the server answered %s", request.URL.Redacted(), response.Status), response.Body.Close())
+		}
+		return response.Body, nil
+	}
+}
+
+// withoutURL strips the URL that the client's errors carry.
+func withoutURL(err error) error {
+	if urlError, ok := errors.AsType[*url.Error](err); ok {
+		return urlError.Err
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	lassocache "github.com/rancher/lasso/pkg/cache"
+
+	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers"
+)
+
+// Lead runs the controllers until ctx ends; it may be called again afterwards, for another term. It waits for Serve. With a
+// host's controller factory the handlers are added to it for the time of the term.
+func (s *Server) Lead(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.serving:
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	options := clients.Options{Version: s.opts.Version, SyncTimeout: s.opts.StartTimeout, Share: s.every}
+	// Kinds of a host's factory start once, and then run on between terms.
+	kinds := ctx //nolint:contextcheck // the other choice below is the context of Serve, on purpose
+	if s.opts.ControllerFactory != nil {
+		options.Factory, options.Share, kinds = s.opts.ControllerFactory, nil, s.serveContext
+	}
+	if s.opts.CAPI == CAPIEmbedded {
+		core, ended, err := s.startCore(ctx, cancel)
+		if err != nil {
+			return err
+		}
+		options.WrapCaches = func(base lassocache.SharedCacheFactory) lassocache.SharedCacheFactory { return core.WrapCaches(base) }
+		defer func() { cancel(nil); <-ended }()
+	}
+	term, err := clients.New(s.opts.RESTConfig, options)
+	if err != nil {
+		return fmt.Errorf("make clients of controllers: %w", err)
+	}
+	defer term.Stop()
+	if err := controllers.Register(term.HandlerContext(), s.deps(term)); err != nil {
+		return fmt.Errorf("register controllers: %w", err)
+	}
+	if err := term.Start(kinds); err != nil {
+		return fmt.Errorf("start controllers: %w", err)
+	}
+	s.leading.Store(true)
+	defer s.leading.Store(false)
+	s.opts.Log.Info("Controllers run")
+	<-ctx.Done()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// startCore starts Cluster API's core. When it fails, the term is cancelled with the reason; the channel says when it has ended.
+func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) (*capi.Core, <-chan struct{}, error) {
+	core, err := capi.New(ctx, s.opts.RESTConfig, capi.Options{Log: s.opts.Log.WithField("component", "cluster-api")})
+	if err != nil {
+		return nil, nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := core.Start(ctx); err != nil {
+			cancel(err)
+		}
+	}()
+	return core, ended, nil
+}
+
+func (s *Server) deps(c *clients.Clients) controllers.Deps {
+	return controllers.Deps{
+		Clients:    c,
+		InstanceID: s.opts.InstanceID,
+		Settings:   s.opts.Settings,
+		Releases:   *s.opts.Releases,
+		DataDir:    s.opts.DataDir,
+		Downstream: s.opts.Downstream,
+		Log:        s.opts.Log,
+	}
+}

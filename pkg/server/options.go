@@ -1,0 +1,135 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	lassocontroller "github.com/rancher/lasso/pkg/controller"
+	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/releases"
+)
+
+// CAPIMode says whose Cluster API core is used.
+type CAPIMode string
+
+const (
+	// CAPIExternal expects the core in the cluster. It is what a host that embeds Drover gets by default.
+	CAPIExternal CAPIMode = "external"
+	// CAPIEmbedded runs the core's controllers in this process.
+	CAPIEmbedded CAPIMode = "embedded"
+)
+
+// CRDMode says whose the definitions of Drover's kinds are.
+type CRDMode string
+
+const (
+	// CRDsInstall installs what is missing and keeps what is Drover's current. Definitions of another product are only used.
+	CRDsInstall CRDMode = "install"
+	// CRDsHost expects all definitions to be there and changes none.
+	CRDsHost CRDMode = "host"
+)
+
+// Settings are the server-wide settings.
+type Settings = controllers.Settings
+
+// Downstream is the door to the clusters that Drover manages.
+type Downstream = controllers.Downstream
+
+// Options are everything a Server is made from.
+type Options struct {
+	// RESTConfig reaches the management cluster. Required.
+	RESTConfig *rest.Config
+	// ControllerFactory is a host's own factory; nil makes one.
+	ControllerFactory lassocontroller.SharedControllerFactory
+	// InstanceID marks the Clusters this Drover manages; another ID finds them to be somebody else's. Required. It must be the
+	// same for all replicas and over restarts.
+	InstanceID string
+	// Version of the program, for the user agent.
+	Version string
+	// Elected is closed when this replica may run the controllers. Nil: at once.
+	Elected <-chan struct{}
+	// CAPI says whose Cluster API core is used; CAPIExternal when it is empty.
+	CAPI CAPIMode
+	// CRDs says whose the definitions are; CRDsInstall when it is empty.
+	CRDs CRDMode
+	// Settings are server-wide.
+	Settings Settings
+	// Releases describes Kubernetes versions; the embedded table when it is nil.
+	Releases *releases.Table
+	// DataDir is where node drivers are kept between downloads. Required where controllers run.
+	DataDir string
+	// Downstream is a host's own way to the clusters, such as a tunnel; nil takes the kubeconfig that each cluster's servers gave.
+	Downstream Downstream
+	// AgentBinary is the program that is served to machines as the node agent; this program when it is empty.
+	AgentBinary string
+	// AssetsDir holds files for /assets/ that come before the built-in ones.
+	AssetsDir string
+	// ShardKey is reserved for several Drovers that share one management cluster.
+	ShardKey string
+	// StartTimeout is how long definitions may take to be served and caches to be filled; two minutes when it is zero.
+	StartTimeout time.Duration
+	// Log receives messages; the standard logger when it is nil.
+	Log logrus.FieldLogger
+}
+
+const defaultStartTimeout = 2 * time.Minute
+
+func (o Options) complete() (Options, error) {
+	if o.CAPI == "" {
+		o.CAPI = CAPIExternal
+	}
+	if o.CRDs == "" {
+		o.CRDs = CRDsInstall
+	}
+	if o.StartTimeout == 0 {
+		o.StartTimeout = defaultStartTimeout
+	}
+	if o.Log == nil {
+		o.Log = logrus.StandardLogger()
+	}
+	if o.Releases == nil {
+		table, err := releases.Embedded()
+		if err != nil {
+			return o, fmt.Errorf("read embedded release data: %w", err)
+		}
+		o.Releases = &table
+	}
+	return o, o.check()
+}
+
+func (o Options) check() error {
+	var problems []error
+	if o.RESTConfig == nil {
+		problems = append(problems, errors.New("RESTConfig: is required; it reaches the management cluster"))
+	}
+	if o.InstanceID == "" {
+		problems = append(problems, errors.New("InstanceID: is required; use the same text for all replicas and over restarts"))
+	}
+	if o.DataDir == "" {
+		problems = append(problems, errors.New("DataDir: is required; node drivers are kept there"))
+	}
+	problems = append(problems, o.checkModes()...)
+	if server, err := url.Parse(o.Settings.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || server.Path != "" {
+		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q is not an address that machines can reach; use https://HOST or https://HOST:PORT", o.Settings.ServerURL))
+	}
+	return errors.Join(problems...)
+}
+
+func (o Options) checkModes() []error {
+	var problems []error
+	if o.CAPI != CAPIExternal && o.CAPI != CAPIEmbedded {
+		problems = append(problems, fmt.Errorf("CAPI: %q is unknown; use %q or %q", o.CAPI, CAPIEmbedded, CAPIExternal))
+	}
+	if o.CAPI == CAPIEmbedded && o.ControllerFactory != nil {
+		problems = append(problems, fmt.Errorf("CAPI: %q cannot share the caches of a host's controller factory; use %q", CAPIEmbedded, CAPIExternal))
+	}
+	if o.CRDs != CRDsInstall && o.CRDs != CRDsHost {
+		problems = append(problems, fmt.Errorf("CRDs: %q is unknown; use %q or %q", o.CRDs, CRDsInstall, CRDsHost))
+	}
+	return problems
+}

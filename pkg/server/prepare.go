@@ -1,0 +1,51 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/crds"
+)
+
+// prepare brings into the management cluster what everything else takes for granted.
+func (s *Server) prepare(ctx context.Context) error {
+	definitions, err := apiextclient.NewForConfig(s.every.Config)
+	if err != nil {
+		return fmt.Errorf("make client of definitions: %w", err)
+	}
+	client := definitions.ApiextensionsV1().CustomResourceDefinitions()
+	own, err := crds.All()
+	if err != nil {
+		return err
+	}
+	core, err := capi.Definitions()
+	if err != nil {
+		return err
+	}
+	if _, err := crds.Ensure(ctx, client, core, crds.Options{HostOwned: s.opts.CAPI == CAPIExternal, Timeout: s.opts.StartTimeout}); err != nil {
+		return fmt.Errorf("find Cluster API (%s): %w", s.opts.CAPI, err)
+	}
+	if _, err := crds.Ensure(ctx, client, own, crds.Options{HostOwned: s.opts.CRDs == CRDsHost, Timeout: s.opts.StartTimeout}); err != nil {
+		return err
+	}
+	return s.ensureNamespaces(ctx)
+}
+
+// ensureNamespaces makes the namespaces that users and controllers rely on.
+func (s *Server) ensureNamespaces(ctx context.Context) error {
+	namespaces := s.every.Kubernetes.CoreV1().Namespaces()
+	for _, name := range controllers.Namespaces() {
+		_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("make namespace %s: %w", name, err)
+		}
+	}
+	return nil
+}

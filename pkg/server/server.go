@@ -1,0 +1,118 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/connect"
+)
+
+// Paths lists what a host has to route to Handler: exact paths, and prefixes that end in a slash.
+func Paths() []string { return connect.Paths() }
+
+// Server is Drover. It is made by New.
+type Server struct {
+	opts Options
+	// every holds the caches of the endpoints, which run on every replica.
+	every   *clients.Clients
+	handler http.Handler
+	leading atomic.Bool
+
+	// serving is closed once the endpoints serve; serveContext is that of Serve and is set before.
+	serving      chan struct{}
+	serveContext context.Context //nolint:containedctx // what a host's factory starts lives as long as the endpoints
+}
+
+// New checks the options and makes clients. It makes no API call: the management cluster need not answer yet.
+func New(opts Options) (*Server, error) {
+	opts, err := opts.complete()
+	if err != nil {
+		return nil, fmt.Errorf("configure drover: %w", err)
+	}
+	s := &Server{opts: opts, serving: make(chan struct{})}
+	s.every, err = clients.New(opts.RESTConfig, clients.Options{
+		Version: opts.Version, Factory: opts.ControllerFactory, SyncTimeout: opts.StartTimeout, WithoutDynamic: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure drover: %w", err)
+	}
+	s.handler, err = connect.New(connect.Options{
+		ServerURL:           opts.Settings.ServerURL,
+		CACerts:             []byte(opts.Settings.CACerts),
+		AssetsDir:           opts.AssetsDir,
+		Binary:              opts.AgentBinary,
+		Upstream:            rest.CopyConfig(opts.RESTConfig),
+		SecretCache:         s.every.Core.Secret().Cache(),
+		SecretClient:        s.every.Core.Secret(),
+		ServiceAccountCache: s.every.Core.ServiceAccount().Cache(),
+		MachineCache:        s.every.CAPI.Machine().Cache(),
+		MachineClient:       s.every.CAPI.Machine(),
+		BootstrapCache:      s.every.RKE.RKEBootstrap().Cache(),
+		Synced:              s.isServing,
+		Reuse:               opts.Settings.BootstrapTokenTTL,
+		Log:                 opts.Log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure endpoints: %w", err)
+	}
+	return s, nil
+}
+
+// Handler serves the endpoints for machines. It answers at once, with "not ready" until the caches are filled.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Ready returns an error while the endpoints do not serve yet.
+func (s *Server) Ready() error {
+	if !s.isServing() {
+		return errors.New("caches are not filled yet")
+	}
+	return nil
+}
+
+func (s *Server) isServing() bool {
+	select {
+	case <-s.serving:
+		return true
+	default:
+		return false
+	}
+}
+
+// Leading tells whether the controllers run here.
+func (s *Server) Leading() bool { return s.leading.Load() }
+
+// Start serves until ctx ends: endpoints at once, controllers once Elected is closed.
+func (s *Server) Start(ctx context.Context) error {
+	if err := s.Serve(ctx); err != nil {
+		return err
+	}
+	if s.opts.Elected != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.opts.Elected:
+		}
+	}
+	return s.Lead(ctx)
+}
+
+// Serve installs definitions and namespaces that are missing and fills the caches of the endpoints. It returns when they
+// serve; they do so until ctx ends. It is called once.
+func (s *Server) Serve(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	if err := s.every.Start(ctx); err != nil {
+		return fmt.Errorf("start endpoints: %w", err)
+	}
+	s.serveContext = ctx
+	close(s.serving)
+	context.AfterFunc(ctx, s.every.Stop)
+	return nil
+}

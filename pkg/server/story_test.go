@@ -1,0 +1,196 @@
+package server
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+const k3s = "v1.36.2+k3s1"
+
+var (
+	clusterAPI = clusterv1.GroupVersion
+	machineAPI = schema.GroupVersion{Group: "rke-machine.cattle.io", Version: "v1"}
+)
+
+func shown() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		provv1.SchemeGroupVersion.WithKind("Cluster"), rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"), rkev1.SchemeGroupVersion.WithKind("RKECluster"),
+		clusterAPI.WithKind("Cluster"), clusterAPI.WithKind("MachineDeployment"), clusterAPI.WithKind("MachineSet"), clusterAPI.WithKind("Machine"),
+		machineAPI.WithKind("DigitaloceanMachine"), rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"), batchv1.SchemeGroupVersion.WithKind("Job"),
+	}
+}
+
+// servers and workers are the pools of most stories.
+func (w *world) servers(servers, workers int32) func() []provv1.RKEMachinePool {
+	return func() []provv1.RKEMachinePool {
+		return []provv1.RKEMachinePool{w.pool("server", "ec", servers), w.pool("worker", "w", workers)}
+	}
+}
+
+// quiet fails when Drover writes anything for a time in which nothing happens.
+func (w *world) quiet(d time.Duration) {
+	w.Helper()
+	w.api.ResetLog()
+	time.Sleep(d)
+	synctest.Wait()
+	for _, write := range w.api.Writes(ours) {
+		w.Errorf("a cluster at rest causes a write: %v", write)
+	}
+}
+
+// installs is how often the distribution was installed or restarted on each machine.
+func (w *world) installs() map[string]int {
+	counts := map[string]int{}
+	for name, m := range w.hosts.Machines(fleet) {
+		counts[name] = m.Installs
+	}
+	return counts
+}
+
+// The life of a cluster: made, at rest, scaled, deleted without a trace.
+func TestStory_LifeOfACluster(t *testing.T) {
+	tell(t, func(w *world) {
+		w.start()
+		began := time.Now()
+		w.apply(k3s, w.servers(1, 2))
+		w.until("the cluster", 5*time.Minute, w.ready(3))
+		t.Logf("ready after %s of virtual time and %d writes", time.Since(began), len(w.api.Writes(ours)))
+		time.Sleep(time.Minute)
+		w.quiet(time.Hour)
+		made := w.installs()
+
+		w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 4 })
+		w.until("two more workers", 5*time.Minute, w.ready(5))
+		w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 1 })
+		w.until("three fewer workers", 5*time.Minute, w.ready(2))
+		if n := len(w.hosts.Machines(fleet)); n != 2 {
+			t.Errorf("%d machines are left in the cloud, want 2", n)
+		}
+		for name, n := range w.installs() {
+			if was, old := made[name]; old && n != was {
+				t.Errorf("machine %s was restarted because others came and went", name)
+			}
+		}
+		w.removed()
+	})
+}
+
+// removed deletes the cluster and fails when anything of it is left.
+func (w *world) removed() {
+	w.Helper()
+	check(w.T, w.user.Provisioning.Cluster().Delete(fleet, demo, &metav1.DeleteOptions{}))
+	w.until("the deletion", 10*time.Minute, func() string {
+		left := w.api.Objects(provv1.SchemeGroupVersion.WithKind("Cluster"))
+		if len(left) > 0 {
+			return "the cluster is still there"
+		}
+		return ""
+	})
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	for _, gvk := range append(shown(), corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rkev1.SchemeGroupVersion.WithKind("RKEBootstrapTemplate"),
+		machineAPI.WithKind("DigitaloceanMachineTemplate"), schema.GroupVersionKind{Group: "management.cattle.io", Version: "v3", Kind: "Cluster"}) {
+		for _, u := range w.api.Objects(gvk) {
+			w.Errorf("left behind: %s %s/%s", u.GetKind(), u.GetNamespace(), u.GetName())
+		}
+	}
+	for _, secret := range w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret")) {
+		if secret.GetName() != "cc-demo" {
+			w.Errorf("left behind: Secret %s/%s", secret.GetNamespace(), secret.GetName())
+		}
+	}
+	if n := len(w.hosts.Machines(fleet)); n != 0 {
+		w.Errorf("%d machines are left in the cloud", n)
+	}
+}
+
+// Three members of etcd come one after the other, and leave the same way.
+func TestStory_ThreeServers(t *testing.T) {
+	tell(t, func(w *world) {
+		w.start()
+		w.apply(k3s, w.servers(3, 1))
+		w.until("the cluster", 10*time.Minute, w.ready(4))
+		made := w.installs()
+		w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[0].Quantity = 1 })
+		w.until("two fewer servers", 10*time.Minute, w.ready(2))
+		for name, n := range w.installs() {
+			if n != made[name] {
+				t.Errorf("machine %s was restarted by the removal of others", name)
+			}
+		}
+		w.removed()
+	})
+}
+
+// A process that is killed right after any of its writes, and started again, comes to the same end.
+func TestStory_KilledAfterAnyWrite(t *testing.T) {
+	total, want := 0, []string(nil)
+	tell(t, func(w *world) {
+		w.start()
+		w.apply(k3s, w.servers(1, 1))
+		w.until("the cluster", 5*time.Minute, w.ready(2))
+		total, want = len(w.api.Writes(ours)), inventory(w)
+	})
+	for n := 1; n <= total; n += step(total) {
+		t.Run(strconv.Itoa(n), func(t *testing.T) {
+			tell(t, func(w *world) {
+				killed := make(chan struct{})
+				w.api.CutAfter(ours, n, func() { close(killed) })
+				w.start()
+				go func() {
+					select {
+					case <-killed:
+						w.stop()
+						w.api.Mend(ours)
+						w.start()
+					case <-w.Context().Done():
+					}
+				}()
+				w.apply(k3s, w.servers(1, 1))
+				w.until("the cluster", 10*time.Minute, w.ready(2))
+				if diff := cmp.Diff(want, inventory(w)); diff != "" {
+					t.Errorf("what there is after a kill (-without +with):\n%s", diff)
+				}
+				if n := len(w.hosts.Machines(fleet)); n != 2 {
+					t.Errorf("%d machines were made, want 2", n)
+				}
+			})
+		})
+	}
+}
+
+// step is how many writes apart a story is killed: all points take minutes, so ordinary runs take a few of them.
+func step(total int) int {
+	if os.Getenv("DROVER_TEST_ALL") != "" {
+		return 1
+	}
+	return max(1, total/points)
+}
+
+// inventory counts objects by kind.
+func inventory(w *world) []string {
+	counts := map[string]int{}
+	for _, gvk := range append(shown(), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount")) {
+		counts[gvk.Kind] += len(w.api.Objects(gvk))
+	}
+	var list []string
+	for kind, n := range counts {
+		list = append(list, kind+" "+strconv.Itoa(n))
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,180 @@
+package fakeagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// Names of instructions that mean something here; the server gives them.
+const (
+	installInstruction = "install"
+	captureKubeconfig  = "capture-kubeconfig"
+	captureAddress     = "capture-address"
+	etcdName           = "etcd-name"
+)
+
+// handlePlan lets the agent of one machine look at its plan Secret.
+func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
+	object, exists, err := w.secretInformer.GetStore().GetByKey(key.String())
+	if err != nil || !exists {
+		return 0, err
+	}
+	secret, ok := object.(*corev1.Secret)
+	if !ok || secret.Type != rkev1.SecretTypeMachinePlan || secret.DeletionTimestamp != nil {
+		return 0, nil
+	}
+	now := time.Now()
+	m, mem, wait := w.awake(types.NamespacedName{Namespace: key.Namespace, Name: secret.Labels[rkev1.MachineNameLabel]}, secret, now)
+	if m == nil || wait > 0 {
+		return wait, nil
+	}
+	c, err := w.clusterFor(types.NamespacedName{Namespace: key.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]})
+	if err != nil {
+		return 0, err
+	}
+	agent := &agent{world: w, ctx: ctx, machine: m, cluster: c, roles: rolesOf(secret), installed: mem.applied > 0}
+	if decoded, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan]); err == nil {
+		agent.config = configOf(decoded)
+	}
+	data, mem, again := pass(secret.Data, mem, agent.host(), timing{probe: w.opts.Probe, retry: w.opts.Retry}, now)
+	if agent.err != nil {
+		return 0, agent.err
+	}
+	if !maps.EqualFunc(data, secret.Data, bytes.Equal) {
+		updated := secret.DeepCopy()
+		updated.Data = data
+		if _, err := w.client.CoreV1().Secrets(key.Namespace).Update(ctx, updated, metav1.UpdateOptions{}); err != nil {
+			return 0, fmt.Errorf("report: %w", err)
+		}
+	}
+	w.mutex.Lock()
+	m.memory = mem
+	unregistered := mem.applied > 0 && m.node == ""
+	w.mutex.Unlock()
+	if unregistered && again == 0 {
+		again = w.opts.Probe
+	}
+	return again, nil
+}
+
+// awake returns the machine whose agent is to look at its plan now, with what it remembers; nil when the machine does not
+// exist or is silent. A machine that still boots, or still installs, is looked at again after the wait.
+func (w *World) awake(owner types.NamespacedName, secret *corev1.Secret, now time.Time) (*machine, memory, time.Duration) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	m := w.machines[owner]
+	if m == nil || m.silent || m.boots.IsZero() {
+		return nil, memory{}, 0
+	}
+	if wait := m.boots.Sub(now); wait > 0 {
+		return m, memory{}, wait
+	}
+	checksum := nodeplan.Checksum(secret.Data[nodeplan.KeyPlan])
+	if len(secret.Data[nodeplan.KeyPlan]) > 0 && string(secret.Data[nodeplan.KeyAppliedChecksum]) != checksum {
+		if m.memory.installing != checksum {
+			m.memory.installing, m.memory.installed = checksum, now.Add(w.opts.Install)
+		}
+		if wait := m.memory.installed.Sub(now); wait > 0 {
+			return m, memory{}, wait
+		}
+	}
+	return m, m.memory, 0
+}
+
+// agent is one pass of one machine's agent.
+type agent struct {
+	world   *World
+	ctx     context.Context //nolint:containedctx // lives as long as the pass
+	machine *machine
+	cluster *cluster
+	roles   roles
+	config  nodeConfig
+	// installed is whether the plan was applied before, or in this pass.
+	installed bool
+	err       error
+}
+
+func (a *agent) host() host {
+	return host{run: a.run, periodic: a.periodic, healthy: a.healthy}
+}
+
+func (a *agent) run(instruction plan.OneTimeInstruction, attempt int) ([]byte, error) {
+	if err := a.world.opts.Faults.Instruction(a.machine.owner.Name, instruction.Name, attempt); err != nil {
+		return nil, err
+	}
+	if instruction.Name == installInstruction {
+		a.installed = true
+		a.settle()
+	}
+	return nil, nil
+}
+
+// settle does what the services on the host do by themselves once they run: serve the API, and register the node.
+func (a *agent) settle() {
+	if !a.installed || a.err != nil {
+		return
+	}
+	if a.roles.controlPlane && !a.config.withoutAPI() {
+		if a.err = a.world.serve(a.machine, a.cluster); a.err != nil {
+			return
+		}
+	}
+	a.world.mutex.Lock()
+	registered := a.machine.node != ""
+	a.world.mutex.Unlock()
+	if registered || !a.world.isServing(a.cluster) {
+		return
+	}
+	node := nodeOf(a.machine, a.roles, a.config, time.Now())
+	if a.err = a.cluster.register(a.ctx, node); a.err != nil {
+		return
+	}
+	a.world.mutex.Lock()
+	a.machine.node = node.Name
+	a.world.mutex.Unlock()
+	a.world.opts.Log("fakeagent: %s is node %s", a.machine.owner.Name, node.Name)
+}
+
+func (a *agent) healthy() bool {
+	a.settle()
+	if a.roles.etcd && !a.roles.controlPlane {
+		return a.installed // etcd and kubelet run before any API does
+	}
+	a.world.mutex.Lock()
+	defer a.world.mutex.Unlock()
+	return a.machine.node != ""
+}
+
+func (a *agent) periodic(instruction plan.PeriodicInstruction) ([]byte, error) {
+	a.settle()
+	switch instruction.Name {
+	case captureKubeconfig:
+		a.world.mutex.Lock()
+		serving := a.machine.stopAPI != nil
+		a.world.mutex.Unlock()
+		if !serving {
+			return nil, errors.New("no such file")
+		}
+		return a.cluster.identity.Kubeconfig()
+	case captureAddress:
+		member := map[string]any{"name": a.machine.hostname, "clientURLs": []string{"https://" + a.machine.address + ":2379"}}
+		return json.Marshal(map[string]any{"members": []any{member}})
+	case etcdName:
+		return []byte(a.machine.hostname), nil
+	default:
+		return nil, nil
+	}
+}

@@ -1,0 +1,162 @@
+package fakeagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// cluster is the API that the machines of one cluster bring up. The handler outlives single servers, as etcd's data do.
+type cluster struct {
+	api      http.Handler
+	identity Identity
+	client   kubernetes.Interface
+	// serving counts the machines that serve the API. It is guarded by the World's mutex.
+	serving int
+}
+
+// clusterFor returns the cluster of that name, made at first use.
+func (w *World) clusterFor(key types.NamespacedName) (*cluster, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if c := w.clusters[key]; c != nil {
+		return c, nil
+	}
+	identity, err := newIdentity(key.Name)
+	if err != nil {
+		return nil, err
+	}
+	api := w.opts.API()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://" + key.Name, Transport: inProcess{api}, QPS: -1, UserAgent: Agent})
+	if err != nil {
+		return nil, fmt.Errorf("make client of cluster %s: %w", key, err)
+	}
+	c := &cluster{api: api, identity: identity, client: client}
+	w.clusters[key] = c
+	return c, nil
+}
+
+// Downstream returns a client of a cluster's API that works whether a machine serves it or not, nil for a cluster of which
+// no machine has had a plan yet.
+func (w *World) Downstream(namespace, name string) kubernetes.Interface {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if c := w.clusters[types.NamespacedName{Namespace: namespace, Name: name}]; c != nil {
+		return c.client
+	}
+	return nil
+}
+
+// serve brings the API up on a machine, once.
+func (w *World) serve(m *machine, c *cluster) error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if m.stopAPI != nil || m.silent || w.machines[m.owner] != m {
+		return nil
+	}
+	stop, err := w.opts.Serve(m.address, c.api, c.identity)
+	if err != nil {
+		return fmt.Errorf("serve the API on %s: %w", m.address, err)
+	}
+	c.serving++
+	m.stopAPI = func() {
+		stop()
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		c.serving--
+	}
+	w.opts.Log("fakeagent: %s serves its cluster's API at %s", m.owner.Name, m.address)
+	return nil
+}
+
+func (w *World) isServing(c *cluster) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return c.serving > 0
+}
+
+func (w *World) stopClusters() {
+	w.mutex.Lock()
+	var stops []func()
+	for _, m := range w.machines {
+		if m.stopAPI != nil {
+			stops = append(stops, m.stopAPI)
+			m.stopAPI = nil
+		}
+	}
+	w.mutex.Unlock()
+	for _, stop := range stops {
+		stop()
+	}
+}
+
+func serveTLS(address string, api http.Handler, identity Identity) (func(), error) {
+	config, err := identity.ServerTLS(address)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, port)) //nolint:noctx // ended by the function that is returned
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	server := &http.Server{Handler: api, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.ServeTLS(listener, "", "") // always ends with ErrServerClosed
+	}()
+	return func() {
+		_ = server.Close() // cuts watches, as a host that disappears does
+		<-done
+	}, nil
+}
+
+// register makes the machine a Node of its cluster, or brings the Node up to date.
+func (c *cluster) register(ctx context.Context, node *corev1.Node) error {
+	nodes := c.client.CoreV1().Nodes()
+	made, err := nodes.Create(ctx, node, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		if made, err = nodes.Get(ctx, node.Name, metav1.GetOptions{}); err == nil {
+			made.Labels, made.Spec.ProviderID, made.Spec.Taints = node.Labels, node.Spec.ProviderID, node.Spec.Taints
+			made, err = nodes.Update(ctx, made, metav1.UpdateOptions{})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("register node: %w", err)
+	}
+	made.Status = node.Status
+	if _, err := nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("report node status: %w", err)
+	}
+	return nil
+}
+
+// inProcess carries requests to a handler without a connection. It is not for watches: the whole answer is read first.
+type inProcess struct{ handler http.Handler }
+
+// RoundTrip answers a request.
+func (t inProcess) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Query().Get("watch") == "true" {
+		return nil, errors.New("fakeagent: this client cannot watch")
+	}
+	request = request.Clone(request.Context())
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	recorder := httptest.NewRecorder()
+	t.handler.ServeHTTP(recorder, request)
+	return recorder.Result(), nil
+}

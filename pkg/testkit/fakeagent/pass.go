@@ -1,0 +1,207 @@
+package fakeagent
+
+import (
+	"bytes"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// memory is what an agent remembers between passes.
+type memory struct {
+	// applied counts successful applications, installs the different restart stamps among them.
+	applied, installs int
+	stamp             string
+	// ranPeriodic is when each periodic instruction last ran.
+	ranPeriodic map[string]time.Time
+	// probesFrom is when the probes of the applied plan start to pass.
+	probesFrom time.Time
+	// lastAttempt is when a plan was last applied or failed.
+	lastAttempt time.Time
+	// installing is the checksum of the plan that is being applied, installed is when that is done.
+	installing string
+	installed  time.Time
+}
+
+// host is what a pass finds on the machine.
+type host struct {
+	// run runs a one-time instruction; attempt counts from 1.
+	run func(instruction plan.OneTimeInstruction, attempt int) (output []byte, err error)
+	// periodic runs a periodic instruction.
+	periodic func(instruction plan.PeriodicInstruction) (output []byte, err error)
+	// healthy is whether the services of the node answer.
+	healthy func() bool
+}
+
+// timing is how long things take on a machine.
+type timing struct {
+	probe, retry time.Duration
+}
+
+// pass is one pass of an agent in checksum mode over its plan Secret (spec/04 §1.6). It returns the Secret's new data, the
+// agent's new memory, and when to look again without any event; zero means never. A plan that cannot be read gets no answer,
+// as from real agents.
+func pass(data map[string][]byte, mem memory, h host, t timing, now time.Time) (map[string][]byte, memory, time.Duration) {
+	decoded, err := nodeplan.Decode(data[nodeplan.KeyPlan])
+	if len(data[nodeplan.KeyPlan]) == 0 || err != nil {
+		return data, mem, 0
+	}
+	out := maps.Clone(data)
+	checksum := nodeplan.Checksum(data[nodeplan.KeyPlan])
+	failures, _ := strconv.Atoi(string(data[nodeplan.KeyFailureCount]))
+	var again time.Duration
+
+	if string(data[nodeplan.KeyAppliedChecksum]) != checksum {
+		if wait, due := attemptDue(data, checksum, failures, mem, t, now); !due {
+			return data, mem, wait
+		}
+		output, failed := apply(decoded, h, failures+1)
+		mem.lastAttempt = now
+		if failed {
+			recordFailure(out, checksum, failures+1, output, now)
+			again = t.retry
+		} else {
+			recordSuccess(out, checksum, output, now)
+			mem = remember(mem, decoded, now.Add(t.probe))
+		}
+	}
+	mem = runPeriodic(out, decoded, mem, h, now)
+	if healthy := recordProbes(out, decoded, mem, h, now); !healthy && again == 0 {
+		again = max(mem.probesFrom.Sub(now), t.probe)
+	}
+	return out, mem, again
+}
+
+// attemptDue tells whether a plan that is not applied is to be tried now: one that has failed waits, up to its limit.
+func attemptDue(data map[string][]byte, checksum string, failures int, mem memory, t timing, now time.Time) (time.Duration, bool) {
+	if failures == 0 || string(data[nodeplan.KeyFailedChecksum]) != checksum {
+		return 0, true
+	}
+	limit, err := strconv.Atoi(string(data[nodeplan.KeyMaxFailures]))
+	if err == nil && limit > 0 && failures >= limit {
+		return 0, false
+	}
+	if wait := mem.lastAttempt.Add(t.retry).Sub(now); wait > 0 {
+		return wait, false
+	}
+	return 0, true
+}
+
+// apply runs the instructions in order until one fails, and returns the output of those that keep it.
+func apply(p plan.NodePlan, h host, attempt int) (output map[string][]byte, failed bool) {
+	output = map[string][]byte{}
+	for _, instruction := range p.Instructions {
+		text, err := h.run(instruction, attempt)
+		if err != nil {
+			text = append(text, err.Error()...)
+		}
+		if instruction.SaveOutput && instruction.Name != "" {
+			output[instruction.Name] = text
+		}
+		if err != nil {
+			return output, true
+		}
+	}
+	return output, false
+}
+
+func recordSuccess(out map[string][]byte, checksum string, output map[string][]byte, now time.Time) {
+	successes, _ := strconv.Atoi(string(out[nodeplan.KeySuccessCount]))
+	merged, err := nodeplan.DecodeOutput(nodeplan.KeyAppliedOutput, out[nodeplan.KeyAppliedOutput])
+	if err != nil {
+		merged = map[string][]byte{}
+	}
+	maps.Copy(merged, output)
+	set(out, nodeplan.KeyAppliedOutput, func() ([]byte, error) { return nodeplan.EncodeOutput(merged) })
+	out[nodeplan.KeyAppliedChecksum] = []byte(checksum)
+	out[nodeplan.KeyFailedChecksum] = nil
+	out[nodeplan.KeyFailedOutput] = nil
+	out[nodeplan.KeyFailureCount] = []byte("0")
+	out[nodeplan.KeySuccessCount] = []byte(strconv.Itoa(successes + 1))
+	out[nodeplan.KeyLastApplyTime] = []byte(now.Format(time.UnixDate))
+}
+
+func recordFailure(out map[string][]byte, checksum string, failures int, output map[string][]byte, now time.Time) {
+	set(out, nodeplan.KeyFailedOutput, func() ([]byte, error) { return nodeplan.EncodeOutput(output) })
+	out[nodeplan.KeyFailedChecksum] = []byte(checksum)
+	out[nodeplan.KeyFailureCount] = []byte(strconv.Itoa(failures))
+	out[nodeplan.KeySuccessCount] = []byte("0")
+	out[nodeplan.KeyLastApplyTime] = []byte(now.Format(time.UnixDate))
+}
+
+// remember counts an application, and an installation when the plan's restart stamp is another one.
+func remember(mem memory, p plan.NodePlan, probesFrom time.Time) memory {
+	mem.applied++
+	mem.probesFrom = probesFrom
+	for _, instruction := range p.Instructions {
+		for _, env := range instruction.Env {
+			stamp, found := strings.CutPrefix(env, "RESTART_STAMP=")
+			if found && stamp != mem.stamp {
+				mem.stamp = stamp
+				mem.installs++
+			}
+		}
+	}
+	return mem
+}
+
+func runPeriodic(out map[string][]byte, p plan.NodePlan, mem memory, h host, now time.Time) memory {
+	results, err := nodeplan.DecodePeriodicOutput(out[nodeplan.KeyAppliedPeriodicOutput])
+	if err != nil {
+		results = map[string]plan.PeriodicInstructionOutput{}
+	}
+	ran := maps.Clone(mem.ranPeriodic)
+	if ran == nil {
+		ran = map[string]time.Time{}
+	}
+	for _, instruction := range p.PeriodicInstructions {
+		period := time.Duration(instruction.PeriodSeconds) * time.Second
+		if period == 0 {
+			period = plan.DefaultPeriodSeconds * time.Second
+		}
+		if last, known := ran[instruction.Name]; instruction.Name == "" || (known && now.Before(last.Add(period))) {
+			continue
+		}
+		output, err := h.periodic(instruction)
+		result := results[instruction.Name]
+		result.Name = instruction.Name
+		if err != nil {
+			result.ExitCode, result.Failures, result.LastFailedRunTime = 1, result.Failures+1, now.Format(time.UnixDate)
+		} else {
+			result = plan.PeriodicInstructionOutput{Name: instruction.Name, Stdout: output, LastSuccessfulRunTime: now.Format(time.UnixDate)}
+			ran[instruction.Name] = now
+		}
+		results[instruction.Name] = result
+	}
+	set(out, nodeplan.KeyAppliedPeriodicOutput, func() ([]byte, error) { return nodeplan.EncodePeriodicOutput(results) })
+	mem.ranPeriodic = ran
+	return mem
+}
+
+// recordProbes reports every probe, and returns whether all pass.
+func recordProbes(out map[string][]byte, p plan.NodePlan, mem memory, h host, now time.Time) bool {
+	applied := string(out[nodeplan.KeyAppliedChecksum]) == nodeplan.Checksum(out[nodeplan.KeyPlan])
+	healthy := applied && !now.Before(mem.probesFrom) && h.healthy()
+	statuses := map[string]plan.ProbeStatus{}
+	for name, probe := range p.Probes {
+		if healthy {
+			statuses[name] = plan.ProbeStatus{Healthy: true, SuccessCount: max(probe.SuccessThreshold, plan.DefaultSuccessThreshold)}
+		} else {
+			statuses[name] = plan.ProbeStatus{FailureCount: 1}
+		}
+	}
+	set(out, nodeplan.KeyProbeStatuses, func() ([]byte, error) { return nodeplan.EncodeProbeStatuses(statuses) })
+	return healthy || len(p.Probes) == 0 && applied
+}
+
+// set stores an encoded value. Encoding what was just built cannot fail; if it did, the key would stay as it is, which a test
+// on the key notices.
+func set(out map[string][]byte, key string, encode func() ([]byte, error)) {
+	if value, err := encode(); err == nil && !bytes.Equal(out[key], value) {
+		out[key] = value
+	}
+}

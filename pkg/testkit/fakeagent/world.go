@@ -1,0 +1,209 @@
+package fakeagent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// Agent is the user agent of the World's client.
+const Agent = "fakeagent"
+
+const workers = 8
+
+// Options describe a World. Config and API are required.
+type Options struct {
+	// Config is an administrator's access to the management API.
+	Config *rest.Config
+	// API makes the API of one downstream cluster.
+	API func() http.Handler
+	// Serve makes an API reachable at an address, and is nil for TLS on port 6443 of that address. It returns what ends it.
+	Serve func(address string, api http.Handler, identity Identity) (stop func(), err error)
+	// Faults go wrong on machines. Nil means that nothing does.
+	Faults Faults
+	// Boot is the time from the end of a Job until the agent's first look at its plan, Install that of one application of a
+	// plan, Probe that from then until probes pass, Retry that between two attempts of a plan that failed. Zero is at once,
+	// for Probe 50 and for Retry 100 milliseconds.
+	Boot, Install, Probe, Retry time.Duration
+	// Log is told what happens on machines, if it is not nil.
+	Log func(format string, args ...any)
+}
+
+// Faults say what goes wrong on machines. Its methods are called from several goroutines.
+type Faults interface {
+	// Job returns why a Job fails, or "" when it does not. remove tells the Job that removes a machine from the one that makes
+	// it; attempt counts from 1 the Jobs for that machine and purpose.
+	Job(machine string, remove bool, attempt int) string
+	// Instruction returns the output with which an instruction of a plan fails, or nil when it does not; attempt counts from
+	// 1 the attempts at that plan.
+	Instruction(machine, name string, attempt int) error
+}
+
+// NoFaults is a world in which nothing goes wrong. Embed it to override one kind of fault.
+type NoFaults struct{}
+
+// Job never fails.
+func (NoFaults) Job(string, bool, int) string { return "" }
+
+// Instruction never fails.
+func (NoFaults) Instruction(string, string, int) error { return nil }
+
+// World plays machines for one management API.
+type World struct {
+	opts   Options
+	client kubernetes.Interface
+	jobs   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	plans  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+	jobInformer    cache.SharedIndexInformer
+	secretInformer cache.SharedIndexInformer
+
+	mutex    sync.Mutex
+	machines map[types.NamespacedName]*machine
+	clusters map[types.NamespacedName]*cluster
+	attempts map[string]int
+	nextHost int
+}
+
+// New returns a World that does nothing until Run is called.
+func New(opts Options) (*World, error) {
+	if opts.Config == nil || opts.API == nil {
+		return nil, errors.New("fakeagent: Config and API are required")
+	}
+	if opts.Faults == nil {
+		opts.Faults = NoFaults{}
+	}
+	if opts.Serve == nil {
+		opts.Serve = serveTLS
+	}
+	if opts.Probe == 0 {
+		opts.Probe = 50 * time.Millisecond
+	}
+	if opts.Retry == 0 {
+		opts.Retry = 100 * time.Millisecond
+	}
+	if opts.Log == nil {
+		opts.Log = func(string, ...any) {}
+	}
+	config := rest.CopyConfig(opts.Config)
+	config.UserAgent = Agent
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make client of the management API: %w", err)
+	}
+	w := &World{
+		opts: opts, client: client,
+		jobs:     newQueue("jobs"),
+		plans:    newQueue("plans"),
+		machines: map[types.NamespacedName]*machine{}, clusters: map[types.NamespacedName]*cluster{}, attempts: map[string]int{},
+	}
+	return w, w.watch()
+}
+
+func newQueue(name string) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, time.Second)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name})
+}
+
+func (w *World) watch() error {
+	jobs := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = rkev1.InfraRemoveLabel
+	}))
+	secrets := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = "type=" + rkev1.SecretTypeMachinePlan
+	}))
+	w.jobInformer, w.secretInformer = jobs.Batch().V1().Jobs().Informer(), secrets.Core().V1().Secrets().Informer()
+	if _, err := w.jobInformer.AddEventHandler(enqueueTo(w.jobs)); err != nil {
+		return fmt.Errorf("watch Jobs: %w", err)
+	}
+	if _, err := w.secretInformer.AddEventHandler(enqueueTo(w.plans)); err != nil {
+		return fmt.Errorf("watch plan Secrets: %w", err)
+	}
+	return nil
+}
+
+func enqueueTo(queue workqueue.TypedRateLimitingInterface[types.NamespacedName]) cache.ResourceEventHandler {
+	add := func(object any) {
+		if accessor, ok := object.(metav1.Object); ok {
+			queue.Add(types.NamespacedName{Namespace: accessor.GetNamespace(), Name: accessor.GetName()})
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: add, UpdateFunc: func(_, object any) { add(object) }}
+}
+
+// Run plays until the context ends, then takes every cluster's API down. It returns when all of its goroutines have ended.
+func (w *World) Run(ctx context.Context) error {
+	defer w.stopClusters()
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	for _, informer := range []cache.SharedIndexInformer{w.jobInformer, w.secretInformer} {
+		group.Go(func() { informer.RunWithContext(ctx) })
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), w.jobInformer.HasSynced, w.secretInformer.HasSynced) {
+		w.jobs.ShutDown()
+		w.plans.ShutDown()
+		return nil
+	}
+	for range workers {
+		group.Go(func() { w.work(ctx, w.jobs, w.handleJob) })
+		group.Go(func() { w.work(ctx, w.plans, w.handlePlan) })
+	}
+	<-ctx.Done()
+	w.jobs.ShutDown()
+	w.plans.ShutDown()
+	return nil
+}
+
+// handler handles one object and says when to look again; zero means at its next event.
+type handler func(ctx context.Context, key types.NamespacedName) (again time.Duration, err error)
+
+func (w *World) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.NamespacedName], handle handler) {
+	for {
+		key, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		again, err := handle(ctx, key)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				w.opts.Log("fakeagent: %s: %v", key, err)
+			}
+			queue.AddRateLimited(key)
+		case again > 0:
+			queue.Forget(key)
+			queue.AddAfter(key, again)
+		default:
+			queue.Forget(key)
+		}
+		queue.Done(key)
+	}
+}
+
+// planSecretOf finds the plan Secret of a Cluster API Machine in the cache.
+func (w *World) planSecretOf(machine types.NamespacedName) (types.NamespacedName, bool) {
+	selector := labels.SelectorFromSet(labels.Set{rkev1.MachineNameLabel: machine.Name})
+	for _, object := range w.secretInformer.GetStore().List() {
+		if secret, ok := object.(metav1.Object); ok && secret.GetNamespace() == machine.Namespace && selector.Matches(labels.Set(secret.GetLabels())) {
+			return types.NamespacedName{Namespace: secret.GetNamespace(), Name: secret.GetName()}, true
+		}
+	}
+	return types.NamespacedName{}, false
+}

@@ -1,0 +1,369 @@
+package stories
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// childKinds are all kinds that a Cluster can lead to in these stories.
+func childKinds() []kubeschema.GroupVersionKind {
+	return []kubeschema.GroupVersionKind{
+		{Group: "management.cattle.io", Version: "v3", Kind: "Cluster"},
+		{Group: "management.cattle.io", Version: "v3", Kind: "ClusterRegistrationToken"},
+		clusterv1.GroupVersion.WithKind("Cluster"),
+		clusterv1.GroupVersion.WithKind("Machine"),
+		clusterv1.GroupVersion.WithKind("MachineDeployment"),
+		clusterv1.GroupVersion.WithKind("MachineHealthCheck"),
+		rkev1.SchemeGroupVersion.WithKind("RKECluster"),
+		rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"),
+		rkev1.SchemeGroupVersion.WithKind("RKEBootstrapTemplate"),
+		{Group: clients.MachineGroup, Version: "v1", Kind: "PodMachineTemplate"},
+		corev1.SchemeGroupVersion.WithKind("Secret"),
+	}
+}
+
+// children lists what there is of those kinds, without the random part of names.
+func (s *story) children() []string {
+	var found []string
+	for _, gvk := range childKinds() {
+		for _, object := range s.api.Objects(gvk) {
+			name := object.GetName()
+			if strings.HasPrefix(name, "c-m-") {
+				name = "c-m-…"
+			}
+			found = append(found, gvk.Kind+"."+gvk.Group+" "+name)
+		}
+	}
+	for _, object := range s.api.Objects(corev1.SchemeGroupVersion.WithKind("Namespace")) {
+		if strings.HasPrefix(object.GetName(), "c-m-") {
+			found = append(found, "Namespace. c-m-…")
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+var wantChildren = []string{
+	"Cluster.cluster.x-k8s.io demo",
+	"Cluster.management.cattle.io c-m-…",
+	"ClusterRegistrationToken.management.cattle.io default-token",
+	"Machine.cluster.x-k8s.io demo-server-0",
+	"Machine.cluster.x-k8s.io demo-worker-0",
+	"Machine.cluster.x-k8s.io demo-worker-1",
+	"MachineDeployment.cluster.x-k8s.io demo-server",
+	"MachineDeployment.cluster.x-k8s.io demo-worker",
+	"Namespace. c-m-…",
+	"PodMachineTemplate.rke-machine.cattle.io demo-server-751b5471",
+	"PodMachineTemplate.rke-machine.cattle.io demo-worker-bcaf4a32",
+	"RKEBootstrapTemplate.rke.cattle.io demo-bootstrap-template",
+	"RKECluster.rke.cattle.io demo",
+	"RKEControlPlane.rke.cattle.io demo",
+}
+
+func TestCluster_IsMadeAndSettles(t *testing.T) {
+	tell(t, func(s *story) {
+		s.add(podSchema(), machineConfig("nc"))
+		s.settle()
+		s.add(demo())
+		s.settle()
+		if diff := cmp.Diff(wantChildren, s.children()); diff != "" {
+			t.Errorf("children (-want +got):\n%s", diff)
+		}
+		made := s.read()
+		if !conditions.IsTrue(made.Status.Conditions, "RKECluster") || !conditions.IsTrue(made.Status.Conditions, "Created") {
+			t.Errorf("conditions %+v", made.Status.Conditions)
+		}
+		infra := &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}
+		if _, err := s.api.Get(infra); err != nil {
+			t.Fatal(err)
+		}
+		if p := infra.Status.Initialization.Provisioned; p == nil || !*p || infra.Spec.ControlPlaneEndpoint.Host != "localhost" {
+			t.Errorf("RKECluster %+v %+v", infra.Spec, infra.Status)
+		}
+		const budget = 20 // of this layer, for a cluster of two pools
+		writes := slices.DeleteFunc(s.api.Writes(agent), func(e memkube.Entry) bool { return e.Code != 200 })
+		if len(writes) > budget {
+			t.Errorf("%d writes, the budget is %d: %v", len(writes), budget, writes)
+		}
+		s.api.ResetLog()
+		pass(10 * time.Minute)
+		if writes := s.api.Writes(agent); len(writes) > 0 {
+			t.Errorf("a settled cluster was written to: %v", writes)
+		}
+	})
+}
+
+func TestCluster_RestartWritesNothing(t *testing.T) {
+	tell(t, func(s *story) {
+		s.add(podSchema(), machineConfig("nc"), demo())
+		s.settle()
+		s.api.ResetLog()
+		s.restart()
+		s.settle()
+		if writes := s.api.Writes(agent); len(writes) > 0 {
+			t.Errorf("a restart wrote: %v", writes)
+		}
+	})
+}
+
+func TestCluster_IsDeletedWithoutLeftovers(t *testing.T) {
+	tell(t, func(s *story) {
+		s.add(podSchema(), machineConfig("nc"), demo())
+		s.settle()
+		s.delete()
+		s.settle()
+		if left := s.children(); len(left) > 0 || s.read() != nil {
+			t.Errorf("left: %v", left)
+		}
+		if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}); len(configs) > 0 {
+			t.Errorf("left: %v", configs)
+		}
+	})
+}
+
+func (s *story) delete() {
+	s.t.Helper()
+	err := s.core.client.Resource(provv1.SchemeGroupVersion.WithResource("clusters")).Namespace(namespace).Delete(
+		s.t.Context(), "demo", metav1.DeleteOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestCluster_BadInput: a condition within two seconds, and not one child; when
+// what was missing comes, the cluster goes on by itself.
+func TestCluster_BadInput(t *testing.T) {
+	pool := func(c *provv1.Cluster) *provv1.RKEMachinePool { return &c.Spec.RKEConfig.MachinePools[1] }
+	cases := map[string]struct {
+		edit      func(*provv1.Cluster)
+		without   string
+		wantField string
+		fix       func(*story)
+	}{
+		"unknown driver kind": {
+			without: "schema", wantField: "spec.rkeConfig.machinePools[0].machineConfigRef.kind",
+			fix: func(s *story) { s.add(podSchema()) },
+		},
+		"missing machine config": {
+			without: "config", wantField: "spec.rkeConfig.machinePools[0].machineConfigRef.name",
+			fix: func(s *story) { s.add(machineConfig("nc")) },
+		},
+		"missing credential of the cluster": {
+			edit:      func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-x" },
+			wantField: "spec.cloudCredentialSecretName",
+			fix: func(s *story) {
+				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-x"}})
+			},
+		},
+		"missing credential of a pool": {
+			edit:      func(c *provv1.Cluster) { pool(c).CloudCredentialSecretName = "mine" },
+			wantField: "spec.rkeConfig.machinePools[1].cloudCredentialSecretName",
+			fix: func(s *story) {
+				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}})
+			},
+		},
+		"pool without a role": {
+			edit:      func(c *provv1.Cluster) { pool(c).WorkerRole = false },
+			wantField: "spec.rkeConfig.machinePools[1]",
+			fix:       func(s *story) { s.edit(func(c *provv1.Cluster) { pool(c).WorkerRole = true }) },
+		},
+		"no kubernetesVersion": {
+			edit:      func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "" },
+			wantField: "spec.kubernetesVersion",
+			fix:       func(s *story) { s.edit(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.2+k3s1" }) },
+		},
+		"kubernetesVersion that is none": {
+			edit:      func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "latest" },
+			wantField: "spec.kubernetesVersion",
+			fix:       func(s *story) { s.edit(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.2+k3s1" }) },
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				if c.without != "schema" {
+					s.add(podSchema())
+				}
+				if c.without != "config" {
+					s.add(machineConfig("nc"))
+				}
+				edits := []func(*provv1.Cluster){}
+				if c.edit != nil {
+					edits = append(edits, c.edit)
+				}
+				s.settle()
+				before := s.children()
+				s.add(demo(edits...))
+				pass(2 * time.Second)
+				condition := conditions.Get(s.read().Status.Conditions, "RKECluster")
+				if condition == nil || condition.Status != "False" || !strings.HasPrefix(condition.Message, c.wantField+": ") {
+					t.Fatalf("condition %+v", condition)
+				}
+				if diff := cmp.Diff(before, s.children()); diff != "" {
+					t.Errorf("children were made: %s", diff)
+				}
+				if writes := s.api.Writes(agent); len(writes) != 1 {
+					t.Errorf("writes: %v", writes)
+				}
+				c.fix(s)
+				s.settle()
+				got := slices.DeleteFunc(s.children(), func(child string) bool { return strings.HasPrefix(child, "Secret.") })
+				if diff := cmp.Diff(wantChildren, got); diff != "" {
+					t.Errorf("children after the fix (-want +got):\n%s", diff)
+				}
+				if fixed := s.read(); !conditions.IsTrue(fixed.Status.Conditions, "RKECluster") {
+					t.Errorf("conditions %+v", fixed.Status.Conditions)
+				}
+			})
+		})
+	}
+}
+
+// edit changes the cluster as its user would.
+func (s *story) edit(change func(*provv1.Cluster)) {
+	s.t.Helper()
+	edited := s.read()
+	change(edited)
+	edited.SetGroupVersionKind(provv1.SchemeGroupVersion.WithKind("Cluster"))
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(edited)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.core.update(provv1.SchemeGroupVersion.WithResource("clusters"), toUnstructured(content))
+}
+
+// TestCluster_KilledAfterEveryWrite makes and deletes a cluster once for every
+// write Drover does, and ends the process after that one.
+func TestCluster_KilledAfterEveryWrite(t *testing.T) {
+	for n := range 24 {
+		t.Run(fmt.Sprintf("write %d while it is made", n), func(t *testing.T) {
+			tell(t, func(s *story) {
+				s.api.CutAfter(agent, n, nil)
+				s.add(podSchema(), machineConfig("nc"), demo())
+				s.settle()
+				s.restart()
+				s.settle()
+				if diff := cmp.Diff(wantChildren, s.children()); diff != "" {
+					t.Errorf("children (-want +got):\n%s", diff)
+				}
+				if made := s.read(); !conditions.IsTrue(made.Status.Conditions, "RKECluster") {
+					t.Errorf("conditions %+v", made.Status.Conditions)
+				}
+			})
+		})
+	}
+	for n := range 16 {
+		t.Run(fmt.Sprintf("write %d while it is deleted", n), func(t *testing.T) {
+			tell(t, func(s *story) {
+				s.add(podSchema(), machineConfig("nc"), demo())
+				s.settle()
+				s.api.CutAfter(agent, n, nil)
+				s.delete()
+				s.settle()
+				s.restart()
+				s.settle()
+				if left := s.children(); len(left) > 0 || s.read() != nil {
+					t.Errorf("left: %v", left)
+				}
+			})
+		})
+	}
+}
+
+func TestCluster_OfAnotherManagerIsLeftAlone(t *testing.T) {
+	cases := map[string]func(*story, *provv1.Cluster){
+		"another instance": func(_ *story, c *provv1.Cluster) {
+			c.Annotations = map[string]string{"drover.io/instance": "instance-2"}
+		},
+		"another manager's children": func(s *story, _ *provv1.Cluster) {
+			s.add(&clusterv1.Cluster{
+				TypeMeta:   metav1.TypeMeta{APIVersion: capiGroup.String(), Kind: "Cluster"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+			}, &rkev1.RKEControlPlane{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+				Spec:       rkev1.RKEControlPlaneSpec{ClusterName: "demo", ManagementClusterName: "c-m-aaaaaaaa"},
+			}, &rkev1.RKECluster{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKECluster"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+			})
+		},
+	}
+	for name, arrange := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				theirs := demo()
+				arrange(s, theirs)
+				s.add(podSchema(), machineConfig("nc"), theirs)
+				s.settle()
+				if writes := s.api.Writes(agent); len(writes) > 0 {
+					t.Errorf("writes: %v", writes)
+				}
+			})
+		})
+	}
+}
+
+func TestCluster_DriftIsRepaired(t *testing.T) {
+	tell(t, func(s *story) {
+		s.add(podSchema(), machineConfig("nc"), demo())
+		s.settle()
+		first := s.read().Status.ClusterName
+		for gvr, name := range map[kubeschema.GroupVersionResource]string{
+			mgmtv3.SchemeGroupVersion.WithResource("clusters"): first,
+			rkeGVR: "demo",
+		} {
+			resource := s.core.client.Resource(gvr)
+			var err error
+			if gvr == rkeGVR {
+				err = resource.Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{})
+			} else {
+				err = resource.Delete(t.Context(), name, metav1.DeleteOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.edit(func(c *provv1.Cluster) { c.Labels = map[string]string{"touched": "yes"} })
+		s.settle()
+		if diff := cmp.Diff(wantChildren, s.children()); diff != "" {
+			t.Errorf("children (-want +got):\n%s", diff)
+		}
+		if s.read().Status.ClusterName != first {
+			t.Error("the cluster got another identifier")
+		}
+	})
+}
+
+func TestCluster_PoolsComeAndGo(t *testing.T) {
+	tell(t, func(s *story) {
+		s.add(podSchema(), machineConfig("nc"), demo())
+		s.settle()
+		s.edit(func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
+		s.settle()
+		if got := s.api.Objects(capiGroup.WithKind("MachineDeployment")); len(got) != 1 || got[0].GetName() != "demo-server" {
+			t.Errorf("machine deployments %v", got)
+		}
+		templates := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineGroup, Version: "v1", Kind: "PodMachineTemplate"})
+		if len(templates) != 2 {
+			t.Errorf("a template that machines were made from is gone: %v", templates)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package topology
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// rkeControlPlane carries the configuration of the whole cluster to the planner.
+// Nothing else of the Cluster's metadata reaches it. (spec/06 §1.5.2.)
+func rkeControlPlane(cluster *provv1.Cluster) (*rkev1.RKEControlPlane, error) {
+	encoded, err := encodeSpec(&cluster.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode spec of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	spec := cluster.Spec.DeepCopy()
+	object := &rkev1.RKEControlPlane{
+		TypeMeta:   metav1.TypeMeta{APIVersion: rkeVersion, Kind: "RKEControlPlane"},
+		ObjectMeta: objectMeta(cluster, cluster.Name),
+		Spec: rkev1.RKEControlPlaneSpec{
+			ClusterConfiguration:     spec.RKEConfig.ClusterConfiguration,
+			AgentEnvVars:             spec.AgentEnvVars,
+			LocalClusterAuthEndpoint: spec.LocalClusterAuthEndpoint,
+			ETCDSnapshotCreate:       spec.RKEConfig.ETCDSnapshotCreate,
+			ETCDSnapshotRestore:      spec.RKEConfig.ETCDSnapshotRestore,
+			RotateCertificates:       spec.RKEConfig.RotateCertificates,
+			RotateEncryptionKeys:     spec.RKEConfig.RotateEncryptionKeys,
+			KubernetesVersion:        spec.KubernetesVersion,
+			ClusterName:              cluster.Name,
+			ManagementClusterName:    cluster.Status.ClusterName,
+		},
+	}
+	object.Labels = map[string]string{rkev1.InitNodeMachineIDLabel: cluster.Labels[rkev1.InitNodeMachineIDLabel]}
+	object.Annotations = map[string]string{
+		rkev1.ClusterSpecAnnotation:       encoded,
+		provv1.RKE2PrimeEnabledAnnotation: cluster.Annotations[provv1.RKE2PrimeEnabledAnnotation],
+	}
+	return object, nil
+}
+
+// encodeSpec is the form in which a snapshot remembers the spec of its cluster:
+// base64 of gzip of JSON, without the requests for operations, so that running
+// an operation does not look like a changed configuration.
+func encodeSpec(spec *provv1.ClusterSpec) (string, error) {
+	kept := spec.DeepCopy()
+	kept.RKEConfig.ETCDSnapshotCreate = nil
+	kept.RKEConfig.ETCDSnapshotRestore = nil
+	kept.RKEConfig.RotateCertificates = nil
+	kept.RKEConfig.RotateEncryptionKeys = nil
+	encoded, err := json.Marshal(kept)
+	if err != nil {
+		return "", err
+	}
+	var compressed bytes.Buffer
+	writer := gzip.NewWriter(&compressed)
+	if _, err := writer.Write(encoded); err != nil {
+		return "", fmt.Errorf("compress: %w", err)
+	}
+	if err := writer.Close(); err != nil {
+		return "", fmt.Errorf("compress: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(compressed.Bytes()), nil
+}

@@ -1,0 +1,71 @@
+package topology
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// Ownership says whose a Cluster is.
+type Ownership int
+
+const (
+	// Foreign clusters are another manager's: they are observed and never
+	// written to.
+	Foreign Ownership = iota
+	// Unclaimed clusters have no mark and no children: they become ours at once.
+	Unclaimed
+	// Ours carries our mark.
+	Ours
+)
+
+// Owner decides whose a Cluster is: the mark on it says so; without a mark,
+// children that exist were made by another manager. Two managers never fight
+// over one cluster.
+func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownership {
+	switch mark := cluster.Annotations[rkev1.InstanceAnnotation]; {
+	case mark != "" && mark == instanceID:
+		return Ours
+	case mark != "" || hasChildren:
+		return Foreign
+	default:
+		return Unclaimed
+	}
+}
+
+// OwnerReference is the reference by which an object belongs to a Cluster.
+func OwnerReference(cluster *provv1.Cluster, controller bool) metav1.OwnerReference {
+	ref := metav1.OwnerReference{APIVersion: provisioningGroup, Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}
+	if controller {
+		yes := true
+		ref.Controller, ref.BlockOwnerDeletion = &yes, &yes
+	}
+	return ref
+}
+
+// TakeConfig makes a machine config belong to a cluster. It returns a changed
+// copy, or nil when the config belongs to the cluster already. A config that
+// belongs to another cluster or has another controller is an error: two
+// clusters never share one. (spec/06 §1.5.6.)
+func TakeConfig(cluster *provv1.Cluster, config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	for _, owner := range config.GetOwnerReferences() {
+		if owner.APIVersion == provisioningGroup && owner.Kind == "Cluster" {
+			if owner.Name == cluster.Name {
+				return nil, nil
+			}
+			return nil, fmt.Errorf("can not use %s/%s [%s] because it is already owned by cluster %s",
+				config.GetNamespace(), config.GetName(), config.GroupVersionKind(), owner.Name)
+		}
+		if owner.Controller != nil && *owner.Controller {
+			return nil, fmt.Errorf("can not use %s/%s [%s] because it is already owned by %s %s",
+				config.GetNamespace(), config.GetName(), config.GroupVersionKind(), owner.Kind, owner.Name)
+		}
+	}
+	taken := config.DeepCopy()
+	taken.SetOwnerReferences(append(taken.GetOwnerReferences(), OwnerReference(cluster, true)))
+	return taken, nil
+}

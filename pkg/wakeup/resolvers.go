@@ -1,0 +1,78 @@
+package wakeup
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// BySameName wakes the object with the namespace and name of the changed one.
+func BySameName[T Object]() Resolver[T] {
+	return func(obj T) []Key { return []Key{{Namespace: obj.GetNamespace(), Name: obj.GetName()}} }
+}
+
+// ByLabel wakes the object that a label names, in the namespace of the changed one.
+func ByLabel[T Object](label string) Resolver[T] {
+	return func(obj T) []Key { return named(obj.GetNamespace(), obj.GetLabels()[label]) }
+}
+
+// ByAnnotation wakes the object that an annotation names, in the namespace of the changed one.
+func ByAnnotation[T Object](annotation string) Resolver[T] {
+	return func(obj T) []Key { return named(obj.GetNamespace(), obj.GetAnnotations()[annotation]) }
+}
+
+// ByOwner wakes the owners of that group and kind, whatever their version.
+func ByOwner[T Object](owner schema.GroupKind) Resolver[T] {
+	return func(obj T) []Key {
+		var keys []Key
+		for _, reference := range obj.GetOwnerReferences() {
+			group := schema.FromAPIVersionAndKind(reference.APIVersion, reference.Kind).GroupKind()
+			if group == owner {
+				keys = append(keys, Key{Namespace: obj.GetNamespace(), Name: reference.Name})
+			}
+		}
+		return keys
+	}
+}
+
+// Indexed is the part of a cache that ByIndex needs. Every generated cache has it.
+type Indexed[T any] interface {
+	GetByIndex(index, key string) ([]T, error)
+}
+
+// ByIndex wakes the objects that an index of the target's cache finds for the key of the changed object. A key of "" finds
+// nothing.
+func ByIndex[T Object, Found metav1.Object](cache Indexed[Found], index string, key func(obj T) string) Resolver[T] {
+	return func(obj T) []Key {
+		value := key(obj)
+		if value == "" {
+			return nil
+		}
+		found, err := cache.GetByIndex(index, value)
+		if err != nil {
+			return nil // the index does not exist: On was called with an index that nobody registered
+		}
+		keys := make([]Key, 0, len(found))
+		for _, f := range found {
+			keys = append(keys, Key{Namespace: f.GetNamespace(), Name: f.GetName()})
+		}
+		return keys
+	}
+}
+
+// Any joins resolvers.
+func Any[T Object](resolvers ...Resolver[T]) Resolver[T] {
+	return func(obj T) []Key {
+		var keys []Key
+		for _, resolve := range resolvers {
+			keys = append(keys, resolve(obj)...)
+		}
+		return keys
+	}
+}
+
+func named(namespace, name string) []Key {
+	if name == "" {
+		return nil
+	}
+	return []Key{{Namespace: namespace, Name: name}}
+}

@@ -1,0 +1,242 @@
+// Package plane gives the contract tests of a package a management plane of their own.
+//
+//	func TestMain(m *testing.M) { os.Exit(plane.Main(m, plane.Options{})) }
+//
+//	func TestSomething(t *testing.T) { config := plane.Config(t, "tester") … }
+//
+// The plane is started once per test program and stopped when its tests are done. Every test takes a namespace of its own
+// (Namespace), so that tests of one package do not see each other's objects.
+package plane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	apiextclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/managementplane"
+)
+
+// Options say what the tests of a package need besides etcd and the API server.
+type Options struct {
+	// Components are further components, as managementplane names them.
+	Components []string
+	// Controllers limits the controller manager, in the syntax of its flag.
+	Controllers []string
+	// WithoutCRDs leaves the installation of Drover's kinds to the tests.
+	WithoutCRDs bool
+}
+
+var running *managementplane.Plane
+
+// Main starts the plane, runs the tests, stops the plane and returns the exit code.
+func Main(m *testing.M, opts Options) int {
+	dir, err := os.MkdirTemp("", "drover-contract-")
+	if err != nil {
+		return fail(err)
+	}
+	code, err := runTests(m, dir, opts)
+	if err != nil {
+		code = fail(err)
+	}
+	if code != 0 && os.Getenv("DROVER_KEEP") != "" {
+		fmt.Fprintln(os.Stderr, "contract: logs and data are kept in", dir)
+		return code
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fail(err)
+	}
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, "contract:", err)
+	return 1
+}
+
+func runTests(m *testing.M, dir string, opts Options) (int, error) {
+	kube, err := Binary("drover-kube")
+	if err != nil {
+		return 1, err
+	}
+	log := logrus.New()
+	log.SetLevel(logrus.WarnLevel)
+	plane, err := managementplane.New(managementplane.Config{
+		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers, AuditLog: true, Log: log,
+	})
+	if err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := plane.Start(ctx); err != nil {
+		return 1, err
+	}
+	defer plane.Stop()
+	if !opts.WithoutCRDs {
+		if err := installCRDs(ctx, plane.RESTConfig()); err != nil {
+			return 1, err
+		}
+	}
+	running = plane
+	return m.Run(), nil
+}
+
+func installCRDs(ctx context.Context, config *rest.Config) error {
+	all, err := crds.All()
+	if err != nil {
+		return err
+	}
+	client, err := apiextclient.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = crds.Ensure(ctx, client.ApiextensionsV1().CustomResourceDefinitions(), all, crds.Options{})
+	return err
+}
+
+// Binary returns the path of a program that scripts/build made: in the directory that DROVER_BIN names, else in bin/.
+func Binary(name string) (string, error) {
+	dir := os.Getenv("DROVER_BIN")
+	if dir == "" {
+		root, err := repositoryRoot()
+		if err != nil {
+			return "", err
+		}
+		dir = filepath.Join(root, "bin")
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s is missing; make it with `make build`: %w", name, err)
+	}
+	return path, nil
+}
+
+func repositoryRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "tests", "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("the repository's root is not above the working directory")
+}
+
+// Root returns the root of the repository.
+func Root(tb testing.TB) string {
+	tb.Helper()
+	root, err := repositoryRoot()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return root
+}
+
+// Config returns an administrator's client configuration that calls itself userAgent, by which Writes tells clients apart.
+func Config(tb testing.TB, userAgent string) *rest.Config {
+	tb.Helper()
+	config := plane(tb).RESTConfig()
+	config.UserAgent = userAgent
+	config.QPS = -1
+	return config
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig.
+func Kubeconfig(tb testing.TB) string {
+	tb.Helper()
+	return plane(tb).Kubeconfig()
+}
+
+// Dir returns the data directory of the plane.
+func Dir(tb testing.TB) string {
+	tb.Helper()
+	return filepath.Dir(plane(tb).Kubeconfig())
+}
+
+func plane(tb testing.TB) *managementplane.Plane {
+	tb.Helper()
+	if running == nil {
+		tb.Fatal("no plane runs: TestMain has to call plane.Main")
+	}
+	return running
+}
+
+var unfit = regexp.MustCompile(`[^a-z0-9]+`)
+
+// Namespace makes a namespace for a test, named after it, and deletes it when the test is done.
+func Namespace(tb testing.TB) string {
+	tb.Helper()
+	client, err := kubernetes.NewForConfig(Config(tb, "contract-tests"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	name := strings.Trim(unfit.ReplaceAllString(strings.ToLower(tb.Name()), "-"), "-")
+	if len(name) > 50 {
+		name = name[:50]
+	}
+	made, err := client.CoreV1().Namespaces().Create(tb.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
+	if err != nil {
+		tb.Fatalf("make namespace: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := client.CoreV1().Namespaces().Delete(context.WithoutCancel(tb.Context()), made.Name, metav1.DeleteOptions{}); err != nil {
+			tb.Errorf("delete namespace: %v", err)
+		}
+	})
+	return made.Name
+}
+
+// Writes returns the writes since a moment by clients whose user agents hold a text, without those of Leases and Events.
+func Writes(tb testing.TB, userAgent string, since time.Time) []managementplane.Write {
+	tb.Helper()
+	all, err := managementplane.ReadWrites(plane(tb).AuditLog())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var out []managementplane.Write
+	for _, write := range all {
+		if strings.Contains(write.UserAgent, userAgent) && write.Time.After(since) && !write.Bookkeeping() {
+			out = append(out, write)
+		}
+	}
+	return out
+}
+
+// Until asks condition until it returns an empty text, which is what it still waits for. It fails the test at the deadline
+// with the last text.
+func Until(tb testing.TB, timeout time.Duration, condition func() string) {
+	tb.Helper()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		missing := condition()
+		if missing == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			tb.Fatalf("still not after %s: %s", timeout, missing)
+		case <-tb.Context().Done():
+			tb.Fatalf("cancelled while waiting: %s", missing)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package simulated
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	apiextclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/server"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+// TestExternalCAPI runs the same story on the stock core manager of Cluster API, built from the pinned module, as an operator
+// finds it in a cluster where Cluster API was installed before.
+func TestExternalCAPI(t *testing.T) {
+	installCAPI(t)
+	startCoreManager(t)
+	lifeOfClusters(t, stage.Settings{CAPI: server.CAPIExternal}, map[string]string{"k3s": k3s})
+}
+
+// installCAPI installs Cluster API's definitions as somebody else's.
+func installCAPI(t *testing.T) {
+	t.Helper()
+	definitions, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "capi", "crds")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := apiextclient.NewForConfig(plane.Config(t, "contract-tests"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, definition := range definitions {
+		_, err := client.ApiextensionsV1().CustomResourceDefinitions().Create(t.Context(), definition, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := crds.Ensure(t.Context(), client.ApiextensionsV1().CustomResourceDefinitions(), definitions, crds.Options{HostOwned: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startCoreManager builds and starts the stock core manager, and stops it when the test ends.
+func startCoreManager(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "core-manager")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "sigs.k8s.io/cluster-api/core")
+	build.Stderr = t.Output()
+	if err := build.Run(); err != nil {
+		t.Fatalf("build the core manager: %v", err)
+	}
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	health := freePort(t)
+	command := exec.Command(program,
+		"--kubeconfig="+plane.Kubeconfig(t), "--webhook-cert-dir="+dir, "--webhook-port="+freePort(t), "--health-addr=127.0.0.1:"+health,
+		"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
+	)
+	log, err := os.Create(filepath.Join(plane.Dir(t), "logs", "core-manager.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = command.Wait() // it ends when it is told to
+	}()
+	t.Cleanup(func() {
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			t.Errorf("stop the core manager: %v", err)
+		}
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			_ = command.Process.Kill() // it did not stop by itself
+			<-done
+		}
+		_ = log.Close() // the program that wrote it has ended
+	})
+	plane.Until(t, time.Minute, func() string { return healthy(t.Context(), "http://127.0.0.1:"+health+"/readyz") })
+}
+
+func healthy(ctx context.Context, url string) string {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err.Error()
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	if err := response.Body.Close(); err != nil {
+		return err.Error()
+	}
+	if response.StatusCode != http.StatusOK {
+		return url + " answers " + response.Status
+	}
+	return ""
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}

@@ -1,0 +1,111 @@
+package stage
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// ExpectNodes fails unless a cluster has that many Nodes.
+func (st *Stage) ExpectNodes(namespace, cluster string, want int) {
+	st.t.Helper()
+	nodes, err := st.World.Downstream(namespace, cluster).CoreV1().Nodes().List(st.t.Context(), metav1.ListOptions{})
+	if err != nil || len(nodes.Items) != want {
+		st.t.Errorf("want %d nodes, got %d, error %v", want, len(nodes.Items), err)
+	}
+}
+
+// AwaitMachines waits until a namespace has that many Machines and all of them run.
+func (st *Stage) AwaitMachines(namespace string, want int) {
+	st.t.Helper()
+	plane.Until(st.t, time.Minute, func() string {
+		machines := &clusterv1.MachineList{}
+		if err := st.Client.List(st.t.Context(), machines, client.InNamespace(namespace)); err != nil {
+			return err.Error()
+		}
+		running := 0
+		for i := range machines.Items {
+			status := machines.Items[i].Status
+			if status.Phase == string(clusterv1.MachinePhaseRunning) && status.NodeRef.IsDefined() {
+				running++
+			}
+		}
+		if running != want || len(machines.Items) != want {
+			return fmt.Sprintf("%d of %d machines run", running, len(machines.Items))
+		}
+		return ""
+	})
+}
+
+// AwaitQuiet waits until Drover has written nothing for a second, which is when what follows readiness has been reported.
+func AwaitQuiet(t *testing.T, timeout time.Duration) {
+	t.Helper()
+	plane.Until(t, timeout, func() string {
+		if writes := plane.Writes(t, DroverAgent, time.Now().Add(-time.Second)); len(writes) > 0 {
+			return fmt.Sprintf("last write: %+v", writes[len(writes)-1])
+		}
+		return ""
+	})
+}
+
+// ExpectNoWrites fails for every write by Drover, and by the Cluster API in it, since a moment.
+func ExpectNoWrites(t *testing.T, since time.Time) {
+	t.Helper()
+	for _, write := range plane.Writes(t, DroverAgent, since) {
+		t.Errorf("write to a settled cluster: %s", describe(write))
+	}
+}
+
+// leftovers are the kinds of which a deleted cluster must leave nothing in its namespace.
+var leftovers = []schema.GroupVersionKind{
+	{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster"},
+	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Cluster"},
+	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"},
+	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineSet"},
+	{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeployment"},
+	{Group: "rke.cattle.io", Version: "v1", Kind: "RKECluster"},
+	{Group: "rke.cattle.io", Version: "v1", Kind: "RKEControlPlane"},
+	{Group: "rke.cattle.io", Version: "v1", Kind: "RKEBootstrap"},
+	{Group: "rke.cattle.io", Version: "v1", Kind: "RKEBootstrapTemplate"},
+	{Group: "rke-machine.cattle.io", Version: "v1", Kind: "SimMachine"},
+	{Group: "rke-machine.cattle.io", Version: "v1", Kind: "SimMachineTemplate"},
+	{Version: "v1", Kind: "Secret"},
+	{Version: "v1", Kind: "ServiceAccount"},
+	{Group: "batch", Version: "v1", Kind: "Job"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+}
+
+// given are objects that the cluster did not bring.
+var given = map[string]bool{"ServiceAccount default": true}
+
+// AwaitNothingLeft waits until a deleted cluster has left no host and no object in its namespace but its machine configs.
+func (st *Stage) AwaitNothingLeft(namespace string) {
+	st.t.Helper()
+	plane.Until(st.t, time.Minute, func() string {
+		if machines := st.World.Machines(namespace); len(machines) > 0 {
+			return fmt.Sprintf("%d hosts exist", len(machines))
+		}
+		for _, gvk := range leftovers {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+			if err := st.Client.List(st.t.Context(), list, client.InNamespace(namespace)); err != nil {
+				return fmt.Sprintf("list %s: %v", gvk.Kind, err)
+			}
+			for i := range list.Items {
+				if name := gvk.Kind + " " + list.Items[i].GetName(); !given[name] {
+					return name + " is left, held by " + fmt.Sprint(list.Items[i].GetFinalizers())
+				}
+			}
+		}
+		return ""
+	})
+}

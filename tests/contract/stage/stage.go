@@ -1,0 +1,179 @@
+package stage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/server"
+	"github.com/drover-io/drover/pkg/testkit/fakeagent"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// DroverAgent is in the user agents of Drover's clients, and of no other's. Those of the embedded Cluster API begin with the
+// name of the program and have it in second place.
+const DroverAgent = "drover"
+
+// Stage is a running Drover with a World of simulated machines.
+type Stage struct {
+	t *testing.T
+	// Client is an administrator, who calls himself contract-tests.
+	Client client.Client
+	// World is where the machines are.
+	World *fakeagent.World
+	// Server is Drover.
+	Server *server.Server
+}
+
+// Settings shape a Stage.
+type Settings struct {
+	// CAPI says whose Cluster API core runs; the one in Drover when it is empty.
+	CAPI server.CAPIMode
+	// Machines changes how machines behave, if it is not nil.
+	Machines func(*fakeagent.Options)
+}
+
+// Start runs Drover and the machines until the test ends, and registers the driver.
+func Start(t *testing.T, s Settings) *Stage {
+	t.Helper()
+	if s.CAPI == "" {
+		s.CAPI = server.CAPIEmbedded
+	}
+	st := &Stage{t: t, Client: newClient(t)}
+	st.startWorld(s)
+	st.startDrover(s)
+	st.registerDriver()
+	return st
+}
+
+func newClient(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, provv1.AddToScheme, rkev1.AddToScheme, mgmtv3.AddToScheme, clusterv1.AddToScheme} {
+		utilruntime.Must(add(scheme))
+	}
+	c, err := client.New(plane.Config(t, "contract-tests"), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (st *Stage) startWorld(s Settings) {
+	st.t.Helper()
+	opts := fakeagent.Options{
+		Config: plane.Config(st.t, fakeagent.Agent),
+		API:    func() http.Handler { return memkube.New(memkube.Options{}) },
+		Log:    st.t.Logf,
+	}
+	if s.Machines != nil {
+		s.Machines(&opts)
+	}
+	world, err := fakeagent.New(opts)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	st.World = world
+	st.run("simulated machines", world.Run)
+}
+
+func (st *Stage) startDrover(s Settings) {
+	st.t.Helper()
+	endpoint := httptest.NewUnstartedServer(nil)
+	log := logrus.New()
+	log.SetOutput(st.t.Output())
+	drover, err := server.New(server.Options{
+		RESTConfig: plane.Config(st.t, ""), InstanceID: "contract", Version: "contract", CAPI: s.CAPI,
+		DataDir: st.t.TempDir(), Log: log,
+		Settings: server.Settings{
+			ServerURL: "https://" + endpoint.Listener.Addr().String(), MachineProvisionImage: "rancher/machine:test",
+			MachineProvisionImagePullPolicy: "IfNotPresent", SystemAgentInstallerImage: "rancher/system-agent-installer-",
+			BootstrapTokenTTL: 30 * time.Minute, DeletionDeadline: time.Minute,
+		},
+	})
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	st.Server = drover
+	endpoint.Config.Handler = drover.Handler()
+	endpoint.StartTLS()
+	st.t.Cleanup(endpoint.Close)
+	st.run("drover", drover.Start)
+	plane.Until(st.t, time.Minute, func() string {
+		if err := drover.Ready(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// run starts something that runs until the test ends, and waits for its end then.
+func (st *Stage) run(name string, run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(st.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	st.t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				st.t.Errorf("%s ended: %v", name, err)
+			}
+		case <-time.After(30 * time.Second):
+			st.t.Errorf("%s did not end within 30 s", name)
+		}
+	})
+}
+
+// driverProgram is the built plugin.
+var driverProgram string
+
+// buildDriver builds the plugin of the driver `sim` into a directory.
+func buildDriver(ctx context.Context, dir string) error {
+	driverProgram = filepath.Join(dir, "docker-machine-driver-sim")
+	build := exec.CommandContext(ctx, "go", "build", "-o", driverProgram, "github.com/drover-io/drover/tests/contract/simdriver")
+	build.Stderr = os.Stderr
+	return build.Run()
+}
+
+// registerDriver makes the NodeDriver, by URL and checksum as a third-party driver's administrator would, and waits until its
+// kinds can be used.
+func (st *Stage) registerDriver() {
+	st.t.Helper()
+	program, err := os.ReadFile(driverProgram)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	download := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(driverProgram))))
+	st.t.Cleanup(download.Close)
+	sum := sha256.Sum256(program)
+	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "sim"}}
+	_, err = createOrUpdate(st, driver, func() {
+		driver.Spec = mgmtv3.NodeDriverSpec{
+			Active: true, DisplayName: "sim", URL: download.URL + "/" + filepath.Base(driverProgram), Checksum: hex.EncodeToString(sum[:]),
+		}
+	})
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	st.AwaitKinds(simConfig+" SimConfig", "rke-machine.cattle.io/v1 SimMachine", "rke-machine.cattle.io/v1 SimMachineTemplate")
+}

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/drover-io/drover/tests/testbed/lab"
+)
+
+// TestLab shows that the lab's machines are what the other tests take them for: hosts with a systemd of their own that keep their
+// disk over a reboot, that are reached over SSH, and that leave nothing behind.
+func TestLab(t *testing.T) {
+	image := machineImage(t)
+	before := leftovers(t)
+	config := lab.Config{Name: "labtest", Dir: filepath.Join(t.TempDir(), "lab"), Image: image}
+	t.Cleanup(func() {
+		if err := lab.Destroy(context.Background(), config); err != nil {
+			t.Errorf("destroy lab: %v", err)
+		}
+		if diff := leftovers(t); diff != before {
+			t.Errorf("the lab left something behind:\nbefore:\n%s\nafter:\n%s", before, diff)
+		}
+	})
+	l, err := lab.Open(t.Context(), config)
+	must(t, err)
+	signer, authorized := keyPair(t)
+
+	start := time.Now()
+	one, err := l.Create(t.Context(), "one", authorized)
+	must(t, err)
+	t.Logf("first machine answered SSH after %s", time.Since(start).Round(time.Millisecond))
+	two, err := l.Create(t.Context(), "two", authorized)
+	must(t, err)
+	again, err := l.Create(t.Context(), "one", authorized)
+	must(t, err)
+	if again.ID != one.ID {
+		t.Errorf("a create with a name that exists made another machine: %s, then %s", one.ID, again.ID)
+	}
+
+	run := func(m lab.Machine, command string) string {
+		t.Helper()
+		out, err := sshRun(t.Context(), l.Namespace(), m.Address.String()+":22", signer, command)
+		if err != nil {
+			t.Fatalf("%s on %s: %v: %s", command, m.Name, err, out)
+		}
+		return strings.TrimSpace(out)
+	}
+	if got := run(one, "hostname"); got != "one" {
+		t.Errorf("host name: got %q, want one", got)
+	}
+	run(one, "systemctl is-system-running --wait || systemctl --failed --no-legend")
+	if got := run(one, "systemctl --failed --no-legend"); got != "" {
+		t.Errorf("units failed on a fresh machine: %s", got)
+	}
+	run(two, "systemctl stop ssh; systemctl is-active cron; true")
+	if got := run(one, "systemctl is-active ssh"); got != "active" {
+		t.Errorf("a service stopped on one machine stopped on another: %s", got)
+	}
+	run(one, "echo kept >/var/lib/mark; sync")
+
+	must(t, l.SetPower(t.Context(), "one", lab.Off, true))
+	must(t, l.SetPower(t.Context(), "one", lab.On, false))
+	if got := run(one, "cat /var/lib/mark"); got != "kept" {
+		t.Errorf("disk after a power cut: got %q, want kept", got)
+	}
+
+	must(t, l.Partition(t.Context(), "one", true))
+	cut, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if out, err := sshRun(cut, l.Namespace(), one.Address.String()+":22", signer, "true"); err == nil {
+		t.Errorf("a partitioned machine was reached: %s", out)
+	}
+	must(t, l.Partition(t.Context(), "one", false))
+	run(one, "true")
+
+	reopened, err := lab.Open(t.Context(), config)
+	must(t, err)
+	adopted, err := reopened.Get("one")
+	must(t, err)
+	if adopted.ID != one.ID || !adopted.Running {
+		t.Errorf("an opened lab does not adopt its machine: %+v", adopted)
+	}
+	must(t, reopened.Delete(t.Context(), "two"))
+	must(t, reopened.Delete(t.Context(), "two"))
+	events, err := reopened.Events()
+	must(t, err)
+	var actions []string
+	for _, event := range events {
+		actions = append(actions, event.Action+" "+event.Machine)
+	}
+	if got, want := strings.Join(actions, ", "), "create one, create two, delete two"; got != want {
+		t.Errorf("events: got %q, want %q", got, want)
+	}
+}
+
+// machineImage returns the lab's machine image, built once for all tests.
+func machineImage(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("end-to-end tests make network namespaces and boot machines: run them as root")
+	}
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	image, err := lab.EnsureImage(t.Context(), filepath.Join(cache, "drover", "images"), os.Stderr)
+	must(t, err)
+	return image
+}
+
+// leftovers lists what a lab could leave on this host.
+func leftovers(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c",
+		`ip netns list | sort; find /sys/fs/cgroup -type d -name 'drover-labtest*'; grep -l DROVER_LAB=labtest /proc/[0-9]*/environ 2>/dev/null; grep labtest /proc/self/mountinfo; true`).CombinedOutput()
+	must(t, err)
+	return string(out)
+}
+
+func keyPair(t *testing.T) (ssh.Signer, string) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	signer, err := ssh.NewSignerFromKey(private)
+	must(t, err)
+	return signer, string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
+}
+
+func sshRun(ctx context.Context, namespace, address string, signer ssh.Signer, command string) (string, error) {
+	conn, err := lab.DialIn(ctx, namespace, address)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	client, channels, requests, err := ssh.NewClientConn(conn, address, &ssh.ClientConfig{
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+	})
+	if err != nil {
+		return "", err
+	}
+	session, err := ssh.NewClient(client, channels, requests).NewSession()
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = session.Close() }()
+	out, err := session.CombinedOutput(command)
+	return string(out), err
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,232 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/drover-io/drover/tests/testbed/rig"
+)
+
+const (
+	namespace    = "fleet-default"
+	readyTimeout = 4 * time.Minute
+	goneTimeout  = 3 * time.Minute
+)
+
+var (
+	secretsResource  = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	jobsResource     = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	machinesResource = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
+)
+
+// world is a rig with what the tests ask of it.
+type world struct {
+	*rig.Rig
+	t       *testing.T
+	objects dynamic.Interface
+}
+
+// newWorld starts a rig of its own, and checks at the end that nothing of it is left on the host.
+func newWorld(t *testing.T, name string) *world {
+	t.Helper()
+	machineImage(t)
+	cache, err := os.UserCacheDir()
+	must(t, err)
+	log, err := os.Create(filepath.Join(t.TempDir(), "rig.log"))
+	must(t, err)
+	options := rig.Options{
+		Name: name, Dir: filepath.Join(os.TempDir(), "drover-e2e-"+name), Bin: binFolder(t), Cache: filepath.Join(cache, "drover", "images"),
+		Versions: []string{"v1.36.3+k3s1", "v1.36.3+rke2r1"}, Log: log,
+	}
+	// A run that was killed left its rig; the folder always has the same name, so that the next run finds it.
+	must(t, rig.Destroy(t.Context(), options))
+	before := hostInventory(t, name)
+	w := &world{t: t}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+		defer cancel()
+		if w.Rig != nil {
+			if t.Failed() {
+				t.Logf("%s", w.evidence(ctx))
+			}
+			if err := w.Stop(ctx); err != nil {
+				t.Errorf("stop rig: %v", err)
+			}
+		}
+		if err := rig.Destroy(ctx, options); err != nil {
+			t.Errorf("destroy rig: %v", err)
+		}
+		if diff := cmp.Diff(before, hostInventory(t, name)); diff != "" {
+			t.Errorf("the rig left something on the host (-before +after):\n%s", diff)
+		}
+	})
+	w.Rig, err = rig.Start(t.Context(), options)
+	must(t, err)
+	w.objects, err = dynamic.NewForConfig(w.Config)
+	must(t, err)
+	return w
+}
+
+// evidence is what helps to see why a test failed: the state of the cluster, and the end of Drover's log.
+func (w *world) evidence(ctx context.Context) string {
+	log, _ := os.ReadFile(filepath.Join(w.Dir, "logs", "drover-server.log"))
+	const most = 6000
+	if len(log) > most {
+		log = log[len(log)-most:]
+	}
+	return w.Explain(ctx, "one") + "\n" + string(log)
+}
+
+// cluster is the manifest of a cluster of one machine with every role.
+func cluster(name, version string) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: rke-machine-config.cattle.io/v1
+kind: NspawnConfig
+metadata: {name: %[1]s, namespace: fleet-default}
+---
+apiVersion: provisioning.cattle.io/v1
+kind: Cluster
+metadata: {name: %[1]s, namespace: fleet-default}
+spec:
+  kubernetesVersion: %[2]s
+  cloudCredentialSecretName: cattle-global-data:cc-lab
+  rkeConfig:
+    machinePools:
+      - {name: pool1, quantity: 1, etcdRole: true, controlPlaneRole: true, workerRole: true, machineConfigRef: {kind: NspawnConfig, name: %[1]s}}
+`, name, version)
+}
+
+func (w *world) awaitReady(name string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), readyTimeout)
+	defer cancel()
+	start := time.Now()
+	must(w.t, w.AwaitReady(ctx, name, &rig.Progress{Out: testWriter{w.t}}))
+	w.t.Logf("cluster %s became ready after %s", name, time.Since(start).Round(time.Second))
+}
+
+func (w *world) deleteCluster(name string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), goneTimeout)
+	defer cancel()
+	must(w.t, w.DeleteCluster(ctx, name))
+}
+
+// eventually waits for a condition on objects.
+func (w *world) eventually(what string, done func() (bool, error)) {
+	w.t.Helper()
+	deadline := time.Now().Add(readyTimeout)
+	for {
+		ok, err := done()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s did not happen: %v", what, err)
+		}
+		select {
+		case <-w.t.Context().Done():
+			w.t.Fatal(w.t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (w *world) list(resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	list, err := w.objects.Resource(resource).Namespace(namespace).List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// onlyMachine returns the cluster's one Machine.
+func (w *world) onlyMachine() unstructured.Unstructured {
+	w.t.Helper()
+	machines, err := w.list(machinesResource)
+	must(w.t, err)
+	if len(machines) != 1 {
+		w.t.Fatalf("found %d Machines, want 1", len(machines))
+	}
+	return machines[0]
+}
+
+// creates counts how often the cloud made a machine.
+func (w *world) creates() int {
+	w.t.Helper()
+	events, err := w.Lab.Events()
+	must(w.t, err)
+	n := 0
+	for _, event := range events {
+		if event.Action == "create" {
+			n++
+		}
+	}
+	return n
+}
+
+// apiInventory lists all objects of all kinds but Events, Leases and what a namespace gets by itself.
+func (w *world) apiInventory() []string {
+	w.t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(w.Config)
+	must(w.t, err)
+	lists, err := client.ServerPreferredResources()
+	must(w.t, err)
+	var names []string
+	for _, list := range lists {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		must(w.t, err)
+		for _, resource := range list.APIResources {
+			if !slices.Contains(resource.Verbs, "list") || resource.Name == "events" || resource.Name == "leases" {
+				continue
+			}
+			found, err := w.objects.Resource(group.WithResource(resource.Name)).List(w.t.Context(), metav1.ListOptions{})
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue
+			}
+			must(w.t, err)
+			for _, item := range found.Items {
+				names = append(names, resource.Name+"."+group.Group+" "+item.GetNamespace()+"/"+item.GetName())
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// hostInventory lists what a rig could leave on this host: namespaces, control groups, mounts, processes.
+func hostInventory(t *testing.T, name string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", `
+		ip netns list | cut -d' ' -f1 | grep -E "^drover-$1(-|$)"
+		find /sys/fs/cgroup -type d -name "drover-$1*" 2>/dev/null
+		grep "drover-$1" /proc/self/mountinfo | cut -d' ' -f5
+		grep -lE "DROVER_LAB=$1" /proc/[0-9]*/environ 2>/dev/null
+		true`, "sh", name).CombinedOutput()
+	must(t, err)
+	return strings.Fields(string(out))
+}
+
+// testWriter sends progress to the test's log.
+type testWriter struct{ t *testing.T }
+
+// Write logs one line.
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}

@@ -1,0 +1,91 @@
+package scale
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+
+// Fleet is what one run measured.
+type Fleet struct {
+	// Clusters and Machines say what was made; Machines is the number of all clusters together.
+	Clusters int `json:"clusters"`
+	Machines int `json:"machines"`
+	// SecondsToReady is the time from the first apply until the last Cluster was Ready.
+	SecondsToReady float64 `json:"secondsToReady"`
+	// WritesPerMachine counts requests that change something, by Drover and the Cluster API in it, from the API server's audit
+	// log, until both were quiet. Refused ones count; Leases and Events do not.
+	WritesPerMachine float64 `json:"writesPerMachine"`
+	// APIServerCPUSeconds and EtcdCPUSeconds were used from the first apply until all was quiet.
+	APIServerCPUSeconds float64 `json:"apiServerCPUSeconds"`
+	EtcdCPUSeconds      float64 `json:"etcdCPUSeconds"`
+	// APIServerMiB is the API server's resident memory at the end; DroverMiB that of this process, which is Drover together
+	// with the simulated machines and the APIs of their clusters.
+	APIServerMiB float64 `json:"apiServerMiB"`
+	DroverMiB    float64 `json:"droverWithSimulatedMachinesMiB"`
+}
+
+// TestBench measures the fleets that the figures in the README speak of. It runs when DROVER_BENCH names a file for the
+// result.
+func TestBench(t *testing.T) {
+	target := os.Getenv("DROVER_BENCH")
+	if target == "" {
+		t.Skip("DROVER_BENCH names no file for the result: use `make bench`")
+	}
+	st := stage.Start(t, stage.Settings{})
+	results := []Fleet{measure(t, st, "one", 1, 3), measure(t, st, "twenty", 20, 4)}
+	out, err := json.Marshal(map[string]any{"cores": runtime.NumCPU(), "fleets": results})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(target, out, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func measure(t *testing.T, st *stage.Stage, name string, clusters, machines int) Fleet {
+	t.Helper()
+	namespace := plane.Namespace(t)
+	before := map[string]plane.Usage{}
+	for _, program := range []string{"kube-apiserver", "etcd"} {
+		before[program] = plane.UsageOf(t, program)
+	}
+	begin := time.Now()
+	for i := range clusters {
+		version := "v1.36.2+rke2r1"
+		if i%2 == 1 {
+			version = "v1.36.2+k3s1"
+		}
+		st.Cluster(namespace, fmt.Sprintf("%s-%02d", name, i), version, stage.Pool("server", "ec", 1), stage.Pool("worker", "w", int32(machines-1)))
+	}
+	for i := range clusters {
+		plane.Until(t, 10*time.Minute, func() string { return st.WaitingFor(namespace, fmt.Sprintf("%s-%02d", name, i)) })
+	}
+	ready := time.Since(begin)
+	st.AwaitMachines(namespace, clusters*machines)
+	stage.AwaitQuiet(t, 2*time.Minute)
+
+	apiServer, etcd := plane.UsageOf(t, "kube-apiserver"), plane.UsageOf(t, "etcd")
+	all := clusters * machines
+	return Fleet{
+		Clusters: clusters, Machines: all, SecondsToReady: round(ready.Seconds()),
+		WritesPerMachine:    round(float64(stage.LogWrites(t, begin, all)) / float64(all)),
+		APIServerCPUSeconds: round((apiServer.CPU - before["kube-apiserver"].CPU).Seconds()),
+		EtcdCPUSeconds:      round((etcd.CPU - before["etcd"].CPU).Seconds()),
+		APIServerMiB:        round(mebibytes(apiServer.Resident)),
+		DroverMiB:           round(mebibytes(plane.UsageOfProcess(t, os.Getpid()).Resident)),
+	}
+}
+
+func mebibytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+func round(value float64) float64 { return math.Round(value*10) / 10 }

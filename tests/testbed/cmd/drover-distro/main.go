@@ -1,0 +1,96 @@
+// Command drover-distro is the stand-in for RKE2 and K3s on the lab's machines, where it is installed under the name of the one
+// it stands in for. "drover-distro image" makes the installer image.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/tests/testbed/distro"
+)
+
+// kubePath is where the installer puts the components.
+const kubePath = "/usr/local/bin/drover-kube"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := command(filepath.Base(os.Args[0])).ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+func command(name string) *cobra.Command {
+	root := &cobra.Command{Use: name, Short: "Stand-in for RKE2 and K3s in Drover's tests", SilenceUsage: true}
+	switch runtime := distro.Runtime(name); runtime {
+	case distro.RKE2, distro.K3s:
+		root.AddCommand(
+			&cobra.Command{Use: "server", Short: "Run a server", Args: cobra.NoArgs, RunE: node(runtime, distro.RunServer)},
+			&cobra.Command{Use: "agent", Short: "Run a worker", Args: cobra.NoArgs, RunE: node(runtime, distro.RunAgent)},
+		)
+	default:
+		root.AddCommand(imageCommand())
+	}
+	return root
+}
+
+func node(runtime distro.Runtime, run func(context.Context, distro.Options) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		version, err := os.ReadFile("/usr/local/bin/." + string(runtime) + ".version")
+		if err != nil {
+			return fmt.Errorf("read installed version: %w", err)
+		}
+		return run(cmd.Context(), distro.Options{
+			Runtime: runtime, Version: strings.TrimSpace(string(version)), Kube: kubePath, Log: cmd.ErrOrStderr(), Ready: notifyReady,
+		})
+	}
+}
+
+// notifyReady tells systemd that the unit is up.
+func notifyReady() {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close() }()
+	_, _ = conn.Write([]byte("READY=1"))
+}
+
+func imageCommand() *cobra.Command {
+	var dir, version, program, kube string
+	cmd := &cobra.Command{Use: "image", Short: "Write the installer image into a folder", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		runtime := distro.RKE2
+		if strings.Contains(version, "+k3s") {
+			runtime = distro.K3s
+		} else if !strings.Contains(version, "+rke2") {
+			return errors.New("--version must be a version of RKE2 or K3s, as v1.36.3+k3s1")
+		}
+		file, err := distro.BuildImage(dir, runtime, version, program, kube)
+		if err == nil {
+			fmt.Fprintln(cmd.OutOrStdout(), file)
+		}
+		return err
+	}}
+	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to")
+	cmd.Flags().StringVar(&version, "version", "", "version to report, as v1.36.3+k3s1")
+	cmd.Flags().StringVar(&program, "program", "", "path of drover-distro")
+	cmd.Flags().StringVar(&kube, "kube", "", "path of drover-kube")
+	for _, name := range []string{"dir", "version", "program", "kube"} {
+		_ = cmd.MarkFlagRequired(name)
+	}
+	return cmd
+}

@@ -1,0 +1,155 @@
+package distro
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/drover-io/drover/pkg/managementplane/pki"
+)
+
+// serverCA and clientCA sign what the API server and the kubelets show and trust.
+func serverCA(l Layout) (*pki.Authority, error) {
+	return pki.OpenAuthority(l.tls(""), "server-ca", time.Now)
+}
+func clientCA(l Layout) (*pki.Authority, error) {
+	return pki.OpenAuthority(l.tls(""), "client-ca", time.Now)
+}
+
+// ensureServerCerts makes what a server needs, named and placed as in the real distributions.
+func ensureServerCerts(l Layout, node Node, config Config) error {
+	service, err := firstServiceIP(config)
+	if err != nil {
+		return err
+	}
+	local := []string{"localhost", "127.0.0.1", "::1", node.Name, node.IP.String()}
+	api := append([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", service}, local...)
+	api = append(append(api, config.TLSSAN...), config.NodeExternalIP...)
+	for _, authority := range []struct {
+		dir, name string
+		issue     func(*pki.Authority) error
+	}{
+		{l.tls(""), "server-ca", func(ca *pki.Authority) error {
+			_, err := ca.Serving("serving-kube-apiserver", api...)
+			return err
+		}},
+		{l.tls(""), "client-ca", func(ca *pki.Authority) error { return issueClients(ca, l.Runtime) }},
+		{l.tls(""), "request-header-ca", func(ca *pki.Authority) error {
+			_, err := ca.Client("client-auth-proxy", "system:auth-proxy")
+			return err
+		}},
+		{l.etcdTLS(""), "server-ca", func(ca *pki.Authority) error {
+			if _, err := ca.Serving("server-client", local...); err != nil {
+				return err
+			}
+			_, err := ca.Client("client", "etcd-client")
+			return err
+		}},
+		{l.etcdTLS(""), "peer-ca", func(ca *pki.Authority) error {
+			_, err := ca.Serving("peer-server-client", local...)
+			return err
+		}},
+	} {
+		ca, err := pki.OpenAuthority(authority.dir, authority.name, time.Now)
+		if err != nil {
+			return err
+		}
+		if err := authority.issue(ca); err != nil {
+			return err
+		}
+	}
+	_, _, err = pki.SigningKey(l.tls(""), "service")
+	return err
+}
+
+func issueClients(ca *pki.Authority, runtime Runtime) error {
+	for _, client := range []struct {
+		file, user string
+		groups     []string
+	}{
+		{"client-kube-apiserver", "system:apiserver", []string{"system:masters"}},
+		{"client-admin", "system:admin", []string{"system:masters"}},
+		{"client-supervisor", "system:" + string(runtime) + "-supervisor", []string{"system:masters"}},
+		{"client-controller", "system:kube-controller-manager", nil},
+		{"client-scheduler", "system:kube-scheduler", nil},
+	} {
+		if _, err := ca.Client(client.file, client.user, client.groups...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodeFiles are a node's certificates and the authorities it trusts, by their file names in the agent's folder.
+type nodeFiles map[string][]byte
+
+// issueNode signs a node's certificates on a server.
+func issueNode(l Layout, node Node) (nodeFiles, error) {
+	server, err := serverCA(l)
+	if err != nil {
+		return nil, err
+	}
+	client, err := clientCA(l)
+	if err != nil {
+		return nil, err
+	}
+	kubelet, err := client.Client("node-"+node.Name, "system:node:"+node.Name, "system:nodes")
+	if err != nil {
+		return nil, err
+	}
+	serving, err := server.Serving("node-"+node.Name+"-serving", node.Name, node.IP.String(), "127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	files := nodeFiles{"server-ca.crt": server.CertPEM, "client-ca.crt": client.CertPEM}
+	for name, path := range map[string]string{
+		"client-kubelet.crt": kubelet.CertFile, "client-kubelet.key": kubelet.KeyFile,
+		"serving-kubelet.crt": serving.CertFile, "serving-kubelet.key": serving.KeyFile,
+	} {
+		if files[name], err = os.ReadFile(path); err != nil {
+			return nil, fmt.Errorf("read certificate of node %s: %w", node.Name, err)
+		}
+	}
+	return files, nil
+}
+
+// write puts a node's files where its kubelet reads them.
+func (f nodeFiles) write(l Layout) error {
+	for name, data := range f {
+		if err := writeFile(l.agent(name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file whole or not at all, for root only.
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make folder of %s: %w", path, err)
+	}
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+func firstServiceIP(config Config) (string, error) {
+	cidr := serviceCIDR(config)
+	_, network, err := net.ParseCIDR(cidr)
+	if err != nil {
+		return "", fmt.Errorf("service-cidr %q: %w", cidr, err)
+	}
+	ip := network.IP
+	ip[len(ip)-1]++
+	return ip.String(), nil
+}
+
+func serviceCIDR(config Config) string {
+	if len(config.ServiceCIDR) > 0 {
+		return config.ServiceCIDR[0]
+	}
+	return "10.43.0.0/16"
+}

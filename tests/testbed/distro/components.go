@@ -1,0 +1,151 @@
+package distro
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// component is one program that runs below the stand-in.
+type component struct {
+	// program is a name by which drover-kube knows it.
+	program string
+	args    []string
+	// needsAPI components give up when they find no API server.
+	needsAPI bool
+}
+
+// serverComponents returns what runs on a server with the given configuration, in the order of their start.
+func serverComponents(l Layout, node Node, config Config, etcdName string) []component {
+	var list []component
+	if !config.DisableEtcd {
+		list = append(list, etcd(l, node, etcdName))
+	}
+	if !config.DisableAPIServer {
+		list = append(list, apiServer(l, node, config))
+	}
+	if !config.DisableControllerManager {
+		list = append(list, controllerManager(l, config))
+	}
+	if !config.DisableScheduler {
+		list = append(list, scheduler(l, config))
+	}
+	return list
+}
+
+func etcd(l Layout, node Node, name string) component {
+	peer := fmt.Sprintf("https://%s:%d", node.IP, etcdPeerPort)
+	return component{program: "etcd", args: []string{
+		"--name=" + name,
+		"--data-dir=" + l.etcdData(),
+		"--initial-cluster=" + name + "=" + peer,
+		"--initial-advertise-peer-urls=" + peer,
+		"--listen-peer-urls=" + peer,
+		fmt.Sprintf("--listen-client-urls=https://127.0.0.1:%d,https://%s:%d", etcdClientPort, node.IP, etcdClientPort),
+		fmt.Sprintf("--advertise-client-urls=https://%s:%d", node.IP, etcdClientPort),
+		fmt.Sprintf("--listen-metrics-urls=http://127.0.0.1:%d", etcdMetricsPort),
+		"--cert-file=" + l.etcdTLS("server-client.crt"), "--key-file=" + l.etcdTLS("server-client.key"),
+		"--trusted-ca-file=" + l.etcdTLS("server-ca.crt"), "--client-cert-auth",
+		"--peer-cert-file=" + l.etcdTLS("peer-server-client.crt"), "--peer-key-file=" + l.etcdTLS("peer-server-client.key"),
+		"--peer-trusted-ca-file=" + l.etcdTLS("peer-ca.crt"), "--peer-client-cert-auth",
+		"--log-level=warn",
+	}}
+}
+
+func apiServer(l Layout, node Node, config Config) component {
+	advertise := config.AdvertiseAddress
+	if advertise == "" {
+		advertise = node.IP.String()
+	}
+	args := []string{
+		"--advertise-address=" + advertise,
+		"--allow-privileged=true",
+		"--anonymous-auth=false",
+		"--authorization-mode=Node,RBAC",
+		"--client-ca-file=" + l.tls("client-ca.crt"),
+		"--enable-admission-plugins=NodeRestriction",
+		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", etcdClientPort),
+		"--etcd-cafile=" + l.etcdTLS("server-ca.crt"), "--etcd-certfile=" + l.etcdTLS("client.crt"), "--etcd-keyfile=" + l.etcdTLS("client.key"),
+		"--kubelet-client-certificate=" + l.tls("client-kube-apiserver.crt"), "--kubelet-client-key=" + l.tls("client-kube-apiserver.key"),
+		"--kubelet-preferred-address-types=InternalIP,Hostname",
+		"--proxy-client-cert-file=" + l.tls("client-auth-proxy.crt"), "--proxy-client-key-file=" + l.tls("client-auth-proxy.key"),
+		"--requestheader-allowed-names=system:auth-proxy",
+		"--requestheader-client-ca-file=" + l.tls("request-header-ca.crt"),
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-username-headers=X-Remote-User",
+		"--secure-port=" + strconv.Itoa(l.serverAPIPort()),
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + l.tls("service.key"),
+		"--service-account-signing-key-file=" + l.tls("service.key"),
+		"--service-cluster-ip-range=" + serviceCIDR(config),
+		"--tls-cert-file=" + l.tls("serving-kube-apiserver.crt"), "--tls-private-key-file=" + l.tls("serving-kube-apiserver.key"),
+	}
+	if l.Runtime == K3s {
+		args = append(args, "--bind-address=127.0.0.1")
+	}
+	return component{program: "kube-apiserver", args: withUserArgs(args, config.APIServerArg)}
+}
+
+func controllerManager(l Layout, config Config) component {
+	kubeconfig := l.cred("controller.kubeconfig")
+	return component{program: "kube-controller-manager", needsAPI: true, args: withUserArgs([]string{
+		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--cluster-signing-cert-file=" + l.tls("client-ca.crt"), "--cluster-signing-key-file=" + l.tls("client-ca.key"),
+		"--controllers=*,-node-route-controller,-cloud-node-lifecycle-controller,-service-lb-controller",
+		"--leader-elect-retry-period=1s", "--leader-elect-renew-deadline=5s", "--leader-elect-lease-duration=8s",
+		"--profiling=false",
+		"--root-ca-file=" + l.tls("server-ca.crt"),
+		"--service-account-private-key-file=" + l.tls("service.key"),
+		"--use-service-account-credentials=true",
+	}, config.ControllerManagerArg)}
+}
+
+func scheduler(l Layout, config Config) component {
+	kubeconfig := l.cred("scheduler.kubeconfig")
+	return component{program: "kube-scheduler", needsAPI: true, args: withUserArgs([]string{
+		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig, "--kubeconfig=" + kubeconfig,
+		"--bind-address=127.0.0.1",
+		"--leader-elect-retry-period=1s", "--leader-elect-renew-deadline=5s", "--leader-elect-lease-duration=8s",
+		"--profiling=false",
+	}, config.SchedulerArg)}
+}
+
+// withUserArgs adds "key=value" settings of the configuration; they replace our own of the same key.
+func withUserArgs(args []string, user []string) []string {
+	for _, setting := range user {
+		setting = strings.TrimPrefix(setting, "--")
+		key, _, _ := strings.Cut(setting, "=")
+		args = slices.DeleteFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--"+key+"=") })
+		args = append(args, "--"+setting)
+	}
+	return args
+}
+
+// etcdMemberName returns the name under which this server's etcd is a member: the node's name and a part that is made once, as in the
+// real distributions, which keep it in the data directory's file "name".
+func etcdMemberName(l Layout, node Node) (string, error) {
+	path := filepath.Join(l.etcdData(), "name")
+	data, err := os.ReadFile(path)
+	if err == nil {
+		return string(data), nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read etcd member name: %w", err)
+	}
+	identity, err := os.ReadFile(l.tls("serving-kube-apiserver.crt"))
+	if err != nil {
+		return "", fmt.Errorf("make etcd member name: %w", err)
+	}
+	sum := sha256.Sum256(identity)
+	name := node.Name + "-" + hex.EncodeToString(sum[:])[:8]
+	return name, writeFile(path, []byte(name))
+}

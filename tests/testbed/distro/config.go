@@ -1,0 +1,137 @@
+package distro
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Runtime is the distribution a process stands in for.
+type Runtime string
+
+// The two runtimes.
+const (
+	RKE2 Runtime = "rke2"
+	K3s  Runtime = "k3s"
+)
+
+// SupervisorPort is where servers take joining nodes.
+func (r Runtime) SupervisorPort() int {
+	if r == K3s {
+		return apiPort
+	}
+	return 9345
+}
+
+// values are words or lists of words: the configuration takes either wherever it takes a list.
+type values []string
+
+// UnmarshalJSON accepts one word, a number, a truth value or a list of them.
+func (v *values) UnmarshalJSON(data []byte) error {
+	var value any
+	if err := yaml.Unmarshal(data, &value); err != nil {
+		return err
+	}
+	list, ok := value.([]any)
+	if !ok {
+		list = []any{value}
+	}
+	*v = nil
+	for _, item := range list {
+		if item != nil {
+			*v = append(*v, fmt.Sprint(item))
+		}
+	}
+	return nil
+}
+
+// Config is the part of the distributions' configuration that the stand-in honours. Unknown keys are ignored here: Drover's
+// own checks are elsewhere, and a real server's many flags are not the stand-in's business.
+type Config struct {
+	ClusterInit              bool   `json:"cluster-init"`
+	Server                   string `json:"server"`
+	Token                    string `json:"token"`
+	AgentToken               string `json:"agent-token"`
+	DataDir                  string `json:"data-dir"`
+	NodeName                 string `json:"node-name"`
+	NodeIP                   values `json:"node-ip"`
+	NodeExternalIP           values `json:"node-external-ip"`
+	AdvertiseAddress         string `json:"advertise-address"`
+	NodeLabel                values `json:"node-label"`
+	NodeTaint                values `json:"node-taint"`
+	TLSSAN                   values `json:"tls-san"`
+	ServiceCIDR              values `json:"service-cidr"`
+	ClusterCIDR              values `json:"cluster-cidr"`
+	DisableAPIServer         bool   `json:"disable-apiserver"`
+	DisableControllerManager bool   `json:"disable-controller-manager"`
+	DisableScheduler         bool   `json:"disable-scheduler"`
+	DisableEtcd              bool   `json:"disable-etcd"`
+	APIServerArg             values `json:"kube-apiserver-arg"`
+	ControllerManagerArg     values `json:"kube-controller-manager-arg"`
+	SchedulerArg             values `json:"kube-scheduler-arg"`
+}
+
+// LoadConfig reads config.yaml and then config.yaml.d/*.yaml by name below dir. A later file's key replaces an earlier one's, except that a
+// key written with a trailing "+" is added to the list before it, as in the real distributions.
+func LoadConfig(dir string) (Config, error) {
+	files := []string{filepath.Join(dir, "config.yaml")}
+	dropIns, err := filepath.Glob(filepath.Join(dir, "config.yaml.d", "*.yaml"))
+	if err != nil {
+		return Config{}, fmt.Errorf("list configuration: %w", err)
+	}
+	slices.Sort(dropIns)
+	merged := map[string]any{}
+	for _, file := range append(files, dropIns...) {
+		data, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Config{}, fmt.Errorf("read configuration: %w", err)
+		}
+		if err := mergeYAML(merged, data); err != nil {
+			return Config{}, fmt.Errorf("read %s: %w", file, err)
+		}
+	}
+	data, err := yaml.Marshal(merged)
+	if err != nil {
+		return Config{}, fmt.Errorf("merge configuration: %w", err)
+	}
+	var config Config
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
+	}
+	return config, nil
+}
+
+func mergeYAML(into map[string]any, data []byte) error {
+	var file map[string]any
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return err
+	}
+	for key, value := range file {
+		base, adds := strings.CutSuffix(key, "+")
+		if adds {
+			value = append(asList(into[base]), asList(value)...)
+		}
+		into[base] = value
+	}
+	return nil
+}
+
+func asList(value any) []any {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case []any:
+		return v
+	default:
+		return []any{v}
+	}
+}

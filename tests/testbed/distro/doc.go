@@ -1,0 +1,19 @@
+// Package distro is the stand-in for RKE2 and K3s on the lab's machines. The real distributions cannot be had where these tests
+// run, so this program honours their contract (the configuration files, join rules, certificates' places, ports, health
+// endpoints, systemd units and installer image that plans rely on) and runs the real components below it: etcd, kube-apiserver,
+// controller manager, scheduler, and a kubelet whose pods are local processes. A plan for a machine with the stand-in is byte for byte the
+// plan for a machine with the real thing.
+//
+// It is never part of the product.
+//
+// One program serves both, told apart by its name (rke2 or k3s):
+//
+//	config.go     /etc/rancher/<runtime>/config.yaml and config.yaml.d, merged as the real ones merge them
+//	layout.go     which file lies where
+//	certs.go      the certificate authorities and certificates of a server
+//	components.go what runs on a server: programs and their arguments, as data
+//	run.go        runs them; if one ends, all end, and systemd starts the unit again
+//	join.go       the supervisor port: what a joining node asks a server for
+//	demux.go      K3s' one port for supervisor and API
+//	image.go      the installer image: run.sh, the programs and the units, as a docker archive
+package distro

@@ -1,0 +1,141 @@
+package distro
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// runScript is what a plan's install instruction runs in the unpacked image.
+//
+//go:embed installer/run.sh
+var runScript []byte
+
+//go:embed installer/server.service
+var serverUnit string
+
+//go:embed installer/agent.service
+var agentUnit string
+
+// ImageReference is the installer image's name: "+" cannot be in a tag.
+func ImageReference(runtime Runtime, version string) string {
+	return "rancher/system-agent-installer-" + string(runtime) + ":" + strings.ReplaceAll(version, "+", "-")
+}
+
+// units returns a runtime's systemd units by file name, named as the real distributions name theirs.
+func units(runtime Runtime) map[string]string {
+	server, agent := "rke2-server.service", "rke2-agent.service"
+	if runtime == K3s {
+		server, agent = "k3s.service", "k3s-agent.service"
+	}
+	fill := strings.NewReplacer("@RUNTIME@", string(runtime))
+	return map[string]string{server: fill.Replace(serverUnit), agent: fill.Replace(agentUnit)}
+}
+
+// BuildImage writes the installer image of one runtime and version as a docker archive into dir, as a node agent looks for it in its
+// images folder. program is the stand-in and kube is drover-kube. The file is complete once it has its final name.
+func BuildImage(dir string, runtime Runtime, version, program, kube string) (string, error) {
+	tag, err := name.NewTag(ImageReference(runtime, version))
+	if err != nil {
+		return "", fmt.Errorf("name installer image: %w", err)
+	}
+	files, err := ImageFiles(runtime, version, program, kube)
+	if err != nil {
+		return "", err
+	}
+	content, err := imageContent(files)
+	if err != nil {
+		return "", err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
+		tarball.WithCompressionLevel(1))
+	if err != nil {
+		return "", fmt.Errorf("make installer image: %w", err)
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return "", fmt.Errorf("make installer image: %w", err)
+	}
+	image, err = mutate.ConfigFile(image, platform(image))
+	if err != nil {
+		return "", fmt.Errorf("make installer image: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make images folder: %w", err)
+	}
+	file := filepath.Join(dir, path.Base(strings.ReplaceAll(tag.RepositoryStr(), "/", "-"))+"-"+tag.TagStr()+".tar")
+	if err := tarball.WriteToFile(file+".new", tag, image); err != nil {
+		return "", fmt.Errorf("write installer image: %w", err)
+	}
+	return file, os.Rename(file+".new", file)
+}
+
+func platform(image v1.Image) *v1.ConfigFile {
+	config, err := image.ConfigFile()
+	if err != nil {
+		config = &v1.ConfigFile{}
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = "linux", "amd64"
+	return config
+}
+
+// File is one file of the installer image.
+type File struct {
+	Name string
+	Mode os.FileMode
+	Data []byte
+}
+
+// ImageFiles are the installer image's files: the script, the version, the units and the programs.
+func ImageFiles(runtime Runtime, version, program, kube string) ([]File, error) {
+	files := []File{
+		{Name: "run.sh", Mode: 0o755, Data: runScript},
+		{Name: "version", Mode: 0o644, Data: []byte(string(runtime) + " " + version + "\n")},
+	}
+	for name, text := range units(runtime) {
+		files = append(files, File{Name: name, Mode: 0o644, Data: []byte(text)})
+	}
+	for name, source := range map[string]string{string(runtime): program, "drover-kube": kube} {
+		data, err := os.ReadFile(source)
+		if err != nil {
+			return nil, fmt.Errorf("read program for installer image: %w", err)
+		}
+		files = append(files, File{Name: name, Mode: 0o755, Data: data})
+	}
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	return files, nil
+}
+
+// imageContent is the image's one layer.
+func imageContent(files []File) ([]byte, error) {
+	var buffer bytes.Buffer
+	archive := tar.NewWriter(&buffer)
+	for _, file := range files {
+		header := &tar.Header{Name: file.Name, Mode: int64(file.Mode), Size: int64(len(file.Data)), Typeflag: tar.TypeReg}
+		if err := archive.WriteHeader(header); err != nil {
+			return nil, fmt.Errorf("make installer image: %w", err)
+		}
+		if _, err := archive.Write(file.Data); err != nil {
+			return nil, fmt.Errorf("make installer image: %w", err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return nil, fmt.Errorf("make installer image: %w", err)
+	}
+	return buffer.Bytes(), nil
+}

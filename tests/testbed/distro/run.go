@@ -1,0 +1,279 @@
+package distro
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// stopTimeout is how long a component may take to end before it is killed.
+const stopTimeout = 15 * time.Second
+
+// Options are what the command line and the installation say.
+type Options struct {
+	// Runtime is the distribution to stand in for.
+	Runtime Runtime
+	// Version is the Kubernetes version the node reports, the installer image's.
+	Version string
+	// Kube is the path of drover-kube.
+	Kube string
+	// Log receives the stand-in's own lines; components log to files in the data directory.
+	Log io.Writer
+	// Ready is called once the node serves.
+	Ready func()
+}
+
+// run bundles what the functions of one run share.
+type run struct {
+	Options
+	layout Layout
+	node   Node
+	config Config
+}
+
+func newRun(options Options) (*run, error) {
+	config, err := LoadConfig("/etc/rancher/" + string(options.Runtime))
+	if err != nil {
+		return nil, err
+	}
+	node, err := NewNode(config)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Options: options, layout: NewLayout(options.Runtime, config.DataDir), node: node, config: config}
+	return r, r.linkTools()
+}
+
+// linkTools puts kubectl where plans expect it.
+func (r *run) linkTools() error {
+	link := r.layout.bin("kubectl")
+	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+		return fmt.Errorf("make bin folder: %w", err)
+	}
+	if err := os.Symlink(r.Kube, link+".new"); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("link kubectl: %w", err)
+	}
+	return os.Rename(link+".new", link)
+}
+
+// RunServer runs a server until ctx ends or one of its components does.
+func RunServer(ctx context.Context, options Options) error {
+	r, err := newRun(options)
+	if err != nil {
+		return err
+	}
+	if r.config.Server != "" {
+		return errors.New("the stand-in runs one server: joining as a further server is not part of it yet")
+	}
+	if err := ensureServerCerts(r.layout, r.node, r.config); err != nil {
+		return err
+	}
+	files, err := issueNode(r.layout, r.node)
+	if err != nil {
+		return err
+	}
+	if err := files.write(r.layout); err != nil {
+		return err
+	}
+	if err := writeServerKubeconfigs(r.layout); err != nil {
+		return err
+	}
+	etcdName, err := etcdMemberName(r.layout, r.node)
+	if err != nil {
+		return err
+	}
+	client, err := r.adminClient()
+	if err != nil {
+		return err
+	}
+	api := fmt.Sprintf("https://127.0.0.1:%d", r.layout.serverAPIPort())
+	tasks := []task{r.supervise, r.serveCalico}
+	for _, c := range serverComponents(r.layout, r.node, r.config, etcdName) {
+		if c.needsAPI {
+			tasks = append(tasks, onceServed(client, r.program(c)))
+			continue
+		}
+		tasks = append(tasks, r.program(c))
+	}
+	tasks = append(tasks, onceServed(client, r.kubelet(api)), onceServed(client, func(ctx context.Context) error {
+		r.Ready()
+		return r.labelRoles(ctx, client)
+	}))
+	return together(ctx, tasks)
+}
+
+// RunAgent runs a worker until ctx ends or one of its components does.
+func RunAgent(ctx context.Context, options Options) error {
+	r, err := newRun(options)
+	if err != nil {
+		return err
+	}
+	api, err := join(ctx, r.layout, r.node, r.config, r.Log)
+	if err != nil {
+		return err
+	}
+	return together(ctx, []task{r.kubelet(api), r.serveCalico, r.reportWorker})
+}
+
+// task is one thing that runs as long as the node does.
+type task func(ctx context.Context) error
+
+// together runs all tasks. The first that ends with an error ends the others: a node with half its components is worse than one that
+// systemd starts again.
+func together(ctx context.Context, tasks []task) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, t := range tasks {
+		wg.Go(func() {
+			if err := t(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// program runs one component with its output in a log file.
+func (r *run) program(c component) task {
+	return func(ctx context.Context) error {
+		path := r.layout.log(c.program)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return fmt.Errorf("make log folder: %w", err)
+		}
+		log, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("open log of %s: %w", c.program, err)
+		}
+		defer log.Close()
+		cmd := exec.CommandContext(ctx, r.Kube, append([]string{c.program}, c.args...)...)
+		cmd.Stdout, cmd.Stderr = log, log
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+		cmd.WaitDelay = stopTimeout
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		// Readiness of the unit is ours to report.
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(pair string) bool { return strings.HasPrefix(pair, "NOTIFY_SOCKET=") })
+		if err := cmd.Run(); ctx.Err() == nil {
+			return fmt.Errorf("%s ended: %w (see %s)", c.program, errors.Join(err), path)
+		}
+		return nil
+	}
+}
+
+// supervise serves the supervisor port; for K3s it also stands in front of the API server.
+func (r *run) supervise(ctx context.Context) error {
+	var listenConfig net.ListenConfig
+	listener, err := listenConfig.Listen(ctx, "tcp", fmt.Sprintf(":%d", r.Runtime.SupervisorPort()))
+	if err != nil {
+		return fmt.Errorf("listen for joining nodes: %w", err)
+	}
+	pair, err := tls.LoadX509KeyPair(r.layout.tls("serving-kube-apiserver.crt"), r.layout.tls("serving-kube-apiserver.key"))
+	if err != nil {
+		return fmt.Errorf("read serving certificate: %w", err)
+	}
+	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	server := &http.Server{Handler: supervisorHandler(r.layout, r.config), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	incoming := listener
+	if r.Runtime == K3s && !r.config.DisableAPIServer {
+		shared := newQueue(listener.Addr())
+		incoming = shared
+		go func() { _ = demux(ctx, listener, shared, fmt.Sprintf("127.0.0.1:%d", innerAPIPort)) }()
+	}
+	if err := server.Serve(tls.NewListener(incoming, config)); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve joining nodes: %w", err)
+	}
+	return nil
+}
+
+// serveCalico answers where RKE2's network plugin would.
+func (r *run) serveCalico(ctx context.Context) error {
+	if r.Runtime != RKE2 {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /liveness", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Addr: fmt.Sprintf("127.0.0.1:%d", calicoHealth), Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve network plugin's health: %w", err)
+	}
+	return nil
+}
+
+// onceServed delays a task until the API server is ready: components that find none give up.
+func onceServed(client kubernetes.Interface, t task) task {
+	return func(ctx context.Context) error {
+		if !poll(ctx, func() bool { return client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil }) {
+			return nil // the node is stopping
+		}
+		return t(ctx)
+	}
+}
+
+// reportWorker reports readiness when the kubelet answers.
+func (r *run) reportWorker(ctx context.Context) error {
+	if poll(ctx, func() bool { return answers(ctx, fmt.Sprintf("http://127.0.0.1:%d/healthz", kubeletHealth)) }) {
+		r.Ready()
+	}
+	return nil
+}
+
+func (r *run) adminClient() (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", r.layout.cred("admin.kubeconfig"))
+	if err != nil {
+		return nil, fmt.Errorf("read admin kubeconfig: %w", err)
+	}
+	return kubernetes.NewForConfig(rest.AddUserAgent(config, string(r.Runtime)))
+}
+
+func answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// poll asks until the answer is yes; false means that ctx ended before.
+func poll(ctx context.Context, done func() bool) bool {
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for !done() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-ticker.C:
+		}
+	}
+	return true
+}

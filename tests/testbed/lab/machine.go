@@ -1,0 +1,361 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How long a machine may take. They bound a wait for a condition, nothing sleeps for them.
+const (
+	bootTimeout     = 60 * time.Second
+	shutdownTimeout = 20 * time.Second
+)
+
+// Power is whether a machine runs.
+type Power string
+
+// The two states of Power.
+const (
+	On  Power = "on"
+	Off Power = "off"
+)
+
+// Machine is one machine as the API shows it.
+type Machine struct {
+	// Name is unique in the lab; a create with a name that exists returns the existing machine.
+	Name string `json:"name"`
+	// ID is unique for ever: a machine deleted and made again gets another.
+	ID string `json:"id"`
+	// Address is the machine's IPv4 address on the lab's network.
+	Address netip.Addr `json:"address"`
+	// Power is what the machine should be, kept over a restart of the lab.
+	Power Power `json:"power"`
+	// Running is whether it runs now.
+	Running bool `json:"running"`
+	// Partitioned machines cannot exchange a packet with anybody.
+	Partitioned bool `json:"partitioned,omitempty"`
+
+	process process
+}
+
+// folder holds everything of one machine: its record, its disk and its console log.
+func (l *Lab) folder(machine string) string { return filepath.Join(l.dir, "machines", machine) }
+
+func (l *Lab) disk(machine string) string { return filepath.Join(l.folder(machine), "disk") }
+
+// stored is the machine's record on disk.
+type stored struct {
+	Machine
+	Process process `json:"process"`
+}
+
+// save writes the machine's record whole or not at all.
+func (l *Lab) save(m *Machine) error {
+	data, err := json.Marshal(stored{Machine: *m, Process: m.process})
+	if err != nil {
+		return fmt.Errorf("encode machine %s: %w", m.Name, err)
+	}
+	path := filepath.Join(l.folder(m.Name), "machine.json")
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return fmt.Errorf("write machine %s: %w", m.Name, err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+func (l *Lab) load(name string) (*Machine, error) {
+	data, err := os.ReadFile(filepath.Join(l.folder(name), "machine.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read machine %s: %w", name, err)
+	}
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, fmt.Errorf("decode machine %s: %w", name, err)
+	}
+	m := s.Machine
+	m.process = s.Process
+	m.Running = m.process.alive()
+	return &m, nil
+}
+
+// prepareDisk puts on a new machine's disk what makes it somebody: name, host key and who may log in.
+func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string) error {
+	disk := l.disk(m.Name)
+	for path, mode := range map[string]os.FileMode{"etc/ssh": 0o755, "root/.ssh": 0o700} {
+		if err := os.MkdirAll(filepath.Join(disk, path), mode); err != nil {
+			return fmt.Errorf("make disk of %s: %w", m.Name, err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(disk, "root"), 0o700); err != nil {
+		return fmt.Errorf("make disk of %s: %w", m.Name, err)
+	}
+	hosts := fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", m.Name)
+	for path, content := range map[string]string{
+		"etc/hostname":              m.Name + "\n",
+		"etc/hosts":                 hosts,
+		"etc/resolv.conf":           "",
+		"root/.ssh/authorized_keys": strings.TrimSpace(authorizedKey) + "\n",
+	} {
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(path, "root/") {
+			mode = 0o600
+		}
+		if err := os.WriteFile(filepath.Join(disk, path), []byte(content), mode); err != nil {
+			return fmt.Errorf("write disk of %s: %w", m.Name, err)
+		}
+	}
+	key := filepath.Join(disk, "etc/ssh/ssh_host_ed25519_key")
+	if _, err := os.Stat(key); err == nil {
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", m.Name, "-f", key).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("make host key of %s: %w: %s", m.Name, err, out)
+	}
+	return nil
+}
+
+// boot starts a machine that does not run, and returns when its sshd answers.
+func (l *Lab) boot(ctx context.Context, m *Machine) error {
+	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
+	defer cancel()
+	if err := l.attach(ctx, m.Name, m.Address); err != nil {
+		return err
+	}
+	if err := l.setPartition(ctx, m); err != nil {
+		return err
+	}
+	groups, err := l.makeCgroups(m.Name)
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"-D", l.image, "--overlay=" + l.image + ":" + l.disk(m.Name) + ":/",
+		"--network-namespace-path=" + namespacePath(l.machineNamespace(m.Name)),
+		"--machine=" + m.Name, "--register=no", "--keep-unit", "--boot", "--console=pipe",
+		"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--capability=all", "--system-call-filter=@known",
+	}
+	for _, bind := range l.binds {
+		args = append(args, "--bind-ro="+bind)
+	}
+	console, err := os.OpenFile(filepath.Join(l.folder(m.Name), "console.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open console of %s: %w", m.Name, err)
+	}
+	defer console.Close()
+	// The shell enters the machine's control groups before it becomes systemd-nspawn, so that nothing of it is ever elsewhere.
+	enter := `for group in $GROUPS_OF_MACHINE; do echo $$ >"$group/cgroup.procs" || exit 1; done; exec systemd-nspawn "$@"`
+	cmd := exec.Command("sh", append([]string{"-c", enter, "sh"}, args...)...) //nolint:noctx // a machine outlives the call that made it
+	cmd.Env = append(os.Environ(), "GROUPS_OF_MACHINE="+strings.Join(groups, " "), "DROVER_LAB="+l.name)
+	cmd.Stdout, cmd.Stderr = console, console
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start machine %s: %w", m.Name, err)
+	}
+	go func() { _ = cmd.Wait() }() // reap it; whether it runs is read from /proc
+	if m.process, err = identify(cmd.Process.Pid); err != nil {
+		return fmt.Errorf("start machine %s: it ended at once: %s", m.Name, l.consoleTail(m.Name))
+	}
+	if err := l.record.add(kindProcess, m.process.String()); err != nil {
+		return err
+	}
+	m.Power, m.Running = On, true
+	if err := l.save(m); err != nil {
+		return err
+	}
+	if err := l.awaitSSH(ctx, m); err != nil {
+		return fmt.Errorf("boot machine %s: %w; its console ends with: %s", m.Name, err, l.consoleTail(m.Name))
+	}
+	return nil
+}
+
+// awaitSSH returns once sshd sent its greeting. It asks from inside the machine, so that a partition does not matter.
+func (l *Lab) awaitSSH(ctx context.Context, m *Machine) error {
+	return until(ctx, 50*time.Millisecond, func() bool {
+		if !m.process.alive() {
+			return false
+		}
+		conn, err := DialIn(ctx, l.machineNamespace(m.Name), "127.0.0.1:22")
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+		greeting := make([]byte, 4)
+		n, _ := conn.Read(greeting)
+		return string(greeting[:n]) == "SSH-"
+	})
+}
+
+// halt stops a running machine: orderly as by its power button, or at once as by pulling the plug.
+func (l *Lab) halt(ctx context.Context, m *Machine, atOnce bool) error {
+	if !m.process.alive() {
+		return l.stopped(m)
+	}
+	if !atOnce {
+		// systemd-nspawn passes SIGTERM on to the machine as the request for an orderly shutdown.
+		if err := m.process.signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+		orderly, cancel := context.WithTimeout(ctx, shutdownTimeout)
+		defer cancel()
+		if m.process.wait(orderly) == nil {
+			return l.stopped(m)
+		}
+	}
+	// PID 1 of the machine is a child of systemd-nspawn (or of its outer child): ending it ends every process of the machine.
+	for _, pid := range m.process.children() {
+		if child, err := identify(pid); err == nil {
+			if err := child.signal(syscall.SIGKILL); err != nil {
+				return err
+			}
+		}
+	}
+	ended, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	defer cancel()
+	if m.process.wait(ended) != nil {
+		if err := m.process.signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+		if err := m.process.wait(ctx); err != nil {
+			return fmt.Errorf("stop machine %s: %w", m.Name, err)
+		}
+	}
+	return l.stopped(m)
+}
+
+func (l *Lab) stopped(m *Machine) error {
+	if m.process.PID != 0 {
+		if err := l.record.remove(kindProcess, m.process.String()); err != nil {
+			return err
+		}
+	}
+	m.process, m.Running = process{}, false
+	return l.save(m)
+}
+
+func (l *Lab) setPartition(ctx context.Context, m *Machine) error {
+	state := "up"
+	if m.Partitioned {
+		state = "down"
+	}
+	return ip(ctx, "-n", l.namespace, "link", "set", linkName(m.Name), state)
+}
+
+// makeCgroups makes the machine's group in every hierarchy and returns their paths.
+func (l *Lab) makeCgroups(machine string) ([]string, error) {
+	parents, err := cgroupParents()
+	if err != nil {
+		return nil, err
+	}
+	var groups []string
+	for _, parent := range parents {
+		group := filepath.Join(parent, l.namespace+"-"+machine)
+		if err := l.record.add(kindCgroup, group); err != nil {
+			return nil, err
+		}
+		if err := makeCgroup(group); err != nil {
+			return nil, err
+		}
+		groups = append(groups, group)
+	}
+	return groups, nil
+}
+
+func (l *Lab) removeCgroups(ctx context.Context, machine string) error {
+	parents, err := cgroupParents()
+	if err != nil {
+		return err
+	}
+	for _, parent := range parents {
+		group := filepath.Join(parent, l.namespace+"-"+machine)
+		if err := l.dropCgroup(ctx, group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropCgroup removes a group once the kernel has let go of the last process in it.
+func (l *Lab) dropCgroup(ctx context.Context, group string) error {
+	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	defer cancel()
+	var err error
+	if waitErr := until(ctx, 20*time.Millisecond, func() bool { err = removeCgroup(group); return err == nil }); waitErr != nil {
+		return errors.Join(err, waitErr)
+	}
+	return l.record.remove(kindCgroup, group)
+}
+
+// rootOf is a running machine's PID 1 as a process of this host: its folder in /proc shows the machine's files.
+func (l *Lab) rootOf(name string) (int, error) {
+	m, err := l.Get(name)
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range m.process.children() {
+		return pid, nil
+	}
+	return 0, fmt.Errorf("machine %s does not run", name)
+}
+
+// WriteFile writes a file on a running machine, from outside, as a person at its disk could.
+func (l *Lab) WriteFile(name, path string, data []byte, mode os.FileMode) error {
+	pid, err := l.rootOf(name)
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(fmt.Sprintf("/proc/%d/root", pid), path)
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+		return fmt.Errorf("write %s on %s: %w", path, name, err)
+	}
+	if err := os.WriteFile(target, data, mode); err != nil {
+		return fmt.Errorf("write %s on %s: %w", path, name, err)
+	}
+	return nil
+}
+
+// FileExists says whether a running machine has a file.
+func (l *Lab) FileExists(name, path string) (bool, error) {
+	pid, err := l.rootOf(name)
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(filepath.Join(fmt.Sprintf("/proc/%d/root", pid), path))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Exec runs a shell command on a running machine, from outside, and returns what it printed.
+func (l *Lab) Exec(ctx context.Context, name, command string) (string, error) {
+	pid, err := l.rootOf(name)
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(pid), "--all", "sh", "-c", command).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// consoleTail is the end of what the machine printed, for errors.
+func (l *Lab) consoleTail(machine string) string {
+	data, err := os.ReadFile(filepath.Join(l.folder(machine), "console.log"))
+	if err != nil {
+		return "(no console)"
+	}
+	const most = 600
+	if len(data) > most {
+		data = data[len(data)-most:]
+	}
+	return strings.TrimSpace(string(data))
+}

@@ -1,0 +1,111 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// The lab's network: the benchmarking range of RFC 2544, which no real network uses.
+const (
+	subnetBits  = 24
+	gatewayText = "198.18.0.1"
+	bridge      = "lab0"
+	firstHost   = 10
+	lastHost    = 250
+)
+
+// Gateway is the address of everything that manages machines: Drover, the management plane and the lab's API.
+var Gateway = netip.MustParseAddr(gatewayText)
+
+// ip runs iproute2's ip. Its error carries what ip said.
+func ip(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// makeNetwork makes the lab's namespace and bridge unless they exist.
+func (l *Lab) makeNetwork(ctx context.Context) error {
+	if _, err := os.Stat(namespacePath(l.namespace)); err == nil {
+		if ip(ctx, "-n", l.namespace, "link", "show", bridge) == nil {
+			return nil
+		}
+		// A run killed between the two: the namespace is ours by the record and empty, so it is made anew.
+		if err := ip(ctx, "netns", "del", l.namespace); err != nil {
+			return err
+		}
+	}
+	if err := l.record.add(kindNamespace, l.namespace); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"netns", "add", l.namespace},
+		{"-n", l.namespace, "link", "set", "lo", "up"},
+		{"-n", l.namespace, "link", "add", bridge, "type", "bridge"},
+		{"-n", l.namespace, "addr", "add", fmt.Sprintf("%s/%d", Gateway, subnetBits), "dev", bridge},
+		{"-n", l.namespace, "link", "set", bridge, "up"},
+	} {
+		if err := ip(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// linkName is the name of a machine's end in the lab's namespace: 15 bytes at most, so a hash of the machine's name.
+func linkName(machine string) string {
+	sum := sha256.Sum256([]byte(machine))
+	return "m" + hex.EncodeToString(sum[:])[:12]
+}
+
+// machineNamespace is the network namespace of one machine.
+func (l *Lab) machineNamespace(machine string) string { return l.namespace + "-" + machine }
+
+// attach makes a machine's namespace and joins it to the bridge, unless that was done before.
+func (l *Lab) attach(ctx context.Context, machine string, address netip.Addr) error {
+	namespace, link := l.machineNamespace(machine), linkName(machine)
+	if ip(ctx, "-n", namespace, "link", "show", "host0") == nil {
+		return nil
+	}
+	if err := l.detach(ctx, machine); err != nil {
+		return err
+	}
+	if err := l.record.add(kindNamespace, namespace); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"netns", "add", namespace},
+		{"-n", namespace, "link", "set", "lo", "up"},
+		{"-n", l.namespace, "link", "add", link, "type", "veth", "peer", "name", "host0", "netns", namespace},
+		{"-n", l.namespace, "link", "set", link, "master", bridge, "up"},
+		{"-n", namespace, "addr", "add", fmt.Sprintf("%s/%d", address, subnetBits), "dev", "host0"},
+		{"-n", namespace, "link", "set", "host0", "up"},
+		{"-n", namespace, "route", "add", "default", "via", gatewayText},
+	} {
+		if err := ip(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// detach removes a machine's namespace, and with it both ends of its veth pair.
+func (l *Lab) detach(ctx context.Context, machine string) error {
+	namespace := l.machineNamespace(machine)
+	if _, err := os.Stat(namespacePath(namespace)); err == nil {
+		if err := ip(ctx, "netns", "del", namespace); err != nil {
+			return err
+		}
+	}
+	// The pair goes when the last process of the namespace is gone; not waiting would let a new pair meet the old name.
+	_ = ip(ctx, "-n", l.namespace, "link", "del", linkName(machine))
+	return l.record.remove(kindNamespace, namespace)
+}

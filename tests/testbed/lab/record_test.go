@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRecord_OpenReturnsWhatIsNotRemovedNewestFirst(t *testing.T) {
+	tests := map[string]struct {
+		write func(t *testing.T, r *record)
+		want  []entry
+	}{
+		"nothing was made": {write: func(*testing.T, *record) {}},
+		"removed things are gone": {
+			write: func(t *testing.T, r *record) {
+				t.Helper()
+				must(t, r.add(kindNamespace, "a"))
+				must(t, r.add(kindNamespace, "b"))
+				must(t, r.add(kindCgroup, "c"))
+				must(t, r.remove(kindNamespace, "a"))
+			},
+			want: []entry{{Kind: kindCgroup, Name: "c"}, {Kind: kindNamespace, Name: "b"}},
+		},
+		"a thing made twice is one thing, as new as its last making": {
+			write: func(t *testing.T, r *record) {
+				t.Helper()
+				must(t, r.add(kindNamespace, "a"))
+				must(t, r.add(kindNamespace, "b"))
+				must(t, r.add(kindNamespace, "a"))
+			},
+			want: []entry{{Kind: kindNamespace, Name: "a"}, {Kind: kindNamespace, Name: "b"}},
+		},
+		"a half written last line was no thing yet": {
+			write: func(t *testing.T, r *record) {
+				t.Helper()
+				must(t, r.add(kindNamespace, "a"))
+				file, err := os.OpenFile(r.path, os.O_APPEND|os.O_WRONLY, 0o600)
+				must(t, err)
+				_, err = file.WriteString(`{"kind":"namesp`)
+				must(t, err)
+				must(t, file.Close())
+			},
+			want: []entry{{Kind: kindNamespace, Name: "a"}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := &record{path: filepath.Join(t.TempDir(), "record.jsonl")}
+			test.write(t, r)
+			got, err := r.open()
+			must(t, err)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestProcess_AnotherProcessWithThePidIsNotMistaken(t *testing.T) {
+	own, err := identify(os.Getpid())
+	must(t, err)
+	if !own.alive() {
+		t.Error("this process is not alive to itself")
+	}
+	parsed, err := parseProcess(own.String())
+	must(t, err)
+	if parsed != own {
+		t.Errorf("process changed by text: got %v, want %v", parsed, own)
+	}
+	other := process{PID: own.PID, Start: own.Start + 1}
+	if other.alive() {
+		t.Error("a process of another start time passes for this one")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

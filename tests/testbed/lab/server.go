@@ -1,0 +1,176 @@
+package lab
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// Fault makes the next matching calls fail, as clouds do.
+type Fault struct {
+	// Action is create or delete.
+	Action string `json:"action"`
+	// Machine is a name, or empty for any.
+	Machine string `json:"machine,omitempty"`
+	// Times is how many calls fail. Zero means one.
+	Times int `json:"times,omitempty"`
+	// Message is what the caller is told.
+	Message string `json:"message"`
+}
+
+// Inject adds a fault.
+func (l *Lab) Inject(fault Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fault.Times = max(fault.Times, 1)
+	l.faults = append(l.faults, fault)
+}
+
+// HoldCreates makes the API keep back its answers to creates, with the machines made, until the returned function is called: so a test can
+// act while a cloud has made a machine that nobody has heard of yet.
+func (l *Lab) HoldCreates() (release func()) {
+	held := make(chan struct{})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = held
+	return sync.OnceFunc(func() { close(held) })
+}
+
+// awaitRelease waits while answers to creates are kept back.
+func (l *Lab) awaitRelease(ctx context.Context) {
+	l.mu.Lock()
+	held := l.held
+	l.mu.Unlock()
+	if held == nil {
+		return
+	}
+	select {
+	case <-held:
+	case <-ctx.Done():
+	}
+}
+
+// takeFault uses up one matching fault. The caller holds the lock.
+func (l *Lab) takeFault(action, machine string) error {
+	for i := range l.faults {
+		fault := &l.faults[i]
+		if fault.Times > 0 && fault.Action == action && (fault.Machine == "" || fault.Machine == machine) {
+			fault.Times--
+			return fmt.Errorf("%w: %s", ErrFault, fault.Message)
+		}
+	}
+	return nil
+}
+
+// createRequest is the body of POST /v1/machines.
+type createRequest struct {
+	Name          string `json:"name"`
+	AuthorizedKey string `json:"authorizedKey"`
+}
+
+// powerRequest is the body of POST /v1/machines/{name}/power.
+type powerRequest struct {
+	Power  Power `json:"power"`
+	AtOnce bool  `json:"atOnce,omitempty"`
+}
+
+// partitionRequest is the body of POST /v1/machines/{name}/partition.
+type partitionRequest struct {
+	Cut bool `json:"cut"`
+}
+
+// failure is the body of every answer that is not a success.
+type failure struct {
+	Message string `json:"message"`
+}
+
+// Handler serves the lab's API to callers that send "Authorization: Bearer <token>".
+func (l *Lab) Handler(token string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/machines", func(w http.ResponseWriter, r *http.Request) {
+		var body createRequest
+		if !read(w, r, &body) {
+			return
+		}
+		m, err := l.Create(r.Context(), body.Name, body.AuthorizedKey)
+		l.awaitRelease(r.Context())
+		answer(w, m, err)
+	})
+	mux.HandleFunc("GET /v1/machines", func(w http.ResponseWriter, _ *http.Request) { answer(w, l.List(), nil) })
+	mux.HandleFunc("GET /v1/machines/{name}", func(w http.ResponseWriter, r *http.Request) {
+		m, err := l.Get(r.PathValue("name"))
+		answer(w, m, err)
+	})
+	mux.HandleFunc("DELETE /v1/machines/{name}", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, struct{}{}, l.Delete(r.Context(), r.PathValue("name")))
+	})
+	mux.HandleFunc("POST /v1/machines/{name}/power", func(w http.ResponseWriter, r *http.Request) {
+		var body powerRequest
+		if read(w, r, &body) {
+			answer(w, struct{}{}, l.SetPower(r.Context(), r.PathValue("name"), body.Power, body.AtOnce))
+		}
+	})
+	mux.HandleFunc("POST /v1/machines/{name}/partition", func(w http.ResponseWriter, r *http.Request) {
+		var body partitionRequest
+		if read(w, r, &body) {
+			answer(w, struct{}{}, l.Partition(r.Context(), r.PathValue("name"), body.Cut))
+		}
+	})
+	mux.HandleFunc("GET /v1/events", func(w http.ResponseWriter, _ *http.Request) {
+		events, err := l.Events()
+		answer(w, events, err)
+	})
+	mux.HandleFunc("POST /v1/faults", func(w http.ResponseWriter, r *http.Request) {
+		var body Fault
+		if read(w, r, &body) {
+			l.Inject(body)
+			answer(w, struct{}{}, nil)
+		}
+	})
+	return authenticate(token, mux)
+}
+
+func authenticate(token string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || token == "" || subtle.ConstantTimeCompare([]byte(given), []byte(token)) != 1 {
+			write(w, http.StatusUnauthorized, failure{Message: "wrong or missing token"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func read(w http.ResponseWriter, r *http.Request, into any) bool {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		write(w, http.StatusBadRequest, failure{Message: "decode body: " + err.Error()})
+		return false
+	}
+	return true
+}
+
+func answer(w http.ResponseWriter, body any, err error) {
+	switch {
+	case err == nil:
+		write(w, http.StatusOK, body)
+	case errors.Is(err, ErrNotFound):
+		write(w, http.StatusNotFound, failure{Message: err.Error()})
+	case errors.Is(err, ErrInvalid):
+		write(w, http.StatusUnprocessableEntity, failure{Message: err.Error()})
+	default:
+		write(w, http.StatusInternalServerError, failure{Message: err.Error()})
+	}
+}
+
+func write(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body)
+}

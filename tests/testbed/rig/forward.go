@@ -1,0 +1,130 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-io/drover/tests/testbed/lab"
+)
+
+// Ports on the host's loopback at which people reach the lab; the next free one if it is taken.
+const (
+	managementPort = 6443
+	droverPort     = 8443
+	clusterPort    = 16443
+)
+
+// Forwarded is a rig as people on this host reach it: with ordinary tools through sockets on 127.0.0.1.
+type Forwarded struct {
+	// ManagementKubeconfig reaches the management plane.
+	ManagementKubeconfig string
+
+	rig        *Rig
+	cluster    string
+	forwarders []*lab.Forwarder
+}
+
+// Forward opens the sockets of the management plane and of Drover and writes the kubeconfig for people. The cluster's own socket
+// is opened by AwaitCluster.
+func (r *Rig) Forward(ctx context.Context, cluster string) (*Forwarded, error) {
+	f := &Forwarded{rig: r, cluster: cluster}
+	data, err := os.ReadFile(filepath.Join(r.DataDir(), "kubeconfig"))
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	if f.ManagementKubeconfig, err = f.open(ctx, "management", managementPort, data); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := f.forward(ctx, droverPort, lab.Gateway.String()+":8443"); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// AwaitCluster waits for the cluster's kubeconfig Secret, opens a socket for its API and writes the kubeconfig for people.
+func (f *Forwarded) AwaitCluster(ctx context.Context) (string, error) {
+	clients, err := kubernetes.NewForConfig(f.rig.Config)
+	if err != nil {
+		return "", fmt.Errorf("make client: %w", err)
+	}
+	var data []byte
+	if err := poll(ctx, func() (bool, error) {
+		secret, err := clients.CoreV1().Secrets(clusterNamespace).Get(ctx, f.cluster+"-kubeconfig", metav1.GetOptions{})
+		if err != nil {
+			return false, nil //nolint:nilerr // not there yet
+		}
+		data = secret.Data["value"]
+		return len(data) > 0, nil
+	}); err != nil {
+		return "", fmt.Errorf("wait for kubeconfig of %s: %w", f.cluster, err)
+	}
+	return f.open(ctx, f.cluster, clusterPort, data)
+}
+
+// Close ends every socket.
+func (f *Forwarded) Close() {
+	for _, forwarder := range f.forwarders {
+		forwarder.Close()
+	}
+}
+
+// open forwards the server of a kubeconfig and writes the kubeconfig that uses the socket. The server's certificate names the address
+// in the lab, so the kubeconfig says which name to expect.
+func (f *Forwarded) open(ctx context.Context, name string, port int, kubeconfig []byte) (string, error) {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig of %s: %w", name, err)
+	}
+	if err := clientcmd.ResolveLocalPaths(config); err != nil {
+		return "", fmt.Errorf("read kubeconfig of %s: %w", name, err)
+	}
+	current := config.Contexts[config.CurrentContext]
+	if current == nil || config.Clusters[current.Cluster] == nil {
+		return "", fmt.Errorf("read kubeconfig of %s: it has no current cluster", name)
+	}
+	cluster := config.Clusters[current.Cluster]
+	server, err := url.Parse(cluster.Server)
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig of %s: %w", name, err)
+	}
+	address, err := f.forward(ctx, port, server.Host)
+	if err != nil {
+		return "", err
+	}
+	if cluster.TLSServerName == "" {
+		cluster.TLSServerName = server.Hostname()
+	}
+	cluster.Server = "https://" + address
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
+	}
+	file := filepath.Join(f.rig.Dir, "kubeconfig-"+name)
+	return file, os.WriteFile(file, data, 0o600)
+}
+
+func (f *Forwarded) forward(ctx context.Context, port int, target string) (string, error) {
+	for ; ; port++ {
+		forwarder, err := lab.Forward(ctx, "127.0.0.1:"+strconv.Itoa(port), f.rig.Lab.Namespace(), target)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("forward %s: %w", target, err)
+		}
+		f.forwarders = append(f.forwarders, forwarder)
+		return forwarder.Address(), nil
+	}
+}

@@ -1,0 +1,280 @@
+package rig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-io/drover/pkg/managementplane/supervise"
+	"github.com/drover-io/drover/tests/testbed/lab"
+)
+
+// How long starting and stopping may take.
+const (
+	startTimeout = 2 * time.Minute
+	stopTimeout  = 60 * time.Second
+)
+
+// Options say what rig to start.
+type Options struct {
+	// Name distinguishes rigs on one host; it becomes the lab's name.
+	Name string
+	// Dir keeps everything the rig makes outside network namespaces and control groups.
+	Dir string
+	// Bin is the folder with the programs.
+	Bin string
+	// Cache keeps machine images over rigs.
+	Cache string
+	// Versions of Kubernetes for which installer images are needed, as v1.36.3+k3s1.
+	Versions []string
+	// Log receives what is done.
+	Log io.Writer
+	// ServerArgs are added to the command line of drover server.
+	ServerArgs []string
+}
+
+// Rig is a running rig.
+type Rig struct {
+	Options
+	// Lab is the cloud.
+	Lab *lab.Lab
+	// Config reaches the management plane from this process, from outside the lab's network.
+	Config *rest.Config
+
+	api        *labAPI
+	supervisor *supervise.Supervisor
+}
+
+func (o Options) labConfig(image string) lab.Config {
+	return lab.Config{Name: o.Name, Dir: filepath.Join(o.Dir, "lab"), Image: image, Images: filepath.Join(o.Dir, "images")}
+}
+
+// DataDir is the data directory of drover server.
+func (o Options) DataDir() string { return filepath.Join(o.Dir, "drover") }
+
+// Start brings everything up. What an earlier run left running or stopped is taken over.
+func Start(ctx context.Context, options Options) (*Rig, error) {
+	r := &Rig{Options: options}
+	fmt.Fprintln(r.Log, "machine image: building it the first time takes about two minutes")
+	image, err := lab.EnsureImage(ctx, r.Cache, r.buildLog("image"))
+	if err != nil {
+		return nil, err
+	}
+	if err := ensureImages(filepath.Join(r.Dir, "images"), r.Bin, r.Versions); err != nil {
+		return nil, err
+	}
+	if r.Lab, err = lab.Open(ctx, r.labConfig(image)); err != nil {
+		return nil, err
+	}
+	if r.api, err = serveLab(r.Lab, filepath.Join(r.Dir, "lab-api"), r.Bin); err != nil {
+		return nil, err
+	}
+	if err := r.startServer(ctx); err != nil {
+		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
+	}
+	return r, r.prepareCloud(ctx)
+}
+
+// buildLog is where a build's many lines go.
+func (o Options) buildLog(name string) io.Writer {
+	path := filepath.Join(o.Dir, "logs", name+".log")
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return o.Log
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return o.Log
+	}
+	return file
+}
+
+// serverName is drover server as the rig's child process.
+const serverName = "drover-server"
+
+// supervision is where the rig keeps track of its child processes.
+func (o Options) supervision() supervise.Options {
+	log := logrus.New()
+	log.SetOutput(o.Log)
+	log.SetLevel(logrus.WarnLevel)
+	return supervise.Options{RunDir: filepath.Join(o.Dir, "run"), LogDir: filepath.Join(o.Dir, "logs"), Log: log}
+}
+
+// startServer starts drover server with its embedded management plane inside the lab's network, and returns when the
+// Kubernetes API and Drover answer. A server that ends is started again, as systemd would.
+func (r *Rig) startServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var err error
+	if r.supervisor, err = supervise.Open(ctx, r.supervision()); err != nil {
+		return err
+	}
+	args := append([]string{
+		"netns", "exec", r.Lab.Namespace(), filepath.Join(r.Bin, "drover"), "server", "--embedded",
+		"--data-dir=" + r.DataDir(),
+		"--bind-address=" + lab.Gateway.String(),
+		"--server-url=https://" + net.JoinHostPort(lab.Gateway.String(), "8443"),
+	}, r.ServerArgs...)
+	path, err := exec.LookPath("ip")
+	if err != nil {
+		return fmt.Errorf("find iproute2: %w", err)
+	}
+	return r.supervisor.Start(ctx, supervise.Child{
+		Name: serverName, Path: path, Args: args, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")},
+		Ready: r.serverReady, Grace: stopTimeout,
+	})
+}
+
+// serverReady returns nil when the management plane has a kubeconfig and Drover answers.
+func (r *Rig) serverReady(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(r.DataDir(), "kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("no management plane yet: %w", err)
+	}
+	config.Dial, config.QPS, config.Burst = r.Dial, 50, 100
+	r.Config = config
+	return r.droverReady(ctx)
+}
+
+// Answers returns nil when the Kubernetes API and Drover answer.
+func (r *Rig) Answers(ctx context.Context) error { return r.serverReady(ctx) }
+
+// droverReady asks Drover's readiness endpoint, which listens on the loopback of the lab's namespace.
+func (r *Rig) droverReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{DialContext: r.Dial, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8081/readyz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("drover is not ready: %s", resp.Status)
+	}
+	return nil
+}
+
+// Dial connects to an address inside the lab's network.
+func (r *Rig) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return lab.DialIn(ctx, r.Lab.Namespace(), address)
+}
+
+// ServerPID is the process id of drover server, 0 while it does not run.
+func (r *Rig) ServerPID() int { return r.supervisor.PID(serverName) }
+
+// KillPlane ends drover server and the management plane's processes at once, as a crash of their host would. What runs in pods is not
+// touched, and drover server is started again.
+func (r *Rig) KillPlane() error {
+	files, err := filepath.Glob(filepath.Join(r.DataDir(), "run", "*.json"))
+	if err != nil {
+		return fmt.Errorf("find processes: %w", err)
+	}
+	pids := []int{r.ServerPID()}
+	for _, file := range files {
+		var record struct {
+			PID int `json:"pid"`
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("find processes: %w", err)
+		}
+		if json.Unmarshal(data, &record) == nil && record.PID > 1 {
+			pids = append(pids, record.PID)
+		}
+	}
+	if len(pids) < 5 {
+		return fmt.Errorf("found %d processes of the management plane: too few to be all", len(pids))
+	}
+	var errs []error
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, fmt.Errorf("end process %d: %w", pid, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stop ends everything in order and keeps the data.
+func (r *Rig) Stop(ctx context.Context) error {
+	if r.supervisor != nil {
+		r.supervisor.Close()
+	}
+	if r.api != nil {
+		r.api.close()
+	}
+	if r.Lab != nil {
+		return r.Lab.Stop(ctx)
+	}
+	return nil
+}
+
+// endPods ends the processes of pods: like containers, they outlive the kubelet. They are found by the data directory in their
+// command line.
+func endPods(ctx context.Context, dataDir string) error {
+	return poll(ctx, func() (bool, error) {
+		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		if err != nil {
+			return false, fmt.Errorf("find processes of pods: %w", err)
+		}
+		gone := true
+		for _, file := range files {
+			line, err := os.ReadFile(file)
+			if err != nil || !bytes.Contains(line, []byte(dataDir+"/kubelet/")) {
+				continue
+			}
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil || pid == os.Getpid() {
+				continue
+			}
+			gone = false
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return false, fmt.Errorf("end process %d: %w", pid, err)
+			}
+		}
+		return gone, nil
+	})
+}
+
+// Destroy removes everything a rig with these options ever made. One that still runs in another process is an error.
+func Destroy(ctx context.Context, options Options) error {
+	if _, err := os.Stat(options.Dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	// Opening ends what a killed run left behind: first drover server, then the management plane it had started.
+	for _, dir := range []string{options.Dir, options.DataDir()} {
+		supervision := options.supervision()
+		supervision.RunDir = filepath.Join(dir, "run")
+		supervisor, err := supervise.Open(ctx, supervision)
+		if err != nil {
+			return err
+		}
+		supervisor.Close()
+	}
+	if err := endPods(ctx, options.DataDir()); err != nil {
+		return err
+	}
+	if err := lab.Destroy(ctx, options.labConfig("")); err != nil {
+		return err
+	}
+	return os.RemoveAll(options.Dir)
+}

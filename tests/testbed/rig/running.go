@@ -1,0 +1,76 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// A rig in the foreground of a terminal says in a file which process it is, locked for as long as it runs: so the file of a killed one is
+// told from that of a live one, and somebody else can ask a live one to stop.
+
+func (o Options) runningFile() string { return filepath.Join(o.Dir, "foreground.pid") }
+
+// Claim says that this process runs the rig in the foreground, until the returned function is called.
+func (o Options) Claim() (release func(), err error) {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	file, err := os.OpenFile(o.runningFile(), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("claim: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("it runs already in %s", o.Dir)
+	}
+	if err := errors.Join(file.Truncate(0), writeText(file, strconv.Itoa(os.Getpid()))); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("claim: %w", err)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+func writeText(file *os.File, text string) error {
+	_, err := file.WriteAt([]byte(text), 0)
+	return err
+}
+
+// EndForeground asks a rig that runs in the foreground elsewhere to stop, and waits until it has.
+func (o Options) EndForeground(ctx context.Context) error {
+	file, err := os.Open(o.runningFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("find running process: %w", err)
+	}
+	defer file.Close()
+	free := func() bool { return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil }
+	if free() {
+		return nil
+	}
+	text, err := os.ReadFile(o.runningFile())
+	if err != nil {
+		return fmt.Errorf("find running process: %w", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		return fmt.Errorf("find running process: %s holds no process id", o.runningFile())
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stop process %d: %w", pid, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*stopTimeout)
+	defer cancel()
+	if err := poll(ctx, func() (bool, error) { return free(), nil }); err != nil {
+		return fmt.Errorf("stop process %d: %w", pid, err)
+	}
+	return nil
+}
