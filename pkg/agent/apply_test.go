@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -457,7 +458,8 @@ func TestApply_ImageFromArchive(t *testing.T) {
 
 func TestApply_ImageFromMirror(t *testing.T) {
 	a, dir := newTestApplier(t)
-	var asked []string
+	var mu sync.Mutex
+	var asked []string // guarded by mu: the client asks for layers in parallel
 	backend := registry.New(registry.Logger(stdlog.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "u" || password != "hunter2" {
@@ -465,7 +467,9 @@ func TestApply_ImageFromMirror(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
+		mu.Lock()
 		asked = append(asked, r.URL.Query().Get("ns"))
+		mu.Unlock()
 		backend.ServeHTTP(w, r)
 	}))
 	defer server.Close()
@@ -483,13 +487,17 @@ func TestApply_ImageFromMirror(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "registries.yaml"), []byte(registries), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock()
 	asked = nil
+	mu.Unlock()
 	r := mustApply(t, a, applyInput{apply: true, plan: plan.NodePlan{Instructions: []plan.OneTimeInstruction{
 		{CommonInstruction: plan.CommonInstruction{Name: "install", Image: "rancher/installer:v1"}, SaveOutput: true},
 	}}})
 	if !r.succeeded || !strings.HasPrefix(string(r.output["install"]), "ran") {
 		t.Fatalf("output %q, %s", r.output["install"], r.output[nodeplan.OutputAgentError])
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(asked) == 0 || asked[len(asked)-1] != "docker.io" {
 		t.Errorf("mirror was told the original registry as %q", asked)
 	}
