@@ -4,30 +4,31 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/drover-io/drover/pkg/managementplane/procid"
 )
 
 // markVariable is set in the environment of every child to the run directory of its supervisor. It finds children that
 // were started in the moment before their record was written.
 const markVariable = "DROVER_SUPERVISED_BY"
 
-// staleGrace is how long children of a killed run may take to stop.
-const staleGrace = 10 * time.Second
+// staleGrace is how long children of a killed run may take to stop. It is short: that run got no grace either, so whatever
+// they keep is safe from a crash, and while they stop nobody serves the API.
+const staleGrace = time.Second
 
-// record identifies a process: a pid alone may have been given to another one since.
+// record identifies a child on disk.
 type record struct {
-	PID int `json:"pid"`
-	// StartTime is the process's start in clock ticks after boot, as /proc tells it.
-	StartTime uint64 `json:"startTime"`
-	// BootID is the boot in which the two mean something.
+	procid.ID
+	// BootID is the boot in which the process means something.
 	BootID string `json:"bootID"`
 }
 
@@ -36,11 +37,11 @@ func environmentMark(runDir string) string { return markVariable + "=" + runDir 
 func recordFile(runDir, name string) string { return filepath.Join(runDir, name+".json") }
 
 func writeRecord(runDir, name string, pid int) error {
-	start, err := startTime(pid)
+	id, err := procid.Of(pid)
 	if err != nil {
-		return fmt.Errorf("read start time: %w", err)
+		return fmt.Errorf("identify process: %w", err)
 	}
-	content, err := json.Marshal(record{PID: pid, StartTime: start, BootID: bootID()})
+	content, err := json.Marshal(record{ID: id, BootID: bootID()})
 	if err != nil {
 		return fmt.Errorf("encode record: %w", err)
 	}
@@ -68,14 +69,8 @@ func endStale(ctx context.Context, opts Options) error {
 			stale[found.PID] = found
 		}
 	}
-	for _, r := range stale {
-		if !alive(r) {
-			continue
-		}
-		opts.Log.WithField("pid", r.PID).Info("Ending a process that an earlier run left behind")
-		if err := endProcess(ctx, r); err != nil {
-			return err
-		}
+	if err := endProcesses(ctx, opts, stale); err != nil {
+		return err
 	}
 	files, err := filepath.Glob(recordFile(opts.RunDir, "*"))
 	if err != nil {
@@ -90,12 +85,12 @@ func endStale(ctx context.Context, opts Options) error {
 }
 
 // recorded reads the records of the run directory by pid. A damaged record is passed over: the mark finds its process.
-func recorded(runDir string) (map[int]record, error) {
+func recorded(runDir string) (map[int]procid.ID, error) {
 	files, err := filepath.Glob(recordFile(runDir, "*"))
 	if err != nil {
 		return nil, fmt.Errorf("list records: %w", err)
 	}
-	out := map[int]record{}
+	out := map[int]procid.ID{}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -103,20 +98,20 @@ func recorded(runDir string) (map[int]record, error) {
 		}
 		var r record
 		if json.Unmarshal(content, &r) == nil && r.PID > 1 && r.BootID == bootID() {
-			out[r.PID] = r
+			out[r.PID] = r.ID
 		}
 	}
 	return out, nil
 }
 
 // marked finds the processes whose environment carries the mark of runDir.
-func marked(runDir string) []record {
+func marked(runDir string) []procid.ID {
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		return nil
 	}
 	mark := []byte(environmentMark(runDir))
-	var out []record
+	var out []procid.ID
 	for _, file := range files {
 		content, err := os.ReadFile(file)
 		if err != nil {
@@ -127,8 +122,8 @@ func marked(runDir string) []record {
 				continue
 			}
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if start, err := startTime(pid); err == nil && pid != os.Getpid() {
-				out = append(out, record{PID: pid, StartTime: start, BootID: bootID()})
+			if id, err := procid.Of(pid); err == nil && pid != os.Getpid() {
+				out = append(out, id)
 			}
 			break
 		}
@@ -136,57 +131,37 @@ func marked(runDir string) []record {
 	return out
 }
 
-// endProcess sends SIGTERM, waits, then sends SIGKILL. The process is not our child: its end shows in /proc alone.
-func endProcess(ctx context.Context, r record) error {
+// endProcesses sends SIGTERM to all, waits, then sends SIGKILL. They are not our children: their end shows in /proc alone.
+func endProcesses(ctx context.Context, opts Options, stale map[int]procid.ID) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	kill := time.After(staleGrace)
-	if err := signal(r, syscall.SIGTERM); err != nil {
-		return err
+	for _, id := range stale {
+		if !id.Alive() {
+			continue
+		}
+		opts.Log.WithField("pid", id.PID).Info("Ending a process that an earlier run left behind")
+		if err := id.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
 	}
-	for alive(r) {
+	for {
+		maps.DeleteFunc(stale, func(_ int, id procid.ID) bool { return !id.Alive() })
+		if len(stale) == 0 {
+			return nil
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for process %d to end: %w", r.PID, ctx.Err())
+			return fmt.Errorf("wait for processes %v to end: %w", slices.Sorted(maps.Keys(stale)), ctx.Err())
 		case <-kill:
-			if err := signal(r, syscall.SIGKILL); err != nil {
-				return err
+			for _, id := range stale {
+				if err := id.Signal(syscall.SIGKILL); err != nil {
+					return err
+				}
 			}
 		case <-ticker.C:
 		}
 	}
-	return nil
-}
-
-func signal(r record, sig syscall.Signal) error {
-	if err := syscall.Kill(r.PID, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("signal process %d: %w", r.PID, err)
-	}
-	return nil
-}
-
-// alive tells whether the very process of the record still runs; a zombie does not.
-func alive(r record) bool {
-	start, err := startTime(r.PID)
-	return err == nil && start == r.StartTime
-}
-
-// startTime reads field 22 of /proc/<pid>/stat. Field 2, the program's name in parentheses, may itself hold spaces and
-// parentheses, so counting begins after the last one. A zombie is reported as not existing.
-func startTime(pid int) (uint64, error) {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	text := string(content)
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("process %d: unexpected format of its status", pid)
-	}
-	if fields[0] == "Z" || fields[0] == "X" {
-		return 0, fs.ErrNotExist
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
 }
 
 func bootID() string {

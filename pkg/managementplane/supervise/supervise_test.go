@@ -16,6 +16,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/drover-io/drover/pkg/managementplane/procid"
 	"github.com/drover-io/drover/pkg/managementplane/supervise"
 )
 
@@ -50,11 +51,14 @@ func serve() {
 	note("stop " + os.Getenv("CHILD_NAME"))
 }
 
-// parent runs one child until it is killed.
+// parent runs two children, one of which does not listen, until it is killed.
 func parent() {
 	s, err := supervise.Open(context.Background(), optionsIn(os.Getenv("TEST_DIR")))
 	if err == nil {
 		err = s.Start(context.Background(), child(os.Getenv("TEST_DIR"), "left", "serve"))
+	}
+	if err == nil {
+		err = s.Start(context.Background(), child(os.Getenv("TEST_DIR"), "deaf", "stubborn"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -291,20 +295,30 @@ func TestNextRunEndsChildrenOfKilledRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
-			content, err := os.ReadFile(filepath.Join(dir, "left-ready"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			pid, err := strconv.Atoi(string(content))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := syscall.Kill(pid, 0); err != nil {
-				t.Fatalf("the child should have outlived its parent: %v", err)
+			var outlived []procid.ID
+			for _, name := range []string{"left", "deaf"} {
+				content, err := os.ReadFile(filepath.Join(dir, name+"-ready"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				pid, err := strconv.Atoi(string(content))
+				if err != nil {
+					t.Fatal(err)
+				}
+				id, err := procid.Of(pid)
+				if err != nil {
+					t.Fatalf("child %s should have outlived its parent: %v", name, err)
+				}
+				outlived = append(outlived, id)
 			}
 			prepare(t, filepath.Join(dir, "run"))
 
 			open(t, dir)
+			for _, id := range outlived {
+				if id.Alive() {
+					t.Errorf("process %v still runs beside the next run", id)
+				}
+			}
 			if got := notes(t, dir); got != "start left\nstop left" {
 				t.Errorf("the child lived as %q, want an orderly stop", got)
 			}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/drover-io/drover/pkg/managementplane/procid"
 )
 
 // Errors that callers of the API tell apart.
@@ -139,7 +141,7 @@ func (l *Lab) Create(ctx context.Context, name, authorizedKey string) (Machine, 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if m, ok := l.machines[name]; ok {
-		if m.Power == On && !m.process.alive() {
+		if m.Power == On && !m.process.Alive() {
 			if err := l.boot(ctx, m); err != nil {
 				return Machine{}, err
 			}
@@ -226,7 +228,7 @@ func (l *Lab) Get(name string) (Machine, error) {
 	if !ok {
 		return Machine{}, fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
-	m.Running = m.process.alive()
+	m.Running = m.process.Alive()
 	return *m, nil
 }
 
@@ -236,7 +238,7 @@ func (l *Lab) List() []Machine {
 	defer l.mu.Unlock()
 	machines := make([]Machine, 0, len(l.machines))
 	for _, m := range l.machines {
-		m.Running = m.process.alive()
+		m.Running = m.process.Alive()
 		machines = append(machines, *m)
 	}
 	slices.SortFunc(machines, func(a, b Machine) int { return cmp.Compare(a.Name, b.Name) })
@@ -247,7 +249,7 @@ func (l *Lab) List() []Machine {
 func (l *Lab) SetPower(ctx context.Context, name string, power Power, atOnce bool) error {
 	return l.change(name, func(m *Machine) error {
 		if power == On {
-			if m.process.alive() {
+			if m.process.Alive() {
 				return nil
 			}
 			return l.boot(ctx, m)
@@ -325,20 +327,18 @@ func Destroy(ctx context.Context, config Config) error {
 func (l *Lab) destroyEntry(ctx context.Context, e entry) error {
 	switch e.Kind {
 	case kindProcess:
-		p, err := parseProcess(e.Name)
+		p, err := procid.Parse(e.Name)
 		if err != nil {
 			return err
 		}
-		for _, pid := range p.children() {
-			if child, err := identify(pid); err == nil {
-				_ = child.signal(syscall.SIGKILL)
-			}
+		for _, child := range p.Children() {
+			_ = child.Signal(syscall.SIGKILL)
 		}
 		bounded, cancel := context.WithTimeout(ctx, shutdownTimeout)
 		defer cancel()
-		if p.wait(bounded) != nil {
-			_ = p.signal(syscall.SIGKILL)
-			return p.wait(ctx)
+		if awaitEnd(bounded, p) != nil {
+			_ = p.Signal(syscall.SIGKILL)
+			return awaitEnd(ctx, p)
 		}
 	case kindNamespace:
 		if _, err := os.Stat(namespacePath(e.Name)); err == nil {

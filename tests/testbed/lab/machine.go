@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/drover-io/drover/pkg/managementplane/procid"
 )
 
 // How long a machine may take. They bound a wait for a condition, nothing sleeps for them.
@@ -45,7 +47,7 @@ type Machine struct {
 	// Partitioned machines cannot exchange a packet with anybody.
 	Partitioned bool `json:"partitioned,omitempty"`
 
-	process process
+	process procid.ID
 }
 
 // folder holds everything of one machine: its record, its disk and its console log.
@@ -56,7 +58,7 @@ func (l *Lab) disk(machine string) string { return filepath.Join(l.folder(machin
 // stored is the machine's record on disk.
 type stored struct {
 	Machine
-	Process process `json:"process"`
+	Process procid.ID `json:"process"`
 }
 
 // save writes the machine's record whole or not at all.
@@ -83,7 +85,7 @@ func (l *Lab) load(name string) (*Machine, error) {
 	}
 	m := s.Machine
 	m.process = s.Process
-	m.Running = m.process.alive()
+	m.Running = m.process.Alive()
 	return &m, nil
 }
 
@@ -162,7 +164,7 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 		return fmt.Errorf("start machine %s: %w", m.Name, err)
 	}
 	go func() { _ = cmd.Wait() }() // reap it; whether it runs is read from /proc
-	if m.process, err = identify(cmd.Process.Pid); err != nil {
+	if m.process, err = procid.Of(cmd.Process.Pid); err != nil {
 		return fmt.Errorf("start machine %s: it ended at once: %s", m.Name, l.consoleTail(m.Name))
 	}
 	if err := l.record.add(kindProcess, m.process.String()); err != nil {
@@ -181,7 +183,7 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 // awaitSSH returns once sshd sent its greeting. It asks from inside the machine, so that a partition does not matter.
 func (l *Lab) awaitSSH(ctx context.Context, m *Machine) error {
 	return until(ctx, 50*time.Millisecond, func() bool {
-		if !m.process.alive() {
+		if !m.process.Alive() {
 			return false
 		}
 		conn, err := DialIn(ctx, l.machineNamespace(m.Name), "127.0.0.1:22")
@@ -198,35 +200,33 @@ func (l *Lab) awaitSSH(ctx context.Context, m *Machine) error {
 
 // halt stops a running machine: orderly as by its power button, or at once as by pulling the plug.
 func (l *Lab) halt(ctx context.Context, m *Machine, atOnce bool) error {
-	if !m.process.alive() {
+	if !m.process.Alive() {
 		return l.stopped(m)
 	}
 	if !atOnce {
 		// systemd-nspawn passes SIGTERM on to the machine as the request for an orderly shutdown.
-		if err := m.process.signal(syscall.SIGTERM); err != nil {
+		if err := m.process.Signal(syscall.SIGTERM); err != nil {
 			return err
 		}
 		orderly, cancel := context.WithTimeout(ctx, shutdownTimeout)
 		defer cancel()
-		if m.process.wait(orderly) == nil {
+		if awaitEnd(orderly, m.process) == nil {
 			return l.stopped(m)
 		}
 	}
 	// PID 1 of the machine is a child of systemd-nspawn (or of its outer child): ending it ends every process of the machine.
-	for _, pid := range m.process.children() {
-		if child, err := identify(pid); err == nil {
-			if err := child.signal(syscall.SIGKILL); err != nil {
-				return err
-			}
+	for _, child := range m.process.Children() {
+		if err := child.Signal(syscall.SIGKILL); err != nil {
+			return err
 		}
 	}
 	ended, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
-	if m.process.wait(ended) != nil {
-		if err := m.process.signal(syscall.SIGKILL); err != nil {
+	if awaitEnd(ended, m.process) != nil {
+		if err := m.process.Signal(syscall.SIGKILL); err != nil {
 			return err
 		}
-		if err := m.process.wait(ctx); err != nil {
+		if err := awaitEnd(ctx, m.process); err != nil {
 			return fmt.Errorf("stop machine %s: %w", m.Name, err)
 		}
 	}
@@ -239,7 +239,7 @@ func (l *Lab) stopped(m *Machine) error {
 			return err
 		}
 	}
-	m.process, m.Running = process{}, false
+	m.process, m.Running = procid.ID{}, false
 	return l.save(m)
 }
 
@@ -302,8 +302,8 @@ func (l *Lab) rootOf(name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, pid := range m.process.children() {
-		return pid, nil
+	for _, child := range m.process.Children() {
+		return child.PID, nil
 	}
 	return 0, fmt.Errorf("machine %s does not run", name)
 }

@@ -59,23 +59,6 @@ func TestRecord_OpenReturnsWhatIsNotRemovedNewestFirst(t *testing.T) {
 	}
 }
 
-func TestProcess_AnotherProcessWithThePidIsNotMistaken(t *testing.T) {
-	own, err := identify(os.Getpid())
-	must(t, err)
-	if !own.alive() {
-		t.Error("this process is not alive to itself")
-	}
-	parsed, err := parseProcess(own.String())
-	must(t, err)
-	if parsed != own {
-		t.Errorf("process changed by text: got %v, want %v", parsed, own)
-	}
-	other := process{PID: own.PID, Start: own.Start + 1}
-	if other.alive() {
-		t.Error("a process of another start time passes for this one")
-	}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -1,0 +1,105 @@
+// Package procid tells one process from another that got the same pid later.
+package procid
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ID names a process of this boot: a pid alone may have been given to another one since.
+type ID struct {
+	PID int `json:"pid"`
+	// Start is the process's start in clock ticks after boot: field 22 of /proc/PID/stat.
+	Start uint64 `json:"startTime"`
+}
+
+// Of identifies a running process. The error is fs.ErrNotExist when there is none, or only its zombie.
+func Of(pid int) (ID, error) {
+	start, _, err := stat(pid)
+	return ID{PID: pid, Start: start}, err
+}
+
+// String is what Parse reads.
+func (id ID) String() string { return fmt.Sprintf("%d:%d", id.PID, id.Start) }
+
+// Parse reads what String wrote.
+func Parse(text string) (ID, error) {
+	pid, start, _ := strings.Cut(text, ":")
+	p, err := strconv.Atoi(pid)
+	if err != nil {
+		return ID{}, fmt.Errorf("parse process %q: %w", text, err)
+	}
+	s, err := strconv.ParseUint(start, 10, 64)
+	if err != nil {
+		return ID{}, fmt.Errorf("parse process %q: %w", text, err)
+	}
+	return ID{PID: p, Start: s}, nil
+}
+
+// Alive tells whether this very process still runs; a zombie does not.
+func (id ID) Alive() bool {
+	if id.PID <= 0 {
+		return false
+	}
+	start, _, err := stat(id.PID)
+	return err == nil && start == id.Start
+}
+
+// Signal sends a signal if this very process still runs. One that has ended is no error.
+func (id ID) Signal(sig syscall.Signal) error {
+	if !id.Alive() {
+		return nil
+	}
+	if err := syscall.Kill(id.PID, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", id.PID, err)
+	}
+	return nil
+}
+
+// Children returns the processes whose parent this process is.
+func (id ID) Children() []ID {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var out []ID
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(dir.Name())
+		if err != nil {
+			continue
+		}
+		if start, parent, err := stat(pid); err == nil && parent == id.PID {
+			out = append(out, ID{PID: pid, Start: start})
+		}
+	}
+	return out
+}
+
+// stat reads a process's start time and parent. Field 2, the program's name in parentheses, may itself hold spaces and
+// parentheses, so counting begins after the last one.
+func stat(pid int) (start uint64, parent int, err error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	text := string(content)
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0, 0, fmt.Errorf("read /proc/%d/stat: unexpected format", pid)
+	}
+	if fields[0] == "Z" || fields[0] == "X" {
+		return 0, 0, fs.ErrNotExist
+	}
+	if parent, err = strconv.Atoi(fields[1]); err != nil {
+		return 0, 0, fmt.Errorf("read /proc/%d/stat: %w", pid, err)
+	}
+	if start, err = strconv.ParseUint(fields[19], 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("read /proc/%d/stat: %w", pid, err)
+	}
+	return start, parent, nil
+}

@@ -1,0 +1,72 @@
+package procid
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+func TestID_AnotherProcessWithThePidIsNotMistaken(t *testing.T) {
+	own, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !own.Alive() {
+		t.Error("this process is not alive to itself")
+	}
+	other := ID{PID: own.PID, Start: own.Start + 1}
+	if other.Alive() {
+		t.Error("a process of another start time passes for this one")
+	}
+	if err := other.Signal(syscall.SIGKILL); err != nil {
+		t.Errorf("signal to a process that ended: %v, want none sent and no error", err)
+	}
+}
+
+func TestID_TextKeepsIt(t *testing.T) {
+	want := ID{PID: 42, Start: 1 << 40}
+	if got, err := Parse(want.String()); err != nil || got != want {
+		t.Errorf("Parse(%q) = %v, %v", want.String(), got, err)
+	}
+	for _, text := range []string{"", "42", "a:1", "42:b"} {
+		if got, err := Parse(text); err == nil {
+			t.Errorf("Parse(%q) = %v, want an error", text, got)
+		}
+	}
+}
+
+func TestID_EndedProcessIsNotAlive(t *testing.T) {
+	own, err := Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "cat")
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	child, err := Of(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(own.Children(), child) {
+		t.Errorf("children %v do not hold %v", own.Children(), child)
+	}
+	_ = input.Close()
+	if _, err := cmd.Process.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if child.Alive() {
+		t.Error("a process that ended is alive")
+	}
+	if _, err := Of(child.PID); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Of an ended process: %v, want fs.ErrNotExist", err)
+	}
+}
