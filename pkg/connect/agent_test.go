@@ -136,23 +136,22 @@ func TestConnectAgent_Refusals(t *testing.T) {
 		"machine is being deleted": {prepare: func(w *world) {
 			change(w, w.machines, "m", func(m *clusterv1.Machine) { deleting(&m.ObjectMeta) })
 		}, wantStatus: 403, wantBody: "being deleted"},
+		"machine has another identity": {prepare: func(w *world) { w.bound("m", "first") }, wantStatus: 409, wantBody: "another identity"},
 		"machine is a node with another identity": {prepare: func(w *world) {
-			change(w, w.machines, "m", func(m *clusterv1.Machine) {
-				m.Labels = map[string]string{rkev1.MachineIDLabel: "first"}
-				m.Status.NodeRef.Name = "node"
-			})
+			w.bound("m", "first")
+			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "node" })
 		}, wantStatus: 409, wantBody: "another identity"},
 		"two identities at once": {prepare: func(w *world) {
 			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil))
 		}, wantStatus: 503},
 		"same identity long after": {prepare: func(w *world) {
-			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: someID} })
+			w.bound("m", someID)
 			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
 				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-2 * time.Hour).Format(time.RFC3339)
 			})
 		}, wantStatus: 401},
 		"another identity long after": {prepare: func(w *world) {
-			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: "first"} })
+			w.bound("m", "first")
 			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
 				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-2 * time.Hour).Format(time.RFC3339)
 			})
@@ -188,13 +187,102 @@ func TestConnectAgent_Refusals(t *testing.T) {
 	}
 }
 
-func TestConnectAgent_MachineMadeAnewBeforeItBecameANode(t *testing.T) {
+// TestConnectAgent_FirstIdentityStays: who reads the token later, as a pod can in the metadata of its machine, is refused, and
+// nothing is written. What lets another one in is that somebody takes the label away.
+func TestConnectAgent_FirstIdentityStays(t *testing.T) {
 	w := newWorld(t)
-	change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: "of the first attempt"} })
 	w.expectIntroduction()
 	server, client := w.serve()
 	if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
-		t.Errorf("status %d, %s", response.StatusCode, body)
+		t.Fatalf("status %d, %s", response.StatusCode, body)
+	}
+	w.bound("m", someID)
+	response, body := ask(t, server, client, http.MethodGet, agentPath, with(hello(), idHeader, "somebody-else"))
+	if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another identity") || !strings.Contains(body, rkev1.MachineIDLabel) {
+		t.Errorf("another identity is answered with %d, %q", response.StatusCode, body)
+	}
+	if strings.Contains(body, someID) {
+		t.Error("the answer tells a stranger the identity")
+	}
+	change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = nil })
+	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).Return(&clusterv1.Machine{}, nil)
+	w.expectUse()
+	if response, body := ask(t, server, client, http.MethodGet, agentPath, with(hello(), idHeader, "somebody-else")); response.StatusCode != http.StatusOK {
+		t.Errorf("without the label: status %d, %s", response.StatusCode, body)
+	}
+}
+
+func TestConnectAgent_IdentityOfAnotherMachine(t *testing.T) {
+	otherCluster := func(m *clusterv1.Machine) { m.Namespace, m.Spec.ClusterName = "elsewhere", "other" }
+	for name, change := range map[string]func(*clusterv1.Machine){
+		"of the same cluster": func(*clusterv1.Machine) {},
+		"of another cluster":  otherCluster,
+		"that is a node":      func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "node" },
+		"that is going, and whose agent may still be at work": func(m *clusterv1.Machine) {
+			now := metav1.NewTime(noon)
+			m.DeletionTimestamp, m.Finalizers = &now, []string{"x"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			other := &clusterv1.Machine{ObjectMeta: meta("o", "other-uid")}
+			other.Labels = map[string]string{rkev1.MachineIDLabel: someID}
+			change(other)
+			w.add(w.machines, other)
+			server, client := w.serve()
+			response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
+			if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another machine has this identity") {
+				t.Errorf("status %d, %q", response.StatusCode, body)
+			}
+			if err := w.machines.Delete(other); err != nil {
+				t.Fatal(err)
+			}
+			w.expectIntroduction()
+			if response, body := ask(t, server, client, http.MethodGet, agentPath, hello()); response.StatusCode != http.StatusOK {
+				t.Errorf("once it is gone: status %d, %s", response.StatusCode, body)
+			}
+		})
+	}
+}
+
+// TestConnectAgent_MachinesOfOneDisk: the caches do not show yet what was recorded a moment ago.
+func TestConnectAgent_MachinesOfOneDisk(t *testing.T) {
+	w := newWorld(t)
+	w.addMachine("twin", "jwt-of-the-twin")
+	w.expectIntroduction()
+	server, client := w.serve()
+	twin := with(hello(), "Authorization", "Bearer "+BootstrapToken([]byte("jwt-of-the-twin")))
+	for _, c := range []struct {
+		headers map[string]string
+		want    int
+	}{{hello(), http.StatusOK}, {twin, http.StatusConflict}} {
+		if response, body := ask(t, server, client, http.MethodGet, agentPath, c.headers); response.StatusCode != c.want {
+			t.Errorf("status %d, %s; want %d", response.StatusCode, body, c.want)
+		}
+	}
+}
+
+func TestClaims(t *testing.T) {
+	var c claims
+	for i, step := range []struct {
+		id   string
+		by   types.UID
+		at   time.Time
+		want bool
+	}{
+		{"a", "one", noon, true},
+		{"a", "one", noon.Add(time.Second), true},
+		{"b", "one", noon.Add(time.Second), true},
+		{"a", "two", noon.Add(time.Minute), false},
+		{"a", "two", noon.Add(time.Minute + time.Second), true}, // by now the caches show whether it was recorded
+		{"a", "one", noon.Add(time.Minute + time.Second), false},
+	} {
+		if got := c.claim(step.id, step.by, step.at); got != step.want {
+			t.Errorf("step %d: %v", i, got)
+		}
+	}
+	if len(c.held) != 1 {
+		t.Errorf("%d claims are remembered, one is of any use", len(c.held))
 	}
 }
 
@@ -205,7 +293,7 @@ func TestConnectAgent_SameIdentityComesAgain(t *testing.T) {
 	}{"a moment later nothing is written": {lastUse: 10 * time.Second}, "later the use is recorded": {lastUse: 10 * time.Minute, write: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: someID} })
+			w.bound("m", someID)
 			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
 				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-tc.lastUse).Format(time.RFC3339)
 			})

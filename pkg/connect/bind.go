@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
@@ -20,34 +23,97 @@ import (
 // pollInterval is how often a waiting request looks into the caches.
 const pollInterval = 100 * time.Millisecond
 
-// bind ties a machine to the identity that presents its bootstrap token. Once the machine is a node, another identity is
-// refused: a token that a pod reads from the machine's metadata cannot be used elsewhere. Until then the last identity
-// counts, because a machine whose creation failed half-way is made anew with an empty disk. Install scripts are repeated, so a
-// token may be used again, until it has not been used for a while: then it is good for no identity.
+// bind ties a machine to the identity that first presents its bootstrap token, for good (spec/03 §7.5): whoever else reads
+// the token, say a pod from the machine's metadata, cannot use it. Install scripts are repeated, and answers get lost, so the
+// same identity may come again, until the token has not been used for a while. A machine keeps its identity on its disk, and
+// one that has lost its disk is another Machine; to let another identity in nevertheless, somebody who may change the Machine
+// takes its label away.
 func (s *server) bind(who *identity, id string) error {
-	switch known := who.machine.Labels[rkev1.MachineIDLabel]; {
-	case known != "" && known != id && who.machine.Status.NodeRef.Name != "":
-		return refused(http.StatusConflict, "this machine is registered with another identity already")
+	known := who.machine.Labels[rkev1.MachineIDLabel]
+	switch {
 	case s.outOfUse(who.token):
 		return errUnknown
-	case known != id:
-		// The resource version makes two machines that come at once collide.
-		patch, err := mergePatch(map[string]any{
-			"resourceVersion": who.machine.ResourceVersion, "labels": map[string]string{rkev1.MachineIDLabel: id},
-		})
-		if err != nil {
+	case known != "" && known != id:
+		return refused(http.StatusConflict, "this machine is registered with another identity already; install the agent with that one ("+
+			"CATTLE_ID), or take the label "+rkev1.MachineIDLabel+" from its Machine to let this one in")
+	case known == "":
+		if err := s.introduce(who.machine, id); err != nil {
 			return err
 		}
-		_, err = s.MachineClient.Patch(who.machine.Namespace, who.machine.Name, types.MergePatchType, patch)
-		if apierrors.IsConflict(err) {
-			return refused(http.StatusServiceUnavailable, "the machine has just changed, try again")
-		}
-		if err != nil {
-			return fmt.Errorf("record the identity of machine %s: %w", who.machine.Name, err)
-		}
-		s.Log.WithField("namespace", who.machine.Namespace).WithField("machine", who.machine.Name).Info("Machine has introduced itself")
 	}
 	return s.recordUse(who.token)
+}
+
+// introduce records the identity of a machine that has none.
+func (s *server) introduce(machine *clusterv1.Machine, id string) error {
+	taken, err := s.taken(machine, id)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
+			"or is left from a former machine, and install the agent again")
+	}
+	// The resource version makes two identities that come at once collide.
+	patch, err := mergePatch(map[string]any{
+		"resourceVersion": machine.ResourceVersion, "labels": map[string]string{rkev1.MachineIDLabel: id},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.MachineClient.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch)
+	if apierrors.IsConflict(err) {
+		return refused(http.StatusServiceUnavailable, "the machine has just changed, try again")
+	}
+	if err != nil {
+		return fmt.Errorf("record the identity of machine %s: %w", machine.Name, err)
+	}
+	s.Log.WithField("namespace", machine.Namespace).WithField("machine", machine.Name).Info("Machine has introduced itself")
+	return nil
+}
+
+// taken tells whether another Machine, of whichever cluster, has an identity. When none has, it is claimed for this one.
+func (s *server) taken(machine *clusterv1.Machine, id string) (bool, error) {
+	holders, err := s.MachineCache.GetByIndex(indexMachineID, id)
+	if err != nil {
+		return false, fmt.Errorf("look the identity up: %w", err)
+	}
+	for _, holder := range holders {
+		if holder.UID != machine.UID {
+			return true, nil
+		}
+	}
+	return !s.claims.claim(id, machine.UID, s.Now()), nil
+}
+
+// claimFor is how long the caches may take to show an identity that was recorded.
+const claimFor = time.Minute
+
+// claims are identities that were recorded, or are about to be, and that the caches may not show yet: machines made from one
+// disk start at the same time.
+type claims struct {
+	mu   sync.Mutex
+	held map[string]claim
+}
+
+type claim struct {
+	by types.UID
+	at time.Time
+}
+
+// claim reports whether the machine may have the identity.
+func (c *claims) claim(id string, by types.UID, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.held, func(_ string, old claim) bool { return now.Sub(old.at) >= claimFor })
+	if old, held := c.held[id]; held && old.by != by {
+		return false
+	}
+	if c.held == nil {
+		c.held = map[string]claim{}
+	}
+	c.held[id] = claim{by: by, at: now}
+	return true
 }
 
 // outOfUse tells whether the last use of a token is too long ago.

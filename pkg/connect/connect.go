@@ -77,6 +77,7 @@ type server struct {
 	Options
 	api    http.Handler
 	assets assets
+	claims claims
 }
 
 // New returns the handler and adds its indexes to the caches. Errors: a ServerURL that is no https URL, an Upstream that

@@ -123,6 +123,25 @@ func (w *world) addAccount(name, role, machine, token string) {
 	w.add(w.secrets, tokenSecret(account, token))
 }
 
+// addMachine adds a machine with a bootstrap object and account of its own.
+func (w *world) addMachine(name, token string) {
+	w.t.Helper()
+	w.add(w.machines, &clusterv1.Machine{ObjectMeta: meta(name, name+"-uid")})
+	boot := &rkev1.RKEBootstrap{ObjectMeta: meta(name, name+"-boot-uid")}
+	boot.OwnerReferences = owners("Machine", name, name+"-uid")
+	w.add(w.boots, boot)
+	w.addAccount(name+"-machine-bootstrap", rkev1.ServiceAccountRoleBootstrap, name, token)
+	change(w, w.accounts, name+"-machine-bootstrap", func(a *corev1.ServiceAccount) {
+		a.OwnerReferences = owners("RKEBootstrap", name, name+"-boot-uid")
+	})
+}
+
+// bound lets a machine have introduced itself.
+func (w *world) bound(machine, id string) {
+	w.t.Helper()
+	change(w, w.machines, machine, func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: id} })
+}
+
 func tokenSecret(account *corev1.ServiceAccount, token string) *corev1.Secret {
 	secret := &corev1.Secret{ObjectMeta: meta(account.Name+"-token", account.Name+"-token-uid"), Type: corev1.SecretTypeServiceAccountToken}
 	secret.Annotations = map[string]string{corev1.ServiceAccountNameKey: account.Name, corev1.ServiceAccountUIDKey: string(account.UID)}

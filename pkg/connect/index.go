@@ -10,17 +10,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Indexes over Secrets and ServiceAccounts. Keys are digests, so that neither the index nor the time of a lookup tells
-// anything about a token.
+// Indexes over Secrets, ServiceAccounts and Machines. Keys of tokens are digests, so that neither the index nor the time of a
+// lookup tells anything about a token.
 const (
 	indexBootstrapToken    = "connect.drover.io/bootstrap-token"
 	indexPlanToken         = "connect.drover.io/plan-token"
 	indexRegistrationToken = "connect.drover.io/registration-token"
 	indexPlanAccount       = "connect.drover.io/plan-account"
+	indexMachineID         = "connect.drover.io/machine-id"
 )
 
 // registrationSecretPrefix is the wire rule by which a Secret holds the token of a ClusterRegistrationToken.
@@ -76,6 +78,12 @@ func (o *Options) addIndexes() {
 			return nil, nil
 		}
 		return []string{a.Namespace + "/" + machine}, nil
+	})
+	o.MachineCache.AddIndexer(indexMachineID, func(m *clusterv1.Machine) ([]string, error) {
+		if id := m.Labels[rkev1.MachineIDLabel]; id != "" {
+			return []string{id}, nil
+		}
+		return nil, nil
 	})
 }
 
