@@ -219,9 +219,11 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if _, err := h.Apply.Purge(h.ctx, handlerName, owner, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return cluster, err
 	}
-	released := cluster.DeepCopy()
-	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(f string) bool { return f == provv1.ProvisioningClusterFinalizer })
-	updated, err := h.Clusters.Update(released)
+	patch, err := topology.ReleasePatch(cluster, provv1.ProvisioningClusterFinalizer)
+	if err != nil {
+		return cluster, err
+	}
+	updated, err := h.Clusters.Patch(cluster.Namespace, cluster.Name, types.MergePatchType, patch)
 	if apierrors.IsNotFound(err) {
 		return cluster, nil
 	}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -29,7 +30,11 @@ func (h *handler) prepare(seen *facts) (*provv1.Cluster, error) {
 	if prepared == nil {
 		return cluster, nil
 	}
-	if prepared, err = h.Clusters.Update(prepared); err != nil {
+	patch, err := topology.PreparePatch(cluster, prepared)
+	if err != nil {
+		return nil, err
+	}
+	if prepared, err = h.Clusters.Patch(cluster.Namespace, cluster.Name, types.JSONPatchType, patch); err != nil {
 		return nil, fmt.Errorf("prepare cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return prepared, nil
@@ -104,9 +109,11 @@ func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
 	if err := h.sweep(cluster, templates); err != nil {
 		return cluster, err
 	}
-	released := cluster.DeepCopy()
-	released.Finalizers = slices.DeleteFunc(released.Finalizers, func(f string) bool { return f == provv1.RKEClusterFinalizer })
-	updated, err := h.Clusters.Update(released)
+	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer)
+	if err != nil {
+		return cluster, err
+	}
+	updated, err := h.Clusters.Patch(cluster.Namespace, cluster.Name, types.MergePatchType, patch)
 	if apierrors.IsNotFound(err) {
 		return cluster, nil
 	}

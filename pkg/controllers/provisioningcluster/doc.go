@@ -6,7 +6,9 @@
 // It is the only writer of a Cluster's metadata and pools (the ownership mark,
 // finalizers, the copies of driver schemas) and of the conditions RKECluster,
 // Updated, Provisioned, Ready and, while it is deleted, Removed. The rest of the
-// status belongs to controller cluster.
+// status belongs to controller cluster. Metadata and pools are patched field by
+// field, and the status is written through its subresource, so that the user's
+// file stays as it was written.
 //
 // Three rules hold always. A Cluster of another manager is never written to. A
 // Cluster with an error in it generates nothing, and what exists stays. Nothing

@@ -31,10 +31,10 @@ func TestOnChange_Writes(t *testing.T) {
 		want []string
 	}{
 		"a new cluster is marked first, and waits for its name": {
-			func(w *world) { fresh(w); w.cluster.Status.ClusterName = "" }, []string{"update cluster"},
+			func(w *world) { fresh(w); w.cluster.Status.ClusterName = "" }, []string{"patch cluster"},
 		},
 		"a new cluster with a name": {
-			fresh, []string{"update cluster", "update PodConfig", "apply", "update cluster status"},
+			fresh, []string{"patch cluster", "update PodConfig", "apply", "update cluster status"},
 		},
 		"a settled cluster writes nothing but what apply finds": {
 			func(w *world) {
@@ -42,7 +42,7 @@ func TestOnChange_Writes(t *testing.T) {
 			}, []string{"apply"},
 		},
 		"an imported cluster is marked": {
-			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil }, []string{"update cluster"},
+			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil }, []string{"patch cluster"},
 		},
 		"an imported cluster that is marked": {
 			func(w *world) { w.cluster.Spec.RKEConfig = nil }, nil,
@@ -296,7 +296,7 @@ func TestRemove(t *testing.T) {
 				w.configs["t"] = template("old", map[string]string{"objectset.rio.cattle.io/hash": "8cad0aff80f89143607f2b002787b1b5008b3d93"})
 				w.configs["other"] = template("of-another-cluster", map[string]string{"objectset.rio.cattle.io/hash": "x"})
 			},
-			wantWrites: []string{"purge", "delete PodMachineTemplate old", "update cluster"},
+			wantWrites: []string{"purge", "delete PodMachineTemplate old", "patch cluster"},
 		},
 		"templates cannot be looked for yet": {
 			edit: func(w *world) { w.unserved = true }, wantAfter: servedSoon,

@@ -2,11 +2,13 @@ package provisioningcluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch"
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -75,9 +78,10 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 	clusters.EXPECT().Cache().Return(clusterCache).AnyTimes()
 	clusters.EXPECT().OnChange(gomock.Any(), handlerName, gomock.Any()).Do(
 		func(_ context.Context, _ string, h generic.ObjectHandler[*provv1.Cluster]) { handle = h })
-	clusters.EXPECT().Update(gomock.Any()).DoAndReturn(func(c *provv1.Cluster) (*provv1.Cluster, error) {
-		return w.store("update cluster", c), nil
-	}).AnyTimes()
+	clusters.EXPECT().Patch("fleet-default", "demo", gomock.Any(), gomock.Any()).DoAndReturn(
+		func(_, _ string, kind types.PatchType, patch []byte, _ ...string) (*provv1.Cluster, error) {
+			return w.store("patch cluster", w.patched(kind, patch)), nil
+		}).AnyTimes()
 	clusters.EXPECT().UpdateStatus(gomock.Any()).DoAndReturn(func(c *provv1.Cluster) (*provv1.Cluster, error) {
 		return w.store("update cluster status", c), nil
 	}).AnyTimes()
@@ -101,6 +105,34 @@ func (w *world) store(what string, cluster *provv1.Cluster) *provv1.Cluster {
 	w.writes = append(w.writes, what)
 	w.cluster = cluster.DeepCopy()
 	return w.cluster.DeepCopy()
+}
+
+// patched is the cluster after a patch, as the API server makes it.
+func (w *world) patched(kind types.PatchType, patch []byte) *provv1.Cluster {
+	w.t.Helper()
+	raw, err := json.Marshal(w.cluster)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	switch kind {
+	case types.MergePatchType:
+		raw, err = jsonpatch.MergePatch(raw, patch)
+	case types.JSONPatchType:
+		var decoded jsonpatch.Patch
+		if decoded, err = jsonpatch.DecodePatch(patch); err == nil {
+			raw, err = decoded.Apply(raw)
+		}
+	default:
+		w.t.Fatalf("patch of type %s", kind)
+	}
+	if err != nil {
+		w.t.Fatalf("%s: %v", patch, err)
+	}
+	out := &provv1.Cluster{}
+	if err := json.Unmarshal(raw, out); err != nil {
+		w.t.Fatal(err)
+	}
+	return out
 }
 
 func informer() cache.SharedIndexInformer {

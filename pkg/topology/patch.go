@@ -1,0 +1,83 @@
+package topology
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+)
+
+// A Cluster is the user's file, often one that a program compares with a repository. Written back through our Go type it
+// would lose fields that are not known here and zeros the user wrote, and gain zeros that the user did not write. So every
+// write of its metadata and pools is a patch of just what is ours. Each names the version that it was decided on: lists
+// are changed by position or as a whole.
+
+// operation is one step of a JSON patch (RFC 6902).
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// PreparePatch is the JSON patch that makes a Cluster what Prepare returned for it. A merge patch cannot change one field
+// of one pool.
+func PreparePatch(cluster, prepared *provv1.Cluster) ([]byte, error) {
+	operations := []operation{{"add", "/metadata/resourceVersion", cluster.ResourceVersion}}
+	operations = append(operations, annotationOperations(cluster, prepared)...)
+	operations = append(operations, finalizerOperations(cluster, prepared)...)
+	before := pools(cluster)
+	for i, pool := range pools(prepared) {
+		if pool.DynamicSchemaSpec != before[i].DynamicSchemaSpec {
+			path := "/spec/rkeConfig/machinePools/" + strconv.Itoa(i) + "/dynamicSchemaSpec"
+			operations = append(operations, operation{"add", path, pool.DynamicSchemaSpec})
+		}
+	}
+	patch, err := json.Marshal(operations)
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return patch, nil
+}
+
+func annotationOperations(cluster, prepared *provv1.Cluster) []operation {
+	if len(cluster.Annotations) == 0 {
+		return []operation{{"add", "/metadata/annotations", prepared.Annotations}}
+	}
+	var operations []operation
+	for _, key := range slices.Sorted(maps.Keys(prepared.Annotations)) {
+		if before, has := cluster.Annotations[key]; !has || before != prepared.Annotations[key] {
+			operations = append(operations, operation{"add", "/metadata/annotations/" + pointer(key), prepared.Annotations[key]})
+		}
+	}
+	return operations
+}
+
+func finalizerOperations(cluster, prepared *provv1.Cluster) []operation {
+	if len(cluster.Finalizers) == 0 {
+		return []operation{{"add", "/metadata/finalizers", prepared.Finalizers}}
+	}
+	var operations []operation
+	for _, finalizer := range prepared.Finalizers[len(cluster.Finalizers):] {
+		operations = append(operations, operation{"add", "/metadata/finalizers/-", finalizer})
+	}
+	return operations
+}
+
+// pointer writes a key as a part of a JSON pointer. (RFC 6901.)
+func pointer(key string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(key) }
+
+// ReleasePatch is the JSON merge patch that takes a finalizer off a Cluster.
+func ReleasePatch(cluster *provv1.Cluster, finalizer string) ([]byte, error) {
+	left := slices.DeleteFunc(slices.Clone(cluster.Finalizers), func(f string) bool { return f == finalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": cluster.ResourceVersion, "finalizers": left,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return patch, nil
+}
