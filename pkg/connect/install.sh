@@ -4,6 +4,8 @@
 # Everything can be given by environment (CATTLE_…) or by flag; see usage below. Nothing is trusted but the system's
 # certificate authorities, or the server's own authority when its SHA-256 is given: then that one alone.
 set -eu
+# Tracing, which DEBUG=1 asks for as well, begins where nothing secret is an argument or an assignment any more; see main.
+case $- in *x*) { set +x && DEBUG=1; } 2>/dev/null ;; esac
 
 AGENT=rancher-system-agent
 TRIES=4500
@@ -42,7 +44,6 @@ join() { if [ -n "$1" ]; then echo "$1,$2"; else echo "$2"; fi; }
 is_true() { case "$1" in true | True | TRUE | 1 | yes) return 0 ;; *) return 1 ;; esac }
 
 read_environment() {
-    [ "${DEBUG:-}" != 1 ] || set -x
     SERVER=${CATTLE_SERVER:-}
     TOKEN=${CATTLE_TOKEN:-}
     CA_CHECKSUM=${CATTLE_CA_CHECKSUM:-}
@@ -118,7 +119,7 @@ check_input() {
     fi
     if is_true "$REMOTE"; then
         [ -n "$SERVER" ] || fatal "the server must be given: --server or CATTLE_SERVER"
-        [ -n "$TOKEN" ] || fatal "the token must be given: --token or CATTLE_TOKEN"
+        [ -n "${TOKEN:+given}" ] || fatal "the token must be given: --token or CATTLE_TOKEN"
         SERVER=${SERVER%/}
         case "$SERVER" in https://*) ;; *) fatal "the server must be an https URL" ;; esac
         ! is_true "$STRICT" || [ -n "$CA_CHECKSUM" ] || fatal "strict verification needs --ca-checksum or CATTLE_CA_CHECKSUM"
@@ -199,17 +200,25 @@ hold_agent() {
     done
 }
 
+# reason FILE CODE prints why a server did not do what it was asked, as far as it says so.
+reason() {
+    case "$2" in 4?? | 5??) ;; *) return 0 ;; esac
+    text=$(head -c 300 "$1" 2>/dev/null | tr -c '[:print:]' ' ' | sed 's/ *$//')
+    [ -z "$text" ] || echo ": $text"
+}
+
 # fetch URL FILE [curl arguments] downloads until the server answers 200.
 fetch() {
     url=$1 file=$2
     shift 2
     i=0
     while :; do
+        rm -f "$file"
         code=$(curl -sS --connect-timeout 60 --max-time "${FETCH_TIME:-60}" -o "$file" -w '%{http_code}' "$@" "$url") || code=000
         [ "$code" != 200 ] || return 0
         i=$((i + 1))
         [ $i -lt $TRIES ] || fatal "gave up asking $url: it answered $code"
-        [ $((i % 12)) -ne 1 ] || warn "$url answered $code, trying again every $PAUSE seconds"
+        [ $((i % 12)) -ne 1 ] || warn "$url answered $code$(reason "$file" "$code"), trying again every $PAUSE seconds"
         sleep $PAUSE
     done
 }
@@ -293,32 +302,33 @@ preserveWorkDirectory: $(is_true "$PRESERVE" && echo true || echo false)
 CONFIG
 }
 
-# find_id is the identity of this machine, 63 hexadecimal digits, kept for good.
+# find_id is the identity of this machine, 63 hexadecimal digits, kept for good: the server lets no other one in once it has
+# heard this one, so it is on the disk before. It is in no trace, because it goes with the token.
 find_id() {
-    ID=${CATTLE_ID:-}
-    if [ -z "$ID" ] && [ -s "$CONFIG_DIR/cattle-id" ]; then
-        ID=$(cat "$CONFIG_DIR/cattle-id")
+    if [ -z "${CATTLE_ID:+given}" ] && [ ! -s "$CONFIG_DIR/cattle-id" ]; then
+        head -c 512 /dev/urandom | sha256sum | cut -c1-63 | private "$CONFIG_DIR/cattle-id"
+    elif [ -n "${CATTLE_ID:+given}" ]; then
+        private "$CONFIG_DIR/cattle-id" <<ID
+$CATTLE_ID
+ID
     fi
-    if [ -z "$ID" ]; then
-        ID=$(head -c 512 /dev/urandom | sha256sum | cut -c1-63)
-    fi
-    echo "$ID" | private "$CONFIG_DIR/cattle-id"
+    sync "$CONFIG_DIR/cattle-id" "$CONFIG_DIR" 2>/dev/null || sync
 }
 
 # connect exchanges the token for the connection of this machine. The token goes through a file, where no list of processes
-# shows it.
+# shows it, and into that by a here-document, which no trace shows.
 connect() {
     find_id
-    {
-        echo "Authorization: Bearer $TOKEN"
-        echo "X-Cattle-Id: $ID"
-        echo "X-Cattle-Role-Etcd: $ROLE_ETCD"
-        echo "X-Cattle-Role-Control-Plane: $ROLE_CONTROLPLANE"
-        echo "X-Cattle-Role-Worker: $ROLE_WORKER"
-        for pair in "Node-Name:$NODE_NAME" "Address:$(resolve "$ADDRESS")" "Internal-Address:$(resolve "$INTERNAL_ADDRESS")" "Labels:$LABELS" "Taints:$TAINTS"; do
-            [ -z "${pair#*:}" ] || echo "X-Cattle-${pair%%:*}: ${pair#*:}"
-        done
-    } | private "$WORK/headers"
+    private "$WORK/headers" <<HEADERS
+Authorization: Bearer $TOKEN
+X-Cattle-Id: $(cat "$CONFIG_DIR/cattle-id")
+X-Cattle-Role-Etcd: $ROLE_ETCD
+X-Cattle-Role-Control-Plane: $ROLE_CONTROLPLANE
+X-Cattle-Role-Worker: $ROLE_WORKER
+HEADERS
+    for pair in "Node-Name:$NODE_NAME" "Address:$(resolve "$ADDRESS")" "Internal-Address:$(resolve "$INTERNAL_ADDRESS")" "Labels:$LABELS" "Taints:$TAINTS"; do
+        [ -z "${pair#*:}" ] || echo "X-Cattle-${pair%%:*}: ${pair#*:}" >>"$WORK/headers"
+    done
     server_fetch "$SERVER/v3/connect/agent" "$WORK/rancher2_connection_info.json" -H "@$WORK/headers"
     private "$CONNECTION.tmp" <"$WORK/rancher2_connection_info.json"
     "$PREFIX/bin/$AGENT" validate-connection "$CONNECTION.tmp" || fatal "the connection the server gave is not valid"
@@ -362,6 +372,7 @@ SERVICE
 main() {
     read_environment
     read_flags "$@"
+    [ "${DEBUG:-}" != 1 ] || set -x
     check_input
     find_places
     hold_agent

@@ -15,11 +15,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.uber.org/mock/gomock"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
 func newRequest(t *testing.T, method, target string) *http.Request {
@@ -188,6 +195,12 @@ func TestInstallScript_HostThatCannotBeQuoted(t *testing.T) {
 // install runs the script against a server and returns its output, its error and the directory it installed into.
 func install(t *testing.T, w *world, script string, environment ...string) (output, root string, err error) {
 	t.Helper()
+	return installWith(t, w, script, []string{"sh", "-s"}, environment...)
+}
+
+// installWith is install with the shell and the flags of the script chosen.
+func installWith(t *testing.T, w *world, script string, shell []string, environment ...string) (output, root string, err error) {
+	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("the install script demands root")
 	}
@@ -218,7 +231,7 @@ func install(t *testing.T, w *world, script string, environment ...string) (outp
 		t.Fatal(err)
 	}
 	server.Config.Handler = handler
-	cmd := exec.CommandContext(t.Context(), "sh", "-s")
+	cmd := exec.CommandContext(t.Context(), shell[0], shell[1:]...)
 	cmd.Stdin = strings.NewReader(script)
 	cmd.Env = append([]string{
 		"PATH=" + bin + ":" + os.Getenv("PATH"), "CATTLE_SERVER=" + server.URL, "CATTLE_TOKEN=" + BootstrapToken([]byte(bootstrapJWT)), "CATTLE_ROLE_NONE=true",
@@ -284,6 +297,80 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 	}
 	if strings.Contains(output, BootstrapToken([]byte(bootstrapJWT))) || strings.Contains(output, planJWT) {
 		t.Errorf("a token is in the output:\n%s", output)
+	}
+}
+
+// TestInstallScript_TracesNoSecret: who debugs an installation shares its output.
+func TestInstallScript_TracesNoSecret(t *testing.T) {
+	token := BootstrapToken([]byte(bootstrapJWT))
+	for _, shell := range []string{"sh", "bash", "busybox sh"} {
+		name := strings.Fields(shell)
+		if _, err := exec.LookPath(name[0]); err != nil {
+			continue
+		}
+		for title, tc := range map[string]struct {
+			arguments   []string
+			environment []string
+		}{
+			"DEBUG=1, token in the environment":      {arguments: []string{"-s"}, environment: []string{"DEBUG=1"}},
+			"DEBUG=1, token by flag":                 {arguments: []string{"-s", "--", "--token", token}, environment: []string{"DEBUG=1", "CATTLE_TOKEN="}},
+			"a shell that traces from the beginning": {arguments: []string{"-x", "-s", "--", "-t", token}},
+			"a machine that makes its identity":      {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "CATTLE_ID="}},
+			"a proxy with a password":                {arguments: []string{"-s"}, environment: []string{"DEBUG=1", "http_proxy=http://me:hunter2@127.0.0.1:1"}},
+		} {
+			t.Run(shell+": "+title, func(t *testing.T) {
+				w := newWorld(t)
+				w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(&clusterv1.Machine{}, nil)
+				w.expectUse()
+				output, root, err := installWith(t, w, InstallScript(), slices.Concat(name, tc.arguments), tc.environment...)
+				if err != nil || !strings.Contains(output, "+ find_places") {
+					t.Fatalf("%v, or no trace:\n%s", err, output)
+				}
+				id, err := os.ReadFile(filepath.Join(root, "etc", "cattle-id"))
+				if err != nil || len(strings.TrimSpace(string(id))) < 16 {
+					t.Fatalf("identity %q, %v", id, err)
+				}
+				for _, secret := range []string{token, bootstrapJWT, planJWT, strings.TrimSpace(string(id)), "hunter2"} {
+					if strings.Contains(output, secret) {
+						t.Errorf("%s is in the trace:\n%s", secret, output)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestInstallScript_KeepsItsIdentity: the server lets no other one in.
+func TestInstallScript_KeepsItsIdentity(t *testing.T) {
+	kept := t.TempDir()
+	var seen []string
+	for range 2 {
+		w := newWorld(t)
+		w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).DoAndReturn(
+			func(_, _ string, _ types.PatchType, patch []byte, _ ...string) (*clusterv1.Machine, error) {
+				var sent clusterv1.Machine
+				decodeJSON(t, string(patch), &sent)
+				seen = append(seen, sent.Labels[rkev1.MachineIDLabel])
+				return nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil) // the answer never arrives
+			})
+		script := strings.Replace(InstallScript(), "TRIES=4500", "TRIES=1", 1)
+		output, _, err := install(t, w, script, "CATTLE_ID=", "CATTLE_AGENT_CONFIG_DIR="+kept)
+		if err == nil || !strings.Contains(output, "503") {
+			t.Fatalf("%v\n%s", err, output)
+		}
+	}
+	if len(seen) != 2 || len(seen[0]) != 63 || seen[0] != seen[1] {
+		t.Errorf("identities %q", seen)
+	}
+}
+
+func TestInstallScript_SaysWhyTheServerRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.bound("m", "first")
+	script := strings.NewReplacer("TRIES=4500", "TRIES=2", "PAUSE=5", "PAUSE=0").Replace(InstallScript())
+	output, _, err := install(t, w, script)
+	if err == nil || !strings.Contains(output, "answered 409: this machine is registered with another identity already") {
+		t.Errorf("%v\n%s", err, output)
 	}
 }
 
