@@ -78,6 +78,8 @@ type pass struct {
 	report   []Effect
 	last     []Effect // after everything
 	warnings map[render.Warning]bool
+	// held is why the cluster is not in order although the walk goes on: machines whose plans are too large.
+	held *Wait
 	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
 	unwell string
 }
@@ -202,6 +204,10 @@ func (p *pass) decision(step string, wait *Wait) Decision {
 	if wait != nil && wait.Quiet {
 		d.Status = p.s.ControlPlane.Status
 		return d
+	}
+	if p.held != nil {
+		wait = p.held // only a person ends it, and the Machines say what else there is
+		d.Wait = wait
 	}
 	p.setSummary(wait)
 	d.Status = p.status

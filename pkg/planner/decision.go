@@ -71,6 +71,7 @@ const (
 	ReasonConfiguring       Reason = "ConfiguringNodes"
 	ReasonChangePending     Reason = "ChangePending"
 	ReasonRenderFailed      Reason = "RenderFailed"
+	ReasonPlanTooLarge      Reason = "PlanTooLarge"
 	ReasonJoinURL           Reason = "JoinURLUnknown"
 	ReasonControlPlane      Reason = "ControlPlaneUnavailable"
 	ReasonMachinesUnhealthy Reason = "MachinesUnhealthy"

@@ -13,7 +13,8 @@
 //	fresh → gate → sanity → tokens → paused → restore-required → elect → join → init → etcd → control-plane → worker → steady
 //
 // Operations (snapshots, restores, rotations) take their place between tokens and paused: they run in paused clusters too.
-// init to worker are tiers. All of them follow tier.go: the next tier is touched only when the one before is in order.
+// init to worker are tiers. All of them follow tier.go: the next tier is touched only when the one before is in order, but for
+// machines whose plans are too large to be delivered, which hold up nobody else.
 //
 // # What is remembered, and where
 //

@@ -150,6 +150,10 @@ type PlanSecret struct {
 	Malformed string `json:"malformed,omitempty"`
 	// State is the decoded content.
 	State nodeplan.State `json:"state,omitzero"`
+	// AppliedSize and ReportSize are the bytes that stay in the secret beside a new plan: the copy of the plan that was applied
+	// last, and everything that the agent reports.
+	AppliedSize int `json:"appliedSize,omitempty"`
+	ReportSize  int `json:"reportSize,omitempty"`
 }
 
 // Object is a Secret or ConfigMap that the configuration refers to.

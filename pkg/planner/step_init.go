@@ -11,6 +11,9 @@ func stepInit(p *pass) verdict {
 	if wait != nil {
 		return stopFor(wait)
 	}
+	if p.init.marks.JoinURL == "" && p.held != nil {
+		return stopFor(p.held)
+	}
 	if p.init.marks.JoinURL == "" {
 		text := "waiting for join url to be available on bootstrap node"
 		if p.unwell != "" {

@@ -19,6 +19,9 @@ func stepWorker(p *pass) verdict {
 			return stopFor(wait)
 		}
 	}
+	if p.held != nil {
+		return stopFor(p.held) // what follows the tiers needs all machines in order
+	}
 	return goOn("all workers are in order")
 }
 

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,9 +20,14 @@ const (
 	ticketEtcd = "etcd"
 )
 
-// MaxPlanSize is the largest plan that is delivered, in bytes. A secret holds 1 MiB, in which the plan is kept twice beside
-// the node's reports.
-const MaxPlanSize = 400 << 10
+const (
+	// MaxPlanSize is the largest plan that is delivered, in bytes. A secret holds 1 MiB, in which the plan is kept twice beside
+	// the node's reports.
+	MaxPlanSize = 400 << 10
+	// MaxSecretSize is the most that the data of a plan secret may hold once a plan is delivered and applied, in bytes. The API
+	// refuses secrets above 1 MiB; what is left is for further reports of the agent.
+	MaxSecretSize = 1000 << 10
+)
 
 // Messages about single machines. Those of the agent's progress are what users and their scripts know.
 const (
@@ -33,6 +39,9 @@ const (
 	msgPreBootstrap = "waiting for cluster pre-bootstrap to complete"
 	msgConnect      = "waiting for cluster agent to connect"
 	msgPending      = "configuration change pending"
+	msgTooLarge     = "the plan is larger than 400 KiB; shorten manifests and files in the configuration"
+	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
+		"shorten manifests and files in the configuration, or delete the keys with the names of outputs from the secret"
 )
 
 // tier is a group of machines that are configured together, before the next group is touched.
@@ -53,14 +62,20 @@ type finding struct {
 	reason  Reason
 }
 
-// tier brings every member one step closer to its plan. It returns a wait unless all are in order.
+// tier brings every member one step closer to its plan. It returns a wait unless all are in order. Members whose plans are too
+// large do not count: nothing but an edit by a person helps them, and until then later tiers would get no plans at all. They
+// are held against the cluster at the end of the walk.
 func (p *pass) tier(t tier) *Wait {
-	var configuring []note
+	var configuring, tooLarge []note
 	reason, failed := ReasonChangePending, false
 	for _, m := range t.members {
 		found := p.consider(t, m)
 		p.noteMachine(m, found.message)
 		if found.message == "" {
+			continue
+		}
+		if found.reason == ReasonPlanTooLarge {
+			tooLarge = append(tooLarge, note{m.Name, found.message})
 			continue
 		}
 		configuring = append(configuring, note{m.Name, found.message})
@@ -70,6 +85,10 @@ func (p *pass) tier(t tier) *Wait {
 		failed = failed || found.reason == ReasonRenderFailed
 	}
 	p.noteUnwell(t)
+	if len(tooLarge) > 0 && p.held == nil {
+		p.held = failure(ReasonPlanTooLarge, about("configuring "+t.name+" node(s)", tooLarge), WakePlanSecret, WakeMachine, WakeControlPlane,
+			WakeConfigObject)
+	}
 	if len(configuring) == 0 {
 		return nil
 	}
@@ -181,8 +200,8 @@ func (p *pass) send(t tier, m *machine, desired plan.NodePlan, joinURL string, f
 	if err != nil {
 		return finding{"cannot encode the plan", ReasonRenderFailed}
 	}
-	if len(encoded) > MaxPlanSize {
-		return finding{"the plan is larger than 400 KiB; shorten manifests and files in the configuration", ReasonRenderFailed}
+	if message := m.tooLarge(encoded); message != "" {
+		return finding{message, ReasonPlanTooLarge}
 	}
 	if m.marks.RenderVersion == "" {
 		m.marks.RenderVersion = render.Version
@@ -197,6 +216,18 @@ func (p *pass) send(t tier, m *machine, desired plan.NodePlan, joinURL string, f
 		return finding{msgCheckIn, ReasonConfiguring}
 	}
 	return finding{msgApplied, ReasonConfiguring}
+}
+
+// tooLarge says what to do about a plan that its secret cannot hold, empty when it can: beside the reports there are the plan
+// itself and the copy of the one that was applied, which is the old one first and the new one later.
+func (m *machine) tooLarge(encoded []byte) string {
+	switch {
+	case len(encoded) > MaxPlanSize:
+		return msgTooLarge
+	case len(encoded)+max(len(encoded), m.Plan.AppliedSize)+m.Plan.ReportSize > MaxSecretSize:
+		return fmt.Sprintf(msgNoRoom, m.Plan.Name)
+	}
+	return ""
 }
 
 // addTicket puts a machine on the ticket of this pass, which goes on with those of the last one that are still at it.

@@ -165,6 +165,71 @@ func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 	}
 }
 
+// A machine whose plan cannot be delivered says what to do, and everybody after it gets a plan all the same.
+func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
+	const remedy = "the plan does not fit into plan secret e-machine-plan beside what its node reported; shorten manifests and files " +
+		"in the configuration, or delete the keys with the names of outputs from the secret"
+	for name, roles := range map[string]string{"an etcd machine": "etcd", "a control-plane machine": "control-plane", "a worker": "worker"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(rke2Version)
+			w.add("a-init", "etcd")
+			for machine, of := range map[string]string{"c": "control-plane", "w": "worker", "x": "etcd"} {
+				w.add(machine, of)
+			}
+			w.add("win", "worker").m.Labels["cattle.io/os"] = "windows"
+			w.add("e", roles).reports = MaxSecretSize
+			var d Decision
+			for range 12 {
+				d = w.run(t)
+				for _, machine := range w.names() {
+					h := w.machines[machine]
+					h.applyPlan()
+					h.probes(true)
+					h.joinCluster(rke2Version)
+					if h.m.Marks.InitNode && h.probesSeen {
+						h.captureAddress()
+					}
+				}
+				w.connected = w.machines["c"].m.HasNode
+			}
+			for _, machine := range w.names() {
+				if h := w.machines[machine]; h.m.HasNode != (machine != "e") {
+					t.Errorf("%s became a node: %v", machine, h.m.HasNode)
+				}
+			}
+			if d.Wait == nil || !d.Wait.Failed || d.Wait.Reason != ReasonPlanTooLarge || !strings.HasSuffix(d.Wait.Message, "node(s) e: "+remedy) {
+				t.Errorf("wait is %+v", d.Wait)
+			}
+			if got := w.machines["e"].m.Reconciled.Message; got != remedy {
+				t.Errorf("the machine says %q", got)
+			}
+			if marks := w.machines["e"].m.Marks; marks.RenderVersion != "" || marks.JoinedTo != "" {
+				t.Errorf("it is noted as if a plan was delivered: %+v", marks)
+			}
+			if w.cp.Status.AppliedSpec != nil {
+				t.Error("the spec counts as applied")
+			}
+			w.machines["e"].reports = 0
+			w.bringUp(t)
+		})
+	}
+}
+
+// What is joined to an init node that runs does not wait for the init node's next plan.
+func TestDecide_ANextPlanThatDoesNotFit(t *testing.T) {
+	w := small(t)
+	w.machines["s"].reports = MaxSecretSize
+	w.cp.Spec.AdditionalManifest = "kind: ConfigMap\n"
+	w.add("new", "worker")
+	d := w.run(t)
+	if !w.machines["new"].hasPlan() || w.machines["s"].hasPlan() {
+		t.Errorf("plans: the new worker %v, the init node %v", w.machines["new"].hasPlan(), w.machines["s"].hasPlan())
+	}
+	if d.Wait == nil || d.Wait.Reason != ReasonPlanTooLarge || !strings.HasPrefix(d.Wait.Message, "configuring bootstrap node(s) s: ") {
+		t.Errorf("wait is %+v", d.Wait)
+	}
+}
+
 // A cluster that was steered by state comes with agents that have given up for good.
 func TestDecide_APlanThatFailedByStateIsDeliveredAgain(t *testing.T) {
 	w := small(t)

@@ -44,6 +44,7 @@ type host struct {
 	probesSeen bool
 	joinURL    string
 	data       map[string][]byte
+	reports    int // bytes, beside data
 	serial     int
 }
 
@@ -108,7 +109,7 @@ func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 		m := h.m
 		if h.registered {
 			state, err := nodeplan.Parse(name, h.data)
-			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen, State: state}
+			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen, State: state, ReportSize: h.reports}
 			if err != nil {
 				m.Plan.Malformed = err.Error()
 			}

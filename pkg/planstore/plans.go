@@ -15,11 +15,11 @@ import (
 	"github.com/drover-io/drover/pkg/planner"
 )
 
-// MaxSecretSize is the most that the data of a plan secret may hold after a delivery, in bytes. The API refuses secrets
-// above 1 MiB; what is left is for the reports of the agent.
-const MaxSecretSize = 1000 << 10
+// MaxSecretSize is the most that the data of a plan secret may hold after a delivery, in bytes.
+const MaxSecretSize = planner.MaxSecretSize
 
-// ErrTooLarge says that a plan does not fit into its secret.
+// ErrTooLarge says that a plan does not fit into its secret. The planner sees that first, and says so at the machine: a plan
+// that it decided to deliver fits.
 var ErrTooLarge = errors.New("the plan secret would be too large")
 
 // SecretCache is the part of a Secret cache that is needed.
@@ -74,7 +74,19 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 		plan.Malformed = err.Error()
 	}
 	plan.State = state
+	plan.AppliedSize, plan.ReportSize = sizes(secret.Data)
 	return plan
+}
+
+// sizes tells how much there is in a plan secret beside the next plan: the copy of the plan that was applied, and the rest, with
+// what a delivery adds.
+func sizes(data map[string][]byte) (applied, reports int) {
+	kept, err := nodeplan.Deliver(data, nodeplan.Delivery{MaxFailures: nodeplan.NoLimit, FailureThreshold: 1})
+	if err != nil {
+		return 0, size(data) // these limits are never refused
+	}
+	applied = len(kept[nodeplan.KeyAppliedPlan])
+	return applied, size(kept) - applied
 }
 
 // Deliver writes a plan into the secret as it was found, and returns what was stored; the given secret when that says so

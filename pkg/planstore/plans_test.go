@@ -166,6 +166,20 @@ func TestPlans_DeliverRefuses(t *testing.T) {
 	}
 }
 
+// TestPlans_FindTellsWhatStays: beside the next plan stay the copy of the applied one and the reports.
+func TestPlans_FindTellsWhatStays(t *testing.T) {
+	a := &api{stored: planSecret(map[string][]byte{
+		"plan": encoded(t, "x"), "appliedPlan": make([]byte, 40), "applied-output": make([]byte, 86), "probe-statuses": []byte("{}"), "plan-state": []byte("failed"),
+	})}
+	_, plan, err := NewPlans(a, a).Find("fleet-default", "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := len("plan"+"appliedPlan"+"applied-output"+"max-failures-1"+"failure-threshold1") + 86; plan.AppliedSize != 40 || plan.ReportSize != want {
+		t.Errorf("%d bytes of the applied plan and %d of reports, want 40 and %d", plan.AppliedSize, plan.ReportSize, want)
+	}
+}
+
 func TestPlans_PublishJoinURL(t *testing.T) {
 	a := &api{}
 	p := NewPlans(a, a)
