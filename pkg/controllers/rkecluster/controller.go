@@ -6,6 +6,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
@@ -21,7 +22,8 @@ type Deps struct {
 	RKEClusters  rkecontrollers.RKEClusterController
 	CAPIClusters capicontrollers.ClusterController
 	Clusters     provcontrollers.ClusterController
-	// InstanceID is on Clusters that this Drover manages.
+	// InstanceID is on Clusters that this Drover manages. RKEClusters without one
+	// are served too.
 	InstanceID string
 }
 
@@ -31,12 +33,15 @@ type handler struct {
 	clusters     provcontrollers.ClusterCache
 }
 
-// Register adds the handler and its wake-up. They end with ctx.
+// Register adds the handler and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
 	h := &handler{Deps: d, capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache()}
 	d.RKEClusters.OnChange(ctx, handlerName, h.onChange)
 	if err := wakeup.On(ctx, d.RKEClusters, wakeup.BySameName[*clusterv1.Cluster](), d.CAPIClusters); err != nil {
 		return fmt.Errorf("watch Cluster API clusters: %w", err)
+	}
+	if err := wakeup.On(ctx, d.RKEClusters, wakeup.BySameName[*provv1.Cluster](), d.Clusters); err != nil {
+		return fmt.Errorf("watch clusters: %w", err)
 	}
 	return nil
 }
@@ -47,7 +52,7 @@ func (h *handler) onChange(_ string, cluster *rkev1.RKECluster) (*rkev1.RKEClust
 	}
 	act, err := h.mayAct(cluster)
 	if err != nil || !act {
-		return cluster, err // an event of the RKECluster, its Cluster API cluster or neither brings us back
+		return cluster, err // an event of the RKECluster, its Cluster API cluster or its provisioning Cluster brings us back
 	}
 	cluster, err = h.setEndpoint(cluster)
 	if err != nil {

@@ -5,4 +5,7 @@
 // endpoint before it makes machines. So the controller says it is provisioned
 // and names an endpoint that nobody dials: every access goes through the
 // kubeconfig Secret.
+//
+// An RKECluster that somebody made without a provisioning Cluster is served like
+// any other. One whose provisioning Cluster is another manager's is left alone.
 package rkecluster

@@ -76,6 +76,7 @@ func (w *world) register(t *testing.T) generic.ObjectHandler[*rkev1.RKECluster] 
 		return w.provisioning, nil
 	}).AnyTimes()
 	clusters.EXPECT().Cache().Return(clusterCache).AnyTimes()
+	clusters.EXPECT().Informer().Return(informer).AnyTimes()
 
 	if err := Register(t.Context(), Deps{RKEClusters: infra, CAPIClusters: capi, Clusters: clusters, InstanceID: "instance-1"}); err != nil {
 		t.Fatal(err)
@@ -115,11 +116,20 @@ func TestOnChange_Writes(t *testing.T) {
 		"an endpoint of somebody else stays": {func(w *world) { w.infra.Spec.ControlPlaneEndpoint = &clusterv1.APIEndpoint{Host: "lb", Port: 443} }, []string{"update status"}},
 		"half an endpoint is none":           {func(w *world) { done(w); w.infra.Spec.ControlPlaneEndpoint.Port = 0 }, []string{"update"}},
 		"conditions of earlier versions":     {func(w *world) { done(w); w.infra.Status.Conditions = []rkev1.GenericCondition{{Type: "Ready"}} }, []string{"update status"}},
-		"no provisioning cluster":            {func(w *world) { w.provisioning = nil }, nil},
-		"another instance's cluster":         {func(w *world) { w.provisioning.Annotations["drover.io/instance"] = "instance-2" }, nil},
-		"another manager's cluster":          {func(w *world) { w.provisioning.Annotations = nil }, nil},
-		"not adopted yet":                    {func(w *world) { w.infra.OwnerReferences = nil }, nil},
-		"an owner of another group":          {func(w *world) { w.infra.OwnerReferences[0].APIVersion = "provisioning.cattle.io/v1" }, nil},
+		"made by hand":                       {func(w *world) { w.provisioning = nil }, []string{"update", "update status"}},
+		"made by hand, and settled":          {func(w *world) { done(w); w.provisioning = nil }, nil},
+		"its provisioning cluster is not cached yet": {func(w *world) {
+			w.provisioning = nil
+			w.infra.Annotations = map[string]string{"objectset.rio.cattle.io/owner-gvk": "provisioning.cattle.io/v1, Kind=Cluster"}
+		}, nil},
+		"made by another program's apply set": {func(w *world) {
+			w.provisioning = nil
+			w.infra.Annotations = map[string]string{"objectset.rio.cattle.io/owner-gvk": "example.org/v1, Kind=Cluster"}
+		}, []string{"update", "update status"}},
+		"another instance's cluster": {func(w *world) { w.provisioning.Annotations["drover.io/instance"] = "instance-2" }, nil},
+		"another manager's cluster":  {func(w *world) { w.provisioning.Annotations = nil }, nil},
+		"not adopted yet":            {func(w *world) { w.infra.OwnerReferences = nil }, nil},
+		"an owner of another group":  {func(w *world) { w.infra.OwnerReferences[0].APIVersion = "provisioning.cattle.io/v1" }, nil},
 		"the controller wins over other owners": {func(w *world) {
 			first := metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "other"}
 			w.infra.OwnerReferences[0].Controller = &yes
