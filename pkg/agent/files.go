@@ -5,9 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -30,17 +30,11 @@ func writeFiles(files []plan.File) error {
 }
 
 func writeFile(file plan.File) error {
-	if file.Path == "" {
-		return errors.New("path must be set")
-	}
 	switch {
-	case file.Action == plan.FileActionDelete && file.Directory:
-		return os.RemoveAll(file.Path)
+	case file.Path == "":
+		return errors.New("path must be set")
 	case file.Action == plan.FileActionDelete:
-		if err := os.Remove(file.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
+		return deleteFile(file)
 	case file.Directory:
 		return writeDirectory(file)
 	}
@@ -52,10 +46,25 @@ func writeFile(file plan.File) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(file.Path), 0o755); err != nil {
+	return replaceFile(file.Path, content, mode, file.UID, file.GID)
+}
+
+func deleteFile(file plan.File) error {
+	at, err := (&locate{}).path(file.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
-	return replaceFile(file.Path, content, mode, file.UID, file.GID)
+	defer at.Close()
+	if file.Directory {
+		return at.folder.RemoveAll(at.name)
+	}
+	if err := at.folder.Remove(at.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func writeDirectory(file plan.File) error {
@@ -63,93 +72,139 @@ func writeDirectory(file plan.File) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(file.Path, 0o755); err != nil {
+	at, err := (&locate{create: true, follow: true}).path(file.Path)
+	if err != nil {
 		return err
 	}
-	return setMeta(file.Path, mode, file.UID, file.GID)
+	defer at.Close()
+	// Nobody can look into a directory before it is known who may.
+	if err := at.folder.Mkdir(at.name, mode&0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	folder, err := at.enter()
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	f, err := folder.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return setMeta(f, mode, file.UID, file.GID)
 }
 
-// replaceFile writes content so that a reader sees the old or the new file, never a part, and a crash leaves either. A file
-// that already has the content keeps its inode and its time of change. Where the directory entry cannot be replaced, as for
-// a mounted file, the content is written in place.
+// replaceFile writes content so that a reader sees the old or the new file, never a part, and a crash leaves either. At no
+// time can anybody read the content whom the mode does not let. A file that already has the content keeps its inode and its
+// time of change. A link is followed, unless another user can have laid it: then it is replaced. Where the directory entry
+// cannot be replaced, as for a mounted file, the content is written in place.
 func replaceFile(path string, content []byte, mode os.FileMode, uid, gid int) error {
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
-		return setMeta(path, mode, uid, gid)
-	}
-	uid, gid = keepOwner(path, uid, gid)
-	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".drover-tmp")
-	if err := writeSynced(temp, content); err != nil {
-		os.Remove(temp)
+	at, err := (&locate{create: true, follow: true}).path(path)
+	if err != nil {
 		return err
 	}
-	err := setMeta(temp, mode, uid, gid)
+	defer at.Close()
+	uid, gid = at.keepOwner(uid, gid)
+	if kept, err := at.keep(content, mode, uid, gid); kept || err != nil {
+		return err
+	}
+	temp := "." + at.name + ".drover-tmp"
+	err = writeNew(at.folder, temp, content, mode, uid, gid)
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = at.folder.Rename(temp, at.name)
 	}
 	if err == nil {
-		return nil
+		return syncFolder(at.folder)
 	}
-	os.Remove(temp)
+	_ = at.folder.RemoveAll(temp)
 	if !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
-	if err := os.WriteFile(path, content, 0o600); err != nil {
+	// Who has the file open already can read on; nobody else can.
+	f, err := at.open(os.O_WRONLY)
+	if err != nil {
 		return err
 	}
-	return setMeta(path, mode, uid, gid)
+	defer f.Close()
+	return fill(f, content, mode, uid, gid)
 }
 
-// keepOwner resolves -1, which leaves the owner alone: the new file gets the owner of the one it replaces.
-func keepOwner(path string, uid, gid int) (newUID, newGID int) {
-	info, err := os.Stat(path)
+// keep leaves a file that has the content as it is, and sets owner and mode. It does not if somebody else may have the file
+// open for writing, or knows it under another name.
+func (l location) keep(content []byte, mode os.FileMode, uid, gid int) (bool, error) {
+	f, err := l.open(os.O_RDONLY)
 	if err != nil {
-		return uid, gid
+		return false, nil //nolint:nilerr // what cannot be read is replaced
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		if uid < 0 {
-			uid = int(stat.Uid)
-		}
-		if gid < 0 {
-			gid = int(stat.Gid)
-		}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
 	}
-	return uid, gid
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || stat.Nlink != 1 || !ours(info) && int(stat.Uid) != uid || info.Mode().Perm()&^mode&0o022 != 0 {
+		return false, nil
+	}
+	old, err := io.ReadAll(io.LimitReader(f, int64(len(content))+1))
+	if err != nil || !bytes.Equal(old, content) {
+		return false, err
+	}
+	return true, setMeta(f, mode, uid, gid)
 }
 
-func writeSynced(path string, content []byte) error {
-	os.Remove(path) // a leftover could be a link
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+// writeNew makes a file.
+func writeNew(folder *os.Root, name string, content []byte, mode os.FileMode, uid, gid int) error {
+	if err := folder.RemoveAll(name); err != nil { // a leftover, or a trap
+		return err
+	}
+	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, mode&0o600)
 	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return fill(f, content, mode, uid, gid)
+}
+
+// fill makes a file its owner's alone, gives it that owner and the content, and only then opens it to others.
+func fill(f *os.File, content []byte, mode os.FileMode, uid, gid int) error {
+	if err := setMeta(f, mode&0o600, uid, gid); err != nil {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
 		return err
 	}
 	if _, err := f.Write(content); err != nil {
-		f.Close()
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		f.Close()
+	if err := f.Chmod(mode); err != nil {
 		return err
 	}
-	return f.Close()
+	return f.Sync()
+}
+
+func syncFolder(folder *os.Root) error {
+	f, err := folder.Open(".")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
 }
 
 // setMeta sets owner and mode, the owner only where it differs: that needs no privilege. Owner first, because a change of
 // owner clears the setuid bits.
-func setMeta(path string, mode os.FileMode, uid, gid int) error {
-	info, err := os.Stat(path)
+func setMeta(f *os.File, mode os.FileMode, uid, gid int) error {
+	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || (uid >= 0 && int(stat.Uid) != uid) || (gid >= 0 && int(stat.Gid) != gid) {
-		if err := os.Chown(path, uid, gid); err != nil {
+		if err := f.Chown(uid, gid); err != nil {
 			return err
 		}
 	}
-	return os.Chmod(path, mode)
+	return f.Chmod(mode)
 }
 
 // parseMode reads octal permissions, including the setuid, setgid and sticky bits.
