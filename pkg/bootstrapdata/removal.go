@@ -14,7 +14,10 @@ type Removal struct {
 	DeletedAt                          time.Time
 	// ClusterGoing is true when the cluster is deleted as a whole, or what describes it is gone.
 	ClusterGoing bool
-	// NodeName is the node of the machine. Empty when it never became one.
+	// Planned is true when the machine ever got a plan. Without one it can have joined nothing.
+	Planned bool
+	// NodeName is the node of the machine. Empty while none is known, which is not to say that there is none: Cluster API finds
+	// nodes late, and members join etcd before.
 	NodeName string
 	// Reachable is true when there is a way to the cluster.
 	Reachable bool
@@ -40,7 +43,7 @@ const (
 	MemberPresent
 	// MemberLeaving was asked to leave.
 	MemberLeaving
-	// MemberGone has left, or its node is gone.
+	// MemberGone has left, or there is no such node.
 	MemberGone
 )
 
@@ -71,14 +74,22 @@ const (
 
 // DecideHook returns what to do about the hook of a machine, in words what it waits for, and when to look again. The first
 // rule that applies decides.
+//
+// A machine without a known node is let go only when it never got a plan, or when its cluster was asked and has no node of it:
+// a member that stays behind counts towards the quorum for ever. What cannot be seen is a member whose node has not registered
+// yet; that lasts for seconds while a server joins. A cluster that never answers again holds the machine until somebody
+// gives the member up, as it does for one with a known node. (spec/02 §2.6 lets go of every machine without a reference.)
 func DecideHook(r Removal) (action HookAction, wait string, after time.Duration) {
 	switch {
 	case !r.Etcd, r.Forced:
 		return HookDrop, "", 0
 	case !r.MachineDeleting && !r.BootstrapDeleting:
 		return HookEnsure, "", 0
-	case r.ClusterGoing, r.NodeName == "", !r.Reachable:
+	case r.ClusterGoing, !r.Reachable, r.NodeName == "" && (!r.Planned || r.Member == MemberGone):
 		return HookDrop, "", 0
+	case r.NodeName == "" && r.Member == MemberUnknown:
+		// Asked before the questions below: most machines that Cluster API knows no node of have none, and need not wait.
+		return HookLook, "it has to be known whether the machine became a node", lookAgain
 	case r.Dependents:
 		return HookKeep, "other machines are joined to this one", lookAgain
 	case r.Behind:

@@ -13,7 +13,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func going() bootstrapdata.Removal {
 	return bootstrapdata.Removal{
-		Etcd: true, MachineDeleting: true, DeletedAt: noon.Add(-time.Minute), NodeName: "n", Reachable: true, Now: noon,
+		Etcd: true, MachineDeleting: true, DeletedAt: noon.Add(-time.Minute), Planned: true, NodeName: "n", Reachable: true, Now: noon,
 	}
 }
 
@@ -23,12 +23,24 @@ func TestDecideHook(t *testing.T) {
 		want      bootstrapdata.HookAction
 		wantAfter time.Duration
 	}{
-		"a worker is never held":                 {func(r *bootstrapdata.Removal) { r.Etcd = false }, bootstrapdata.HookDrop, 0},
-		"given up":                               {func(r *bootstrapdata.Removal) { r.Forced = true }, bootstrapdata.HookDrop, 0},
-		"alive":                                  {func(r *bootstrapdata.Removal) { r.MachineDeleting = false }, bootstrapdata.HookEnsure, 0},
-		"only the bootstrap goes":                {func(r *bootstrapdata.Removal) { r.MachineDeleting, r.BootstrapDeleting = false, true }, bootstrapdata.HookLook, 5 * time.Second},
-		"the whole cluster goes":                 {func(r *bootstrapdata.Removal) { r.ClusterGoing = true }, bootstrapdata.HookDrop, 0},
-		"it never became a node":                 {func(r *bootstrapdata.Removal) { r.NodeName = "" }, bootstrapdata.HookDrop, 0},
+		"a worker is never held":  {func(r *bootstrapdata.Removal) { r.Etcd = false }, bootstrapdata.HookDrop, 0},
+		"given up":                {func(r *bootstrapdata.Removal) { r.Forced = true }, bootstrapdata.HookDrop, 0},
+		"alive":                   {func(r *bootstrapdata.Removal) { r.MachineDeleting = false }, bootstrapdata.HookEnsure, 0},
+		"only the bootstrap goes": {func(r *bootstrapdata.Removal) { r.MachineDeleting, r.BootstrapDeleting = false, true }, bootstrapdata.HookLook, 5 * time.Second},
+		"the whole cluster goes":  {func(r *bootstrapdata.Removal) { r.ClusterGoing = true }, bootstrapdata.HookDrop, 0},
+		"it never became a node": {
+			func(r *bootstrapdata.Removal) { r.NodeName, r.Member = "", bootstrapdata.MemberGone }, bootstrapdata.HookDrop, 0,
+		},
+		"it never got a plan": {func(r *bootstrapdata.Removal) { r.NodeName, r.Planned = "", false }, bootstrapdata.HookDrop, 0},
+		"its node is not known": {
+			func(r *bootstrapdata.Removal) { r.NodeName, r.Behind, r.Dependents = "", true, true }, bootstrapdata.HookLook, 5 * time.Second,
+		},
+		"its node is not known, and the whole cluster goes": {
+			func(r *bootstrapdata.Removal) { r.NodeName, r.ClusterGoing = "", true }, bootstrapdata.HookDrop, 0,
+		},
+		"its node is not known, and no way to the cluster": {
+			func(r *bootstrapdata.Removal) { r.NodeName, r.Reachable = "", false }, bootstrapdata.HookDrop, 0,
+		},
 		"no way to the cluster":                  {func(r *bootstrapdata.Removal) { r.Reachable = false }, bootstrapdata.HookDrop, 0},
 		"others are joined to it":                {func(r *bootstrapdata.Removal) { r.Dependents, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
 		"another member leaves":                  {func(r *bootstrapdata.Removal) { r.Behind, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
@@ -60,6 +72,7 @@ func TestDecideHook_NeverDropsAMember(t *testing.T) {
 		removal := going()
 		removal.MachineDeleting = rapid.Bool().Draw(r, "machine")
 		removal.BootstrapDeleting = rapid.Bool().Draw(r, "bootstrap")
+		removal.NodeName = rapid.SampledFrom([]string{"n", ""}).Draw(r, "node")
 		removal.Dependents = rapid.Bool().Draw(r, "dependents")
 		removal.OnlyTwo = rapid.Bool().Draw(r, "only two")
 		removal.Behind = rapid.Bool().Draw(r, "behind")

@@ -54,11 +54,12 @@ func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBoo
 func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (*rkev1.RKEBootstrap, error) {
 	action, _, after := bootstrapdata.DecideHook(removal)
 	if action == bootstrapdata.HookLook {
-		var err error
-		if removal.Member, err = h.member(machine); err != nil {
+		name, member, err := h.member(machine)
+		if err != nil {
 			h.down(bootstrap, machine, err)
 			return bootstrap, nil
 		}
+		removal.NodeName, removal.Member = cmp.Or(name, removal.NodeName), member
 		action, _, after = bootstrapdata.DecideHook(removal)
 	}
 	if after > 0 {
@@ -72,7 +73,7 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 		}
 		return h.guard(bootstrap, present)
 	case bootstrapdata.HookAsk:
-		if err := h.askToLeave(machine); err != nil {
+		if err := h.askToLeave(machine, removal.NodeName); err != nil {
 			h.down(bootstrap, machine, err)
 		}
 		return bootstrap, nil
@@ -122,6 +123,9 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 	kubeconfig, err := orNil(h.secrets.Get(bootstrap.Namespace, naming.Kubeconfig(cluster.Name)))
 	r.Reachable = kubeconfig != nil
 	if err != nil {
+		return r, err
+	}
+	if r.Planned, err = h.planned(bootstrap.Name, machine); err != nil {
 		return r, err
 	}
 	return r, h.gatherPeers(&r, machine)
@@ -235,37 +239,7 @@ func (h *handler) versionOf(machine *clusterv1.Machine) (string, error) {
 	return controlPlane.Spec.KubernetesVersion, nil
 }
 
-// member asks the node of a machine how far its etcd member is.
-func (h *handler) member(machine *clusterv1.Machine) (bootstrapdata.MemberState, error) {
-	version, err := h.versionOf(machine)
-	if err != nil {
-		return bootstrapdata.MemberUnknown, err
-	}
-	ctx, cancel := context.WithTimeout(h.ctx, downstreamTimeout)
-	defer cancel()
-	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
-	if err != nil {
-		return bootstrapdata.MemberUnknown, fmt.Errorf("reach the cluster: %w", err)
-	}
-	node, err := client.CoreV1().Nodes().Get(ctx, machine.Status.NodeRef.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return bootstrapdata.MemberGone, nil
-	}
-	if err != nil {
-		return bootstrapdata.MemberUnknown, fmt.Errorf("read node %s: %w", machine.Status.NodeRef.Name, err)
-	}
-	remove, removed := memberAnnotations(version)
-	switch {
-	case node.Annotations[removed] != "":
-		return bootstrapdata.MemberGone, nil
-	case node.Annotations[remove] == "true":
-		return bootstrapdata.MemberLeaving, nil
-	default:
-		return bootstrapdata.MemberPresent, nil
-	}
-}
-
-func (h *handler) askToLeave(machine *clusterv1.Machine) error {
+func (h *handler) askToLeave(machine *clusterv1.Machine, node string) error {
 	version, err := h.versionOf(machine)
 	if err != nil {
 		return err
@@ -281,9 +255,9 @@ func (h *handler) askToLeave(machine *clusterv1.Machine) error {
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	_, err = client.CoreV1().Nodes().Patch(ctx, machine.Status.NodeRef.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("ask node %s to leave etcd: %w", machine.Status.NodeRef.Name, err)
+		return fmt.Errorf("ask node %s to leave etcd: %w", node, err)
 	}
 	return nil
 }

@@ -122,10 +122,17 @@ func TestHook_LetsGoAtOnce(t *testing.T) {
 			must(w.T, w.down.nodes.CoreV1().Nodes().Delete(w.Context(), "m1", metav1.DeleteOptions{}))
 		},
 		"machine that was never a node": func(w *world) {
-			found := w.machine("m1")
-			found.Status.NodeRef.Name = ""
-			_, err := w.c.CAPI.Machine().UpdateStatus(found)
-			must(w.T, err)
+			w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
+			w.loseReference("m1")
+		},
+		"machine that never got a plan": func(w *world) {
+			w.loseReference("m1")
+			w.down.set(errDown, false)
+		},
+		"machine whose node another one is": func(w *world) {
+			w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
+			w.loseReference("m1")
+			w.pretend("m2", "m1")
 		},
 	}
 	for name, happens := range cases {
@@ -141,6 +148,51 @@ func TestHook_LetsGoAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// loseReference is Cluster API not having found the node of a machine.
+func (w *world) loseReference(name string) {
+	w.Helper()
+	found := w.machine(name)
+	found.Status.NodeRef.Name = ""
+	_, err := w.c.CAPI.Machine().UpdateStatus(found)
+	must(w.T, err)
+}
+
+// pretend is the kubelet of a node saying which machine it is.
+func (w *world) pretend(node, machine string) {
+	w.Helper()
+	patch := encode(w.T, map[string]any{"metadata": map[string]any{"labels": map[string]string{rkev1.MachineUIDLabel: string(w.machine(machine).UID)}}})
+	_, err := w.down.nodes.CoreV1().Nodes().Patch(w.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{})
+	must(w.T, err)
+}
+
+// TestHook_MemberWhoseNodeClusterAPIHasNotFound: a machine that is deleted while it joins may be a member already, and is looked for
+// by what its node says of itself. While the cluster does not answer nothing is known, and the machine is held.
+func TestHook_MemberWhoseNodeClusterAPIHasNotFound(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
+		w.loseReference("m1")
+		w.pretend("m1", "m1")
+		w.settle()
+		w.down.set(errDown, false)
+		w.delete("m1")
+		w.elapse(time.Minute)
+		if hook, _ := w.held("m1"); !hook {
+			t.Fatal("the machine is let go although nobody knows about its member")
+		}
+		w.down.set(nil, false)
+		w.elapse(30 * time.Second)
+		if hook, _ := w.held("m1"); !hook || !w.asked("m1") {
+			t.Fatalf("hook %v, asked %v, want the member asked and the machine held", hook, w.asked("m1"))
+		}
+		w.leaves("m1")
+		w.elapse(10 * time.Second)
+		if hook, finalizer := w.held("m1"); hook || finalizer {
+			t.Errorf("hook %v, finalizer %v after the member has left", hook, finalizer)
+		}
+	})
 }
 
 // TestHook_TheOtherOfTwoIsKeptForAMoment: an operator who deletes both does not want to wait for a quorum.

@@ -1,0 +1,102 @@
+package bootstrap
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planstore"
+)
+
+// etcdNodeLabel is on nodes with a member of etcd. Distributions set it; a kubelet may not, not even on its own node.
+const etcdNodeLabel = "node-role.kubernetes.io/etcd"
+
+// planned tells whether a machine ever got a plan, without which it can have joined nothing. The planner notes on the Machine that
+// it sent one; the plan itself is what machines have that were planned by another server before.
+func (h *handler) planned(bootstrapName string, machine *clusterv1.Machine) (bool, error) {
+	if planstore.ReadMarks(machine).RenderVersion != "" {
+		return true, nil
+	}
+	secret, err := orNil(h.secrets.Get(machine.Namespace, naming.PlanSecret(bootstrapName)))
+	return err == nil && secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0, err
+}
+
+// member looks for the node of a machine, and how far its etcd member is. The name is empty when there is no node.
+func (h *handler) member(machine *clusterv1.Machine) (string, bootstrapdata.MemberState, error) {
+	version, err := h.versionOf(machine)
+	if err != nil {
+		return "", bootstrapdata.MemberUnknown, err
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, downstreamTimeout)
+	defer cancel()
+	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
+	if err != nil {
+		return "", bootstrapdata.MemberUnknown, fmt.Errorf("reach the cluster: %w", err)
+	}
+	nodes, err := h.nodesOf(ctx, client, machine)
+	if err != nil {
+		return "", bootstrapdata.MemberUnknown, err
+	}
+	remove, removed := memberAnnotations(version)
+	name, state := memberOf(nodes, remove, removed)
+	return name, state, nil
+}
+
+// nodesOf are the nodes that may be a machine's: the one that Cluster API found, or before it found one, those that say so by
+// their label and are no other machine's. The label is the kubelet's to write, so a node may pretend to be the machine:
+// then it holds the machine, which can be forced, but no member is forgotten for it.
+func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine) ([]corev1.Node, error) {
+	if name := machine.Status.NodeRef.Name; name != "" {
+		node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read node %s: %w", name, err)
+		}
+		return []corev1.Node{*node}, nil
+	}
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: rkev1.MachineUIDLabel + "=" + string(machine.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes of machine %s: %w", machine.Name, err)
+	}
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
+	if err != nil {
+		return nil, fmt.Errorf("list machines of the cluster: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(node corev1.Node) bool {
+		return slices.ContainsFunc(machines, func(other *clusterv1.Machine) bool {
+			return other.UID != machine.UID && other.Status.NodeRef.Name == node.Name
+		})
+	}), nil
+}
+
+// memberOf chooses from the nodes of a machine the one whose member has still to go, and says how far it is. Nodes that are known to
+// have a member come first.
+func memberOf(nodes []corev1.Node, remove, removed string) (string, bootstrapdata.MemberState) {
+	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b corev1.Node) int {
+		return cmp.Or(cmp.Compare(b.Labels[etcdNodeLabel], a.Labels[etcdNodeLabel]), cmp.Compare(a.Name, b.Name))
+	})
+	for _, node := range nodes {
+		switch {
+		case node.Annotations[removed] != "":
+		case node.Annotations[remove] == "true":
+			return node.Name, bootstrapdata.MemberLeaving
+		default:
+			return node.Name, bootstrapdata.MemberPresent
+		}
+	}
+	return "", bootstrapdata.MemberGone
+}
