@@ -11,4 +11,6 @@
 //   - all output is copied to the termination log, of which the kubelet keeps the end: that is the message a user sees
 //     when a machine could not be made.
 //   - the exit status is rancher-machine's; 1 when the driver could not be prepared.
+//
+// Beyond that contract, what a failed create knows of its machine and could not save is saved.
 package entrypoint

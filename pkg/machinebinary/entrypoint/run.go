@@ -30,7 +30,7 @@ type Config struct {
 	Output io.Writer
 	// Client downloads the driver.
 	Client *http.Client
-	// RetryAfter is the time between attempts to download.
+	// RetryAfter is the time between attempts to download the driver, or to save the state.
 	RetryAfter time.Duration
 }
 
@@ -59,7 +59,11 @@ func Run(ctx context.Context, c Config) int {
 		}
 		say(output, "installed "+filepath.Base(path))
 	}
-	return execute(ctx, c, in.Arguments, output)
+	status := execute(ctx, c, in.Arguments, output)
+	if status != 0 {
+		rescueState(ctx, c, in.Arguments, output)
+	}
+	return status
 }
 
 func execute(ctx context.Context, c Config, args []string, output io.Writer) int {
