@@ -1,0 +1,181 @@
+package nodedriver
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/outcome"
+)
+
+// vendor serves driver files and counts requests.
+type vendor struct {
+	*httptest.Server
+	files    map[string][]byte
+	status   atomic.Int32
+	requests atomic.Int32
+}
+
+func newVendor(t *testing.T) *vendor {
+	t.Helper()
+	v := &vendor{files: map[string][]byte{}}
+	v.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v.requests.Add(1)
+		content, ok := v.files[strings.TrimPrefix(r.URL.Path, "/")]
+		switch {
+		case v.status.Load() != 0:
+			w.WriteHeader(int(v.status.Load()))
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			_, _ = w.Write(content)
+		}
+	}))
+	t.Cleanup(v.Close)
+	return v
+}
+
+func zipOf(t *testing.T, name string, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	archive := zip.NewWriter(&out)
+	for _, member := range []string{name + ".sha256", name} {
+		w, err := archive.Create(member)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if member == name {
+			_, err = w.Write(content)
+		} else {
+			_, err = w.Write([]byte("abc"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func tarOf(t *testing.T, name string, content []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	if err := archive.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o755, Typeflag: tar.TypeReg}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestFetch(t *testing.T) {
+	program := []byte("\x7fELF program")
+	v := newVendor(t)
+	v.files = map[string][]byte{
+		"docker-machine-driver-sim-linux": program, "sim.zip": zipOf(t, "dist/docker-machine-driver-sim", program),
+		"sim.tgz": tarOf(t, "./docker-machine-driver-sim.v2", program), "page": []byte("<html>"), "plain": program,
+		"empty.zip": zipOf(t, "docker-machine-driver-sim", []byte("text")), "broken.tgz": tarOf(t, "docker-machine-driver-sim", program)[:30], "empty": nil,
+	}
+	digest := func(file, kind string) string {
+		content := v.files[file]
+		switch kind {
+		case "md5":
+			sum := md5.Sum(content)
+			return hex.EncodeToString(sum[:])
+		case "sha1":
+			sum := sha1.Sum(content)
+			return hex.EncodeToString(sum[:])
+		case "sha512":
+			sum := sha512.Sum512(content)
+			return hex.EncodeToString(sum[:])
+		}
+		sum := sha256.Sum256(content)
+		return hex.EncodeToString(sum[:])
+	}
+	const raw = "docker-machine-driver-sim-linux"
+	for name, test := range map[string]struct{ file, checksum, wantErr string }{
+		"no checksum":               {file: raw},
+		"SHA-256":                   {file: raw, checksum: digest(raw, "sha256")},
+		"SHA-512 in capitals":       {file: raw, checksum: strings.ToUpper(digest(raw, "sha512"))},
+		"SHA-1":                     {file: raw, checksum: digest(raw, "sha1")},
+		"MD5 with spaces":           {file: raw, checksum: " " + digest(raw, "md5") + " "},
+		"a zip":                     {file: "sim.zip"},
+		"a tar":                     {file: "sim.tgz"},
+		"a wrong checksum":          {file: raw, checksum: digest("page", "sha256"), wantErr: "spec.checksum: the driver's checksum is"},
+		"a page":                    {file: "page", wantErr: "no ELF program, zip or gzipped tar"},
+		"nothing":                   {file: "empty", wantErr: "no ELF program, zip or gzipped tar"},
+		"a program of another name": {file: "plain", wantErr: `file name is "plain"`},
+		"a zip without a program":   {file: "empty.zip", wantErr: "the zip holds no program"},
+		"a tar that breaks off":     {file: "broken.tgz", wantErr: "tar"},
+		"a file that is not there":  {file: "missing", wantErr: "404"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client()}, ctx: t.Context()}
+			got, err := h.fetch(v.URL+"/"+test.file, test.checksum)
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("error is %v, want %q", err, test.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(got.program)
+			if err != nil || !bytes.Equal(content, program) || got.name != "sim" || got.sha256 != digest(test.file, "sha256") {
+				t.Errorf("fetched %+v with %q, %v", got, content, err)
+			}
+			before := v.requests.Load()
+			if _, err := h.fetch(v.URL+"/"+test.file, test.checksum); err != nil || v.requests.Load() != before {
+				t.Errorf("fetched again: %v, %d requests", err, v.requests.Load()-before)
+			}
+		})
+	}
+}
+
+func TestFetch_SaysWhetherAnotherAttemptCanHelp(t *testing.T) {
+	v := newVendor(t)
+	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client()}, ctx: t.Context()}
+	for status, wantRetry := range map[int32]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false, http.StatusForbidden: true} {
+		v.status.Store(status)
+		_, err := h.fetch(v.URL+"/x", "")
+		res := failure(mgmtv3.NodeDriverConditionDownloaded, err)
+		if (res.retry != nil) != wantRetry {
+			t.Errorf("status %d: retry %v, want %v", status, res.retry, wantRetry)
+		}
+	}
+	v.Close()
+	_, err := h.fetch(v.URL+"/y", "")
+	if failure("x", err).retry == nil {
+		t.Errorf("a vendor that is down is given up: %v", err)
+	}
+	if err := outcome.CheckStable(err.Error()); err != nil {
+		t.Error(err)
+	}
+}
+
+// installation runs the controller against an API in memory, in real time because it runs programs.
