@@ -82,31 +82,3 @@ func TestDecideHook_NeverDropsAMember(t *testing.T) {
 		}
 	})
 }
-
-func TestToken_Expired(t *testing.T) {
-	lifetimes := bootstrapdata.Lifetimes{Unused: 30 * time.Minute, Reused: 30 * time.Second}
-	for name, test := range map[string]struct {
-		token     bootstrapdata.Token
-		lifetimes bootstrapdata.Lifetimes
-		want      bool
-		wantLeft  time.Duration
-	}{
-		"new":                      {bootstrapdata.Token{Created: noon}, lifetimes, false, 30 * time.Minute},
-		"old and never used":       {bootstrapdata.Token{Created: noon.Add(-30 * time.Minute)}, lifetimes, true, 0},
-		"just used":                {bootstrapdata.Token{Created: noon.Add(-time.Minute), LastUse: noon.Add(-10 * time.Second)}, lifetimes, false, 20 * time.Second},
-		"used a while ago":         {bootstrapdata.Token{Created: noon.Add(-time.Minute), LastUse: noon.Add(-time.Minute)}, lifetimes, true, 0},
-		"used at the end":          {bootstrapdata.Token{Created: noon.Add(-30*time.Minute + time.Second), LastUse: noon}, lifetimes, false, time.Second},
-		"its machine is a node":    {bootstrapdata.Token{Created: noon, Joined: true}, lifetimes, true, 0},
-		"its last use is unknown":  {bootstrapdata.Token{Created: noon, BadLastUse: true}, lifetimes, true, 0},
-		"no bounds":                {bootstrapdata.Token{Created: noon.AddDate(-1, 0, 0), LastUse: noon.AddDate(-1, 0, 0)}, bootstrapdata.Lifetimes{}, false, 0},
-		"unused, only reuse bound": {bootstrapdata.Token{Created: noon.AddDate(-1, 0, 0)}, bootstrapdata.Lifetimes{Reused: time.Second}, false, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			test.token.Now = noon
-			got, left := test.token.Expired(test.lifetimes)
-			if got != test.want || left != test.wantLeft {
-				t.Errorf("expired %v, %s left; want %v, %s", got, left, test.want, test.wantLeft)
-			}
-		})
-	}
-}

@@ -37,7 +37,7 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 func (d Deps) bootstrapSettings() bootstrap.Settings {
 	return bootstrap.Settings{
 		ServerURL: d.Settings.ServerURL, CACerts: d.Settings.CACerts, LinuxInstaller: connect.InstallScript(), ServesAgent: true,
-		UnusedTTL: bootstrap.DefaultUnusedTTL, ReusedTTL: d.Settings.BootstrapTokenTTL,
+		ReusedTTL: d.Settings.BootstrapTokenTTL,
 	}
 }
 

@@ -37,9 +37,6 @@ const (
 
 const indexMachinesByCluster = "bootstrap-machines-by-cluster"
 
-// DefaultUnusedTTL is how long a machine may take to its first start.
-const DefaultUnusedTTL = 30 * time.Minute
-
 // Applier keeps the set of a machine's accounts and rights; applyset.Set is one.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
@@ -62,8 +59,9 @@ type Settings struct {
 	LinuxInstaller, WindowsInstaller string
 	// ServesAgent is true when the server has the agent's program at /assets.
 	ServesAgent bool
-	// UnusedTTL and ReusedTTL bound a machine's token from its creation and from its last use. Zero means no bound.
-	UnusedTTL, ReusedTTL time.Duration
+	// ReusedTTL bounds a machine's token from its last use. Zero means no bound. A token that was never used is good until its
+	// machine is a node.
+	ReusedTTL time.Duration
 }
 
 // Deps are what the controller works with.

@@ -76,7 +76,7 @@ func newFakes(t *testing.T) *fakes {
 		ctx: t.Context(), written: newWritten(),
 		Deps: Deps{
 			Secrets: f.secrets, Bootstraps: f.boots, Apply: f.apply, InstanceID: "me", Log: log, Now: func() time.Time { return noon },
-			Settings: Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "echo install\n", UnusedTTL: time.Hour, ReusedTTL: time.Minute},
+			Settings: Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "echo install\n", ReusedTTL: time.Minute},
 		},
 		machines:        generic.NewCache[*clusterv1.Machine](store("machines"), schema.GroupResource{Resource: "machines"}),
 		capiClusters:    generic.NewCache[*clusterv1.Cluster](store("capi"), schema.GroupResource{Resource: "clusters"}),
@@ -275,7 +275,7 @@ func TestOnToken_Writes(t *testing.T) {
 		want   time.Duration // timer
 		over   bool
 	}{
-		"new":             {secret: token("u", "t"), want: time.Hour},
+		"never used":      {secret: token("u", "t")},
 		"used":            {secret: used(token("u", "t"), noon.Add(-20*time.Second).Format(time.RFC3339)), want: 40 * time.Second},
 		"used long ago":   {secret: used(token("u", "t"), noon.Add(-time.Minute).Format(time.RFC3339)), over: true},
 		"conflict":        {secret: used(token("u", "t"), "never"), over: true, err: errIll},

@@ -234,9 +234,14 @@ type connection struct {
 
 func introduce(t *testing.T, handler http.Handler, token string) (int, connection) {
 	t.Helper()
+	return introduceAs(t, handler, token, "abcdef0123456789")
+}
+
+func introduceAs(t *testing.T, handler http.Handler, token, id string) (int, connection) {
+	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://drover.example.org/v3/connect/agent", nil)
 	request.Header.Set("Authorization", "Bearer "+token)
-	request.Header.Set("X-Cattle-Id", "abcdef0123456789")
+	request.Header.Set("X-Cattle-Id", id)
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, request)
 	var c connection

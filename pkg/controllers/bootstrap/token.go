@@ -27,8 +27,8 @@ func inUse(secret *corev1.Secret) bool {
 		secret.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true"
 }
 
-// onToken ends the use of a machine's token: when the machine has become a node, when it has not introduced itself for too
-// long, or a while after it did. The endpoint for machines refuses such a token. Nobody gets another one.
+// onToken ends the use of a machine's token: when the machine has become a node, or a while after it has introduced itself. The
+// endpoint for machines refuses such a token. Nobody gets another one, and so it lasts until a slow machine has come.
 func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
 	if secret == nil || !inUse(secret) {
 		return secret, nil
@@ -40,12 +40,12 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 	if ours, err := h.ours(machine.Namespace, machine.Spec.ClusterName); err != nil || !ours {
 		return secret, err
 	}
-	token := bootstrapdata.Token{Created: secret.CreationTimestamp.Time, Joined: machine.Status.NodeRef.IsDefined(), Now: h.Now()}
+	token := bootstrapdata.Token{Joined: machine.Status.NodeRef.IsDefined(), Now: h.Now()}
 	if used := secret.Annotations[rkev1.LastAccessAnnotation]; used != "" {
 		last, err := time.Parse(time.RFC3339, used)
 		token.LastUse, token.BadLastUse = last, err != nil
 	}
-	expired, left := token.Expired(bootstrapdata.Lifetimes{Unused: h.Settings.UnusedTTL, Reused: h.Settings.ReusedTTL})
+	expired, left := token.Expired(h.Settings.ReusedTTL)
 	if !expired {
 		if left > 0 {
 			h.Secrets.EnqueueAfter(secret.Namespace, secret.Name, left)

@@ -1,6 +1,7 @@
 package bootstrap_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -17,14 +18,15 @@ func TestToken_EndsOnce(t *testing.T) {
 		good     time.Duration // how long it has to be good from then; 0 is not at all
 		forever  bool
 	}{
-		"machine that never comes": {happens: func(*world) {}, good: 29 * time.Minute},
+		"machine that takes its time": {happens: func(*world) {}, forever: true},
 		"machine that has introduced itself": {
 			happens: func(w *world) { used(w, time.Now().UTC().Format(time.RFC3339)) }, good: 9 * time.Minute,
 		},
 		"machine that has become a node": {happens: func(w *world) { w.join("m1") }},
 		"time of use that is no time":    {happens: func(w *world) { used(w, "yesterday") }},
 		"no bounds": {
-			settings: func(w *world) { w.setup.UnusedTTL, w.setup.ReusedTTL = 0, 0 }, happens: func(*world) {}, forever: true,
+			settings: func(w *world) { w.setup.ReusedTTL = 0 },
+			happens:  func(w *world) { used(w, time.Now().UTC().Format(time.RFC3339)) }, forever: true,
 		},
 	}
 	for title, c := range cases {
@@ -63,12 +65,44 @@ func TestToken_EndsWhileNobodyLooks(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})
 		w.settle()
+		w.annotateSecret("m1-machine-bootstrap-token", rkev1.LastAccessAnnotation, time.Now().UTC().Format(time.RFC3339))
 		w.stop()
 		w.elapse(time.Hour)
 		w.start()
 		w.settle()
 		if w.secret("m1-machine-bootstrap-token").Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true" {
 			t.Error("the token is still good")
+		}
+	})
+}
+
+// TestStory_SlowMachine: a machine may be made for an hour and start late, and gets its connection nevertheless. From then on
+// the token is its alone, and good for nobody once it is a node.
+func TestStory_SlowMachine(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		w.add(machine{name: "m1"})
+		w.settle()
+		handler, stop := w.endpoint()
+		defer stop()
+		token := tokenInScript.FindStringSubmatch(w.data("m1"))[1]
+		w.wantQuiet(26 * time.Hour)
+		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusOK {
+			t.Fatalf("the slow machine is answered with %d", code)
+		}
+		w.settle()
+		if got := w.machine("m1").Labels[rkev1.MachineIDLabel]; got != "slow-machine" {
+			t.Errorf("identity of the Machine is %q", got)
+		}
+		if code, _ := introduceAs(t, handler, token, "somebody-else"); code != http.StatusConflict {
+			t.Errorf("another identity is answered with %d", code)
+		}
+		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusOK {
+			t.Errorf("the same identity is answered with %d when it comes again", code)
+		}
+		w.join("m1")
+		w.settle()
+		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusUnauthorized {
+			t.Errorf("a node is answered with %d", code)
 		}
 	})
 }

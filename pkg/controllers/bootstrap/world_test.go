@@ -88,7 +88,7 @@ func newWorld(t *testing.T) *world {
 		down: &downstream{nodes: fake.NewClientset()},
 		setup: bootstrap.Settings{
 			ServerURL: "https://drover.example.org/", CACerts: memkube.CACertificate, LinuxInstaller: "#!/bin/sh\necho install\n",
-			ServesAgent: true, UnusedTTL: 30 * time.Minute, ReusedTTL: 10 * time.Minute,
+			ServesAgent: true, ReusedTTL: 10 * time.Minute,
 		},
 	}
 	w.c, err = clients.New(w.api.Config("players"), clients.Options{Version: "players"})

@@ -96,7 +96,7 @@ func newBooting(t *testing.T) *booting {
 	boot.Labels, boot.OwnerReferences = map[string]string{clusterv1.ClusterNameLabel: "demo"}, ofMachine()
 	d := bootstrap.Deps{
 		Apply: newSets(w), Downstream: unreachable{}, InstanceID: instance, Now: func() time.Time { return now },
-		Settings: bootstrap.Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "#!/bin/sh\necho install\n", UnusedTTL: time.Hour},
+		Settings: bootstrap.Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "#!/bin/sh\necho install\n"},
 	}
 	d.Bootstraps, b.bootstraps = namespaced[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](w, "RKEBootstrap", boot)
 	d.ControlPlanes, _ = namespaced[*rkev1.RKEControlPlane, *rkev1.RKEControlPlaneList](w, "RKEControlPlane", controlPlane())
