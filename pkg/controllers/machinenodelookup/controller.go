@@ -78,6 +78,7 @@ type handler struct {
 	ctx            context.Context
 	machines       capicontrollers.MachineCache
 	customMachines rkecontrollers.CustomMachineCache
+	secrets        corecontrollers.SecretCache
 	clusters       provcontrollers.ClusterCache
 	capiClusters   capicontrollers.ClusterCache
 	lookout        *lookout
@@ -92,9 +93,9 @@ func Register(ctx context.Context, d Deps) error {
 	if d.Log == nil {
 		d.Log = logrus.StandardLogger()
 	}
-	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache()}
+	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache(), secrets: d.Secrets.Cache()}
 	h.lookout, h.written = newLookout(d.Downstream, d.Now, d.Log), newWritten()
-	h.lookout.taken = h.taken
+	h.lookout.another = h.another
 	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
 		return []string{kubeconfigOf(m.Namespace, m.Spec.ClusterName)}, nil
 	})

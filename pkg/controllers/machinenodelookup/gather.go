@@ -3,7 +3,6 @@ package machinenodelookup
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,24 +52,16 @@ func (h *handler) gather(bootstrap *rkev1.RKEBootstrap) (snapshot, bool, error) 
 		return s, false, err
 	}
 	// Before the machine is ready a change of its object would disturb what makes it. Its own event brings us back.
-	return s, conditions.IsTrue(s.conditions, rkev1.ConditionReady) && s.providerID == "", nil
+	if !conditions.IsTrue(s.conditions, rkev1.ConditionReady) || s.providerID != "" {
+		return s, false, nil
+	}
+	reported, err := h.reported(bootstrap) // the report is an event of the plan Secret, which brings us back
+	return s, reported, err
 }
 
 // cluster names the cluster of the machine.
 func (s snapshot) cluster() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
-}
-
-// taken tells whether Cluster API knows a node as that of another machine of the cluster.
-func (h *handler) taken(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfigOf(cluster.Namespace, cluster.Name))
-	if err != nil {
-		return true // the index is registered with the controller
-	}
-	return slices.ContainsFunc(machines, func(other *clusterv1.Machine) bool {
-		return other.UID != machine &&
-			(other.Status.NodeRef.Name == node.Name || other.Spec.ProviderID != "" && other.Spec.ProviderID == node.Spec.ProviderID)
-	})
 }
 
 // mayAct is false for clusters of others and while the cluster or the machine is paused. A cluster that no provisioning

@@ -9,6 +9,7 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,8 +45,14 @@ func newFakes(t *testing.T, nodes ...runtime.Object) *fakes {
 		ObjectMeta: metav1.ObjectMeta{Namespace: demo.Namespace, Name: "m"},
 		Status:     rkev1.CustomMachineStatus{Conditions: []rkev1.GenericCondition{{Type: "Ready", Status: "True"}}},
 	}))
+	secrets := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	must(t, secrets.Add(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: demo.Namespace, Name: "b-machine-plan"},
+		Data:       map[string][]byte{"applied-checksum": []byte("x")},
+	}))
 	f.handler = &handler{
-		ctx: t.Context(), Deps: Deps{Bootstraps: f.bootstraps, CustomMachines: f.customs, Log: quiet(), Now: time.Now},
+		secrets: generic.NewCache[*corev1.Secret](secrets, schema.GroupResource{Resource: "secrets"}),
+		ctx:     t.Context(), Deps: Deps{Bootstraps: f.bootstraps, CustomMachines: f.customs, Log: quiet(), Now: time.Now},
 		machines:       generic.NewCache[*clusterv1.Machine](machines, schema.GroupResource{Resource: "machines"}),
 		customMachines: generic.NewCache[*rkev1.CustomMachine](customs, schema.GroupResource{Resource: "custommachines"}),
 		lookout:        newLookout(newCloud(nodes...), time.Now, quiet()), written: newWritten(),

@@ -34,6 +34,9 @@ const (
 // errAmbiguous is for a machine that two ready nodes claim to be. Neither is believed.
 var errAmbiguous = errors.New("more than one ready node says that it is this machine")
 
+// errYounger is for a machine that a younger node than the ready one claims to be.
+var errYounger = errors.New("a younger node, which is not ready, says that it is this machine too")
+
 // lookout looks into downstream clusters for all machines at once. One worker at a time asks a cluster, for every machine of
 // it that looks for its node; the answer is good for a moment, and so is the failure. A cluster that is down therefore costs
 // one worker a few seconds now and then, however many machines wait for it, and the others of its kind go on.
@@ -42,8 +45,8 @@ type lookout struct {
 	now        func() time.Time
 	log        logrus.FieldLogger
 
-	// taken tells whether a node is another machine's already. Nil: no node is.
-	taken func(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool
+	// another tells whether a node is evidently another machine's. Nil: no node is.
+	another func(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool
 
 	mu       sync.Mutex
 	clusters map[types.NamespacedName]*view
@@ -90,13 +93,13 @@ func (l *lookout) find(ctx context.Context, cluster types.NamespacedName, machin
 	return node, 0, err
 }
 
-// free leaves out the nodes that are other machines'. Whoever has root on a node can label it as any machine, and would be sent
-// what is meant for that one.
+// free leaves out the nodes that are other machines'. Whoever has root on a node can label it as any machine, and would be
+// joined, drained and deleted in that one's place.
 func (l *lookout) free(cluster types.NamespacedName, machine types.UID, nodes []corev1.Node) []corev1.Node {
-	if l.taken == nil {
+	if l.another == nil {
 		return nodes
 	}
-	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return l.taken(cluster, machine, &node) })
+	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return l.another(cluster, machine, &node) })
 }
 
 // turn decides who asks. With machines the caller has to, and to tell take; with a duration it has to come back; with
@@ -201,13 +204,17 @@ func (l *lookout) ask(ctx context.Context, cluster types.NamespacedName, machine
 }
 
 // choose takes the one node that is ready and has a provider ID. A node that is not ready may be what is left of the machine
-// under an older name.
+// under an older name. One that is younger than the node that is ready is none of that: it may be the machine itself, which comes
+// up while another node pretends to be it. Kubelets do not write when their nodes were made.
 func choose(nodes []corev1.Node) (*corev1.Node, error) {
 	ready := slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return node.Spec.ProviderID == "" || !isReady(&node) })
 	switch len(ready) {
 	case 0:
 		return nil, nil //nolint:nilnil // absence is an answer
 	case 1:
+		if slices.ContainsFunc(nodes, func(node corev1.Node) bool { return ready[0].CreationTimestamp.Before(&node.CreationTimestamp) }) {
+			return nil, errYounger
+		}
 		return &ready[0], nil
 	default:
 		return nil, errAmbiguous

@@ -82,7 +82,12 @@ func node(name, uid string, edits ...func(*corev1.Node)) *corev1.Node {
 	return made
 }
 
-func notReady(n *corev1.Node)     { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
+func age(d time.Duration) func(*corev1.Node) {
+	made := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-d))
+	return func(n *corev1.Node) { n.CreationTimestamp = made }
+}
+
 func noProviderID(n *corev1.Node) { n.Spec.ProviderID = "" }
 
 func TestChoose(t *testing.T) {
@@ -97,7 +102,13 @@ func TestChoose(t *testing.T) {
 		"node that says nothing of itself":        {nodes: []corev1.Node{*node("a", "u", func(n *corev1.Node) { n.Status.Conditions = nil })}},
 		"node without a provider ID":              {nodes: []corev1.Node{*node("a", "u", noProviderID)}},
 		"what is left of the machine, and itself": {nodes: []corev1.Node{*node("old", "u", notReady), *node("new", "u")}, want: "new"},
-		"two ready nodes":                         {nodes: []corev1.Node{*node("a", "u"), *node("b", "u")}, wantErr: errAmbiguous},
+		"ready node, and a younger one that is coming up": {
+			nodes: []corev1.Node{*node("a", "u", age(time.Hour)), *node("b", "u", notReady, age(time.Minute))}, wantErr: errYounger,
+		},
+		"ready node, and an older one that is gone": {
+			nodes: []corev1.Node{*node("a", "u", notReady, age(time.Hour)), *node("b", "u", age(time.Minute))}, want: "b",
+		},
+		"two ready nodes": {nodes: []corev1.Node{*node("a", "u"), *node("b", "u")}, wantErr: errAmbiguous},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -174,6 +174,13 @@ func (w *world) add(name, cluster string, kind schema.GroupVersionKind, ready bo
 			DataSecretName: new(name + "-machine-bootstrap"), Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
 		},
 	}))
+	must(w.T, w.api.Add(&corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, Type: rkev1.SecretTypeMachinePlan,
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-machine-plan", OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "RKEBootstrap", Name: name, UID: "b-" + made.UID,
+		}}},
+		Data: map[string][]byte{"applied-checksum": []byte("x")},
+	}))
 	infra := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}, "status": readyStatus(ready)}}
 	infra.SetGroupVersionKind(kind)
 	infra.SetNamespace(namespace)

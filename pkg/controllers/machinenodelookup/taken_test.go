@@ -1,11 +1,15 @@
 package machinenodelookup_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
 // TestStory_NodeOfAnotherMachineIsNotBelieved: a kubelet may label its own node as any machine. Neither does that machine get the
@@ -41,4 +45,117 @@ func TestStory_NodeOfAnotherMachineIsNotBelieved(t *testing.T) {
 			t.Errorf("provider ID %q, want that of its own node", id)
 		}
 	})
+}
+
+// label writes labels of a Machine.
+func (w *world) label(machine string, labels map[string]string) {
+	w.Helper()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	must(w.T, err)
+	_, err = w.c.CAPI.Machine().Patch(namespace, machine, types.MergePatchType, patch)
+	must(w.T, err)
+}
+
+// report is the agent of a machine leaving that key and no other in its plan Secret.
+func (w *world) report(machine, key string) {
+	w.Helper()
+	data := map[string]any{"applied-checksum": nil}
+	data[key] = []byte("x")
+	patch, err := json.Marshal(map[string]any{"data": data})
+	must(w.T, err)
+	_, err = w.c.Core.Secret().Patch(namespace, machine+"-machine-plan", types.MergePatchType, patch)
+	must(w.T, err)
+}
+
+// TestStory_NodeBeforeItsMachineHasReported: nothing but the machine's own plan makes its node, so a node that says so before is
+// another one. It is not even looked for.
+func TestStory_NodeBeforeItsMachineHasReported(t *testing.T) {
+	for _, key := range []string{"applied-checksum", "failed-checksum"} {
+		t.Run(key, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				uid := w.add("m1", "demo", driverKind, false)
+				w.report("m1", "probe-statuses")
+				w.elapse(time.Second)
+				w.makeReady("m1")
+				w.join("impostor", uid)
+				w.down.set(nil, false)
+				w.elapse(10 * time.Minute)
+				if id, addresses := w.infra(driverKind, "m1"); id != "" || len(addresses) > 0 || w.down.count() > 0 {
+					t.Fatalf("provider ID %q and addresses %v after %d looks, before the machine has reported", id, addresses, w.down.count())
+				}
+				must(t, w.down.nodes.CoreV1().Nodes().Delete(t.Context(), "impostor", metav1.DeleteOptions{}))
+				w.join("m1", uid)
+				w.report("m1", key)
+				w.elapse(time.Second)
+				if id, _ := w.infra(driverKind, "m1"); id != "k3s://m1" {
+					t.Errorf("provider ID %q after its report", id)
+				}
+			})
+		})
+	}
+}
+
+// TestStory_NodeThatIsEvidentlyAnotherMachine: a worker that Cluster API has found no node of may label its node as a new machine
+// whose UID it knows. What it cannot write gives it away.
+func TestStory_NodeThatIsEvidentlyAnotherMachine(t *testing.T) {
+	server := map[string]string{rkev1.ControlPlaneRoleLabel: rkev1.RoleLabelValue}
+	serves := func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "true" }
+	plain := func(*corev1.Node) {}
+	cases := map[string]struct {
+		victim, impostor map[string]string // labels of the Machines
+		node             string            // name of the impostor's node
+		own              func(*corev1.Node)
+	}{
+		"by the host name that its driver gave it": {node: "bad", own: plain},
+		"by the name that its user chose":          {impostor: map[string]string{rkev1.NodeNameLabel: "Web-1"}, node: "web-1", own: plain},
+		"by being no server":                       {victim: server, node: "unknown", own: serves},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				w.add("bad", "demo", driverKind, true)
+				w.label("bad", c.impostor)
+				victim := w.add("m1", "demo", driverKind, false)
+				w.label("m1", c.victim)
+				w.join(c.node, victim)
+				w.elapse(time.Second)
+				w.makeReady("m1")
+				w.elapse(time.Minute)
+				if id, addresses := w.infra(driverKind, "m1"); id != "" || len(addresses) > 0 {
+					t.Fatalf("provider ID %q and addresses %v of another machine's node", id, addresses)
+				}
+				w.join("m1", victim, c.own)
+				w.elapse(30 * time.Second)
+				if id, _ := w.infra(driverKind, "m1"); id != "k3s://m1" {
+					t.Errorf("provider ID %q, want that of its own node", id)
+				}
+			})
+		})
+	}
+}
+
+// TestStory_NamesThatProveNothing: a host that was registered twice, or whose cloud names its node, is nobody's impostor.
+func TestStory_NamesThatProveNothing(t *testing.T) {
+	cases := map[string]struct {
+		labels map[string]string // of both Machines
+		node   string
+	}{
+		"name that both machines were to have": {labels: map[string]string{rkev1.NodeNameLabel: "web"}, node: "web"},
+		"name that nobody knew before":         {node: "ip-10-0-0-1.ec2.internal"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				w.add("before", "demo", custom, true)
+				uid := w.add("m1", "demo", custom, true)
+				w.label("before", c.labels)
+				w.label("m1", c.labels)
+				w.join(c.node, uid)
+				w.elapse(30 * time.Second)
+				if id, _ := w.infra(custom, "m1"); id != "k3s://"+c.node {
+					t.Errorf("provider ID is %q", id)
+				}
+			})
+		})
+	}
 }

@@ -1,0 +1,84 @@
+package machinenodelookup
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// reported tells whether the agent of a machine has carried its plan out, or tried to. Only that makes a node with the
+// machine's label, so a node that has it before is another. The report is in the machine's own plan Secret, which no other
+// machine can write; a plan that failed counts, because what it installed may run all the same.
+func (h *handler) reported(bootstrap *rkev1.RKEBootstrap) (bool, error) {
+	name := naming.PlanSecret(bootstrap.Name)
+	secret, err := h.secrets.Get(bootstrap.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read plan Secret %s/%s: %w", bootstrap.Namespace, name, err)
+	}
+	return len(secret.Data[nodeplan.KeyAppliedChecksum]) > 0 || len(secret.Data[nodeplan.KeyFailedChecksum]) > 0, nil
+}
+
+// another tells whether a node is evidently that of another machine of the cluster, whatever its label says: Cluster API knows
+// it as that one's, it has the name that the other one's node gets, or it is no server while the machine is one. A kubelet
+// can neither rename its node nor make it a server.
+func (h *handler) another(cluster types.NamespacedName, machine types.UID, node *corev1.Node) bool {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, kubeconfigOf(cluster.Namespace, cluster.Name))
+	if err != nil {
+		return true // the index is registered with the controller
+	}
+	own, others := false, false
+	for _, m := range machines {
+		named := slices.Contains(nodeNames(m), node.Name)
+		switch {
+		case m.UID == machine && isServer(m) && !servesOn(node):
+			return true
+		case m.UID == machine:
+			own = named
+		case m.Status.NodeRef.Name == node.Name, m.Spec.ProviderID != "" && m.Spec.ProviderID == node.Spec.ProviderID:
+			return true
+		case m.DeletionTimestamp == nil:
+			others = others || named
+		}
+	}
+	return others && !own
+}
+
+func isServer(machine *clusterv1.Machine) bool {
+	return machine.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue || machine.Labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue
+}
+
+// servesOn tells whether the distribution's server process runs on a node. It labels the node itself; labels of this prefix
+// are refused from kubelets, by an admission plugin that K3s and RKE2 enable.
+func servesOn(node *corev1.Node) bool {
+	_, etcd := node.Labels["node-role.kubernetes.io/etcd"]
+	_, controlPlane := node.Labels["node-role.kubernetes.io/control-plane"]
+	return etcd || controlPlane
+}
+
+// nodeNames are the names that the node of a machine gets, as far as they are known before: what its user chose, or the host
+// name that its driver gives it. Others, such as those that a cloud gives, are not known, and then nothing follows.
+func nodeNames(machine *clusterv1.Machine) []string {
+	if chosen := machine.Labels[rkev1.NodeNameLabel]; chosen != "" {
+		return []string{strings.ToLower(chosen)}
+	}
+	ref := machine.Spec.InfrastructureRef
+	if ref.APIGroup != driverschema.MachineGroup || ref.Name == "" {
+		return nil
+	}
+	limit, _ := strconv.Atoi(machine.Annotations[rkev1.HostnameLengthLimitAnnotation]) // a limit that is no number is none
+	return []string{naming.Hostname(limit, ref.Name)}
+}
