@@ -48,7 +48,8 @@ func NewCommand(o CommandOptions) *cobra.Command {
 		Short:         "Apply the plans a Drover server makes for this machine",
 		Long:          "The node agent. It watches the plan secret of this machine and applies it; started as " + ProgramName + " it is the whole program.",
 		Version:       o.Version,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceUsage:  true,
 		SilenceErrors: false,
 	}
@@ -71,6 +72,15 @@ func NewCommand(o CommandOptions) *cobra.Command {
 		},
 	)
 	return cmd
+}
+
+// unknownCommand refuses what is none of the agent's commands. By itself cobra prints help and calls that a success, and a
+// service with a misspelt command would seem to have done its work.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("unknown command %q for %q; see '%s --help'", args[0], cmd.CommandPath(), cmd.CommandPath())
 }
 
 func sentinel(cmd *cobra.Command, o CommandOptions) error {

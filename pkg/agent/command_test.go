@@ -104,6 +104,15 @@ func TestCommand_Version(t *testing.T) {
 	}
 }
 
+func TestCommand_UnknownIsAnError(t *testing.T) {
+	if err := execute(t, "sentinal"); err == nil || !strings.Contains(err.Error(), `unknown command "sentinal"`) || !strings.Contains(err.Error(), "--help") {
+		t.Errorf("err = %v", err)
+	}
+	if err := execute(t); err != nil {
+		t.Errorf("without a command there is help, got %v", err)
+	}
+}
+
 func TestIsAgent(t *testing.T) {
 	for argv0, want := range map[string]bool{
 		"/usr/local/bin/rancher-system-agent": true, "./rancher-system-agent-amd64": true, "rancher-system-agent": true, "/usr/bin/drover": false, "": false,

@@ -85,7 +85,7 @@ func writeDirectory(file plan.File) error {
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	defer func() { _ = folder.Close() }() // it was only read
 	f, err := folder.Open(".")
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func replaceFile(path string, content []byte, mode os.FileMode, uid, gid int) er
 func (l location) keep(content []byte, mode os.FileMode, uid, gid int) (bool, error) {
 	f, err := l.open(os.O_RDONLY)
 	if err != nil {
-		return false, nil //nolint:nilerr // what cannot be read is replaced
+		return false, nil // what cannot be read is replaced
 	}
 	defer f.Close()
 	info, err := f.Stat()

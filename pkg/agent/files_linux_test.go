@@ -211,7 +211,7 @@ func changesOf(t *testing.T, path string) func() []string {
 	t.Helper()
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
 	check(t, err)
-	t.Cleanup(func() { syscall.Close(fd) })
+	t.Cleanup(func() { check(t, syscall.Close(fd)) })
 	_, err = syscall.InotifyAddWatch(fd, path, syscall.IN_ATTRIB|syscall.IN_MODIFY)
 	check(t, err)
 	return func() []string {

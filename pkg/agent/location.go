@@ -20,7 +20,8 @@ type location struct {
 	name   string
 }
 
-func (l location) Close() { l.folder.Close() }
+// Close ends the use of the directory.
+func (l location) Close() { _ = l.folder.Close() } // it was only read
 
 // locate finds where a path leads. The agent is root, and plans may name paths below directories that others write to, such as
 // /tmp. So the path is walked one open directory after the other, and no link is followed that another user can have laid:
@@ -60,33 +61,27 @@ func elements(path string) []string {
 // back closes all but some of the open directories.
 func (w *locate) back(keep int) {
 	for _, folder := range w.open[keep:] {
-		folder.Close()
+		_ = folder.Close()
 	}
 	w.open = w.open[:keep]
 }
 
 func (w *locate) walk(way []string) (location, error) {
 	for len(way) > 0 {
-		here, name := location{folder: w.open[len(w.open)-1], name: way[0]}, way[0]
+		here := location{folder: w.open[len(w.open)-1], name: way[0]}
 		way = way[1:]
-		if name == ".." {
+		last := len(way) == 0
+		if here.name == ".." {
 			w.back(max(1, len(w.open)-1))
 			continue
 		}
-		last := len(way) == 0
 		target, trusted, err := here.link()
 		switch {
 		case err != nil:
 			return location{}, err
 		case target != "" && (!last || w.follow && trusted):
-			if !trusted {
-				return location{}, fmt.Errorf("%s is a link of another user; remove it", filepath.Join(here.folder.Name(), name))
-			}
-			if w.links++; w.links > maxLinks {
-				return location{}, syscall.ELOOP
-			}
-			if strings.HasPrefix(target, "/") {
-				w.back(1)
+			if err := w.turn(here, target, trusted); err != nil {
+				return location{}, err
 			}
 			way = slices.Concat(elements(target), way)
 		case last:
@@ -98,6 +93,20 @@ func (w *locate) walk(way []string) (location, error) {
 		}
 	}
 	return location{}, errors.New("path must name something in a directory")
+}
+
+// turn is where a link takes over from the path.
+func (w *locate) turn(l location, target string, trusted bool) error {
+	if !trusted {
+		return fmt.Errorf("%s on the way is a link of another user; remove it", l.name)
+	}
+	if w.links++; w.links > maxLinks {
+		return syscall.ELOOP
+	}
+	if strings.HasPrefix(target, "/") {
+		w.back(1)
+	}
+	return nil
 }
 
 // enter goes on in the directory at a location.
@@ -131,7 +140,7 @@ func (l location) enter() (*os.Root, error) {
 		err = errExchanged
 	}
 	if err != nil {
-		next.Close()
+		_ = next.Close()
 		return nil, err
 	}
 	return next, nil

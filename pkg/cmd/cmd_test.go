@@ -127,10 +127,7 @@ func run(t *testing.T, args ...string) (code int, out string) {
 	var buffer bytes.Buffer
 	root.SetOut(&buffer)
 	root.SetErr(&buffer)
-	root.SetArgs(args)
-	if root.ExecuteContext(t.Context()) != nil {
-		code = 1
-	}
+	code = execute(t.Context(), root, args)
 	return code, buffer.String()
 }
 
@@ -140,16 +137,22 @@ func TestRoot_HelpVersionAndMistakes(t *testing.T) {
 		wantCode int
 		want     []string
 	}{
-		"help lists the commands":         {[]string{"--help"}, 0, []string{"server", "agent", "version", "completion"}},
-		"help of the server has examples": {[]string{"server", "--help"}, 0, []string{"--embedded", "--server-url address", "DROVER_SERVER_URL", "drover server --kubeconfig"}},
-		"version":                         {[]string{"version"}, 0, []string{"drover dev"}},
-		"completion":                      {[]string{"completion", "bash"}, 0, []string{"bash completion"}},
-		"an unknown command":              {[]string{"sever"}, 1, []string{`unknown command "sever"`, "server"}},
-		"no address for machines":         {[]string{"server", "--kubeconfig", "x"}, 1, []string{"--server-url is required"}},
-		"two management clusters":         {[]string{"server", "--server-url", "https://x", "--embedded", "--kubeconfig", "x"}, 1, []string{"exclude each other"}},
-		"half a certificate":              {[]string{"server", "--server-url", "https://x", "--tls-cert-file", "x"}, 1, []string{"belong together"}},
-		"a log level that does not exist": {[]string{"server", "--log-level", "loud"}, 1, []string{`"loud" is unknown`}},
-		"arguments that nobody reads":     {[]string{"server", "now"}, 1, []string{"unknown command"}},
+		"help lists the commands":            {[]string{"--help"}, 0, []string{"server", "agent", "version", "completion"}},
+		"help of the server has examples":    {[]string{"server", "--help"}, 0, []string{"--embedded", "--server-url address", "DROVER_SERVER_URL", "drover server --kubeconfig"}},
+		"version":                            {[]string{"version"}, 0, []string{"drover dev"}},
+		"completion":                         {[]string{"completion", "bash"}, 0, []string{"bash completion"}},
+		"an unknown command":                 {[]string{"sever"}, 1, []string{`unknown command "sever"`, "server"}},
+		"an unknown command of the agent":    {[]string{"agent", "sentinal"}, 1, []string{`unknown command "sentinal" for "drover agent"`, "drover agent --help"}},
+		"an unknown shell":                   {[]string{"completion", "cash"}, 1, []string{`unknown command "cash" for "drover completion"`}},
+		"the agent alone shows its help":     {[]string{"agent"}, 0, []string{"sentinel", "validate-config"}},
+		"completion alone shows its help":    {[]string{"completion"}, 0, []string{"bash", "zsh"}},
+		"a version of something":             {[]string{"version", "agent"}, 1, []string{"unknown command"}},
+		"arguments the agent has no use for": {[]string{"agent", "sentinel", "now"}, 1, []string{"unknown command"}},
+		"no address for machines":            {[]string{"server", "--kubeconfig", "x"}, 1, []string{"--server-url is required"}},
+		"two management clusters":            {[]string{"server", "--server-url", "https://x", "--embedded", "--kubeconfig", "x"}, 1, []string{"exclude each other"}},
+		"half a certificate":                 {[]string{"server", "--server-url", "https://x", "--tls-cert-file", "x"}, 1, []string{"belong together"}},
+		"a log level that does not exist":    {[]string{"server", "--log-level", "loud"}, 1, []string{`"loud" is unknown`}},
+		"arguments that nobody reads":        {[]string{"server", "now"}, 1, []string{"unknown command"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := run(t, tc.args...)
@@ -172,6 +175,9 @@ func TestMain_AgentByName(t *testing.T) {
 	}
 	if code := Main(t.Context(), []string{"/usr/local/bin/drover", "validate-config", "/does/not/exist"}, nil); code != 1 {
 		t.Errorf("the server has no such command, got exit code %d", code)
+	}
+	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "sentinal"}, nil); code != 1 {
+		t.Errorf("the agent has no such command, got exit code %d", code)
 	}
 	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "--version"}, nil); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -19,8 +19,21 @@ func Main(ctx context.Context, args, environ []string) int {
 	root := newRoot(environ) //nolint:contextcheck // commands get their context when they are executed
 	if agent.IsAgent(args[0]) {
 		root = agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}) //nolint:contextcheck // as above
+		root.Use = agent.ProgramName
 	}
-	root.SetArgs(args[1:])
+	return execute(ctx, root, args[1:])
+}
+
+// execute runs a command line. A word where a command has to be is a mistake: cobra takes it for a demand for help when the
+// command before it does nothing itself, as its own one for completion.
+func execute(ctx context.Context, root *cobra.Command, args []string) int {
+	root.InitDefaultCompletionCmd(args...)
+	for _, cmd := range root.Commands() {
+		if !cmd.Runnable() {
+			cmd.Args, cmd.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+	root.SetArgs(args)
 	if err := root.ExecuteContext(ctx); err != nil {
 		return 1
 	}
