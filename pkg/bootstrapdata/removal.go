@@ -85,7 +85,7 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 		return HookDrop, "", 0
 	case !r.MachineDeleting && !r.BootstrapDeleting:
 		return HookEnsure, "", 0
-	case r.ClusterGoing, !r.Reachable, r.NodeName == "" && (!r.Planned || r.Member == MemberGone):
+	case r.ClusterGoing, !r.Reachable, r.neverJoined():
 		return HookDrop, "", 0
 	case r.NodeName == "" && r.Member == MemberUnknown:
 		// Asked before the questions below: most machines that Cluster API knows no node of have none, and need not wait.
@@ -97,14 +97,25 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 	case r.OnlyTwo && r.Now.Sub(r.DeletedAt) < settleTime:
 		return HookKeep, "the last but one etcd member is kept for a moment", r.DeletedAt.Add(settleTime).Sub(r.Now)
 	}
+	return r.memberHook()
+}
+
+// neverJoined is true when the machine is known to have no node.
+func (r Removal) neverJoined() bool {
+	return r.NodeName == "" && (!r.Planned || r.Member == MemberGone)
+}
+
+// memberHook is what to do when everything depends on the member alone.
+func (r Removal) memberHook() (action HookAction, wait string, after time.Duration) {
+	wait = "the etcd member of node " + r.NodeName + " has to leave"
 	switch r.Member {
 	case MemberGone:
 		return HookDrop, "", 0
 	case MemberPresent:
-		return HookAsk, "the etcd member of node " + r.NodeName + " has to leave", lookAgain
+		return HookAsk, wait, lookAgain
 	case MemberLeaving:
-		return HookKeep, "the etcd member of node " + r.NodeName + " has to leave", lookAgain
+		return HookKeep, wait, lookAgain
 	default:
-		return HookLook, "the etcd member of node " + r.NodeName + " has to leave", lookAgain
+		return HookLook, wait, lookAgain
 	}
 }

@@ -10,6 +10,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
 )
 
 // playJobs is the pod, the driver and the cloud.
@@ -90,9 +92,14 @@ func (w *world) playCreation(machine *clusterv1.Machine) error {
 		return err
 	}
 	if w.made[machine.Name] > 0 {
+		if err := w.playAgent(machine); err != nil {
+			return err
+		}
 		_, err := w.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: machine.Name, Labels: map[string]string{rkev1.MachineUIDLabel: string(machine.UID)}},
-			Spec:       corev1.NodeSpec{ProviderID: "k3s://" + machine.Name},
+			ObjectMeta: metav1.ObjectMeta{Name: machine.Name, Labels: map[string]string{
+				rkev1.MachineUIDLabel: string(machine.UID), "node-role.kubernetes.io/etcd": "true",
+			}},
+			Spec: corev1.NodeSpec{ProviderID: "k3s://" + machine.Name},
 			Status: corev1.NodeStatus{
 				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 				Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.9"}},
@@ -113,6 +120,17 @@ func (w *world) playCreation(machine *clusterv1.Machine) error {
 		machine.Status.NodeRef.Name = machine.Name
 		_, err = w.c.CAPI.Machine().UpdateStatus(machine)
 	}
+	return err
+}
+
+// playAgent is the planner having sent a plan, and the agent of the machine having carried it out.
+func (w *world) playAgent(machine *clusterv1.Machine) error {
+	found, err := w.c.Core.Secret().Get(namespace, naming.PlanSecret(machine.Name), metav1.GetOptions{})
+	if err != nil || len(found.Data[nodeplan.KeyPlan]) > 0 {
+		return err
+	}
+	found.Data = map[string][]byte{nodeplan.KeyPlan: []byte("{}"), nodeplan.KeyAppliedChecksum: []byte(nodeplan.Checksum([]byte("{}")))}
+	_, err = w.c.Core.Secret().Update(found)
 	return err
 }
 

@@ -109,6 +109,11 @@ func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
 	if err := h.sweep(cluster, templates); err != nil {
 		return cluster, err
 	}
+	return h.release(cluster)
+}
+
+// release lets the cluster go.
+func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer)
 	if err != nil {
 		return cluster, err

@@ -79,7 +79,7 @@ func TestProvisioningCluster(t *testing.T) {
 	if len(p.writes) != 4 || !strings.HasPrefix(p.writes[2], "apply rke-cluster demo, ") {
 		t.Fatalf("writes are %v", p.writes)
 	}
-	p.wantWrites("a new Cluster", "update Cluster demo", "update PodConfig nc", p.writes[2], "update status Cluster demo")
+	p.wantWrites("a new Cluster", "patch Cluster demo", "update PodConfig nc", p.writes[2], "update status Cluster demo")
 	for _, kind := range []string{"RKECluster", "RKEControlPlane", "Cluster", "RKEBootstrapTemplate", "PodMachineTemplate", "MachineDeployment"} {
 		if !strings.Contains(" "+strings.Join(made, " ")+" ", " "+kind+" ") {
 			t.Errorf("no %s among %v", kind, made)
@@ -112,11 +112,11 @@ func TestProvisioningCluster_BadInputMakesAConditionAndNothingElse(t *testing.T)
 
 func TestProvisioningCluster_RefusedWrite(t *testing.T) {
 	p := newProvisioning(t)
-	p.fail["update Cluster demo"] = no
+	p.fail["patch Cluster demo"] = no
 	if err := p.pass(); !apierrors.IsForbidden(err) {
 		t.Errorf("error is %v", err)
 	}
-	p.wantWrites("a Cluster that may not be marked has nothing made of it", "update Cluster demo")
+	p.wantWrites("a Cluster that may not be marked has nothing made of it", "patch Cluster demo")
 }
 
 // infrastructure has one RKECluster that Cluster API has adopted.

@@ -187,7 +187,7 @@ func (s *table[T]) bump(obj T) T {
 	return obj
 }
 
-func (s *table[T]) patch(namespace, name string, body []byte) (T, error) {
+func (s *table[T]) patch(namespace, name string, kind types.PatchType, body []byte) (T, error) {
 	var none T
 	if err := s.w.write("patch", s.kind, name); err != nil {
 		return none, err
@@ -200,7 +200,7 @@ func (s *table[T]) patch(namespace, name string, body []byte) (T, error) {
 	if err != nil {
 		return none, err
 	}
-	if raw, err = jsonpatch.MergePatch(raw, body); err != nil {
+	if raw, err = patched(kind, raw, body); err != nil {
 		return none, err
 	}
 	patched := reflect.New(reflect.TypeOf(row).Elem()).Interface().(T)
@@ -208,6 +208,18 @@ func (s *table[T]) patch(namespace, name string, body []byte) (T, error) {
 		return none, err
 	}
 	return s.bump(patched), nil
+}
+
+// patched applies a patch as the API server does.
+func patched(kind types.PatchType, raw, body []byte) ([]byte, error) {
+	if kind != types.JSONPatchType {
+		return jsonpatch.MergePatch(raw, body)
+	}
+	patch, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		return nil, err
+	}
+	return patch.Apply(raw)
 }
 
 func (s *table[T]) delete(namespace, name string) error {
@@ -253,9 +265,9 @@ func namespaced[T generic.RuntimeMetaObject, TList runtime.Object](w *world, kin
 	m.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(namespace, name string, _ *metav1.DeleteOptions) error {
 		return s.delete(namespace, name)
 	}).AnyTimes()
-	m.EXPECT().Patch(gomock.Any(), gomock.Any(), types.MergePatchType, gomock.Any()).DoAndReturn(
-		func(namespace, name string, _ types.PatchType, body []byte, _ ...string) (T, error) {
-			return s.patch(namespace, name, body)
+	m.EXPECT().Patch(gomock.Any(), gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(
+		func(namespace, name string, kind types.PatchType, body []byte, _ ...string) (T, error) {
+			return s.patch(namespace, name, kind, body)
 		}).AnyTimes()
 	return m, s
 }
