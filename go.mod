@@ -33,7 +33,7 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2 // indirect
+require k8s.io/utils v0.0.0-20260210185600-b8788abfbbc2
 
 require (
 	cel.dev/expr v0.25.2 // indirect

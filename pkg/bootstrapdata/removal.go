@@ -27,6 +27,9 @@ type Removal struct {
 	OnlyTwo bool
 	// Behind is true while the member of another machine that goes has not left yet: they go one at a time.
 	Behind bool
+	// OtherLeaving is true while the member of another node was asked to leave and has not left: deletions may come to be known
+	// in another order than they were made in.
+	OtherLeaving bool
 	// Member is how far the node's member is.
 	Member MemberState
 	Now    time.Time
@@ -92,8 +95,6 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 		return HookLook, "it has to be known whether the machine became a node", lookAgain
 	case r.Dependents:
 		return HookKeep, "other machines are joined to this one", lookAgain
-	case r.Behind:
-		return HookKeep, "the etcd member of another machine has to leave first", lookAgain
 	case r.OnlyTwo && r.Now.Sub(r.DeletedAt) < settleTime:
 		return HookKeep, "the last but one etcd member is kept for a moment", r.DeletedAt.Add(settleTime).Sub(r.Now)
 	}
@@ -108,12 +109,14 @@ func (r Removal) neverJoined() bool {
 // memberHook is what to do when everything depends on the member alone.
 func (r Removal) memberHook() (action HookAction, wait string, after time.Duration) {
 	wait = "the etcd member of node " + r.NodeName + " has to leave"
-	switch r.Member {
-	case MemberGone:
+	switch {
+	case r.Member == MemberGone:
 		return HookDrop, "", 0
-	case MemberPresent:
+	case r.Member == MemberPresent && (r.Behind || r.OtherLeaving):
+		return HookKeep, "the etcd member of another machine has to leave first", lookAgain
+	case r.Member == MemberPresent:
 		return HookAsk, wait, lookAgain
-	case MemberLeaving:
+	case r.Member == MemberLeaving:
 		return HookKeep, wait, lookAgain
 	default:
 		return HookLook, wait, lookAgain

@@ -43,6 +43,12 @@ func TestDecideHook(t *testing.T) {
 		},
 		"no way to the cluster":                  {func(r *bootstrapdata.Removal) { r.Reachable = false }, bootstrapdata.HookDrop, 0},
 		"others are joined to it":                {func(r *bootstrapdata.Removal) { r.Dependents, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
+		"another member was asked to leave": {
+			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second,
+		},
+		"another member was asked to leave, this one is gone": {
+			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = true, bootstrapdata.MemberGone }, bootstrapdata.HookDrop, 0,
+		},
 		"another member leaves":                  {func(r *bootstrapdata.Removal) { r.Behind, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
 		"the last but one, just deleted":         {func(r *bootstrapdata.Removal) { r.OnlyTwo, r.DeletedAt = true, noon.Add(-5*time.Second) }, bootstrapdata.HookKeep, 15 * time.Second},
 		"the last but one, after its moment":     {func(r *bootstrapdata.Removal) { r.OnlyTwo = true }, bootstrapdata.HookLook, 5 * time.Second},
@@ -76,6 +82,7 @@ func TestDecideHook_NeverDropsAMember(t *testing.T) {
 		removal.Dependents = rapid.Bool().Draw(r, "dependents")
 		removal.OnlyTwo = rapid.Bool().Draw(r, "only two")
 		removal.Behind = rapid.Bool().Draw(r, "behind")
+		removal.OtherLeaving = rapid.Bool().Draw(r, "otherLeaving")
 		removal.Member = bootstrapdata.MemberState(rapid.IntRange(0, 3).Draw(r, "member"))
 		if got, _, _ := bootstrapdata.DecideHook(removal); got == bootstrapdata.HookDrop && removal.Member != bootstrapdata.MemberGone {
 			r.Fatalf("%+v: dropped", removal)

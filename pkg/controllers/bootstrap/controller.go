@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/keymutex"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -100,6 +101,8 @@ type handler struct {
 	secrets         corecontrollers.SecretCache
 	serviceAccounts corecontrollers.ServiceAccountCache
 	written         *written
+	// asking is held, by cluster, from the look at its etcd members until one of them is asked to leave.
+	asking keymutex.KeyMutex
 }
 
 // setKinds are the kinds of which the set holds objects.
@@ -122,7 +125,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{
 		Deps: d, ctx: ctx, bootstraps: d.Bootstraps.Cache(), controlPlanes: d.ControlPlanes.Cache(), machines: d.Machines.Cache(),
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
-		written: newWritten(),
+		written: newWritten(), asking: keymutex.NewHashed(0),
 	}
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)

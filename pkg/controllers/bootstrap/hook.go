@@ -54,12 +54,16 @@ func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBoo
 func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (*rkev1.RKEBootstrap, error) {
 	action, _, after := bootstrapdata.DecideHook(removal)
 	if action == bootstrapdata.HookLook {
-		name, member, err := h.member(machine)
+		// Between the look and the question no other machine of the cluster may be asked for its member.
+		cluster := machine.Namespace + "/" + machine.Spec.ClusterName
+		h.asking.LockKey(cluster)
+		defer func() { _ = h.asking.UnlockKey(cluster) }()
+		found, err := h.member(machine)
 		if err != nil {
 			h.down(bootstrap, machine, err)
 			return bootstrap, nil
 		}
-		removal.NodeName, removal.Member = cmp.Or(name, removal.NodeName), member
+		removal.NodeName, removal.Member, removal.OtherLeaving = cmp.Or(found.node, removal.NodeName), found.state, found.otherLeaving
 		action, _, after = bootstrapdata.DecideHook(removal)
 	}
 	if after > 0 {

@@ -98,6 +98,28 @@ func TestHook_MembersLeaveOneAtATime(t *testing.T) {
 	})
 }
 
+// Times of deletion count whole seconds, and equal ones are ordered by name: who goes first may be known too late.
+func TestHook_MemberThatWasAskedAlreadyLeavesFirst(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.delete("m2")
+		w.elapse(100 * time.Millisecond)
+		if !w.asked("m2") {
+			t.Fatal("m2 is not asked")
+		}
+		w.delete("m1")
+		w.elapse(30 * time.Second)
+		if w.asked("m1") {
+			t.Error("m1 is asked to leave while m2 is leaving")
+		}
+		w.leaves("m2")
+		w.elapse(time.Minute)
+		if hook, _ := w.held("m2"); hook || !w.asked("m1") {
+			t.Errorf("m2 held %v, m1 asked %v", hook, w.asked("m1"))
+		}
+	})
+}
+
 // TestHook_LetsGoAtOnce: cases in which there is no member to wait for, or nobody to ask.
 func TestHook_LetsGoAtOnce(t *testing.T) {
 	cases := map[string]func(w *world){

@@ -33,25 +33,44 @@ func (h *handler) planned(bootstrapName string, machine *clusterv1.Machine) (boo
 	return err == nil && secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0, err
 }
 
-// member looks for the node of a machine, and how far its etcd member is. The name is empty when there is no node.
-func (h *handler) member(machine *clusterv1.Machine) (string, bootstrapdata.MemberState, error) {
+// member is what a cluster says of the etcd member of a machine.
+type member struct {
+	// node is empty when the machine has none.
+	node  string
+	state bootstrapdata.MemberState
+	// otherLeaving is true while another node was asked to give up its member and has not.
+	otherLeaving bool
+}
+
+// member looks for the node of a machine, and how far its etcd member is.
+func (h *handler) member(machine *clusterv1.Machine) (member, error) {
 	version, err := h.versionOf(machine)
 	if err != nil {
-		return "", bootstrapdata.MemberUnknown, err
+		return member{}, err
 	}
 	ctx, cancel := context.WithTimeout(h.ctx, downstreamTimeout)
 	defer cancel()
 	client, err := h.Downstream.Client(ctx, types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName})
 	if err != nil {
-		return "", bootstrapdata.MemberUnknown, fmt.Errorf("reach the cluster: %w", err)
+		return member{}, fmt.Errorf("reach the cluster: %w", err)
 	}
 	nodes, err := h.nodesOf(ctx, client, machine)
 	if err != nil {
-		return "", bootstrapdata.MemberUnknown, err
+		return member{}, err
 	}
 	remove, removed := memberAnnotations(version)
-	name, state := memberOf(nodes, remove, removed)
-	return name, state, nil
+	found := memberOf(nodes, remove, removed)
+	if found.state != bootstrapdata.MemberPresent {
+		return found, nil
+	}
+	all, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: etcdNodeLabel + "=" + rkev1.RoleLabelValue})
+	if err != nil {
+		return member{}, fmt.Errorf("list nodes with etcd: %w", err)
+	}
+	found.otherLeaving = slices.ContainsFunc(all.Items, func(node corev1.Node) bool {
+		return node.Name != found.node && node.Annotations[remove] == "true" && node.Annotations[removed] == ""
+	})
+	return found, nil
 }
 
 // nodesOf are the nodes that may be a machine's: the one that Cluster API found, or before it found one, those that say so by
@@ -85,7 +104,7 @@ func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, mach
 
 // memberOf chooses from the nodes of a machine the one whose member has still to go, and says how far it is. Nodes that are known to
 // have a member come first.
-func memberOf(nodes []corev1.Node, remove, removed string) (string, bootstrapdata.MemberState) {
+func memberOf(nodes []corev1.Node, remove, removed string) member {
 	nodes = slices.SortedFunc(slices.Values(nodes), func(a, b corev1.Node) int {
 		return cmp.Or(cmp.Compare(b.Labels[etcdNodeLabel], a.Labels[etcdNodeLabel]), cmp.Compare(a.Name, b.Name))
 	})
@@ -93,10 +112,10 @@ func memberOf(nodes []corev1.Node, remove, removed string) (string, bootstrapdat
 		switch {
 		case node.Annotations[removed] != "":
 		case node.Annotations[remove] == "true":
-			return node.Name, bootstrapdata.MemberLeaving
+			return member{node: node.Name, state: bootstrapdata.MemberLeaving}
 		default:
-			return node.Name, bootstrapdata.MemberPresent
+			return member{node: node.Name, state: bootstrapdata.MemberPresent}
 		}
 	}
-	return "", bootstrapdata.MemberGone
+	return member{state: bootstrapdata.MemberGone}
 }

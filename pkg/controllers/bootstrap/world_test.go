@@ -177,7 +177,11 @@ func (w *world) add(m machine) {
 func (w *world) join(name string) {
 	w.Helper()
 	found := w.machine(name)
-	_, err := w.down.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	labels := map[string]string{}
+	if found.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue {
+		labels["node-role.kubernetes.io/etcd"] = "true"
+	}
+	_, err := w.down.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 	must(w.T, err)
 	found.Status.NodeRef.Name = name
 	_, err = w.c.CAPI.Machine().UpdateStatus(found)
