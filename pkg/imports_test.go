@@ -24,7 +24,7 @@ var layers = []struct {
 	{"pure foundations", []string{"naming", "conditions", "outcome", "distro", "nodeplan"}},
 	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "bootstrapdata", "driverschema", "machinejob"}},
 	{"I/O helpers", []string{
-		"crds", "clients", "applyset", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
+		"crds", "clients", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
 	{"composition", []string{"controllers"}},

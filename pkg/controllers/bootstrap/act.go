@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/ownwrites"
 )
 
 // adoptName makes the cluster that Cluster API put on the object its own: templates may be shared.
@@ -23,7 +24,7 @@ func (h *handler) adoptName(bootstrap *rkev1.RKEBootstrap, cluster string) (*rke
 	next.Spec.ClusterName = cluster
 	updated, err := h.Bootstraps.Update(next)
 	if err == nil {
-		h.written.replace(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
+		h.written.Replaced(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
 	} else {
 		return bootstrap, fmt.Errorf("write cluster name of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
 	}
@@ -66,7 +67,7 @@ func (h *handler) act(s snapshot) (bool, error) {
 func (h *handler) ensureAccounts(s snapshot) error {
 	objects := s.objects()
 	done := fmt.Sprintf("accounts/%s/%d", s.bootstrap.UID, len(objects))
-	if h.written.noted(done, h.Now()) {
+	if h.written.Left(done, h.Now()) > 0 {
 		h.lookAgain(s)
 		return nil
 	}
@@ -75,7 +76,7 @@ func (h *handler) ensureAccounts(s snapshot) error {
 		return err
 	}
 	if result.Changed() {
-		h.written.note(done, h.Now())
+		h.written.Did(done, h.Now())
 	}
 	return nil
 }
@@ -90,7 +91,7 @@ func (h *handler) ensureToken(s snapshot) error {
 // create makes a Secret that the caches do not show. Only what is there is noted: a refused write is tried again.
 func (h *handler) create(s snapshot, secret *corev1.Secret) error {
 	key := secret.Namespace + "/" + secret.Name
-	if h.written.noted(key, h.Now()) {
+	if h.written.Left(key, h.Now()) > 0 {
 		h.lookAgain(s)
 		return nil
 	}
@@ -98,14 +99,14 @@ func (h *handler) create(s snapshot, secret *corev1.Secret) error {
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make Secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
-	h.written.note(key, h.Now())
+	h.written.Did(key, h.Now())
 	return nil
 }
 
 // lookAgain comes back when the caches are believed again. They may lack what we made because they are behind, and then an
 // event is on its way, or because somebody took it away, and then there is none.
 func (h *handler) lookAgain(s snapshot) {
-	h.Bootstraps.EnqueueAfter(s.bootstrap.Namespace, s.bootstrap.Name, freshFor)
+	h.Bootstraps.EnqueueAfter(s.bootstrap.Namespace, s.bootstrap.Name, ownwrites.BelievedAfter)
 }
 
 // ensurePlan makes the plan Secret, and puts back what says whose it is. Everything else in it is the planner's and the

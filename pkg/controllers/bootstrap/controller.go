@@ -24,6 +24,7 @@ import (
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/ownwrites"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -100,7 +101,7 @@ type handler struct {
 	clusters        provcontrollers.ClusterCache
 	secrets         corecontrollers.SecretCache
 	serviceAccounts corecontrollers.ServiceAccountCache
-	written         *written
+	written         *ownwrites.Log
 	// asking is held, by cluster, from the look at its etcd members until one of them is asked to leave.
 	asking keymutex.KeyMutex
 }
@@ -125,7 +126,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{
 		Deps: d, ctx: ctx, bootstraps: d.Bootstraps.Cache(), controlPlanes: d.ControlPlanes.Cache(), machines: d.Machines.Cache(),
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
-		written: newWritten(), asking: keymutex.NewHashed(0),
+		written: ownwrites.New(), asking: keymutex.NewHashed(0),
 	}
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
@@ -190,7 +191,7 @@ func (h *handler) ofCluster(namespace, name string) []wakeup.Key {
 }
 
 func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
-	if bootstrap == nil || bootstrap.DeletionTimestamp != nil || h.written.behind(bootstrap, h.Now()) {
+	if bootstrap == nil || bootstrap.DeletionTimestamp != nil || h.written.Behind(bootstrap, h.Now()) {
 		return bootstrap, nil
 	}
 	if label := bootstrap.Labels[clusterv1.ClusterNameLabel]; label != "" && label != bootstrap.Spec.ClusterName {

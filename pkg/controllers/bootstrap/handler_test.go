@@ -26,6 +26,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/ownwrites"
 )
 
 var (
@@ -74,7 +75,7 @@ func newFakes(t *testing.T) *fakes {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	f.handler = handler{
-		ctx: t.Context(), written: newWritten(), asking: keymutex.NewHashed(0),
+		ctx: t.Context(), written: ownwrites.New(), asking: keymutex.NewHashed(0),
 		Deps: Deps{
 			Secrets: f.secrets, Bootstraps: f.boots, Apply: f.apply, InstanceID: "me", Log: log, Now: func() time.Time { return noon },
 			Settings: Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "echo install\n", ReusedTTL: time.Minute},
@@ -223,7 +224,7 @@ func TestOnChange_ErrorsAreTriedAgain(t *testing.T) {
 			secrets: full, want: "write status of RKEBootstrap ns/b",
 			fail: func(f *fakes) {
 				f.secrets.EXPECT().Create(gomock.Any()).Return(nil, nil)
-				f.boots.EXPECT().EnqueueAfter("ns", "b", freshFor).AnyTimes()
+				f.boots.EXPECT().EnqueueAfter("ns", "b", ownwrites.BelievedAfter).AnyTimes()
 				f.boots.EXPECT().UpdateStatus(gomock.Any()).Return(nil, errIll).Times(2)
 			},
 		},
@@ -251,13 +252,13 @@ func TestOnChange_ErrorsAreTriedAgain(t *testing.T) {
 func TestOnChange_OurOwnWritesAreNotRepeated(t *testing.T) {
 	f := newFakes(t)
 	f.secrets.EXPECT().Create(gomock.Any()).Return(nil, nil).Times(1)
-	f.boots.EXPECT().EnqueueAfter("ns", "b", freshFor).Times(1)
+	f.boots.EXPECT().EnqueueAfter("ns", "b", ownwrites.BelievedAfter).Times(1)
 	for range 2 {
 		if _, err := f.onChange("", boot()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.Now = func() time.Time { return noon.Add(freshFor) }
+	f.Now = func() time.Time { return noon.Add(ownwrites.BelievedAfter) }
 	f.secrets.EXPECT().Create(gomock.Any()).Return(nil, apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "b-machine-plan")).Times(1)
 	if _, err := f.onChange("", boot()); err != nil {
 		t.Fatalf("a Secret that is there after all: %v", err)

@@ -30,7 +30,7 @@ const (
 // onHook holds an etcd machine until its member has left. Everything happens while the bootstrap object is alive, because
 // Cluster API deletes it only after the hook is gone; the finalizer covers a bootstrap object that somebody deletes alone.
 func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
-	if bootstrap == nil || h.written.behind(bootstrap, h.Now()) {
+	if bootstrap == nil || h.written.Behind(bootstrap, h.Now()) {
 		return bootstrap, nil
 	}
 	machine, err := h.machineOf(bootstrap)
@@ -219,7 +219,7 @@ func (h *handler) guard(bootstrap *rkev1.RKEBootstrap, present bool) (*rkev1.RKE
 	if err != nil {
 		return bootstrap, fmt.Errorf("write finalizer of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
 	}
-	h.written.replace(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
+	h.written.Replaced(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
 	return updated, nil
 }
 

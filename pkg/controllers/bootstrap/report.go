@@ -21,6 +21,6 @@ func (h *handler) report(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, er
 	if err != nil {
 		return bootstrap, fmt.Errorf("write status of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)
 	}
-	h.written.replace(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
+	h.written.Replaced(bootstrap.UID, bootstrap.ResourceVersion, h.Now())
 	return updated, nil
 }

@@ -24,6 +24,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/ownwrites"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -82,7 +83,7 @@ type handler struct {
 	clusters       provcontrollers.ClusterCache
 	capiClusters   capicontrollers.ClusterCache
 	lookout        *lookout
-	written        *written
+	written        *ownwrites.Log
 }
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
@@ -94,7 +95,7 @@ func Register(ctx context.Context, d Deps) error {
 		d.Log = logrus.StandardLogger()
 	}
 	h := &handler{Deps: d, ctx: ctx, machines: d.Machines.Cache(), customMachines: d.CustomMachines.Cache(), secrets: d.Secrets.Cache()}
-	h.lookout, h.written = newLookout(d.Downstream, d.Now, d.Log), newWritten()
+	h.lookout, h.written = newLookout(d.Downstream, d.Now, d.Log), ownwrites.New()
 	h.lookout.another = h.another
 	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
 		return []string{kubeconfigOf(m.Namespace, m.Spec.ClusterName)}, nil
@@ -202,7 +203,7 @@ func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEB
 	if err != nil || !look {
 		return bootstrap, err
 	}
-	if left := h.written.left(snapshot.machine.UID, h.Now()); left > 0 {
+	if left := h.written.Left(string(snapshot.machine.UID), h.Now()); left > 0 {
 		h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, left)
 		return bootstrap, nil
 	}
@@ -214,7 +215,7 @@ func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEB
 	if err := h.act(snapshot, node); err != nil {
 		return bootstrap, err
 	}
-	h.written.note(snapshot.machine.UID, h.Now())
+	h.written.Did(string(snapshot.machine.UID), h.Now())
 	h.lookout.forget(snapshot.cluster(), snapshot.machine.UID)
 	return bootstrap, nil
 }

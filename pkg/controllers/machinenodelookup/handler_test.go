@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/ownwrites"
 )
 
 type fakes struct {
@@ -55,7 +56,7 @@ func newFakes(t *testing.T, nodes ...runtime.Object) *fakes {
 		ctx:     t.Context(), Deps: Deps{Bootstraps: f.bootstraps, CustomMachines: f.customs, Log: quiet(), Now: time.Now},
 		machines:       generic.NewCache[*clusterv1.Machine](machines, schema.GroupResource{Resource: "machines"}),
 		customMachines: generic.NewCache[*rkev1.CustomMachine](customs, schema.GroupResource{Resource: "custommachines"}),
-		lookout:        newLookout(newCloud(nodes...), time.Now, quiet()), written: newWritten(),
+		lookout:        newLookout(newCloud(nodes...), time.Now, quiet()), written: ownwrites.New(),
 	}
 	return f
 }

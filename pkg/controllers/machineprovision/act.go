@@ -81,7 +81,7 @@ func (h *handler) update(obj *unstructured.Unstructured, verb string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", verb, err)
 	}
-	h.written.replace(obj.GetUID(), replaced, h.Now())
+	h.written.Replaced(obj.GetUID(), replaced, h.Now())
 	obj.SetResourceVersion(updated.GetResourceVersion())
 	return nil
 }
@@ -175,7 +175,7 @@ func (h *handler) takeBack(namespace, name string) (bool, error) {
 // tidy deletes everything but the state Secret: credentials are not left lying about.
 func (h *handler) tidy(obj *unstructured.Unstructured) error {
 	done := "tidy/" + string(obj.GetUID())
-	if h.written.noted(done, h.Now()) {
+	if h.written.Left(done, h.Now()) > 0 {
 		return nil
 	}
 	jobs, err := h.jobs.GetByIndex(indexJobsByMachine, machineKey(obj.GetKind(), obj.GetNamespace(), obj.GetName()))
@@ -196,7 +196,7 @@ func (h *handler) tidy(obj *unstructured.Unstructured) error {
 	if _, err := h.Apply.Purge(h.ctx, handlerName, obj.GroupVersionKind(), obj.GetNamespace(), obj.GetName(), setKinds()); err != nil {
 		return err
 	}
-	h.written.note(done, h.Now())
+	h.written.Did(done, h.Now())
 	return nil
 }
 
@@ -256,6 +256,6 @@ func (h *handler) release(obj *unstructured.Unstructured, action machinejob.Acti
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("let go: %w", err)
 	}
-	h.written.replace(obj.GetUID(), replaced, h.Now())
+	h.written.Replaced(obj.GetUID(), replaced, h.Now())
 	return true, nil
 }

@@ -21,6 +21,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/ownwrites"
 )
 
 // server is what the API server has, which the caches may not show, and what was written to it.
@@ -80,7 +81,7 @@ func (s *server) handler(t *testing.T) *handler {
 		}
 		return nil, absent
 	}).AnyTimes()
-	return &handler{Deps: Deps{Dynamic: s, Jobs: jobs, Pods: pods, Secrets: secrets, Now: time.Now}, ctx: t.Context(), written: newWritten()}
+	return &handler{Deps: Deps{Dynamic: s, Jobs: jobs, Pods: pods, Secrets: secrets, Now: time.Now}, ctx: t.Context(), written: ownwrites.New()}
 }
 
 func guarded() *unstructured.Unstructured {
@@ -173,7 +174,7 @@ func TestOnChange_OldVersionsAreLeftAlone(t *testing.T) {
 	h := s.handler(t)
 	obj := guarded()
 	obj.SetResourceVersion("5")
-	h.written.replace(obj.GetUID(), "5", h.Now())
+	h.written.Replaced(obj.GetUID(), "5", h.Now())
 	if err := h.onChange(gvkOf("SimMachine"), "ns/m1", obj); err != nil {
 		t.Fatal(err) // anything else would have reached for a cache that is not there
 	}

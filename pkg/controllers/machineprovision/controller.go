@@ -26,6 +26,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/ownwrites"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -93,7 +94,7 @@ type handler struct {
 	jobs         batchcontrollers.JobCache
 	pods         corecontrollers.PodCache
 	secrets      corecontrollers.SecretCache
-	written      *written
+	written      *ownwrites.Log
 }
 
 // setKinds are the kinds of which the set holds objects. The Job is not one of them: it is made once and never changed.
@@ -113,7 +114,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{
 		Deps: d, ctx: ctx, machines: d.Machines.Cache(), capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(),
 		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(), pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
-		written: newWritten(),
+		written: ownwrites.New(),
 	}
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
@@ -219,7 +220,7 @@ func ofState(secret *corev1.Secret) []wakeup.Key {
 }
 
 func (h *handler) onChange(gvk schema.GroupVersionKind, _ string, obj *unstructured.Unstructured) error {
-	if obj == nil || h.written.behind(obj, h.Now()) {
+	if obj == nil || h.written.Behind(obj, h.Now()) {
 		return nil
 	}
 	obj = obj.DeepCopy()

@@ -31,6 +31,6 @@ func (h *handler) report(obj *unstructured.Unstructured, s machinejob.Snapshot, 
 	if _, err := h.Dynamic.UpdateStatus(h.ctx, obj); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("write status of %s %s/%s: %w", obj.GetKind(), obj.GetNamespace(), obj.GetName(), err)
 	}
-	h.written.replace(obj.GetUID(), replaced, h.Now())
+	h.written.Replaced(obj.GetUID(), replaced, h.Now())
 	return nil
 }
