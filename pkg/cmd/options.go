@@ -65,7 +65,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 
 func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	s := &o.settings
-	f.StringVar(&s.ServerURL, "server-url", "", "https `address` under which machines reach this server (required)")
+	f.StringVar(&s.ServerURL, "server-url", "", "https `address` under which machines reach this server; empty with --embedded is that of this host by its route to others, required without")
 	f.StringVar(&s.SystemDefaultRegistry, "system-default-registry", "", "`registry` for images of clusters that name none")
 	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil, "`names` of Secrets in drover-system for that registry")
 	f.StringVar(&s.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage, "`image` of rancher-machine")

@@ -35,8 +35,8 @@ func newServerCommand(environ []string) *cobra.Command {
 
 Every setting comes from its flag, else from the environment (DROVER_ and the flag's name in upper case with underscores, as
 DROVER_SERVER_URL), else from the file given with --config.`,
-		Example: `  # a management plane and Drover on this machine, data in ./data
-  drover server --embedded --data-dir ./data --server-url https://192.0.2.10:8443
+		Example: `  # a management plane and Drover on this machine, data in ./data; machines reach it at this host's own address
+  drover server --embedded --data-dir ./data
 
   # against a management cluster
   drover server --kubeconfig ~/.kube/config --server-url https://drover.example.com`,
@@ -103,6 +103,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	if err := o.check(); err != nil {
 		return err
 	}
+	o.chooseServerURL(ctx, log)
 	config, stopPlane, err := o.managementCluster(ctx, log)
 	if err != nil {
 		return err
@@ -155,8 +156,8 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 
 func (o *serverOptions) check() error {
 	var problems []error
-	if o.settings.ServerURL == "" {
-		problems = append(problems, errors.New("--server-url is required: the https address under which machines reach this server"))
+	if o.settings.ServerURL == "" && !o.embedded {
+		problems = append(problems, errNoServerURL)
 	}
 	if o.embedded && o.kubeconfig != "" {
 		problems = append(problems, errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own"))
