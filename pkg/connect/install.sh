@@ -1,6 +1,9 @@
 #!/usr/bin/env sh
 # Installs the node agent on this machine and connects it to a server.
 #
+# What this machine runs already goes on unchanged until the server has let this script in and everything new lies ready: a
+# repeated run with a token that is good no more, or without a server, disturbs nothing.
+#
 # Everything can be given by environment (CATTLE_…) or by flag; see usage below. Nothing is trusted but the system's
 # certificate authorities, or the server's own authority when its SHA-256 is given: then that one alone.
 set -eu
@@ -150,6 +153,8 @@ find_places() {
         UNIT_PATH=$PATH:$FALLBACK_PATH
     fi
     PREFIX=${CATTLE_AGENT_BIN_PREFIX:-$PREFIX}
+    NEW_AGENT=$PREFIX/bin/.$AGENT.new
+    NEW_UNINSTALL=$PREFIX/bin/.$AGENT-uninstall.new
     INTERLOCK=$VAR_DIR/interlock
     CONNECTION=$VAR_DIR/rancher2_connection_info.json
     SYSTEMD_DIR=${CATTLE_AGENT_SYSTEMD_DIR:-/etc/systemd/system}
@@ -187,10 +192,11 @@ resolve() {
     esac
 }
 
-# hold_agent keeps a running agent from starting another plan, and waits for the one it is applying.
+# hold_agent keeps a running agent from starting another plan, and waits for the one it is applying. It comes last of what takes
+# time, because an agent that is held does nothing for its cluster.
 hold_agent() {
+    HELD=yes
     : >"$INTERLOCK/restart-pending"
-    trap 'rm -f "$INTERLOCK/restart-pending"' EXIT
     i=0
     while [ -e "$INTERLOCK/applyinator-active" ] && [ $i -lt 60 ]; do
         [ $i -gt 0 ] || info "Waiting for the plan that is being applied"
@@ -250,35 +256,37 @@ verify() {
     [ "$sum" = "$2" ] || fatal "download has SHA-256 $sum, expected $2"
 }
 
-# place SOURCE TARGET puts a program where it belongs, in one step.
-place() {
-    chmod 0755 "$1"
-    chown root:root "$1"
-    mv -f "$1" "$2"
-}
-
-install_programs() {
+# fetch_programs puts the programs beside their places, where they can be run and renamed: /var may forbid the one and be on
+# another disk.
+fetch_programs() {
     base=${CATTLE_AGENT_BINARY_BASE_URL:-$SERVER/assets}
     url=${CATTLE_AGENT_BINARY_URL:-$base/$AGENT-$ARCH}
     uninstall_url=${CATTLE_AGENT_UNINSTALL_URL:-$base/system-agent-uninstall.sh}
     eval "sum=\${CATTLE_AGENT_BINARY_CHECKSUM:-\${CATTLE_AGENT_BINARY_CHECKSUM_$ARCH:-}}"
     if is_true "${CATTLE_AGENT_BINARY_LOCAL:-false}"; then
-        cp "$CATTLE_AGENT_BINARY_LOCAL_LOCATION" "$PREFIX/bin/.$AGENT.new"
+        cp "$CATTLE_AGENT_BINARY_LOCAL_LOCATION" "$NEW_AGENT"
     else
         info "Downloading $url"
-        FETCH_TIME=300 server_fetch "$url" "$PREFIX/bin/.$AGENT.new"
+        FETCH_TIME=300 server_fetch "$url" "$NEW_AGENT"
         # shellcheck disable=SC2154
-        verify "$PREFIX/bin/.$AGENT.new" "$sum"
+        verify "$NEW_AGENT" "$sum"
     fi
     if is_true "${CATTLE_AGENT_UNINSTALL_LOCAL:-false}"; then
-        cp "$CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION" "$PREFIX/bin/.$AGENT-uninstall.new"
+        cp "$CATTLE_AGENT_UNINSTALL_LOCAL_LOCATION" "$NEW_UNINSTALL"
     else
-        FETCH_TIME=300 server_fetch "$uninstall_url" "$PREFIX/bin/.$AGENT-uninstall.new"
-        verify "$PREFIX/bin/.$AGENT-uninstall.new" "${CATTLE_AGENT_UNINSTALL_CHECKSUM:-}"
+        FETCH_TIME=300 server_fetch "$uninstall_url" "$NEW_UNINSTALL"
+        verify "$NEW_UNINSTALL" "${CATTLE_AGENT_UNINSTALL_CHECKSUM:-}"
     fi
-    systemctl stop $AGENT >/dev/null 2>&1 || true
-    place "$PREFIX/bin/.$AGENT.new" "$PREFIX/bin/$AGENT"
-    place "$PREFIX/bin/.$AGENT-uninstall.new" "$PREFIX/bin/$AGENT-uninstall.sh"
+    chmod 0755 "$NEW_AGENT" "$NEW_UNINSTALL"
+    chown root:root "$NEW_AGENT" "$NEW_UNINSTALL"
+}
+
+# place_all gives the new files their names, each in one step. A running agent does not notice before it is restarted.
+place_all() {
+    mv -f "$NEW_AGENT" "$PREFIX/bin/$AGENT"
+    mv -f "$NEW_UNINSTALL" "$PREFIX/bin/$AGENT-uninstall.sh"
+    write_config
+    ! is_true "$REMOTE" || mv -f "$CONNECTION.tmp" "$CONNECTION"
 }
 
 # private FILE writes standard input to a file that only root can read.
@@ -315,7 +323,7 @@ ID
     sync "$CONFIG_DIR/cattle-id" "$CONFIG_DIR" 2>/dev/null || sync
 }
 
-# connect exchanges the token for the connection of this machine. The token goes through a file, where no list of processes
+# connect exchanges the token for the connection of this machine, which lies beside the one in use then. The token goes through a file, where no list of processes
 # shows it, and into that by a here-document, which no trace shows.
 connect() {
     find_id
@@ -331,8 +339,7 @@ HEADERS
     done
     server_fetch "$SERVER/v3/connect/agent" "$WORK/rancher2_connection_info.json" -H "@$WORK/headers"
     private "$CONNECTION.tmp" <"$WORK/rancher2_connection_info.json"
-    "$PREFIX/bin/$AGENT" validate-connection "$CONNECTION.tmp" || fatal "the connection the server gave is not valid"
-    mv -f "$CONNECTION.tmp" "$CONNECTION"
+    "$NEW_AGENT" validate-connection "$CONNECTION.tmp" || fatal "the connection the server gave is not valid"
 }
 
 write_service() {
@@ -340,7 +347,7 @@ write_service() {
 $(env | grep -iE '^(no|http|https)_proxy=' || true)
 $([ -z "$UNIT_PATH" ] || echo "PATH=$UNIT_PATH")
 ENVIRONMENT
-    cat >"$UNIT" <<SERVICE
+    cat >"$UNIT.new" <<SERVICE
 [Unit]
 Description=Node agent that applies the plans of its server
 Documentation=https://github.com/drover-io/drover
@@ -362,11 +369,18 @@ Environment=CATTLE_AGENT_CONFIG=$CONFIG_DIR/config.yaml
 Environment=CATTLE_AGENT_STRICT_VERIFY=$(is_true "$STRICT" && echo true || echo false)
 ExecStart=$PREFIX/bin/$AGENT sentinel
 SERVICE
-    chmod 0644 "$UNIT"
+    chmod 0644 "$UNIT.new"
+    mv -f "$UNIT.new" "$UNIT"
     systemctl daemon-reload
     systemctl enable $AGENT >/dev/null 2>&1
     rm -f "$INTERLOCK/restart-pending"
     systemctl restart $AGENT
+}
+
+# clean_up removes what an installation leaves that failed, and lets the agent go on.
+clean_up() {
+    rm -rf "$WORK" "$CONNECTION.tmp" "$NEW_AGENT" "$NEW_UNINSTALL" "$UNIT.new"
+    [ -z "$HELD" ] || rm -f "$INTERLOCK/restart-pending"
 }
 
 main() {
@@ -375,19 +389,20 @@ main() {
     [ "${DEBUG:-}" != 1 ] || set -x
     check_input
     find_places
-    hold_agent
     WORK=$(mktemp -d "$VAR_DIR/install.XXXXXX")
-    trap 'rm -rf "$WORK" "$INTERLOCK/restart-pending"' EXIT
+    HELD=
+    trap clean_up EXIT
     set_ca=
     if is_true "$REMOTE"; then
         trust_server
         server_fetch "$SERVER/healthz" "$WORK/healthz"
     fi
-    install_programs
-    write_config
+    fetch_programs
     if is_true "$REMOTE"; then
         connect
     fi
+    hold_agent
+    place_all
     write_service
     info "The agent is installed and running"
 }
