@@ -6,8 +6,8 @@
 // that manages machines (the management plane, Drover, the lab's own API); each machine has a namespace of its own, joined
 // to the bridge by a veth pair. A partition takes one veth down; a power cut ends PID 1 at once.
 //
-// Whatever is made is written to a record before it is made (record.go), so that a run killed at any point can be cleaned up by
-// name by the next one. Machines outlive the process that made them, as in a real cloud: Open finds and adopts them.
+// Whatever is made is written to a record before it is made (record.go), and processes are found by their control groups and a mark in
+// their environment (stray.go), so that a run killed at any point can be cleaned up by name by the next one. Machines outlive the process that made them, as in a real cloud: Open finds and adopts them.
 //
 // The API (server.go) is what a cloud's would be: HTTPS, a bearer token, create, delete, list, power and partition,
 // idempotent by name, every create and delete in a log. Faults are injected there as well. The node driver

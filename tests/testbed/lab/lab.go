@@ -15,10 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
-
-	"github.com/drover-io/drover/pkg/managementplane/procid"
 )
 
 // Errors that callers of the API tell apart.
@@ -299,16 +296,23 @@ func (l *Lab) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Destroy removes everything a lab ever made, whether it is open or its process was killed: machines, namespaces, control
-// groups and its folder.
+// Destroy removes everything a lab ever made, whether it is open or its process was killed: machines, control groups, namespaces
+// and its folder.
 func Destroy(ctx context.Context, config Config) error {
 	l := newLab(config)
 	entries, err := l.record.open()
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, kind := range []string{kindProcess, kindNamespace, kindCgroup} {
+	strays, err := marked(l.mark(""))
+	if err != nil {
+		return err
+	}
+	errs := make([]error, 0, len(strays)+len(entries))
+	for _, stray := range strays {
+		errs = append(errs, pullPlug(ctx, stray))
+	}
+	for _, kind := range []string{kindCgroup, kindNamespace} {
 		for _, e := range entries {
 			if e.Kind == kind {
 				errs = append(errs, l.destroyEntry(ctx, e))
@@ -326,20 +330,6 @@ func Destroy(ctx context.Context, config Config) error {
 
 func (l *Lab) destroyEntry(ctx context.Context, e entry) error {
 	switch e.Kind {
-	case kindProcess:
-		p, err := procid.Parse(e.Name)
-		if err != nil {
-			return err
-		}
-		for _, child := range p.Children() {
-			_ = child.Signal(syscall.SIGKILL)
-		}
-		bounded, cancel := context.WithTimeout(ctx, shutdownTimeout)
-		defer cancel()
-		if awaitEnd(bounded, p) != nil {
-			_ = p.Signal(syscall.SIGKILL)
-			return awaitEnd(ctx, p)
-		}
 	case kindNamespace:
 		if _, err := os.Stat(namespacePath(e.Name)); err == nil {
 			return ip(ctx, "netns", "del", e.Name)

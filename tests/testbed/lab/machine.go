@@ -21,6 +21,7 @@ import (
 const (
 	bootTimeout     = 60 * time.Second
 	shutdownTimeout = 20 * time.Second
+	plugTimeout     = 5 * time.Second
 )
 
 // Power is whether a machine runs.
@@ -126,10 +127,18 @@ func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string)
 	return nil
 }
 
-// boot starts a machine that does not run, and returns when its sshd answers.
+// boot starts a machine that does not run, and returns when its sshd answers. That the machine shall run is on disk before it does, and
+// what a lab killed in the moment between its start and its record left behind is ended first: two systems on one disk would destroy it.
 func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	ctx, cancel := context.WithTimeout(ctx, bootTimeout)
 	defer cancel()
+	m.Power = On
+	if err := l.save(m); err != nil {
+		return err
+	}
+	if err := l.endStrays(ctx, m.Name); err != nil {
+		return err
+	}
 	if err := l.attach(ctx, m.Name, m.Address); err != nil {
 		return err
 	}
@@ -140,6 +149,17 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	if err != nil {
 		return err
 	}
+	if err := l.start(m, groups); err != nil {
+		return err
+	}
+	if err := l.awaitSSH(ctx, m); err != nil {
+		return fmt.Errorf("boot machine %s: %w; its console ends with: %s", m.Name, err, l.consoleTail(m.Name))
+	}
+	return nil
+}
+
+// start starts systemd-nspawn for a machine, in the machine's control groups, and records its process.
+func (l *Lab) start(m *Machine, groups []string) error {
 	args := []string{
 		"-D", l.image, "--overlay=" + l.image + ":" + l.disk(m.Name) + ":/",
 		"--network-namespace-path=" + namespacePath(l.machineNamespace(m.Name)),
@@ -157,7 +177,7 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	// The shell enters the machine's control groups before it becomes systemd-nspawn, so that nothing of it is ever elsewhere.
 	enter := `for group in $GROUPS_OF_MACHINE; do echo $$ >"$group/cgroup.procs" || exit 1; done; exec systemd-nspawn "$@"`
 	cmd := exec.Command("sh", append([]string{"-c", enter, "sh"}, args...)...) //nolint:noctx // a machine outlives the call that made it
-	cmd.Env = append(os.Environ(), "GROUPS_OF_MACHINE="+strings.Join(groups, " "), "DROVER_LAB="+l.name)
+	cmd.Env = append(os.Environ(), "GROUPS_OF_MACHINE="+strings.Join(groups, " "), l.mark(m.Name))
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -167,17 +187,8 @@ func (l *Lab) boot(ctx context.Context, m *Machine) error {
 	if m.process, err = procid.Of(cmd.Process.Pid); err != nil {
 		return fmt.Errorf("start machine %s: it ended at once: %s", m.Name, l.consoleTail(m.Name))
 	}
-	if err := l.record.add(kindProcess, m.process.String()); err != nil {
-		return err
-	}
-	m.Power, m.Running = On, true
-	if err := l.save(m); err != nil {
-		return err
-	}
-	if err := l.awaitSSH(ctx, m); err != nil {
-		return fmt.Errorf("boot machine %s: %w; its console ends with: %s", m.Name, err, l.consoleTail(m.Name))
-	}
-	return nil
+	m.Running = true
+	return l.save(m)
 }
 
 // awaitSSH returns once sshd sent its greeting. It asks from inside the machine, so that a partition does not matter.
@@ -214,31 +225,13 @@ func (l *Lab) halt(ctx context.Context, m *Machine, atOnce bool) error {
 			return l.stopped(m)
 		}
 	}
-	// PID 1 of the machine is a child of systemd-nspawn (or of its outer child): ending it ends every process of the machine.
-	for _, child := range m.process.Children() {
-		if err := child.Signal(syscall.SIGKILL); err != nil {
-			return err
-		}
-	}
-	ended, cancel := context.WithTimeout(ctx, shutdownTimeout)
-	defer cancel()
-	if awaitEnd(ended, m.process) != nil {
-		if err := m.process.Signal(syscall.SIGKILL); err != nil {
-			return err
-		}
-		if err := awaitEnd(ctx, m.process); err != nil {
-			return fmt.Errorf("stop machine %s: %w", m.Name, err)
-		}
+	if err := pullPlug(ctx, m.process); err != nil {
+		return fmt.Errorf("stop machine %s: %w", m.Name, err)
 	}
 	return l.stopped(m)
 }
 
 func (l *Lab) stopped(m *Machine) error {
-	if m.process.PID != 0 {
-		if err := l.record.remove(kindProcess, m.process.String()); err != nil {
-			return err
-		}
-	}
 	m.process, m.Running = procid.ID{}, false
 	return l.save(m)
 }
@@ -271,26 +264,34 @@ func (l *Lab) makeCgroups(machine string) ([]string, error) {
 	return groups, nil
 }
 
+// removeCgroups removes a machine's groups with whatever still is in them: those of the record, because the lab's own group, below which
+// they are made, may have been another one in the run that made them.
 func (l *Lab) removeCgroups(ctx context.Context, machine string) error {
-	parents, err := cgroupParents()
+	entries, err := l.record.open()
 	if err != nil {
 		return err
 	}
-	for _, parent := range parents {
-		group := filepath.Join(parent, l.namespace+"-"+machine)
-		if err := l.dropCgroup(ctx, group); err != nil {
-			return err
+	for _, e := range entries {
+		if e.Kind == kindCgroup && filepath.Base(e.Name) == l.namespace+"-"+machine {
+			if err := l.dropCgroup(ctx, e.Name); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// dropCgroup removes a group once the kernel has let go of the last process in it.
+// dropCgroup ends what is left in a group and removes it once the kernel has let go of the last process.
 func (l *Lab) dropCgroup(ctx context.Context, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
 	var err error
-	if waitErr := until(ctx, 20*time.Millisecond, func() bool { err = removeCgroup(group); return err == nil }); waitErr != nil {
+	if waitErr := until(ctx, 20*time.Millisecond, func() bool {
+		if err = removeCgroup(group); err != nil {
+			err = errors.Join(err, killCgroup(group))
+		}
+		return err == nil
+	}); waitErr != nil {
 		return errors.Join(err, waitErr)
 	}
 	return l.record.remove(kindCgroup, group)

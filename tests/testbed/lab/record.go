@@ -11,11 +11,10 @@ import (
 	"sync"
 )
 
-// Kinds of things a lab makes outside its folder.
+// Kinds of things a lab makes outside its folder. Processes are found by what they are in and by a mark (stray.go).
 const (
 	kindNamespace = "namespace" // a network namespace, by name
 	kindCgroup    = "cgroup"    // a control group folder, by path
-	kindProcess   = "process"   // a process, by pid and start time
 )
 
 // entry is one line of the record: a thing about to be made, or one that is gone again.
