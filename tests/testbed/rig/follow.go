@@ -7,16 +7,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 )
 
 var (
@@ -54,52 +51,6 @@ func (p *Progress) done() {
 	}
 }
 
-// AwaitReady follows a cluster until its condition Ready is True and status.ready is set. When ctx ends before, the error says which
-// machine is at which step, with the end of the last output there is.
-func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) error {
-	objects, err := dynamic.NewForConfig(r.Config)
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
-	}
-	progress.start = time.Now()
-	defer progress.done()
-	err = poll(ctx, func() (bool, error) {
-		state, ready, err := clusterState(ctx, objects, name)
-		if err != nil {
-			return false, nil //nolint:nilerr // the API may be starting again; the deadline ends this
-		}
-		progress.show(state)
-		return ready, nil
-	})
-	if err != nil {
-		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err, r.Explain(context.WithoutCancel(ctx), name))
-	}
-	return nil
-}
-
-// clusterState sums a cluster and its machines up in one line.
-func clusterState(ctx context.Context, objects dynamic.Interface, name string) (state string, ready bool, err error) {
-	cluster, err := objects.Resource(clusters).Namespace(clusterNamespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return "", false, err
-	}
-	status, message := condition(cluster, "Ready")
-	usable, _, _ := unstructured.NestedBool(cluster.Object, "status", "ready")
-	if status == "True" && usable {
-		return name + ": ready", true, nil
-	}
-	parts := []string{name + ": " + cmp.Or(message, "waiting")}
-	list, err := machinesOf(ctx, objects, name)
-	if err != nil {
-		return "", false, err
-	}
-	for _, machine := range list {
-		phase, _, _ := unstructured.NestedString(machine.Object, "status", "phase")
-		parts = append(parts, machine.GetName()+" "+strings.ToLower(cmp.Or(phase, "pending")))
-	}
-	return strings.Join(parts, " | "), false, nil
-}
-
 func machinesOf(ctx context.Context, objects dynamic.Interface, cluster string) ([]unstructured.Unstructured, error) {
 	list, err := objects.Resource(machines).Namespace(clusterNamespace).List(ctx, metav1.ListOptions{LabelSelector: "cluster.x-k8s.io/cluster-name=" + cluster})
 	if err != nil {
@@ -118,60 +69,6 @@ func condition(object *unstructured.Unstructured, kind string) (status, message 
 		}
 	}
 	return status, message
-}
-
-// Explain tells what each machine of a cluster is at, and the end of the last output there is: the provisioning Job's, or the
-// machine's console.
-func (r *Rig) Explain(ctx context.Context, cluster string) string {
-	var out strings.Builder
-	objects, err := dynamic.NewForConfig(r.Config)
-	if err != nil {
-		return err.Error()
-	}
-	if object, err := objects.Resource(clusters).Namespace(clusterNamespace).Get(ctx, cluster, metav1.GetOptions{}); err == nil {
-		explainConditions(&out, "cluster "+cluster, object)
-	}
-	list, err := machinesOf(ctx, objects, cluster)
-	if err != nil {
-		return out.String() + err.Error()
-	}
-	for i := range list {
-		explainConditions(&out, "machine "+list[i].GetName(), &list[i])
-	}
-	r.explainPods(ctx, &out)
-	return out.String()
-}
-
-func explainConditions(out *strings.Builder, what string, object *unstructured.Unstructured) {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, item := range conditions {
-		if c, ok := item.(map[string]any); ok && c["status"] != "True" && c["message"] != nil && c["message"] != "" {
-			fmt.Fprintf(out, "%s: %v is %v: %v\n", what, c["type"], c["status"], c["message"])
-		}
-	}
-}
-
-// explainPods adds the end of the output of pods that failed or still run.
-func (r *Rig) explainPods(ctx context.Context, out *strings.Builder) {
-	clients, err := kubernetes.NewForConfig(r.Config)
-	if err != nil {
-		return
-	}
-	pods, err := clients.CoreV1().Pods(clusterNamespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return
-	}
-	lines := int64(15)
-	for _, pod := range pods.Items {
-		if pod.Status.Phase == corev1.PodSucceeded {
-			continue
-		}
-		log, err := clients.CoreV1().Pods(clusterNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
-		if err != nil && !apierrors.IsNotFound(err) {
-			log = []byte(err.Error())
-		}
-		fmt.Fprintf(out, "pod %s (%s):\n%s\n", pod.Name, cmp.Or(string(pod.Status.Phase), "unknown"), strings.TrimSpace(string(log)))
-	}
 }
 
 // errStillThere means that an object that should go has not gone.

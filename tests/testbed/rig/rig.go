@@ -29,6 +29,8 @@ import (
 const (
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 60 * time.Second
+	// explainTimeout bounds what is asked after something failed: whoever waits has waited long enough.
+	explainTimeout = 15 * time.Second
 )
 
 // Options say what rig to start.

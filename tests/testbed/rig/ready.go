@@ -1,0 +1,159 @@
+package rig
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// answerTimeout is how long the API of a cluster may take for one answer.
+const answerTimeout = 5 * time.Second
+
+// AwaitReady follows a cluster until it can be used: its condition Ready is True and status.ready is set, its API answers through its
+// kubeconfig, and its nodes are ready and alive. What is stored is not believed alone, because after a restart it tells of the time before. When
+// ctx ends before, the error says which machine is at which step, with the end of the last output there is.
+func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) error {
+	f, err := r.follow(name)
+	if err != nil {
+		return err
+	}
+	progress.start = f.since
+	err = poll(ctx, func() (bool, error) {
+		state, ready, err := f.look(ctx)
+		if err != nil {
+			return false, nil //nolint:nilerr // the API may be starting again; the deadline ends this
+		}
+		progress.show(name + ": " + state)
+		return ready, nil
+	})
+	progress.done()
+	if err != nil {
+		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err, r.Explain(context.WithoutCancel(ctx), name))
+	}
+	return nil
+}
+
+// follower looks at one cluster again and again.
+type follower struct {
+	rig     *Rig
+	name    string
+	since   time.Time
+	objects dynamic.Interface
+	secrets kubernetes.Interface
+
+	// nodes is a client of the cluster, made for a kubeconfig.
+	nodes      kubernetes.Interface
+	kubeconfig []byte
+}
+
+func (r *Rig) follow(name string) (*follower, error) {
+	f := &follower{rig: r, name: name, since: time.Now()}
+	var err error
+	if f.objects, err = dynamic.NewForConfig(r.Config); err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	if f.secrets, err = kubernetes.NewForConfig(r.Config); err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return f, nil
+}
+
+// look sums a cluster and its machines up in one line.
+func (f *follower) look(ctx context.Context) (state string, ready bool, err error) {
+	cluster, err := f.objects.Resource(clusters).Namespace(clusterNamespace).Get(ctx, f.name, metav1.GetOptions{})
+	if err != nil {
+		return "", false, err
+	}
+	list, err := machinesOf(ctx, f.objects, f.name)
+	if err != nil {
+		return "", false, err
+	}
+	if status, message := condition(cluster, "Ready"); status != "True" || !usable(cluster) {
+		parts := []string{cmp.Or(message, "waiting")}
+		for _, machine := range list {
+			phase, _, _ := unstructured.NestedString(machine.Object, "status", "phase")
+			parts = append(parts, machine.GetName()+" "+strings.ToLower(cmp.Or(phase, "pending")))
+		}
+		return strings.Join(parts, " | "), false, nil
+	}
+	if missing := f.missing(ctx, len(list)); missing != "" {
+		return missing, false, nil
+	}
+	return "ready", true, nil
+}
+
+func usable(cluster *unstructured.Unstructured) bool {
+	ready, _, _ := unstructured.NestedBool(cluster.Object, "status", "ready")
+	return ready
+}
+
+// missing asks the cluster itself, and says what keeps it from being used.
+func (f *follower) missing(ctx context.Context, machines int) string {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if err := f.connect(ctx); err != nil {
+		return "waiting for its kubeconfig"
+	}
+	nodes, err := f.nodes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "waiting for its API to answer"
+	}
+	leases, err := f.nodes.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "waiting for its API to answer"
+	}
+	return missingNodes(nodes.Items, leases.Items, machines, f.since)
+}
+
+// connect makes the client of the cluster anew when its kubeconfig has changed.
+func (f *follower) connect(ctx context.Context) error {
+	secret, err := f.secrets.CoreV1().Secrets(clusterNamespace).Get(ctx, f.name+"-kubeconfig", metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if f.nodes != nil && bytes.Equal(secret.Data["value"], f.kubeconfig) {
+		return nil
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+	if err != nil {
+		return err
+	}
+	config.Dial, config.Timeout = f.rig.Dial, answerTimeout
+	if f.nodes, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	f.kubeconfig = secret.Data["value"]
+	return nil
+}
+
+// missingNodes says how many nodes are not there yet, "" when each machine has one that is ready. A node is alive when it has renewed its
+// lease since the given time: its conditions outlive it.
+func missingNodes(nodes []corev1.Node, leases []coordinationv1.Lease, machines int, since time.Time) string {
+	alive := map[string]bool{}
+	for _, lease := range leases {
+		alive[lease.Name] = lease.Spec.RenewTime != nil && !lease.Spec.RenewTime.Time.Before(since)
+	}
+	ready := 0
+	for _, node := range nodes {
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && alive[node.Name] {
+				ready++
+			}
+		}
+	}
+	if want := max(machines, 1); ready < want {
+		return fmt.Sprintf("waiting for its nodes, %d of %d are ready", ready, want)
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package rig
+
+import (
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A cluster whose machines boot again after a stop still has the nodes and conditions of the time before.
+func TestMissingNodes(t *testing.T) {
+	since := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	node := func(name string, ready corev1.ConditionStatus) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodeReady, Status: ready},
+		}}}
+	}
+	lease := func(name string, age time.Duration) coordinationv1.Lease {
+		return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(since.Add(-age)))}}
+	}
+	never := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
+	tests := map[string]struct {
+		nodes    []corev1.Node
+		leases   []coordinationv1.Lease
+		machines int
+		want     string
+	}{
+		"no node":                              {machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"no machine, which cannot be a use":    {want: "waiting for its nodes, 0 of 1 are ready"},
+		"one that is ready and alive":          {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", -time.Second)}, machines: 1},
+		"one alive from the first moment":      {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", 0)}, machines: 1},
+		"one that is alive and not ready":      {nodes: []corev1.Node{node("one", "False")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"one whose readiness is of before":     {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{lease("one", time.Second)}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"one that never renewed its lease":     {nodes: []corev1.Node{node("one", "True")}, leases: []coordinationv1.Lease{never}, machines: 1, want: "waiting for its nodes, 0 of 1 are ready"},
+		"one of two":                           {nodes: []corev1.Node{node("one", "True"), node("two", "True")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 2, want: "waiting for its nodes, 1 of 2 are ready"},
+		"one, and one of a machine since gone": {nodes: []corev1.Node{node("one", "True"), node("old", "Unknown")}, leases: []coordinationv1.Lease{lease("one", -1)}, machines: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := missingNodes(tt.nodes, tt.leases, tt.machines, since); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
