@@ -12,5 +12,6 @@
 //     when a machine could not be made.
 //   - the exit status is rancher-machine's; 1 when the driver could not be prepared.
 //
-// Beyond that contract, what a failed create knows of its machine and could not save is saved.
+// Beyond that contract, an API server that is being restarted fails no Job: rancher-machine reads and saves its state through a
+// relay, which repeats what was lost.
 package entrypoint

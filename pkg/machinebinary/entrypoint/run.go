@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -24,13 +25,15 @@ type Config struct {
 	Program string
 	// DriverDirectory is an existing directory that drivers are installed into.
 	DriverDirectory string
+	// PrivateDirectory is an existing directory that only this user reads.
+	PrivateDirectory string
 	// TerminationLog is a file that all output is appended to. A file that cannot be opened is left out.
 	TerminationLog string
 	// Output gets all output.
 	Output io.Writer
 	// Client downloads the driver.
 	Client *http.Client
-	// RetryAfter is the time between attempts to download the driver, or to save the state.
+	// RetryAfter is the time between attempts to download the driver, or to reach the API.
 	RetryAfter time.Duration
 }
 
@@ -42,10 +45,10 @@ const stopGrace = 20 * time.Second
 
 // Run does one invocation and returns the exit status of the process. Canceling ctx ends rancher-machine with SIGTERM.
 func Run(ctx context.Context, c Config) int {
-	output := c.Output
+	output := io.Writer(&shared{w: c.Output})
 	if log, err := os.OpenFile(c.TerminationLog, os.O_APPEND|os.O_WRONLY, 0); err == nil {
 		defer func() { _ = log.Close() }()
-		output = io.MultiWriter(c.Output, log)
+		output = &shared{w: io.MultiWriter(c.Output, log)}
 	}
 	in := ParseInvocation(c.Args)
 	if in.DriverURL != "" {
@@ -59,11 +62,13 @@ func Run(ctx context.Context, c Config) int {
 		}
 		say(output, "installed "+filepath.Base(path))
 	}
-	status := execute(ctx, c, in.Arguments, output)
-	if status != 0 {
-		rescueState(ctx, c, in.Arguments, output)
+	args, stop, err := withRelay(ctx, c, in.Arguments, c.PrivateDirectory, output)
+	if err != nil {
+		say(output, err.Error())
+		return failed
 	}
-	return status
+	defer stop()
+	return execute(ctx, c, args, output)
 }
 
 func execute(ctx context.Context, c Config, args []string, output io.Writer) int {
@@ -98,6 +103,18 @@ func withPath(environment []string, directories ...string) []string {
 		out = append(out, "PATH="+front)
 	}
 	return out
+}
+
+// shared takes what rancher-machine and we write at the same time.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
 }
 
 func say(output io.Writer, message string) { _, _ = fmt.Fprintln(output, message) }

@@ -46,15 +46,22 @@ func run(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("make a directory for the driver: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(drivers) }()
+	private, err := os.MkdirTemp("", "machine-")
+	if err != nil {
+		return 0, fmt.Errorf("make a directory for the way to the API: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(private) }()
 	return entrypoint.Run(ctx, entrypoint.Config{
 		Args:            os.Args[1:],
 		Environment:     os.Environ(),
 		Program:         program,
 		DriverDirectory: drivers,
-		TerminationLog:  terminationLog,
-		Output:          os.Stdout,
-		Client:          &http.Client{Timeout: 5 * time.Minute},
-		RetryAfter:      3 * time.Second,
+
+		PrivateDirectory: private,
+		TerminationLog:   terminationLog,
+		Output:           os.Stdout,
+		Client:           &http.Client{Timeout: 5 * time.Minute},
+		RetryAfter:       2 * time.Second,
 	}), nil
 }
 
