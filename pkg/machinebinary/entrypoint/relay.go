@@ -174,10 +174,7 @@ func (r *relay) insist(request *http.Request, body []byte) (answer, error) {
 			return got, err
 		}
 		lost = lost || err != nil || got.status >= http.StatusInternalServerError
-		if err == nil {
-			err = fmt.Errorf("it answers %d %s", got.status, http.StatusText(got.status))
-		}
-		r.sayOnce("waiting for the API: " + err.Error())
+		r.sayOnce(got, err)
 		select {
 		case <-request.Context().Done():
 		case <-time.After(r.pause):
@@ -245,11 +242,15 @@ func secretOf(content []byte) *corev1.Secret {
 }
 
 // sayOnce says what is waited for, once in the life of the relay: the output is what a user reads when a machine failed.
-func (r *relay) sayOnce(message string) {
+func (r *relay) sayOnce(got answer, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.silent {
-		say(r.output, message)
+	if r.silent {
+		return
 	}
 	r.silent = true
+	if err == nil {
+		err = fmt.Errorf("it answers %d %s", got.status, http.StatusText(got.status))
+	}
+	say(r.output, "waiting for the API: "+err.Error())
 }
