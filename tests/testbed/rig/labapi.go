@@ -86,11 +86,14 @@ func serveLab(l *lab.Lab, dir, bin string) (*labAPI, error) {
 	return api, nil
 }
 
+// close ends the servers. A request that takes longer, as the making of a machine may, is cut off: its client asks again.
 func (a *labAPI) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, server := range a.servers {
-		_ = server.Shutdown(ctx)
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
 	}
 }
 

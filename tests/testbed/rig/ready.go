@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) e
 		return ready, nil
 	})
 	progress.done()
+	if errors.Is(err, context.Canceled) {
+		return err // nobody wants to know any more
+	}
 	if err != nil {
 		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err, r.Explain(context.WithoutCancel(ctx), name))
 	}

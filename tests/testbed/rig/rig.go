@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -70,27 +68,35 @@ func (o Options) labConfig(image string) lab.Config {
 // DataDir is the data directory of drover server.
 func (o Options) DataDir() string { return filepath.Join(o.Dir, "drover") }
 
-// Start brings everything up. What an earlier run left running or stopped is taken over.
+// Start brings everything up. What an earlier run left running or stopped is taken over. When it cannot, or ctx ends before,
+// it stops what it had started.
 func Start(ctx context.Context, options Options) (*Rig, error) {
 	r := &Rig{Options: options}
+	if err := r.start(ctx); err != nil {
+		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
+	}
+	return r, nil
+}
+
+func (r *Rig) start(ctx context.Context) error {
 	fmt.Fprintln(r.Log, "machine image: building it the first time takes about two minutes")
 	image, err := lab.EnsureImage(ctx, r.Cache, r.buildLog("image"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := ensureImages(filepath.Join(r.Dir, "images"), r.Bin, r.Versions); err != nil {
-		return nil, err
+		return err
 	}
 	if r.Lab, err = lab.Open(ctx, r.labConfig(image)); err != nil {
-		return nil, err
+		return err
 	}
 	if r.api, err = serveLab(r.Lab, filepath.Join(r.Dir, "lab-api"), r.Bin); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.startServer(ctx); err != nil {
-		return nil, errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
+		return err
 	}
-	return r, r.prepareCloud(ctx)
+	return r.prepareCloud(ctx)
 }
 
 // buildLog is where a build's many lines go.
@@ -184,14 +190,18 @@ func (r *Rig) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 // ServerPID is the process id of drover server, 0 while it does not run.
 func (r *Rig) ServerPID() int { return r.supervisor.PID(serverName) }
 
-// KillPlane ends drover server and the management plane's processes at once, as a crash of their host would. What runs in pods is not
-// touched, and drover server is started again.
+// KillPlane ends drover server and the management plane's processes at once, as a crash of their host would. Each of them leads a process
+// group of its own, so that a terminal's interrupt reaches their parent alone: all these groups together are the plane, and all get
+// SIGKILL. What runs in pods is in other groups and goes on, and drover server is started again.
 func (r *Rig) KillPlane() error {
 	files, err := filepath.Glob(filepath.Join(r.DataDir(), "run", "*.json"))
 	if err != nil {
 		return fmt.Errorf("find processes: %w", err)
 	}
-	pids := []int{r.ServerPID()}
+	var pids []int
+	if pid := r.ServerPID(); pid > 1 {
+		pids = append(pids, pid)
+	}
 	for _, file := range files {
 		var record struct {
 			PID int `json:"pid"`
@@ -209,52 +219,11 @@ func (r *Rig) KillPlane() error {
 	}
 	var errs []error
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			errs = append(errs, fmt.Errorf("end process %d: %w", pid, err))
+		if err := syscall.Kill(-pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, fmt.Errorf("end process group %d: %w", pid, err))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Stop ends everything in order and keeps the data.
-func (r *Rig) Stop(ctx context.Context) error {
-	if r.supervisor != nil {
-		r.supervisor.Close()
-	}
-	if r.api != nil {
-		r.api.close()
-	}
-	if r.Lab != nil {
-		return r.Lab.Stop(ctx)
-	}
-	return nil
-}
-
-// endPods ends the processes of pods: like containers, they outlive the kubelet. They are found by the data directory in their
-// command line.
-func endPods(ctx context.Context, dataDir string) error {
-	return poll(ctx, func() (bool, error) {
-		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-		if err != nil {
-			return false, fmt.Errorf("find processes of pods: %w", err)
-		}
-		gone := true
-		for _, file := range files {
-			line, err := os.ReadFile(file)
-			if err != nil || !bytes.Contains(line, []byte(dataDir+"/kubelet/")) {
-				continue
-			}
-			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if err != nil || pid == os.Getpid() {
-				continue
-			}
-			gone = false
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return false, fmt.Errorf("end process %d: %w", pid, err)
-			}
-		}
-		return gone, nil
-	})
 }
 
 // Destroy removes everything a rig with these options ever made. One that still runs in another process is an error.
@@ -272,7 +241,7 @@ func Destroy(ctx context.Context, options Options) error {
 		}
 		supervisor.Close()
 	}
-	if err := endPods(ctx, options.DataDir()); err != nil {
+	if err := endPods(ctx, options.DataDir(), podGrace); err != nil {
 		return err
 	}
 	if err := lab.Destroy(ctx, options.labConfig("")); err != nil {
