@@ -47,18 +47,18 @@ func example() bootstrapdata.Script {
 		Installer: "#!/bin/sh\necho installing\n", ServerURL: "https://drover.example.org", CAChecksum: strings.Repeat("0a", 32),
 		AccountToken: "eyJhbGciOi.example.sa-token", ServesAgent: true, AgentDataDir: "/data/agent",
 		Env: []rkev1.EnvVar{
-			{Name: "HTTPS_PROXY", Value: "http://it's:3128"}, {Name: "EMPTY"}, {Name: "no-name", Value: "x"},
+			{Name: "HTTPS_PROXY", Value: "http://it's:3128"}, {Name: "EMPTY"}, {Name: "no-name"},
 			{Name: "CATTLE_AGENT_VAR_DIR", Value: "/ignored"}, {Name: "VERBOSE", Value: "true"},
 		},
 	}
 }
 
 func TestLinux(t *testing.T) {
-	script, invalid := bootstrapdata.Linux(example())
-	golden(t, "linux.sh", script)
-	if diff := cmp.Diff([]string{"no-name"}, invalid); diff != "" {
-		t.Errorf("variables left out (-want +got):\n%s", diff)
+	script, err := bootstrapdata.Linux(example())
+	if err != nil {
+		t.Fatal(err)
 	}
+	golden(t, "linux.sh", script)
 	if strings.Contains(script, example().AccountToken) {
 		t.Error("the account's token shows in the script")
 	}
@@ -86,7 +86,10 @@ func TestLinux_Strictness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := example()
 			test.change(&s)
-			script, _ := bootstrapdata.Linux(s)
+			script, err := bootstrapdata.Linux(s)
+			if err != nil {
+				t.Fatal(err)
+			}
 			if !strings.Contains(script, test.want) || test.absent != "" && strings.Contains(script, test.absent) {
 				t.Errorf("script has to hold %q and not %q:\n%s", test.want, test.absent, script)
 			}
@@ -101,7 +104,10 @@ func TestLinux_AnyValueSurvivesTheShell(t *testing.T) {
 		s := bootstrapdata.Script{
 			Installer: "printf %s \"$ANY\"\n", ServerURL: "https://x", Env: []rkev1.EnvVar{{Name: "ANY", Value: value}},
 		}
-		script, _ := bootstrapdata.Linux(s)
+		script, err := bootstrapdata.Linux(s)
+		if err != nil {
+			r.Fatal(err)
+		}
 		got, err := exec.Command("sh", "-c", script).Output()
 		if err != nil || string(got) != value {
 			r.Fatalf("the installer sees %q (%v), want %q", got, err, value)
@@ -114,11 +120,11 @@ func TestWindows(t *testing.T) {
 	s.Installer = "param([String]$Token)\nfunction Invoke-WinsInstaller { }\n"
 	s.Env = append(s.Env, rkev1.EnvVar{Name: "$env:DEBUG", Value: "False"})
 	s.CSIProxy = bootstrapdata.CSIProxy{URL: "https://drover.example.org/assets/csi-proxy-v1.tar.gz", Version: "v1", KubeletPath: `C:/var/lib/rancher/rke2/bin/kubelet.exe`}
-	script, invalid := bootstrapdata.Windows(s)
-	golden(t, "windows.ps1", script)
-	if diff := cmp.Diff([]string{"no-name"}, invalid); diff != "" {
-		t.Errorf("variables left out (-want +got):\n%s", diff)
+	script, err := bootstrapdata.Windows(s)
+	if err != nil {
+		t.Fatal(err)
 	}
+	golden(t, "windows.ps1", script)
 }
 
 func TestCloudConfig(t *testing.T) {
@@ -176,16 +182,56 @@ func unpacked(t *testing.T, content string) string {
 	return string(text)
 }
 
+// TestVariables_NoneIsLeftOutSilently: whoever sets a variable counts on it.
+func TestVariables_NoneIsLeftOutSilently(t *testing.T) {
+	s := example()
+	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"})
+	for name, render := range map[string]func(bootstrapdata.Script) (string, error){
+		"Linux": bootstrapdata.Linux, "Windows": bootstrapdata.Windows,
+	} {
+		script, err := render(s)
+		if err == nil || script != "" {
+			t.Fatalf("%s: the script is rendered without them", name)
+		}
+		for _, want := range []string{"spec.agentEnvVars", `["my.proxy" "1ST"]`, "use letters, digits and _"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q lacks %q", name, err, want)
+			}
+		}
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %q shows a value", name, err)
+		}
+	}
+}
+
+func TestValidVariable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"HTTP_PROXY": true, "_a1": true, "$env:DEBUG": true, "": false, "a-b": false, "a.b": false, "1a": false, "$env:": false, "Ä": false,
+	} {
+		if got := bootstrapdata.ValidVariable(name); got != want {
+			t.Errorf("%q: got %v", name, got)
+		}
+	}
+}
+
 func TestCloudConfig_Refuses(t *testing.T) {
 	for userdata, want := range map[string]string{
-		"- a list":         "read the cloud-config",
-		"runcmd: echo":     "runcmd has to be a list",
-		"write_files: {}":  "write_files has to be a list",
-		"#!/bin/sh\na: b:": "read the cloud-config",
+		"- a list":                       "is no cloud-config: write a YAML map",
+		"runcmd: echo":                   "runcmd has to be a list",
+		"write_files: {}":                "write_files has to be a list",
+		"#!/bin/sh\na: b:":               "look at line 2",
+		"password: hunter2\nkeys: [a: b": "look at line",
+		"? {password: hunter2}\n: x":     "is no cloud-config",
 	} {
 		_, err := bootstrapdata.CloudConfig("", userdata)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "spec.userdata.inlineUserdata") {
-			t.Errorf("%q: error is %v, want %q with the field", userdata, err, want)
+			t.Fatalf("%q: error is %v, want %q with the field", userdata, err, want)
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %q shows a password", userdata, err)
+		}
+		if again := bootstrapdata.CheckUserdata(userdata); again == nil || !strings.HasSuffix(err.Error(), again.Error()) {
+			t.Errorf("%q: the check says %v, the merge %v", userdata, again, err)
 		}
 	}
 }

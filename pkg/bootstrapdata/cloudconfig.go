@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
+	"regexp"
 
 	"sigs.k8s.io/yaml"
 )
@@ -16,28 +18,28 @@ const (
 	cloudHeader = "## template: jinja\n#cloud-config\n"
 )
 
+// The lists of a cloud-config that the script is put in front of.
+const (
+	writeFiles  = "write_files"
+	runCommands = "runcmd"
+)
+
 // CloudConfig wraps a script for Linux into a cloud-config, for machines that Drover's node drivers do not make. The user's
 // own cloud-config is merged: the script is written and run first, the user's files and commands follow. An error says
 // which part of the user's text cannot be merged.
 func CloudConfig(script, userdata string) (string, error) {
-	config := map[string]any{}
-	if err := yaml.Unmarshal([]byte(userdata), &config); err != nil {
-		return "", fmt.Errorf("spec.userdata.inlineUserdata: read the cloud-config: %w", err)
-	}
-	if config == nil {
-		config = map[string]any{}
+	config, err := readUserdata(userdata)
+	if err != nil {
+		return "", fmt.Errorf("spec.userdata.inlineUserdata: %w", err)
 	}
 	content, err := packed(script)
 	if err != nil {
 		return "", err
 	}
 	file := map[string]any{"path": scriptPath, "permissions": "0600", "encoding": "gzip+b64", "content": content}
-	for key, first := range map[string]any{"write_files": file, "runcmd": "sh " + scriptPath} {
-		list, err := prepended(config, key, first)
-		if err != nil {
-			return "", err
-		}
-		config[key] = list
+	for key, first := range map[string]any{writeFiles: file, runCommands: "sh " + scriptPath} {
+		list, _ := config[key].([]any)
+		config[key] = append([]any{first}, list...)
 	}
 	text, err := yaml.Marshal(config)
 	if err != nil {
@@ -46,16 +48,35 @@ func CloudConfig(script, userdata string) (string, error) {
 	return cloudHeader + string(text), nil
 }
 
-func prepended(config map[string]any, key string, first any) ([]any, error) {
-	existing, ok := config[key]
-	if !ok || existing == nil {
-		return []any{first}, nil
+// CheckUserdata says why a user's text is no cloud-config that the script can be merged with. It never shows the text,
+// which may hold passwords.
+func CheckUserdata(userdata string) error {
+	_, err := readUserdata(userdata)
+	return err
+}
+
+// yamlLine finds where a YAML error is.
+var yamlLine = regexp.MustCompile(`line [0-9]+`)
+
+func readUserdata(userdata string) (map[string]any, error) {
+	config := map[string]any{}
+	if err := yaml.Unmarshal([]byte(userdata), &config); err != nil {
+		// The parser's message may show what it could not read: only where is passed on.
+		message := "is no cloud-config: write a YAML map, without a script or a multi-part archive"
+		if line := yamlLine.FindString(err.Error()); line != "" {
+			message += "; look at " + line
+		}
+		return nil, errors.New(message)
 	}
-	list, ok := existing.([]any)
-	if !ok {
-		return nil, fmt.Errorf("spec.userdata.inlineUserdata: %s has to be a list", key)
+	if config == nil {
+		config = map[string]any{}
 	}
-	return append([]any{first}, list...), nil
+	for _, key := range []string{writeFiles, runCommands} {
+		if _, isList := config[key].([]any); config[key] != nil && !isList {
+			return nil, errors.New(key + " has to be a list")
+		}
+	}
+	return config, nil
 }
 
 // packed compresses because some clouds take no more than 16 KiB.

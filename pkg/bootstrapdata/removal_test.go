@@ -41,8 +41,8 @@ func TestDecideHook(t *testing.T) {
 		"its node is not known, and no way to the cluster": {
 			func(r *bootstrapdata.Removal) { r.NodeName, r.Reachable = "", false }, bootstrapdata.HookDrop, 0,
 		},
-		"no way to the cluster":                  {func(r *bootstrapdata.Removal) { r.Reachable = false }, bootstrapdata.HookDrop, 0},
-		"others are joined to it":                {func(r *bootstrapdata.Removal) { r.Dependents, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
+		"no way to the cluster":   {func(r *bootstrapdata.Removal) { r.Reachable = false }, bootstrapdata.HookDrop, 0},
+		"others are joined to it": {func(r *bootstrapdata.Removal) { r.Dependents, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
 		"another member was asked to leave": {
 			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second,
 		},

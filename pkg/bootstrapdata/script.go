@@ -1,6 +1,7 @@
 package bootstrapdata
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,18 +46,31 @@ type variable struct{ name, value string }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// UserVariables are the variables that the agent gets from the user, and the names of those that no shell can have, which
-// are left out. Variables without a value are left out too.
-func (s Script) userVariables() (variables []variable, invalid []string) {
+// powershellPrefix is how users write a variable's name for Windows; it is no part of the name.
+const powershellPrefix = "$env:"
+
+// ValidVariable tells whether a shell can have a variable of this name. PowerShell's prefix may stand before it.
+func ValidVariable(name string) bool {
+	return identifier.MatchString(strings.TrimPrefix(name, powershellPrefix))
+}
+
+// userVariables are the variables that the agent gets from the user, without those that have no value. A name that no
+// shell can have is an error: whoever set it counts on it.
+func (s Script) userVariables() ([]variable, error) {
+	var variables []variable
+	var invalid []string
 	for _, env := range s.Env {
-		name := strings.TrimPrefix(env.Name, "$env:")
+		name := strings.TrimPrefix(env.Name, powershellPrefix)
 		switch {
 		case env.Value == "" || name == agentVarDir:
-		case !identifier.MatchString(name):
+		case !ValidVariable(env.Name):
 			invalid = append(invalid, env.Name)
 		default:
 			variables = append(variables, variable{name, env.Value})
 		}
+	}
+	if len(invalid) > 0 {
+		return nil, fmt.Errorf("spec.agentEnvVars: no shell can have variables with the names %q: use letters, digits and _, not a digit first", invalid)
 	}
 	if s.AgentDataDir != "" {
 		variables = append(variables, variable{agentVarDir, s.AgentDataDir})
@@ -65,7 +79,7 @@ func (s Script) userVariables() (variables []variable, invalid []string) {
 	if s.CAChecksum != "" && !slices.ContainsFunc(variables, func(v variable) bool { return v.name == strictVerify }) {
 		variables = append(variables, variable{strictVerify, "true"})
 	}
-	return variables, invalid
+	return variables, nil
 }
 
 func (s Script) serverVariables() []variable {
@@ -82,17 +96,19 @@ func (s Script) serverVariables() []variable {
 
 const shebang = "#!/usr/bin/env sh"
 
-// Linux renders the script for Linux. It also returns the names of the user's variables that were left out because no shell
-// can have them.
-func Linux(s Script) (script string, invalid []string) {
-	user, invalid := s.userVariables()
+// Linux renders the script for Linux. An error says which of the user's variables no shell can have.
+func Linux(s Script) (string, error) {
+	user, err := s.userVariables()
+	if err != nil {
+		return "", err
+	}
 	var out strings.Builder
 	out.WriteString(shebang + "\n")
 	for _, v := range slices.Concat(user, s.serverVariables()) {
 		out.WriteString("export " + v.name + "=" + shellQuote(v.value) + "\n")
 	}
 	out.WriteString("\n" + withoutShebang(s.Installer))
-	return out.String(), invalid
+	return out.String(), nil
 }
 
 func shellQuote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
@@ -108,10 +124,13 @@ func withoutShebang(script string) string {
 // windowsInstaller is the function that the installer for Windows defines.
 const windowsInstaller = "Invoke-WinsInstaller"
 
-// Windows renders the script for Windows; see Linux for the second result. The installer comes first, because a
-// PowerShell script has to begin with its parameters.
-func Windows(s Script) (script string, invalid []string) {
-	user, invalid := s.userVariables()
+// Windows renders the script for Windows; see Linux for the error. The installer comes first, because a PowerShell script
+// has to begin with its parameters.
+func Windows(s Script) (string, error) {
+	user, err := s.userVariables()
+	if err != nil {
+		return "", err
+	}
 	variables := slices.Concat(user, s.serverVariables())
 	if s.CSIProxy.URL != "" {
 		variables = append(variables, variable{"CSI_PROXY_URL", s.CSIProxy.URL}, variable{"CSI_PROXY_VERSION", s.CSIProxy.Version},
@@ -123,7 +142,7 @@ func Windows(s Script) (script string, invalid []string) {
 		out.WriteString("$env:" + v.name + "=" + powershellQuote(v) + "\n")
 	}
 	out.WriteString("\n" + windowsInstaller + " @PSBoundParameters\nexit 0\n")
-	return out.String(), invalid
+	return out.String(), nil
 }
 
 // powershellQuote renders booleans as such, except where the installer compares text.

@@ -11,6 +11,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/naming"
 )
 
@@ -95,9 +96,9 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 	var errs field.ErrorList
 	for i, variable := range variables {
 		switch {
-		case variable.Name == "" || strings.ContainsAny(variable.Name, "= \t\n\x00"):
+		case !bootstrapdata.ValidVariable(variable.Name):
 			errs = append(errs, field.Invalid(at.Index(i).Child("name"), variable.Name,
-				"must be the name of an environment variable: not empty, without blanks and ="))
+				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first"))
 		case variable.Name == agentDirVariable:
 			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
 				agentDirVariable+" is set from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/naming"
 )
 
@@ -41,6 +42,7 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 		}
 		errs = append(errs, validatePoolSize(pool, here)...)
 		errs = append(errs, validatePoolHealth(pool, here)...)
+		errs = append(errs, validateFirstBoot(pool, here)...)
 		errs = append(errs, validatePoolLabels(in.Cluster, pool, here)...)
 		errs = append(errs, validateConfig(in, pool, here.Child("machineConfigRef"))...)
 		errs = append(errs, validateCredential(in, pool, here)...)
@@ -122,8 +124,34 @@ func validatePoolHealth(pool *provv1.RKEMachinePool, at *field.Path) field.Error
 	if pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !unhealthyRange.MatchString(*pool.UnhealthyRange) {
 		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must look like [3-5]"))
 	}
-	if pool.MachineOS != "" && len(validation.IsValidLabelValue(pool.MachineOS)) > 0 {
-		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS, "must be linux or windows"))
+	return errs
+}
+
+// Operating systems that a pool may name. (spec/01 Part A.2.4.)
+const (
+	linux   = "linux"
+	windows = "windows"
+)
+
+// validateFirstBoot checks what machines run when they first start. Every pool of
+// Windows machines is refused until there is an installer of their agent: their
+// Machines would wait for bootstrap data for ever.
+func validateFirstBoot(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch pool.MachineOS {
+	case "", linux:
+	case windows:
+		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS,
+			"pools of Windows machines cannot be provisioned yet: must be linux or left out; remove pools that need windows"))
+	default:
+		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS, "must be linux or windows, in lower case"))
+	}
+	if pool.Userdata == nil {
+		return errs
+	}
+	if err := bootstrapdata.CheckUserdata(pool.Userdata.InlineUserdata); err != nil {
+		// The text is not shown, it may hold passwords.
+		errs = append(errs, field.Invalid(at.Child("userdata", "inlineUserdata"), field.OmitValueType{}, err.Error()))
 	}
 	return errs
 }

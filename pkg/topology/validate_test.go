@@ -183,6 +183,32 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) { pool(c, 0).MachineOS = "my os" },
 			pools + "[0].machineOS", "linux or windows",
 		},
+		"operating system that is misspelt": {
+			func(c *provv1.Cluster) { pool(c, 0).MachineOS = "windos" },
+			pools + "[0].machineOS", "linux or windows",
+		},
+		"operating system that cannot be provisioned yet": {
+			func(c *provv1.Cluster) { pool(c, 0).MachineOS = "windows" },
+			pools + "[0].machineOS", "must be linux or left out",
+		},
+		"userdata that is no YAML": {
+			func(c *provv1.Cluster) { pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "users:\n- a: [b"} },
+			pools + "[0].userdata.inlineUserdata", "look at line 2",
+		},
+		"userdata whose commands are no list": {
+			func(c *provv1.Cluster) { pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "runcmd: reboot"} },
+			pools + "[0].userdata.inlineUserdata", "runcmd has to be a list",
+		},
+		"userdata that are a script": {
+			func(c *provv1.Cluster) {
+				pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "#!/bin/sh\nreboot\n"}
+			},
+			pools + "[0].userdata.inlineUserdata", "write a YAML map, without a script",
+		},
+		"variable with a dash": {
+			func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "no-proxy", Value: "a"}} },
+			"spec.agentEnvVars[0].name", "only letters, digits and _",
+		},
 		"infrastructure without a group": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.InfrastructureRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "AWSCluster", Name: "a"}
@@ -297,6 +323,14 @@ func TestValidate_Accepts(t *testing.T) {
 			pool(c, 0).MaxUnhealthy, pool(c, 0).UnhealthyRange = new("40%"), new("[1-2]")
 		},
 		"a name of 63 characters": func(c *provv1.Cluster) { c.Name = strings.Repeat("n", 63) },
+		"linux machines with user data": func(c *provv1.Cluster) {
+			pool(c, 0).MachineOS = "linux"
+			pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "## template: jinja\n#cloud-config\nruncmd:\n- echo '{{ ds }}'\n"}
+		},
+		"no user data": func(c *provv1.Cluster) { pool(c, 0).Userdata = &rkev1.UserdataSpec{} },
+		"a variable written as in PowerShell": func(c *provv1.Cluster) {
+			c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "$env:HTTP_PROXY", Value: "http://a:1"}}
+		},
 		"three directories": func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data/agent", Provisioning: "/data/capr", K8sDistro: "/data/rke2"}
 		},
@@ -372,6 +406,17 @@ func TestExplain_LimitsWhatItShows(t *testing.T) {
 		}
 	})
 	if got := topology.Explain(topology.Validate(in)); strings.Count(got, "; ") != 5 || !strings.HasSuffix(got, "and more after these") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestValidate_ShowsNoUserdata: they may hold passwords.
+func TestValidate_ShowsNoUserdata(t *testing.T) {
+	t.Parallel()
+	in := demo(t, func(c *provv1.Cluster) {
+		pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "password: hunter2\n{}"}
+	})
+	if got := topology.Explain(topology.Validate(in)); got == "" || strings.Contains(got, "hunter2") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/ownwrites"
 )
 
@@ -141,6 +142,9 @@ const (
 	elementals = "elemental.cattle.io"
 )
 
+// reasonBadInput goes with condition Ready while no bootstrap data can be made of what a person wrote.
+const reasonBadInput = "BadInput"
+
 // data is the machine's script, in the form that its infrastructure takes.
 func (h *handler) data(s snapshot, token string) (string, error) {
 	script := bootstrapdata.Script{
@@ -151,23 +155,33 @@ func (h *handler) data(s snapshot, token string) (string, error) {
 	own := ownInfrastructure(s.machine.Spec.InfrastructureRef.APIGroup)
 	if s.machine.Labels[rkev1.CattleOSLabel] == windows {
 		if h.Settings.WindowsInstaller == "" || !own {
-			return "", errors.New("machines with Windows are not supported here: there is no installer for their agent")
+			return "", refuse(errors.New("machines with Windows are not supported here: there is no installer for their agent; " +
+				"use a machine with Linux, and no label " + rkev1.CattleOSLabel + "=" + windows))
 		}
 		runtime := distro.RuntimeOf(s.controlPlane.Spec.KubernetesVersion)
 		script.Installer = h.Settings.WindowsInstaller
 		script.CSIProxy.KubeletPath = "C:" + distro.DirsFor(runtime, s.controlPlane.Spec.DataDirectories).Data + "/bin/kubelet.exe"
-		text, _ := bootstrapdata.Windows(script)
-		return text, nil
+		text, err := bootstrapdata.Windows(script)
+		return text, refuse(err)
 	}
-	text, _ := bootstrapdata.Linux(script)
-	if own {
-		return text, nil
+	text, err := bootstrapdata.Linux(script)
+	if own || err != nil {
+		return text, refuse(err)
 	}
 	userdata := ""
 	if s.bootstrap.Spec.Userdata != nil {
 		userdata = s.bootstrap.Spec.Userdata.InlineUserdata
 	}
-	return bootstrapdata.CloudConfig(text, userdata)
+	text, err = bootstrapdata.CloudConfig(text, userdata)
+	return text, refuse(err)
+}
+
+// refuse makes an error of rendering one that a person has to end: the same input would give the same error.
+func refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	return outcome.Stall(reasonBadInput, err.Error())
 }
 
 // ownInfrastructure takes plain scripts; any other provider of Cluster API takes cloud-config.

@@ -205,8 +205,5 @@ func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEB
 		return bootstrap, err // an event of what is missing brings us back
 	}
 	done, err := h.act(snapshot)
-	if err != nil || !done {
-		return bootstrap, err
-	}
-	return h.report(bootstrap)
+	return h.conclude(bootstrap, done, err)
 }

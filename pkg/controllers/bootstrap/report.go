@@ -3,20 +3,67 @@ package bootstrap
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/outcome"
 )
 
-// report tells Cluster API that the machine may be made. It is never taken back.
+// conclude reports what act came to, when there is something to report.
+func (h *handler) conclude(bootstrap *rkev1.RKEBootstrap, done bool, err error) (*rkev1.RKEBootstrap, error) {
+	switch {
+	case isShown(err):
+		return h.reportProblem(bootstrap, err)
+	case err != nil || !done:
+		return bootstrap, err
+	default:
+		return h.report(bootstrap)
+	}
+}
+
+// report tells Cluster API that the machine may be made. It is never taken back. A problem that was reported is over.
 func (h *handler) report(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
 	name := namesOf(bootstrap.Name).bootstrap
-	status := bootstrap.Status
-	if status.DataSecretName != nil && *status.DataSecretName == name &&
-		status.Initialization.DataSecretCreated != nil && *status.Initialization.DataSecretCreated {
+	status := bootstrap.Status.DeepCopy()
+	reported := status.DataSecretName != nil && *status.DataSecretName == name &&
+		status.Initialization.DataSecretCreated != nil && *status.Initialization.DataSecretCreated
+	if reported && !conditions.IsFalseMeta(status.Conditions, rkev1.ConditionReady) {
+		return bootstrap, nil
+	}
+	status.DataSecretName = &name
+	status.Initialization.DataSecretCreated = new(true)
+	ready := conditions.Condition{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue}
+	conditions.SetMeta(&status.Conditions, ready, bootstrap.Generation, h.Now())
+	return h.writeStatus(bootstrap, status)
+}
+
+// isShown tells whether an error is one that goes on until a person ends it. What the API server is ill with now is not: it
+// is tried again, and its text may differ each time.
+func isShown(err error) bool {
+	return outcome.AsStalled(err) != nil || apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+}
+
+// reportProblem says why there are no bootstrap data. Cluster API shows the condition as BootstrapConfigReady of the Machine
+// (spec/05 §1.4).
+func (h *handler) reportProblem(bootstrap *rkev1.RKEBootstrap, problem error) (*rkev1.RKEBootstrap, error) {
+	ready, retry := outcome.Conclude(rkev1.ConditionReady, problem)
+	status := bootstrap.Status.DeepCopy()
+	conditions.SetMeta(&status.Conditions, ready, bootstrap.Generation, h.Now())
+	updated, err := h.writeStatus(bootstrap, status)
+	if err != nil {
+		return updated, err
+	}
+	return updated, retry.Err
+}
+
+func (h *handler) writeStatus(bootstrap *rkev1.RKEBootstrap, status *rkev1.RKEBootstrapStatus) (*rkev1.RKEBootstrap, error) {
+	if equality.Semantic.DeepEqual(&bootstrap.Status, status) {
 		return bootstrap, nil
 	}
 	next := bootstrap.DeepCopy()
-	next.Status.DataSecretName = &name
-	next.Status.Initialization.DataSecretCreated = new(true)
+	next.Status = *status
 	updated, err := h.Bootstraps.UpdateStatus(next)
 	if err != nil {
 		return bootstrap, fmt.Errorf("write status of RKEBootstrap %s/%s: %w", bootstrap.Namespace, bootstrap.Name, err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +26,9 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/connect"
+	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -101,8 +104,9 @@ func TestStory_MachineGetsChannelIdentityAndData(t *testing.T) {
 		}
 		status := rkev1.RKEBootstrapStatus{
 			DataSecretName: new("m1-machine-bootstrap"), Initialization: rkev1.RKEBootstrapInitialization{DataSecretCreated: new(true)},
+			Conditions: []metav1.Condition{{Type: rkev1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready", ObservedGeneration: 1}},
 		}
-		if diff := cmp.Diff(status, boot.Status); diff != "" {
+		if diff := cmp.Diff(status, boot.Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 			t.Errorf("status (-want +got):\n%s", diff)
 		}
 		w.checkAccounts()
@@ -431,23 +435,45 @@ func (w *world) mark(cluster, instance string) {
 // TestStory_BadInputHurtsItsOwnMachineAlone: the machine beside it gets everything, and nothing is written over and over.
 func TestStory_BadInputHurtsItsOwnMachineAlone(t *testing.T) {
 	const foreignInfra = "infrastructure.cluster.x-k8s.io"
-	cases := map[string]func(w *world){
-		"userdata that is no YAML":         func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "a: [b"}) },
-		"userdata whose runcmd is no list": func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "runcmd: reboot"}) },
-		"machine without a cluster":        func(w *world) { w.add(machine{name: "bad", cluster: "nowhere"}) },
-		"Windows without an installer":     func(w *world) { w.add(machine{name: "bad", windows: true}) },
-		"token under whose name is something else": func(w *world) {
+	// wantMessage is what the bootstrap object says, and its Machine by it; empty where something is waited for.
+	cases := map[string]struct {
+		happens     func(w *world)
+		wantMessage string
+	}{
+		"userdata that is no YAML": {
+			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "a: [b"}) },
+			"spec.userdata.inlineUserdata: is no cloud-config: write a YAML map, without a script or a multi-part archive; look at line 1",
+		},
+		"userdata whose runcmd is no list": {
+			func(w *world) { w.add(machine{name: "bad", infraGroup: foreignInfra, userdata: "runcmd: reboot"}) },
+			"spec.userdata.inlineUserdata: runcmd has to be a list",
+		},
+		"variables that no shell can have": {
+			func(w *world) {
+				w.addCluster("other", instance)
+				w.variables("other", rkev1.EnvVar{Name: "no-proxy", Value: "secret"})
+				w.add(machine{name: "bad", cluster: "other"})
+			},
+			`spec.agentEnvVars: no shell can have variables with the names ["no-proxy"]: use letters, digits and _, not a digit first`,
+		},
+		"machine without a cluster": {func(w *world) { w.add(machine{name: "bad", cluster: "nowhere"}) }, ""},
+		"Windows without an installer": {
+			func(w *world) { w.add(machine{name: "bad", windows: true}) },
+			"machines with Windows are not supported here: there is no installer for their agent; " +
+				"use a machine with Linux, and no label cattle.io/os=windows",
+		},
+		"token under whose name is something else": {func(w *world) {
 			must(w.T, w.api.Add(&corev1.Secret{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "bad-machine-bootstrap-token"},
 			}))
 			w.add(machine{name: "bad"})
-		},
+		}, ""},
 	}
-	for name, happens := range cases {
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
-				happens(w)
+				c.happens(w)
 				w.add(machine{name: "good"})
 				w.elapse(time.Minute)
 				if w.bootstrap("good").Status.DataSecretName == nil {
@@ -456,10 +482,53 @@ func TestStory_BadInputHurtsItsOwnMachineAlone(t *testing.T) {
 				if w.bootstrap("bad").Status.DataSecretName != nil {
 					t.Error("the machine goes on")
 				}
+				w.wantProblem("bad", c.wantMessage)
 				w.wantQuiet(10 * time.Minute)
 			})
 		})
 	}
+}
+
+// variables sets the variables of a cluster's agents.
+func (w *world) variables(cluster string, variables ...rkev1.EnvVar) {
+	w.Helper()
+	_, err := w.c.RKE.RKEControlPlane().Patch(namespace, cluster, types.MergePatchType,
+		encode(w.T, map[string]any{"spec": map[string]any{"agentEnvVars": variables}}))
+	must(w.T, err)
+}
+
+// wantProblem wants a bootstrap object to say why it has no data. An empty message means that it says nothing.
+func (w *world) wantProblem(name, message string) {
+	w.Helper()
+	ready := conditions.GetMeta(w.bootstrap(name).Status.Conditions, rkev1.ConditionReady)
+	switch {
+	case message == "" && ready == nil:
+	case message == "" || ready == nil:
+		w.Errorf("condition is %v, want message %q", ready, message)
+	case ready.Status != metav1.ConditionFalse || ready.Reason != "BadInput" || ready.Message != message:
+		w.Errorf("condition is %v, want message %q", ready, message)
+	default:
+		must(w.T, outcome.CheckStable(ready.Message))
+	}
+}
+
+// TestStory_BadInputIsCorrected: an edit of what was wrong is enough, and the problem is over.
+func TestStory_BadInputIsCorrected(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		w.variables("demo", rkev1.EnvVar{Name: "no-proxy", Value: "a"})
+		w.add(machine{name: "m1"})
+		w.settle()
+		if w.secret("m1-machine-bootstrap") != nil {
+			t.Fatal("the variable is left out of the script")
+		}
+		w.variables("demo", rkev1.EnvVar{Name: "NO_PROXY", Value: "a"})
+		w.settle()
+		status := w.bootstrap("m1").Status
+		if status.DataSecretName == nil || !conditions.IsTrueMeta(status.Conditions, rkev1.ConditionReady) {
+			t.Errorf("status is %+v", status)
+		}
+		w.wantQuiet(10 * time.Minute)
+	})
 }
 
 func TestStory_OtherInfrastructureGetsCloudConfig(t *testing.T) {

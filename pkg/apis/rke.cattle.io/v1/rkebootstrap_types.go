@@ -50,6 +50,12 @@ type RKEBootstrapStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	DataSecretName *string `json:"dataSecretName,omitempty"`
 
+	// Conditions of the bootstrap data. Cluster API shows Ready as BootstrapConfigReady of the Machine.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// Ready is kept for stored objects and no longer written.
 	// +optional
 	Ready bool `json:"ready,omitempty"`

@@ -745,6 +745,13 @@ func (in *RKEBootstrapStatus) DeepCopyInto(out *RKEBootstrapStatus) {
 		*out = new(string)
 		**out = **in
 	}
+	if in.Conditions != nil {
+		in, out := &in.Conditions, &out.Conditions
+		*out = make([]metav1.Condition, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	return
 }
 
