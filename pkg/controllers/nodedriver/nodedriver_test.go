@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/rpc"
@@ -51,6 +52,10 @@ func say(line any) { _, _ = fmt.Fprintln(os.Stdout, line) }
 // playDriver is a driver, or what is wrong with some.
 func playDriver(name string) {
 	registerFlags()
+	if port, ok := strings.CutPrefix(name, "borrowed-"); ok {
+		say("127.0.0.1:" + port)
+		<-time.After(time.Hour)
+	}
 	served := &flags{version: 1, list: []mcnflag.Flag{
 		&mcnflag.StringFlag{Name: name + "-token", Usage: "Token", EnvVar: "TOKEN"}, &mcnflag.IntFlag{Name: name + "-cpu-count", Value: 2},
 		&mcnflag.BoolFlag{Name: name + "-fast"}, &mcnflag.StringSliceFlag{Name: name + "-tags", Value: []string{"a"}},
@@ -146,6 +151,54 @@ func TestAsk(t *testing.T) {
 	}
 	if _, err := ask(t.Context(), filepath.Join(t.TempDir(), "missing"), "sim"); err == nil || strings.Contains(err.Error(), "/") {
 		t.Errorf("a program that is missing: %v, want an error without the path", err)
+	}
+}
+
+// TestAsk_ListenerOfSomebodyElse: a program may print the address of a listener that lives on when the program is ended.
+// Whatever that listener does, the worker is free again in time.
+func TestAsk_ListenerOfSomebodyElse(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, answer := range map[string]string{
+		"silent": "", "silent after the handshake": "HTTP/1.0 200 Connected to Go RPC\n\n", "stops in the middle": "HTTP/1.0 200",
+		"talks without end": "HTTP/1.0 200 OK\n" + strings.Repeat("Header: x\n", 1000), "refuses": "HTTP/1.0 405 Must CONNECT\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = listener.Close() }()
+			closed := make(chan struct{})
+			go func() {
+				defer close(closed)
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(conn, answer)
+				_, _ = io.Copy(io.Discard, conn) // until the other side goes
+			}()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			asked := make(chan error, 1)
+			go func() {
+				_, err := ask(ctx, program, fmt.Sprintf("borrowed-%d", listener.Addr().(*net.TCPAddr).Port))
+				asked <- err
+			}()
+			select {
+			case err := <-asked:
+				if err == nil || !strings.Contains(err.Error(), "is no driver") {
+					t.Errorf("error is %v", err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("the worker is blocked")
+			}
+			<-closed
+		})
 	}
 }
 

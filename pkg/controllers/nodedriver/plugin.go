@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"net/rpc"
 	"os/exec"
 	"strconv"
@@ -27,6 +28,7 @@ const (
 	nameVariable   = "MACHINE_PLUGIN_DRIVER_NAME="
 	pluginVersion  = 1
 	maxAddressLine = 256
+	maxHandshake   = 4096
 )
 
 // rpcServices are the names under which a driver answers; the second is that of very old ones.
@@ -101,7 +103,7 @@ func firstLine(ctx context.Context, output io.Reader) (string, error) {
 }
 
 func askAt(ctx context.Context, address string) ([]driverschema.Flag, error) {
-	client, err := rpc.DialHTTP("tcp", address)
+	client, err := dial(ctx, address)
 	if err != nil {
 		return nil, errors.New("the program is no driver: it does not answer under the address that it printed")
 	}
@@ -132,6 +134,40 @@ func askAt(ctx context.Context, address string) ([]driverschema.Flag, error) {
 		out = append(out, converted)
 	}
 	return out, nil
+}
+
+// dial is rpc.DialHTTP with an end: the address is what the program says it is, and the listener may be another one that never
+// answers and that nobody ends together with the program.
+func dial(ctx context.Context, address string) (*rpc.Client, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	// Everything that is read and written later ends with ctx too, so that no goroutine of the client outlives it.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	if err := handshake(conn); err != nil {
+		stop()
+		_ = conn.Close()
+		return nil, err
+	}
+	return rpc.NewClient(conn), nil
+}
+
+// handshake asks for the protocol in the way of package net/rpc. Nothing follows the answer before the first call, so
+// nothing is lost with the reader.
+func handshake(conn net.Conn) error {
+	if _, err := io.WriteString(conn, "CONNECT "+rpc.DefaultRPCPath+" HTTP/1.0\n\n"); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxHandshake)), &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New("unexpected answer " + response.Status)
+	}
+	return nil
 }
 
 func call(ctx context.Context, client *rpc.Client, method string, reply any) error {
