@@ -54,7 +54,7 @@ type Lab struct {
 	mu       sync.Mutex
 	machines map[string]*Machine
 	faults   []Fault
-	held     chan struct{}
+	held     *Hold
 }
 
 // Open makes the lab's network unless it exists, and adopts the machines of an earlier run. Machines that should run and do

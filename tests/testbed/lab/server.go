@@ -31,27 +31,46 @@ func (l *Lab) Inject(fault Fault) {
 	l.faults = append(l.faults, fault)
 }
 
-// HoldCreates makes the API keep back its answers to creates, with the machines made, until the returned function is called: so a test can
-// act while a cloud has made a machine that nobody has heard of yet.
-func (l *Lab) HoldCreates() (release func()) {
-	held := make(chan struct{})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held = held
-	return sync.OnceFunc(func() { close(held) })
+// Hold keeps back the API's answers to creates, with the machines made: so a test can act while a cloud has made a machine that nobody has
+// heard of yet.
+type Hold struct {
+	released, sent chan struct{}
+	release, send  func()
 }
 
-// awaitRelease waits while answers to creates are kept back.
-func (l *Lab) awaitRelease(ctx context.Context) {
+// HoldCreates keeps back the API's answers to creates until they are released.
+func (l *Lab) HoldCreates() *Hold {
+	h := &Hold{released: make(chan struct{}), sent: make(chan struct{})}
+	h.release = sync.OnceFunc(func() { close(h.released) })
+	h.send = sync.OnceFunc(func() { close(h.sent) })
 	l.mu.Lock()
-	held := l.held
+	defer l.mu.Unlock()
+	l.held = h
+	return h
+}
+
+// Release lets the answers go.
+func (h *Hold) Release() { h.release() }
+
+// Sent is closed once an answer has gone out.
+func (h *Hold) Sent() <-chan struct{} { return h.sent }
+
+// await waits while answers to creates are kept back, and returns what to call once the answer was written.
+func (l *Lab) await(ctx context.Context) (written func(http.ResponseWriter)) {
+	l.mu.Lock()
+	h := l.held
 	l.mu.Unlock()
-	if held == nil {
-		return
+	if h == nil {
+		return func(http.ResponseWriter) {}
 	}
 	select {
-	case <-held:
+	case <-h.released:
 	case <-ctx.Done():
+	}
+	return func(w http.ResponseWriter) {
+		if http.NewResponseController(w).Flush() == nil && ctx.Err() == nil {
+			h.send()
+		}
 	}
 }
 
@@ -98,8 +117,9 @@ func (l *Lab) Handler(token string) http.Handler {
 			return
 		}
 		m, err := l.Create(r.Context(), body.Name, body.AuthorizedKey)
-		l.awaitRelease(r.Context())
+		written := l.await(r.Context())
 		answer(w, m, err)
+		written(w)
 	})
 	mux.HandleFunc("GET /v1/machines", func(w http.ResponseWriter, _ *http.Request) { answer(w, l.List(), nil) })
 	mux.HandleFunc("GET /v1/machines/{name}", func(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,41 @@
+package lab
+
+import (
+	"context"
+	"net/http/httptest"
+	"testing"
+)
+
+func TestHold_AnswersAreSentOnceTheyAreReleased(t *testing.T) {
+	l := newLab(Config{Name: "holdtest", Dir: t.TempDir()})
+	hold := l.HoldCreates()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		l.await(t.Context())(httptest.NewRecorder())
+	}()
+	select {
+	case <-hold.Sent():
+		t.Fatal("an answer was sent before it was released")
+	case <-answered:
+		t.Fatal("an answer was not kept back")
+	default:
+	}
+	hold.Release()
+	hold.Release()
+	<-hold.Sent()
+	<-answered
+}
+
+func TestHold_AnAnswerThatNobodyWaitsForIsNotSent(t *testing.T) {
+	l := newLab(Config{Name: "holdtest", Dir: t.TempDir()})
+	hold := l.HoldCreates()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	l.await(gone)(httptest.NewRecorder())
+	select {
+	case <-hold.Sent():
+		t.Error("an answer is said to be sent to a caller that had gone")
+	default:
+	}
+}
