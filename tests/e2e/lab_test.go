@@ -4,13 +4,14 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/crypto/ssh"
 
 	"github.com/drover-io/drover/tests/testbed/lab"
@@ -20,14 +21,15 @@ import (
 // disk over a reboot, that are reached over SSH, and that leave nothing behind.
 func TestLab(t *testing.T) {
 	image := machineImage(t)
-	before := leftovers(t)
 	config := lab.Config{Name: "labtest", Dir: filepath.Join(t.TempDir(), "lab"), Image: image}
+	host := hostScope{name: config.Name, dir: config.Dir}
+	before := host.inventory(t)
 	t.Cleanup(func() {
 		if err := lab.Destroy(context.Background(), config); err != nil {
 			t.Errorf("destroy lab: %v", err)
 		}
-		if diff := leftovers(t); diff != before {
-			t.Errorf("the lab left something behind:\nbefore:\n%s\nafter:\n%s", before, diff)
+		if diff := cmp.Diff(before, host.inventory(t)); diff != "" {
+			t.Errorf("the lab left something behind (-before +after):\n%s", diff)
 		}
 	})
 	l, err := lab.Open(t.Context(), config)
@@ -82,12 +84,33 @@ func TestLab(t *testing.T) {
 	must(t, l.Partition(t.Context(), "one", false))
 	run(one, "true")
 
+	systems := func() int {
+		n := 0
+		for _, line := range host.inventory(t) {
+			if strings.HasPrefix(line, "process systemd-nspawn ") && strings.Contains(line, "--machine=one ") {
+				n++
+			}
+		}
+		return n
+	}
+	boot := run(one, "cat /proc/sys/kernel/random/boot_id")
 	reopened, err := lab.Open(t.Context(), config)
 	must(t, err)
 	adopted, err := reopened.Get("one")
 	must(t, err)
-	if adopted.ID != one.ID || !adopted.Running {
+	if adopted.ID != one.ID || !adopted.Running || run(one, "cat /proc/sys/kernel/random/boot_id") != boot {
 		t.Errorf("an opened lab does not adopt its machine: %+v", adopted)
+	}
+
+	// A lab killed in the moment after it started a machine and before it recorded the process.
+	forgetProcess(t, config, "one")
+	reopened, err = lab.Open(t.Context(), config)
+	must(t, err)
+	if got := systems(); got != 1 {
+		t.Errorf("%d systems run on the disk of a machine whose process was not recorded, want 1", got)
+	}
+	if run(one, "cat /proc/sys/kernel/random/boot_id") == boot {
+		t.Error("the machine answers from the system that was not recorded")
 	}
 	must(t, reopened.Delete(t.Context(), "two"))
 	must(t, reopened.Delete(t.Context(), "two"))
@@ -100,6 +123,22 @@ func TestLab(t *testing.T) {
 	if got, want := strings.Join(actions, ", "), "create one, create two, delete two"; got != want {
 		t.Errorf("events: got %q, want %q", got, want)
 	}
+	// Destroy, at the end, has to find it as well.
+	forgetProcess(t, config, "one")
+}
+
+// forgetProcess makes the stored record of a machine what it is from before the machine is started until its process is known.
+func forgetProcess(t *testing.T, config lab.Config, machine string) {
+	t.Helper()
+	path := filepath.Join(config.Dir, "machines", machine, "machine.json")
+	data, err := os.ReadFile(path)
+	must(t, err)
+	var stored map[string]any
+	must(t, json.Unmarshal(data, &stored))
+	stored["process"] = map[string]any{"pid": 0, "startTime": 0}
+	data, err = json.Marshal(stored)
+	must(t, err)
+	must(t, os.WriteFile(path, data, 0o600))
 }
 
 // machineImage returns the lab's machine image, built once for all tests.
@@ -113,15 +152,6 @@ func machineImage(t *testing.T) string {
 	image, err := lab.EnsureImage(t.Context(), filepath.Join(cache, "drover", "images"), os.Stderr)
 	must(t, err)
 	return image
-}
-
-// leftovers lists what a lab could leave on this host.
-func leftovers(t *testing.T) string {
-	t.Helper()
-	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c",
-		`ip netns list | sort; find /sys/fs/cgroup -type d -name 'drover-labtest*'; grep -l DROVER_LAB=labtest /proc/[0-9]*/environ 2>/dev/null; grep labtest /proc/self/mountinfo; true`).CombinedOutput()
-	must(t, err)
-	return string(out)
 }
 
 func keyPair(t *testing.T) (ssh.Signer, string) {

@@ -2,16 +2,21 @@ package e2e
 
 import (
 	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -25,7 +30,7 @@ func TestOneNode(t *testing.T) {
 	for name, version := range map[string]string{"K3s": "v1.36.3+k3s1", "RKE2": "v1.36.3+rke2r1"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "one")
-			before := w.apiInventory()
+			before, host := w.apiInventory(), w.host.inventory(t)
 			must(t, w.Apply(t.Context(), cluster("one", version)))
 			w.awaitReady("one")
 
@@ -44,7 +49,8 @@ func TestOneNode(t *testing.T) {
 			if machines := w.Lab.List(); len(machines) != 0 {
 				t.Errorf("the cloud still has machines: %+v", machines)
 			}
-			w.eventually("the inventory of before", func() (bool, error) { return cmp.Equal(before, w.apiInventory()), nil })
+			awaitSame(t, "the API", before, w.apiInventory)
+			awaitSame(t, "the host", host, func() []string { return w.host.inventory(t) })
 		})
 	}
 }
@@ -66,11 +72,22 @@ func (w *world) downstream(cluster string) kubernetes.Interface {
 
 // moment is a state in which the server or the plane is killed.
 type moment struct {
-	// hold keeps the moment from passing until it is released.
-	hold func(w *world) (release func())
+	// hold keeps the moment from passing.
+	hold func(w *world) hold
 	// reached says that it has come.
 	reached func(w *world) (bool, error)
 }
+
+// hold is how a moment that is kept goes on.
+type hold struct {
+	// away is called after the kill, before the server is started again.
+	away func()
+	// back is called when the server answers again.
+	back func()
+}
+
+// passing is a moment that need not be kept.
+func passing(*world) hold { return hold{away: func() {}, back: func() {}} }
 
 // TestOneNodeKilled ends drover server, and in other runs the whole management plane with it, at the moments at which a machine could be
 // made twice, lost or replaced. The moments are found by watching objects, and held where they would pass in milliseconds.
@@ -78,22 +95,21 @@ func TestOneNodeKilled(t *testing.T) {
 	moments := map[string]moment{
 		"state Secret written, no Job":              {holdJobs, stateWithoutJob},
 		"the cloud made it, the state is not saved": {holdAnswer, madeNotSaved},
-		"the agent is in the middle of its plan":    {func(*world) func() { return func() {} }, planUnderWay},
+		"the agent is in the middle of its plan":    {passing, planUnderWay},
 	}
 	for name, moment := range moments {
-		for who, kill := range map[string]func(w *world){"server": killServer, "plane": killPlane} {
+		for who, kill := range map[string]func(w *world, away func()){"server": killServer, "plane": killPlane} {
 			t.Run(who+" killed when "+name, func(t *testing.T) {
 				w := newWorld(t, "one")
-				release := moment.hold(w)
+				hold := moment.hold(w)
 				must(t, w.Apply(t.Context(), cluster("one", "v1.36.3+k3s1")))
 				w.eventually(name, func() (bool, error) { return moment.reached(w) })
 				machine := w.onlyMachine()
 				before := w.ServerPID()
-				kill(w)
+				kill(w, hold.away)
 				w.eventually("a new server process", func() (bool, error) { pid := w.ServerPID(); return pid != 0 && pid != before, nil })
-				// rancher-machine does not try again to save what it made while the API is away, so it hears of it afterwards.
 				w.eventually("a server that answers", func() (bool, error) { err := w.Answers(w.t.Context()); return err == nil, err })
-				release()
+				hold.back()
 				w.awaitReady("one")
 				if got := w.creates(); got != 1 {
 					t.Errorf("the cloud made %d machines, want 1", got)
@@ -107,7 +123,7 @@ func TestOneNodeKilled(t *testing.T) {
 }
 
 // holdJobs lets the API server refuse Jobs: a quota of none.
-func holdJobs(w *world) func() {
+func holdJobs(w *world) hold {
 	w.t.Helper()
 	client, err := kubernetes.NewForConfig(w.Config)
 	must(w.t, err)
@@ -122,13 +138,13 @@ func holdJobs(w *world) func() {
 		got, err := quotas.Get(w.t.Context(), quota.Name, metav1.GetOptions{})
 		return err == nil && len(got.Status.Hard) == 1, err
 	})
-	return func() {
+	return hold{away: func() {}, back: func() {
 		w.t.Helper()
 		w.eventually("the end of the quota", func() (bool, error) {
 			err := quotas.Delete(w.t.Context(), quota.Name, metav1.DeleteOptions{})
 			return err == nil || apierrors.IsNotFound(err), err
 		})
-	}
+	}}
 }
 
 // stateWithoutJob: the write-ahead Secret is there and nothing was started.
@@ -141,8 +157,21 @@ func stateWithoutJob(w *world) (bool, error) {
 	return err == nil && len(jobs) == 0 && ofType(secrets, rkev1.SecretTypeMachineState) != nil && w.creates() == 0, err
 }
 
-// holdAnswer lets the cloud make machines and keep back its answers.
-func holdAnswer(w *world) func() { return w.Lab.HoldCreates() }
+// holdAnswer lets the cloud make machines and keep back its answers until the kill: so the driver's create returns while nobody can save
+// what it made.
+func holdAnswer(w *world) hold {
+	answers := w.Lab.HoldCreates()
+	w.t.Cleanup(answers.Release)
+	return hold{back: func() {}, away: func() {
+		w.t.Helper()
+		answers.Release()
+		select {
+		case <-answers.Sent():
+		case <-time.After(readyTimeout):
+			w.t.Fatal("the cloud's answer was not taken by anybody: the provisioning pod has to outlive the kill")
+		}
+	}}
+}
 
 // madeNotSaved: the cloud has made the machine, and rancher-machine has not heard of it.
 func madeNotSaved(w *world) (bool, error) { return w.creates() == 1, nil }
@@ -179,16 +208,57 @@ func data(secret unstructured.Unstructured, key string) string {
 	return value
 }
 
-// killServer ends drover server alone.
-func killServer(w *world) {
+// killServer ends drover server alone. What it had started goes on until the next run, which starts at once, ends it and starts its own: the
+// API is away for a moment only.
+func killServer(w *world, away func()) {
 	w.t.Helper()
 	must(w.t, syscall.Kill(w.ServerPID(), syscall.SIGKILL))
+	away()
 }
 
-// killPlane ends drover server and every process of the management plane at the same time.
-func killPlane(w *world) {
+// killPlane ends drover server and every process of the management plane at the same time, by their process groups, and keeps the next run
+// from starting until away has returned.
+func killPlane(w *world, away func()) {
 	w.t.Helper()
+	held, release := w.holdRestart()
+	defer release()
 	must(w.t, w.KillPlane())
+	select {
+	case <-held:
+	case <-time.After(readyTimeout):
+		w.t.Fatal("the next run of drover server could not be held back")
+	}
+	conn, err := w.Dial(w.t.Context(), "tcp", net.JoinHostPort(lab.Gateway.String(), "6443"))
+	if err == nil {
+		_ = conn.Close()
+		w.t.Fatal("the API server still listens")
+	}
+	away()
+}
+
+// holdRestart takes the lock of the management plane's folder as soon as the run that has it ends: the kernel gives it to who waits longest,
+// and whoever starts drover server again meanwhile is refused and tries again.
+func (w *world) holdRestart() (held <-chan struct{}, release func()) {
+	w.t.Helper()
+	lock, err := os.OpenFile(filepath.Join(w.DataDir(), "run", "lock"), os.O_RDWR, 0)
+	must(w.t, err)
+	taken, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer lock.Close()
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX) == nil {
+			close(taken)
+		}
+		<-free
+	}()
+	return taken, func() {
+		close(free)
+		select {
+		case <-taken:
+			<-done
+		default: // it is given up as soon as it is had
+		}
+	}
 }
 
 // TestAgentRestart restarts the agent and then the machine: neither installs or restarts anything again, and all probes
@@ -200,30 +270,63 @@ func TestAgentRestart(t *testing.T) {
 	machine := w.Lab.List()[0].Name
 	const (
 		installs = "wc -l </var/lib/rancher/k3s/system-agent-installer/runs"
-		process  = "systemctl show -p NRestarts -p ExecMainPID k3s"
+		agent    = "systemctl show -p InvocationID --value rancher-system-agent"
+		// A restart by hand does not count in NRestarts, but every start is another invocation.
+		process = "systemctl show -p InvocationID -p ActiveEnterTimestampMonotonic -p NRestarts -p ExecMainPID k3s"
+		// How often systemd began to start the unit in this boot; the id is systemd's SD_MESSAGE_UNIT_STARTING.
+		starts = "journalctl --sync; journalctl --boot --quiet --output=cat UNIT=k3s.service MESSAGE_ID=7d4958e842da4a758f6c1cdc7b36dcc5 | wc -l"
+		boot   = "cat /proc/sys/kernel/random/boot_id"
 	)
-	if got := w.command(machine, installs); got != "1" {
-		t.Fatalf("the install instruction ran %s times before anything was restarted, want 1", got)
-	}
-	before := w.command(machine, process)
+	w.want(machine, "the install instruction before anything was restarted", installs, "1")
+	w.want(machine, "starts of k3s before anything was restarted", starts, "1")
+	before, agentBefore := w.command(machine, process), w.command(machine, agent)
 
 	w.command(machine, "systemctl restart rancher-system-agent")
+	if w.command(machine, agent) == agentBefore {
+		t.Fatal("the agent was not restarted")
+	}
+	w.forgetProbes()
 	w.healthyAgain(machine)
-	if got := w.command(machine, process); got != before {
-		t.Errorf("k3s was restarted with the agent: got %q, want %q", got, before)
-	}
-	if got := w.command(machine, installs); got != "1" {
-		t.Errorf("the install instruction had run %s times after the agent's restart, want 1", got)
-	}
+	w.want(machine, "k3s after the agent's restart", process, before)
+	w.want(machine, "the install instruction after the agent's restart", installs, "1")
+	w.want(machine, "starts of k3s after the agent's restart", starts, "1")
 
+	bootBefore := w.command(machine, boot)
 	must(t, w.Lab.SetPower(t.Context(), machine, lab.Off, false))
+	w.forgetProbes()
 	must(t, w.Lab.SetPower(t.Context(), machine, lab.On, false))
-	w.healthyAgain(machine)
-	if got := w.command(machine, installs); got != "1" {
-		t.Errorf("the install instruction had run %s times after the reboot, want 1", got)
+	if w.command(machine, boot) == bootBefore {
+		t.Fatal("the machine was not booted again")
 	}
-	if got := w.command(machine, "systemctl show -p NRestarts --value k3s"); got != "0" {
-		t.Errorf("k3s was restarted %s times after the reboot", got)
+	w.healthyAgain(machine)
+	w.want(machine, "the install instruction after the reboot", installs, "1")
+	w.want(machine, "starts of k3s since the reboot", starts, "1")
+	w.want(machine, "restarts of k3s since the reboot", "systemctl show -p NRestarts --value k3s", "0")
+}
+
+// want compares what a command prints on a machine.
+func (w *world) want(machine, what, command, want string) {
+	w.t.Helper()
+	if got := w.command(machine, command); got != want {
+		w.t.Errorf("%s: got %q, want %q", what, got, want)
+	}
+}
+
+// forgetProbes removes the states of the probes from the plan secret. The agent that runs now writes them anew at the end of its
+// next pass (spec/04 §1.6), and nobody else does: a write by one that was stopped meanwhile would be a conflict.
+func (w *world) forgetProbes() {
+	w.t.Helper()
+	secrets, err := w.list(secretsResource)
+	must(w.t, err)
+	secret := ofType(secrets, rkev1.SecretTypeMachinePlan)
+	if secret == nil || data(*secret, nodeplan.KeyProbeStatuses) == "" {
+		w.t.Fatal("the plan secret has no probe statuses to be written anew")
+	}
+	patch := fmt.Appendf(nil, `{"data":{%q:null}}`, nodeplan.KeyProbeStatuses)
+	patched, err := w.objects.Resource(secretsResource).Namespace(namespace).Patch(w.t.Context(), secret.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	must(w.t, err)
+	if data(*patched, nodeplan.KeyProbeStatuses) != "" {
+		w.t.Fatal("the probe statuses are still in the plan secret")
 	}
 }
 
@@ -237,7 +340,7 @@ func (w *world) command(machine, command string) string {
 	return out
 }
 
-// healthyAgain waits until the agent has looked at its plan again since it started, found it applied, and sees all probes pass.
+// healthyAgain waits until the agent has made a pass since forgetProbes, found the plan applied, and sees all probes pass.
 func (w *world) healthyAgain(machine string) {
 	w.t.Helper()
 	w.eventually("a running agent", func() (bool, error) {
@@ -258,7 +361,7 @@ func (w *world) healthyAgain(machine string) {
 			return false, err
 		}
 		statuses, err := nodeplan.DecodeProbeStatuses(raw)
-		if err != nil || len(statuses) == 0 {
+		if err != nil || len(statuses) == 0 || data(*secret, nodeplan.KeyAppliedChecksum) == "" {
 			return false, err
 		}
 		for _, status := range statuses {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,6 +38,7 @@ type world struct {
 	*rig.Rig
 	t       *testing.T
 	objects dynamic.Interface
+	host    hostScope
 }
 
 // newWorld starts a rig of its own, and checks at the end that nothing of it is left on the host.
@@ -55,8 +55,8 @@ func newWorld(t *testing.T, name string) *world {
 	}
 	// A run that was killed left its rig; the folder always has the same name, so that the next run finds it.
 	must(t, rig.Destroy(t.Context(), options))
-	before := hostInventory(t, name)
-	w := &world{t: t}
+	w := &world{t: t, host: hostScope{name: name, dir: options.Dir}}
+	before := w.host.inventory(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 		defer cancel()
@@ -71,7 +71,7 @@ func newWorld(t *testing.T, name string) *world {
 		if err := rig.Destroy(ctx, options); err != nil {
 			t.Errorf("destroy rig: %v", err)
 		}
-		if diff := cmp.Diff(before, hostInventory(t, name)); diff != "" {
+		if diff := cmp.Diff(before, w.host.inventory(t)); diff != "" {
 			t.Errorf("the rig left something on the host (-before +after):\n%s", diff)
 		}
 	})
@@ -207,19 +207,6 @@ func (w *world) apiInventory() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// hostInventory lists what a rig could leave on this host: namespaces, control groups, mounts, processes.
-func hostInventory(t *testing.T, name string) []string {
-	t.Helper()
-	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", `
-		ip netns list | cut -d' ' -f1 | grep -E "^drover-$1(-|$)"
-		find /sys/fs/cgroup -type d -name "drover-$1*" 2>/dev/null
-		grep "drover-$1" /proc/self/mountinfo | cut -d' ' -f5
-		grep -lE "DROVER_LAB=$1" /proc/[0-9]*/environ 2>/dev/null
-		true`, "sh", name).CombinedOutput()
-	must(t, err)
-	return strings.Fields(string(out))
 }
 
 // testWriter sends progress to the test's log.
