@@ -23,6 +23,7 @@ func failing(c *Clients, runs *int, message func(*rkev1.RKECluster) string) func
 			return obj, nil
 		}
 		condition, retry := outcome.Conclude("Ready", errors.New(message(obj)))
+		condition.Message = message(obj) // as it is
 		next := obj.DeepCopy()
 		if conditions.Set(&next.Status.Conditions, condition, time.Now()) {
 			if _, err := c.RKE.RKECluster().UpdateStatus(next); err != nil {
@@ -34,7 +35,7 @@ func failing(c *Clients, runs *int, message func(*rkev1.RKECluster) string) func
 }
 
 // An error whose text differs each time is written, which is an event, which runs the handler at once: back-off never gets a
-// chance. outcome.CheckStable finds such texts.
+// chance. outcome.CheckStable finds such texts, and outcome.Record does not write them.
 func TestEdge_UnstableTextBypassesBackOff(t *testing.T) {
 	for name, tc := range map[string]struct {
 		message func(*rkev1.RKECluster) string

@@ -11,6 +11,6 @@
 // Two edges of wrangler's status handlers are blunted here. They throw away the returned status when the handler fails:
 // with Conclude the condition is written first and the error returned afterwards. And an error whose text changes from run
 // to run (a resource version, a time, a counter) is written to the status, which is an event, which runs the handler again
-// at once, round and round past any back-off: messages are built from stable data, and CheckStable finds those that are
-// not.
+// at once, round and round past any back-off: messages are built from stable data, CheckStable finds those that are not,
+// Stable mends those that others made, and Record writes a repeated failure at most once a minute.
 package outcome

@@ -80,7 +80,8 @@ type Retry struct {
 
 // Conclude turns the end of a reconcile into a condition of the given type and what the queue is told. A nil error is
 // status True. A conflict is no news for anybody: the condition stays True, and the queue tries again (spec/06 §1.7: tools
-// that watch the condition would otherwise see it flap).
+// that watch the condition would otherwise see it flap). The text of any other error is made stable for the condition; the
+// queue, and so the log, gets it as it is. Record writes the condition into a status.
 func Conclude(conditionType string, err error) (conditions.Condition, Retry) {
 	c := conditions.Condition{Type: conditionType, Status: rkev1.ConditionTrue}
 	if err == nil {
@@ -97,7 +98,7 @@ func Conclude(conditionType string, err error) (conditions.Condition, Retry) {
 	if apierrors.IsConflict(err) {
 		return c, Retry{Err: err}
 	}
-	c.Status, c.Reason, c.Message = rkev1.ConditionFalse, rkev1.ReasonError, err.Error()
+	c.Status, c.Reason, c.Message = rkev1.ConditionFalse, rkev1.ReasonError, Stable(err.Error())
 	return c, Retry{Err: err}
 }
 

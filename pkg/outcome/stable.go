@@ -5,18 +5,27 @@ import (
 	"regexp"
 )
 
-// unstable are shapes of text that differ from one run to the next.
+// unstable are shapes of text that differ from one run to the next, and what Stable puts in their place.
 var unstable = []struct {
 	what    string
 	pattern *regexp.Regexp
+	instead string
 }{
-	{"a resource version", regexp.MustCompile(`(?i)resource ?version\W{0,3}\d+`)},
-	{"a time", regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b`)},
-	{"a duration", regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|us|ms)\b|\b\d+\.\d+s\b|\b\d+h\d+m|\b\d+m\d+(\.\d+)?s\b`)},
-	{"a counter of attempts", regexp.MustCompile(`(?i)\b(attempt|retry|try)\W{0,2}\d+`)},
-	{"an address in memory", regexp.MustCompile(`\b0x[0-9a-f]{6,}\b`)},
-	{"a port of a connection", regexp.MustCompile(`\d+\.\d+\.\d+\.\d+:\d+->`)},
-	{"a long number", regexp.MustCompile(`\b\d{9,}\b`)},
+	{"an identifier of a request", regexp.MustCompile(`(?i)(\brequest[ _-]?id\W{0,3})[0-9a-z][0-9a-z-]{7,}`), "${1}…"},
+	{"a UUID", regexp.MustCompile(`(?i)\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`), "…"},
+	{"a resource version", regexp.MustCompile(`(?i)(resource ?version\W{0,3})\d+`), "${1}…"},
+	{
+		"a time",
+		regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\b(\.\d+)?`), "…",
+	},
+	{
+		"a duration",
+		regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|us|ms)\b|\b(\d+h)?(\d+m)?\d+\.\d+s\b|\b\d+h\d+m(\d+s)?|\b\d+m\d+s\b`), "…",
+	},
+	{"a counter of attempts", regexp.MustCompile(`(?i)(\b(?:attempt|retry|try)\W{0,2})\d+`), "${1}…"},
+	{"an address in memory", regexp.MustCompile(`\b0x[0-9a-f]{6,}\b`), "…"},
+	{"a port of a connection", regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|\[[0-9A-Fa-f:.]+(?:%\w+)?\]):\d+->`), "${1}->"},
+	{"a long number", regexp.MustCompile(`\b\d{9,}\b`), "…"},
 }
 
 // CheckStable returns an error that says which part of a message looks as if it changed from run to run. Tests call it
@@ -28,4 +37,13 @@ func CheckStable(message string) error {
 		}
 	}
 	return nil
+}
+
+// Stable takes out of a text what CheckStable finds. It is for the text of errors that others made, such as the API server
+// and what answers it: our own messages are built without.
+func Stable(text string) string {
+	for _, u := range unstable {
+		text = u.pattern.ReplaceAllString(text, u.instead)
+	}
+	return text
 }

@@ -73,7 +73,7 @@ func (h *handler) report(cluster *provv1.Cluster, seen *facts, end error) (*prov
 	now := h.Now()
 	status := cluster.Status.DeepCopy()
 	created, retry := outcome.Conclude(provv1.ConditionCreated, end)
-	conditions.Set(&status.Conditions, created, now)
+	outcome.Record(&status.Conditions, created, retry, now)
 	if seen != nil && end == nil {
 		status.FleetWorkspaceName = topology.Workspace(cluster)
 		status.ObservedGeneration = cluster.Generation

@@ -1,0 +1,77 @@
+package stories
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// TestCluster_RefusalsThatAlwaysReadDifferently: a try that fails changes the status once, or now and then; the next one
+// comes by the queue's back-off.
+func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
+	cases := map[string]struct {
+		resource   string
+		message    func(n int) string
+		mostWrites int
+		condition  string
+	}{
+		"the port of a connection, while its machines are made": {
+			resource:   "machinedeployments",
+			message:    func(n int) string { return fmt.Sprintf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset", 40000+n) },
+			mostWrites: 1, condition: "RKECluster",
+		},
+		"anything, while its machines are made": {
+			resource:   "machinedeployments",
+			message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
+			mostWrites: 12, condition: "RKECluster",
+		},
+		"anything, while its identity is made": {
+			resource:   "clusterregistrationtokens",
+			message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
+			mostWrites: 12, condition: "Created",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				tries, writes := 0, 0
+				s.api.Intercept(func(r memkube.Request) error {
+					switch {
+					case !strings.HasPrefix(r.Agent, agent):
+					case r.Verb == "update" && r.Resource.Resource == "clusters" && r.Subresource == "status":
+						writes++
+					case r.Verb == "create" && r.Resource.Resource == c.resource:
+						if tries++; tries > 1000 {
+							return nil // far too many, and a test that fails has to end
+						}
+						return apierrors.NewInternalError(errors.New("failed calling webhook: " + c.message(tries)))
+					}
+					return nil
+				})
+				s.add(podSchema(), machineConfig("nc"), demo())
+				pass(5 * time.Second)
+				if tries == 0 || tries > 1000 || conditions.IsTrue(s.read().Status.Conditions, c.condition) {
+					t.Fatalf("%d tries, conditions %+v", tries, s.read().Status.Conditions)
+				}
+				tries, writes = 0, 0
+				pass(10 * time.Minute)
+				if writes > c.mostWrites || tries > 60 {
+					t.Errorf("in ten minutes %d writes of the status, at most %d are due, and %d tries", writes, c.mostWrites, tries)
+				}
+				s.api.Intercept(nil)
+				pass(5 * time.Minute)
+				s.settle()
+				if made := s.read(); !conditions.IsTrue(made.Status.Conditions, c.condition) {
+					t.Errorf("conditions %+v", made.Status.Conditions)
+				}
+			})
+		})
+	}
+}
