@@ -2,6 +2,7 @@ package provisioningcluster
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +175,42 @@ func TestOnChange_BadEditKeepsWhatRuns(t *testing.T) {
 	}
 	if !conditions.IsTrue(w.cluster.Status.Conditions, "Ready") || !conditions.IsFalse(w.cluster.Status.Conditions, "Updated") {
 		t.Errorf("conditions %+v", w.cluster.Status.Conditions)
+	}
+}
+
+// TestOnChange_AtRestNothingIsWritten: time goes on, and events come that change
+// nothing.
+func TestOnChange_AtRestNothingIsWritten(t *testing.T) {
+	t.Parallel()
+	running := func(w *world) {
+		w.controlPlane = &rkev1.RKEControlPlane{}
+		conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{Type: "Ready", Status: "True"}, now)
+	}
+	for name, edits := range map[string][]func(*world){
+		"a bad edit of a running cluster": {running, func(w *world) { w.cluster.Spec.KubernetesVersion = "oops" }},
+		"a bad new cluster":               {func(w *world) { w.cluster.Spec.KubernetesVersion = "oops" }},
+		"a running cluster":               {running},
+		"a cluster that is deleted": {running, func(w *world) {
+			w.cluster.DeletionTimestamp = &metav1.Time{Time: now}
+			w.capiCluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, edits...)
+			handle := w.register()
+			for pass := range 4 {
+				w.clock = now.Add(time.Duration(pass) * time.Hour)
+				w.writes = nil
+				if _, err := handle("", w.cluster.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+				got := slices.DeleteFunc(w.writes, func(write string) bool { return write == "apply" })
+				if pass > 0 && len(got) > 0 {
+					t.Errorf("pass %d writes %v: %+v", pass, got, w.cluster.Status.Conditions)
+				}
+			}
+		})
 	}
 }
 

@@ -46,6 +46,7 @@ type world struct {
 	configs      map[string]*unstructured.Unstructured
 	applyErr     error
 	unserved     bool
+	clock        time.Time
 	// uncached: somebody made a Cluster API cluster that is in no cache yet.
 	uncached bool
 
@@ -93,7 +94,7 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 		MachineDeployments: w.deploymentController(ctrl), ControlPlanes: w.controlPlaneController(ctrl),
 		DynamicSchemas: w.schemaController(ctrl), Secrets: w.secretController(ctrl),
 		DynamicKinds: dynamicKinds{w}, Apply: applier{w},
-		InstanceID: instance, Now: func() time.Time { return now },
+		InstanceID: instance, Now: func() time.Time { return w.clock },
 	}
 	if err := Register(w.t.Context(), deps); err != nil {
 		w.t.Fatal(err)
@@ -295,7 +296,7 @@ func (a applier) Purge(context.Context, string, schema.GroupVersionKind, string,
 func newWorld(t *testing.T, edits ...func(*world)) *world {
 	t.Helper()
 	w := &world{
-		t: t,
+		t: t, clock: now,
 		cluster: &provv1.Cluster{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "fleet-default", Name: "demo", UID: "u", Generation: 1,

@@ -43,22 +43,9 @@ func (h *handler) reportUnserved(seen *facts) (*provv1.Cluster, error) {
 func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*provv1.Cluster, error) {
 	status := cluster.Status.DeepCopy()
 	condition, retry := outcome.Conclude(provv1.ConditionRKECluster, end)
-	conditions.Set(&status.Conditions, condition, seen.now)
-	var ready *rkev1.GenericCondition
-	if seen.controlPlane != nil {
-		ready = conditions.Get(seen.controlPlane.Status.Conditions, rkev1.ConditionReady)
-	}
-	if ready != nil {
-		follow(status, ready, seen.now)
-	}
-	if stalled := outcome.AsStalled(end); stalled != nil {
-		// What the user asked for last is not what the cluster gets.
-		blocked := conditions.Condition{Type: provv1.ConditionUpdated, Status: rkev1.ConditionFalse, Reason: condition.Reason, Message: condition.Message}
-		conditions.Set(&status.Conditions, blocked, seen.now)
-		if ready == nil {
-			blocked.Type = provv1.ConditionReady
-			conditions.Set(&status.Conditions, blocked, seen.now)
-		}
+	outcome.Record(&status.Conditions, condition, retry, seen.now)
+	for _, line := range lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition) {
+		conditions.Set(&status.Conditions, line, seen.now)
 	}
 	updated, err := h.write(cluster, status)
 	if err != nil {
@@ -70,14 +57,29 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 	return updated, retry.Err
 }
 
-// follow copies the control plane's line to the three conditions that user
-// interfaces and scripts read it from. (spec/06 §1.8.1.)
-func follow(status *provv1.ClusterStatus, ready *rkev1.GenericCondition, now time.Time) {
-	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionProvisioned, provv1.ConditionReady} {
-		conditions.Set(&status.Conditions, conditions.Condition{
-			Type: conditionType, Status: ready.Status, Reason: ready.Reason, Message: ready.Message,
-		}, now)
+// lines are the three conditions in which user interfaces and scripts read the
+// control plane's line (spec/06 §1.8.1), each once: one that is set twice in a
+// pass gets a new time in every pass. A stalled cluster is not updated, because
+// what the user asked for last is not what it gets; what runs stays ready.
+func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Condition) []conditions.Condition {
+	var ready *rkev1.GenericCondition
+	if controlPlane != nil {
+		ready = conditions.Get(controlPlane.Status.Conditions, rkev1.ConditionReady)
 	}
+	var out []conditions.Condition
+	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionProvisioned, provv1.ConditionReady} {
+		line := conditions.Condition{Type: conditionType}
+		switch {
+		case stalled && (conditionType == provv1.ConditionUpdated || conditionType == provv1.ConditionReady && ready == nil):
+			line.Status, line.Reason, line.Message = rkev1.ConditionFalse, end.Reason, end.Message
+		case ready != nil:
+			line.Status, line.Reason, line.Message = ready.Status, ready.Reason, ready.Message
+		default:
+			continue
+		}
+		out = append(out, line)
+	}
+	return out
 }
 
 // reportRemoval shows what a removal waits for in condition Removed, and nothing
@@ -95,7 +97,7 @@ func (h *handler) reportRemoval(seen *facts, progress removal) (*provv1.Cluster,
 		end = progress.waiting
 	}
 	condition, retry := outcome.Conclude(provv1.ConditionRemoved, end)
-	conditions.Set(&status.Conditions, condition, seen.now)
+	outcome.Record(&status.Conditions, condition, retry, seen.now)
 	updated, err := h.write(cluster, status)
 	if err != nil {
 		return cluster, err
