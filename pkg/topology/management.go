@@ -40,7 +40,7 @@ func HasOwnManagement(cluster *provv1.Cluster) bool {
 func Management(cluster *provv1.Cluster, registry Registry) []runtime.Object {
 	name := cluster.Status.ClusterName
 	return []runtime.Object{
-		managementCluster(cluster, registry),
+		ManagementCluster(cluster, registry),
 		&corev1.Namespace{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -62,7 +62,8 @@ func Workspace(cluster *provv1.Cluster) string {
 	return cluster.Namespace
 }
 
-func managementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Cluster {
+// ManagementCluster is the management side's record of a cluster.
+func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Cluster {
 	spec := cluster.Spec.DeepCopy()
 	administrated := "false"
 	if spec.RKEConfig != nil {

@@ -3,97 +3,21 @@ package cluster
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/topology"
 )
-
-// reasonNameTaken: the identifier that a Cluster asks for cannot be used.
-const reasonNameTaken = "ManagementNameTaken"
-
-// maxDraws is how often a random name is drawn before something must be wrong.
-const maxDraws = 10
-
-// identify gives the cluster the name of its management cluster, once and for
-// all. It is written before anything has that name.
-func (h *handler) identify(cluster *provv1.Cluster) (*provv1.Cluster, error) {
-	if cluster.Status.ClusterName != "" {
-		return cluster, nil
-	}
-	name, err := h.chooseName(cluster)
-	if err != nil {
-		return h.report(cluster, nil, err)
-	}
-	named := cluster.DeepCopy()
-	named.Status.ClusterName = name
-	named.Status.FleetWorkspaceName = topology.Workspace(cluster)
-	updated, err := h.Clusters.UpdateStatus(named)
-	if err != nil {
-		return cluster, fmt.Errorf("name management cluster of %s/%s: %w", cluster.Namespace, cluster.Name, err)
-	}
-	return updated, nil
-}
-
-func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
-	if asked := cluster.Annotations[provv1.ManagementClusterNameAnnotation]; asked != "" {
-		taken, err := h.taken(asked)
-		if err != nil {
-			return "", err
-		}
-		if taken || !mayBeAskedFor(asked) {
-			return "", outcome.Stall(reasonNameTaken, "Annotation "+provv1.ManagementClusterNameAnnotation+" asks for "+asked+
-				", which another cluster has or which is no name of a namespace that starts with "+naming.ManagementClusterPrefix+
-				"; remove the annotation or choose another name")
-		}
-		return asked, nil
-	}
-	for range maxDraws {
-		token, err := h.Token()
-		if err != nil {
-			return "", err
-		}
-		name := naming.ManagementCluster(token)
-		if taken, err := h.taken(name); err != nil || !taken {
-			return name, err
-		}
-	}
-	return "", errors.New("no unused name for a management cluster was drawn")
-}
-
-// mayBeAskedFor tells whether a user may choose a name. The namespace of that
-// name becomes the cluster's and is deleted with it, so nobody may choose one
-// like kube-system, which is somebody else's.
-func mayBeAskedFor(name string) bool {
-	return strings.HasPrefix(name, naming.ManagementClusterPrefix) && len(validation.IsDNS1123Label(name)) == 0
-}
-
-func (h *handler) taken(name string) (bool, error) {
-	existing, err := optional(h.management.Get(name))
-	if err != nil {
-		return false, fmt.Errorf("read management cluster %s: %w", name, err)
-	}
-	clusters, err := h.clusters.GetByIndex(provv1.IndexByCluster, name)
-	if err != nil {
-		return false, fmt.Errorf("find clusters of management cluster %s: %w", name, err)
-	}
-	return existing != nil || len(clusters) > 0, nil
-}
 
 // connect stores the captured kubeconfig, and marks the management cluster as
 // connected when the API server has answered with it.
@@ -215,8 +139,7 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
 	}
 	h.Prober.Forget(nameOf(cluster))
-	owner := provv1.SchemeGroupVersion.WithKind("Cluster")
-	if _, err := h.Apply.Purge(h.ctx, handlerName, owner, cluster.Namespace, cluster.Name, setKinds()); err != nil {
+	if _, err := h.Apply.Purge(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return cluster, err
 	}
 	patch, err := topology.ReleasePatch(cluster, provv1.ProvisioningClusterFinalizer)

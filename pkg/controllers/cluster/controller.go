@@ -34,6 +34,9 @@ import (
 // would orphan every object that exists.
 const handlerName = "cluster-create"
 
+// clusterKind is the kind of the sets' owners.
+var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")
+
 // Applier keeps the set of a cluster's management objects.
 type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
@@ -158,8 +161,8 @@ func ofSecret(secret *corev1.Secret) []wakeup.Key {
 	}
 }
 
-// onChange is the whole reconcile. The identifier is written before anything is
-// named by it, so that a crash never leaves two of them.
+// onChange is the whole reconcile. A crash never leaves two identifiers: see
+// identify.
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if cluster == nil || topology.Owner(cluster, h.InstanceID, false) != topology.Ours || !topology.HasOwnManagement(cluster) {
 		return cluster, nil

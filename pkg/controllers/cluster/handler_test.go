@@ -191,12 +191,17 @@ func TestChooseName(t *testing.T) {
 				}
 				return nil, nil
 			}).AnyTimes()
-			h := &handler{Deps: Deps{Token: c.tokens}, management: management, clusters: clusters}
-			cluster := &provv1.Cluster{}
+			records := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](ctrl)
+			records.EXPECT().Create(gomock.Any()).DoAndReturn(func(made *mgmtv3.Cluster) (*mgmtv3.Cluster, error) { return made, nil }).AnyTimes()
+			h := &handler{Deps: Deps{Token: c.tokens, ManagementClusters: records}, management: management, clusters: clusters}
+			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
 			if c.asked != "" {
 				cluster.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: c.asked}
 			}
 			got, err := h.chooseName(cluster)
+			if err != nil {
+				got = ""
+			}
 			if got != c.want || (outcome.AsStalled(err) != nil) != c.stalled || (err != nil) != (c.stalled || c.failed) {
 				t.Errorf("name %q, error %v", got, err)
 			}

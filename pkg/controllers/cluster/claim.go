@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// reasonNameTaken: the identifier that a Cluster asks for cannot be used.
+const reasonNameTaken = "ManagementNameTaken"
+
+// maxDraws is how often a random name is drawn before something must be wrong.
+const maxDraws = 10
+
+// identify gives the cluster the name of its management cluster, once and for
+// all. A drawn name is written before anything has it; one that was asked for is
+// written when it was claimed.
+func (h *handler) identify(cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	if cluster.Status.ClusterName != "" {
+		return cluster, nil
+	}
+	name, err := h.chooseName(cluster)
+	if err != nil {
+		return h.report(cluster, nil, err)
+	}
+	named := cluster.DeepCopy()
+	named.Status.ClusterName = name
+	named.Status.FleetWorkspaceName = topology.Workspace(cluster)
+	updated, err := h.Clusters.UpdateStatus(named)
+	if err != nil {
+		return cluster, fmt.Errorf("name management cluster of %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return updated, nil
+}
+
+func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
+	if asked := cluster.Annotations[provv1.ManagementClusterNameAnnotation]; asked != "" {
+		return asked, h.claim(cluster, asked)
+	}
+	for range maxDraws {
+		token, err := h.Token()
+		if err != nil {
+			return "", err
+		}
+		name := naming.ManagementCluster(token)
+		existing, err := optional(h.management.Get(name))
+		if err != nil {
+			return "", fmt.Errorf("read management cluster %s: %w", name, err)
+		}
+		if used, err := h.used(name); err != nil || existing == nil && !used {
+			return name, err
+		}
+	}
+	return "", errors.New("no unused name for a management cluster was drawn")
+}
+
+// claim makes the management cluster of a name that a user asked for, before the
+// name is written down. The create decides who has the name: two Clusters that
+// ask for the same one at the same moment see nothing of each other in caches,
+// and would share a management cluster, which goes with the first of them.
+func (h *handler) claim(cluster *provv1.Cluster, name string) error {
+	used, err := h.used(name)
+	if err != nil {
+		return err
+	}
+	if used || !mayBeAskedFor(name) {
+		return refusedName(name)
+	}
+	existing, err := optional(h.management.Get(name))
+	if err != nil {
+		return fmt.Errorf("read management cluster %s: %w", name, err)
+	}
+	if existing == nil {
+		if existing, err = h.createClaim(cluster, name); err != nil {
+			return err
+		}
+	}
+	ours, err := applyset.Marked(existing, handlerName, clusterKind, cluster.Namespace, cluster.Name)
+	if err == nil && !ours {
+		return refusedName(name)
+	}
+	return err
+}
+
+// createClaim returns the management cluster that has the name now, whoever made
+// it. The second read is live: the cache was behind.
+func (h *handler) createClaim(cluster *provv1.Cluster, name string) (*mgmtv3.Cluster, error) {
+	named := cluster.DeepCopy()
+	named.Status.ClusterName = name
+	wanted := topology.ManagementCluster(named, h.Registry)
+	if err := applyset.Mark(wanted, handlerName, clusterKind, cluster.Namespace, cluster.Name); err != nil {
+		return nil, err
+	}
+	created, err := h.ManagementClusters.Create(wanted)
+	if apierrors.IsAlreadyExists(err) {
+		created, err = h.ManagementClusters.Get(name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim management cluster %s for %s/%s: %w", name, cluster.Namespace, cluster.Name, err)
+	}
+	return created, nil
+}
+
+func refusedName(name string) error {
+	return outcome.Stall(reasonNameTaken, "Annotation "+provv1.ManagementClusterNameAnnotation+" asks for "+name+
+		", which another cluster has or which is no name of a namespace that starts with "+naming.ManagementClusterPrefix+
+		"; remove the annotation or choose another name")
+}
+
+// mayBeAskedFor tells whether a user may choose a name. The namespace of that
+// name becomes the cluster's and is deleted with it, so nobody may choose one
+// like kube-system, which is somebody else's.
+func mayBeAskedFor(name string) bool {
+	return strings.HasPrefix(name, naming.ManagementClusterPrefix) && len(validation.IsDNS1123Label(name)) == 0
+}
+
+// used tells whether a Cluster has the name already. One that is still being
+// named has none.
+func (h *handler) used(name string) (bool, error) {
+	clusters, err := h.clusters.GetByIndex(provv1.IndexByCluster, name)
+	if err != nil {
+		return false, fmt.Errorf("find clusters of management cluster %s: %w", name, err)
+	}
+	return len(clusters) > 0, nil
+}
