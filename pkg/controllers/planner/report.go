@@ -11,6 +11,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/planner"
 )
 
@@ -39,11 +40,14 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	return h.carryOut(cp, v, decision)
 }
 
-// carryOut writes the ticket, acts, and reports.
+// carryOut writes the ticket, acts, and reports. The ticket goes together with what was decided, in one write, except that
+// a failure that is reported stays until the effects were carried out: it would come and go with every try, and every
+// write is an event that brings the next one at once.
 func (h *handler) carryOut(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) (*rkev1.RKEControlPlane, error) {
 	status := d.Status
 	if d.Ticket != nil {
 		status.Ticket = d.Ticket
+		status.Conditions = keepFailure(d.Status.Conditions, cp.Status.Conditions)
 		stored, err := h.writeStatus(cp, status)
 		if err != nil {
 			return cp, h.retry(cp, err)
@@ -51,12 +55,7 @@ func (h *handler) carryOut(cp *rkev1.RKEControlPlane, v *view, d planner.Decisio
 		cp = stored
 	}
 	acted := h.act(cp, v, d)
-	if message := problem(acted); message != "" {
-		status.Conditions = slices.Clone(status.Conditions)
-		conditions.Set(&status.Conditions, conditions.Condition{
-			Type: rkev1.ConditionReady, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError, Message: message,
-		}, v.snapshot.Now)
-	}
+	status.Conditions = concluded(d.Status.Conditions, cp.Status.Conditions, acted, v.snapshot.Now)
 	stored, err := h.writeStatus(cp, status)
 	if err != nil {
 		return cp, h.retry(cp, errors.Join(acted, err))
@@ -65,6 +64,30 @@ func (h *handler) carryOut(cp *rkev1.RKEControlPlane, v *view, d planner.Decisio
 		h.ControlPlanes.EnqueueAfter(cp.Namespace, cp.Name, d.Wait.After)
 	}
 	return stored, h.retry(stored, acted)
+}
+
+// concluded are the conditions after the effects: those that were decided, or what went wrong.
+func concluded(decided, stored []rkev1.GenericCondition, acted error, now time.Time) []rkev1.GenericCondition {
+	if acted == nil {
+		return decided
+	}
+	out := keepFailure(decided, stored)
+	if errs := hard(acted); len(errs) > 0 {
+		outcome.Record(&out, conditions.Condition{
+			Type: rkev1.ConditionReady, Status: rkev1.ConditionFalse, Reason: rkev1.ReasonError, Message: problem(errs[0]),
+		}, outcome.Retry{Err: errs[0]}, now)
+	}
+	return out
+}
+
+// keepFailure returns the decided conditions, with Ready as it is stored if that is a failure.
+func keepFailure(decided, stored []rkev1.GenericCondition) []rkev1.GenericCondition {
+	out := slices.Clone(decided)
+	ready, failed := conditions.Get(out, rkev1.ConditionReady), conditions.Get(stored, rkev1.ConditionReady)
+	if ready != nil && failed != nil && failed.Status == rkev1.ConditionFalse {
+		*ready = *failed
+	}
+	return out
 }
 
 // writeStatus writes the status if it says something new, under the resource version of the object it was decided from.
@@ -96,13 +119,9 @@ func (h *handler) retry(cp *rkev1.RKEControlPlane, err error) error {
 
 // problem is what users are told about a failed action: stable, and without the text of the API server.
 func problem(err error) string {
-	errs := hard(err)
-	if len(errs) == 0 {
-		return ""
-	}
-	reason := apierrors.ReasonForError(errs[0])
+	reason := apierrors.ReasonForError(err)
 	if reason == "" {
-		return "Cannot carry out the decision: " + errs[0].Error()
+		return "Cannot carry out the decision: " + outcome.Stable(err.Error())
 	}
 	return "Cannot carry out the decision: the API server answered " + string(reason)
 }

@@ -1,0 +1,55 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+)
+
+func TestConcluded_AFailureStaysUntilTheEffectsSucceed(t *testing.T) {
+	began := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	conflict := apierrors.NewConflict(gr, "x", errors.New("modified"))
+	reset := func(port int) error {
+		return fmt.Errorf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset", port)
+	}
+	ready := func(status, message string, at time.Time) []rkev1.GenericCondition {
+		var list []rkev1.GenericCondition
+		c := conditions.Condition{Type: "Ready", Status: status, Message: message}
+		if status == "False" {
+			c.Reason = "Error"
+		}
+		conditions.Set(&list, c, at)
+		return list
+	}
+	const told = "Cannot carry out the decision: read tcp 10.0.0.1->10.0.0.2:443: connection reset"
+	later := began.Add(time.Hour)
+	for name, tc := range map[string]struct {
+		stored []rkev1.GenericCondition
+		acted  error
+		want   []rkev1.GenericCondition
+	}{
+		"all went well":                    {stored: ready("False", told, began), want: ready("Unknown", "decided", later)},
+		"the first failure":                {stored: ready("Unknown", "decided", began), acted: reset(1), want: ready("False", told, later)},
+		"the same failure, another port":   {stored: ready("False", told, began), acted: reset(2), want: ready("False", told, began)},
+		"a conflict after a failure":       {stored: ready("False", told, began), acted: conflict, want: ready("False", told, began)},
+		"a conflict":                       {stored: ready("Unknown", "decided", began), acted: conflict, want: ready("Unknown", "decided", later)},
+		"a conflict and a failure at once": {stored: ready("Unknown", "decided", began), acted: errors.Join(conflict, reset(3)), want: ready("False", told, later)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			decided := ready("Unknown", "decided", later)
+			if diff := cmp.Diff(tc.want, concluded(decided, tc.stored, tc.acted, later)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(ready("Unknown", "decided", later), decided); diff != "" {
+				t.Errorf("the decision was changed: %s", diff)
+			}
+		})
+	}
+}
