@@ -7,13 +7,10 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -25,7 +22,7 @@ import (
 // TestBadInput applies what users get wrong. The Cluster says which field it is and what would be right, soon, and nothing is
 // made from it.
 func TestBadInput(t *testing.T) {
-	st := stage.Start(t, stage.Settings{})
+	st, all := stage.Start(t, stage.Settings{}), t
 	tests := map[string]struct {
 		change func(*provv1.Cluster)
 		// want are words of the message: the field, and the remedy.
@@ -73,7 +70,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			namespace := plane.Namespace(t)
+			namespace := plane.Namespace(all) // its deletion would have Drover write while the next case is watched
 			config := &unstructured.Unstructured{Object: map[string]any{"size": "small"}}
 			config.SetAPIVersion("rke-machine-config.cattle.io/v1")
 			config.SetKind("SimConfig")
@@ -87,22 +84,27 @@ func TestBadInput(t *testing.T) {
 			}}
 			cluster.Spec.RKEConfig.MachinePools[0].NodeConfig.Name = "good"
 			test.change(cluster)
+			stage.AwaitQuiet(t, time.Minute) // what the case before left is done
+			applied := time.Now()
 			err := st.Client.Create(t.Context(), cluster)
 			if test.refused {
 				if !apierrors.IsInvalid(err) {
 					t.Errorf("want the API server to refuse it, got %v", err)
 				}
+				expectNothingMade(t, st, namespace, applied, "SimConfig good")
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			applied := time.Now()
 			plane.Until(t, 20*time.Second, func() string { return complaintMissing(t, st, cluster, test.want) })
 			if took := time.Since(applied); took > 2*time.Second {
 				t.Errorf("the Cluster says so after %s only", took)
 			}
-			expectNothingMade(t, st, namespace)
+			expectNothingMade(t, st, namespace, applied, "Cluster "+cluster.Name, "SimConfig good")
+			if cluster.Generation != 1 || len(cluster.Annotations) > 0 || len(cluster.Labels) > 0 || cluster.Status.ClusterName != "" {
+				t.Errorf("the Cluster was adopted: generation %d, %v", cluster.Generation, cluster.ObjectMeta)
+			}
 		})
 	}
 }
@@ -124,20 +126,19 @@ func complaintMissing(t *testing.T, st *stage.Stage, cluster *provv1.Cluster, wa
 	return ""
 }
 
-func expectNothingMade(t *testing.T, st *stage.Stage, namespace string) {
+// expectNothingMade waits until everything that the Cluster has set off has come to rest, and fails if the namespace holds
+// anything but what the test itself made, or if Drover has written anything since but what it says in the Cluster's status:
+// not even something that is gone again, and nothing outside of the namespace.
+func expectNothingMade(t *testing.T, st *stage.Stage, namespace string, applied time.Time, given ...string) {
 	t.Helper()
-	for _, list := range []client.ObjectList{&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &rkev1.RKEControlPlaneList{}, &rkev1.RKEBootstrapTemplateList{}, &corev1.SecretList{}} {
-		if err := st.Client.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
-			t.Fatal(err)
-		}
-		if n := lengthOf(list); n != 0 {
-			t.Errorf("%d objects of %T were made", n, list)
+	stage.AwaitQuiet(t, time.Minute)
+	if diff := cmp.Diff(given, st.Inventory(namespace)); diff != "" {
+		t.Errorf("objects in the namespace (-want +got):\n%s", diff)
+	}
+	for _, write := range plane.Writes(t, stage.DroverAgent, applied) {
+		own := write.Namespace == namespace && write.Group == provv1.SchemeGroupVersion.Group && write.Resource == "clusters"
+		if !own || write.Subresource != "status" {
+			t.Errorf("written for it: %+v", write)
 		}
 	}
-}
-
-func lengthOf(list client.ObjectList) int {
-	n := 0
-	_ = meta.EachListItem(list, func(runtime.Object) error { n++; return nil }) // the function returns no error
-	return n
 }

@@ -1,0 +1,54 @@
+package stage
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// everywhere is in every namespace, and made by Kubernetes itself.
+var everywhere = []string{"ServiceAccount default", "ConfigMap kube-root-ca.crt"}
+
+// Inventory lists the objects in a namespace, of every kind that the API server has, each as "KIND NAME", sorted. Events, and
+// what Kubernetes puts into every namespace, are left out.
+func (st *Stage) Inventory(namespace string) []string {
+	st.t.Helper()
+	kinds, err := discovery.NewDiscoveryClientForConfig(plane.Config(st.t, "contract-tests"))
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	groups, err := kinds.ServerPreferredNamespacedResources()
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	var out []string
+	for _, group := range groups {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		for i := range group.APIResources {
+			resource := &group.APIResources[i]
+			if !slices.Contains(resource.Verbs, "list") || resource.Kind == "Event" {
+				continue
+			}
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(version.WithKind(resource.Kind + "List"))
+			if err := st.Client.List(st.t.Context(), list, client.InNamespace(namespace)); err != nil {
+				st.t.Fatalf("list %s: %v", resource.Kind, err)
+			}
+			for j := range list.Items {
+				if name := resource.Kind + " " + list.Items[j].GetName(); !slices.Contains(everywhere, name) {
+					out = append(out, name)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
