@@ -5,12 +5,15 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
@@ -56,11 +59,17 @@ func AwaitQuiet(t *testing.T, timeout time.Duration) {
 	})
 }
 
-// ExpectNoWrites fails for every write by Drover, and by the Cluster API in it, since a moment.
-func ExpectNoWrites(t *testing.T, since time.Time) {
+// ExpectRest fails for every write by Drover itself since the moment at which clusters were settled: ready, and their machines
+// running. The core of Cluster API in Drover may still count the machines upwards, from MachineSets to the Cluster, for as
+// long as rollUp; what it writes later is an error as well.
+func ExpectRest(t *testing.T, settled time.Time, rollUp time.Duration) {
 	t.Helper()
-	for _, write := range plane.Writes(t, DroverAgent, since) {
-		t.Errorf("write to a settled cluster: %s", describe(write))
+	for _, write := range plane.Writes(t, DroverAgent, settled) {
+		after := write.Time.Sub(settled)
+		if part(write) == clusterAPI && after <= rollUp {
+			continue
+		}
+		t.Errorf("write to settled clusters, %s later: %s", after.Round(time.Millisecond), describe(write))
 	}
 }
 
@@ -87,10 +96,47 @@ var leftovers = []schema.GroupVersionKind{
 // given are objects that the cluster did not bring.
 var given = map[string]bool{"ServiceAccount default": true}
 
-// AwaitNothingLeft waits until a deleted cluster has left no host and no object in its namespace but its machine configs.
-func (st *Stage) AwaitNothingLeft(namespace string) {
+// ManagementNames are the identities of the clusters in a namespace: the names of their management Clusters, and of the
+// namespaces that belong to these.
+func (st *Stage) ManagementNames(namespace string) []string {
+	st.t.Helper()
+	clusters := &provv1.ClusterList{}
+	if err := st.Client.List(st.t.Context(), clusters, client.InNamespace(namespace)); err != nil {
+		st.t.Fatal(err)
+	}
+	var names []string
+	for i := range clusters.Items {
+		name := clusters.Items[i].Status.ClusterName
+		if name == "" {
+			st.t.Fatalf("cluster %s has no identity", clusters.Items[i].Name)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// managementLeft says what exists of an identity.
+func (st *Stage) managementLeft(name string) string {
+	for _, object := range []client.Object{
+		&mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+	} {
+		if left := st.Gone(object); left != "" {
+			return left
+		}
+	}
+	return ""
+}
+
+// AwaitNothingLeft waits until deleted clusters have left no host, nothing under the identities they had, and no object in
+// their namespace but their machine configs.
+func (st *Stage) AwaitNothingLeft(namespace string, identities []string) {
 	st.t.Helper()
 	plane.Until(st.t, time.Minute, func() string {
+		for _, name := range identities {
+			if left := st.managementLeft(name); left != "" {
+				return left
+			}
+		}
 		if machines := st.World.Machines(namespace); len(machines) > 0 {
 			return fmt.Sprintf("%d hosts exist", len(machines))
 		}

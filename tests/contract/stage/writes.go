@@ -21,6 +21,19 @@ func describe(write managementplane.Write) string {
 	return fmt.Sprintf("%s %s %s/%s by %s, answered %d", write.Verb, resource, write.Namespace, write.Name, write.UserAgent, write.Code)
 }
 
+// The two parts of Drover that write.
+const (
+	droverItself = "drover"
+	clusterAPI   = "cluster-api"
+)
+
+func part(write managementplane.Write) string {
+	if strings.HasPrefix(write.UserAgent, DroverAgent) {
+		return droverItself
+	}
+	return clusterAPI
+}
+
 // LogWrites logs how many writes Drover, and the Cluster API in it, did since a moment, for each machine and by kind. It
 // returns their number.
 func LogWrites(t *testing.T, since time.Time, machines int) int {
@@ -32,11 +45,7 @@ func LogWrites(t *testing.T, since time.Time, machines int) int {
 		if write.Subresource != "" {
 			resource += "/" + write.Subresource
 		}
-		part := "drover"
-		if !strings.HasPrefix(write.UserAgent, DroverAgent) {
-			part = "cluster-api"
-		}
-		counts[fmt.Sprintf("%s %s %s, answered %d", part, write.Verb, resource, write.Code)]++
+		counts[fmt.Sprintf("%s %s %s, answered %d", part(write), write.Verb, resource, write.Code)]++
 	}
 	t.Logf("%d writes, %.1f for each machine", len(writes), float64(len(writes))/float64(machines))
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
@@ -44,4 +53,23 @@ func LogWrites(t *testing.T, since time.Time, machines int) int {
 		t.Logf("%5d %s", counts[key], key)
 	}
 	return len(writes)
+}
+
+// LogLast logs how long after a moment each part of Drover wrote for the last time, and what.
+func LogLast(t *testing.T, since time.Time) {
+	t.Helper()
+	last, counts := map[string]managementplane.Write{}, map[string]int{}
+	for _, write := range plane.Writes(t, DroverAgent, since) {
+		counts[part(write)]++
+		if write.Time.After(last[part(write)].Time) {
+			last[part(write)] = write
+		}
+	}
+	for _, name := range []string{droverItself, clusterAPI} {
+		if counts[name] == 0 {
+			t.Logf("%s wrote nothing any more", name)
+			continue
+		}
+		t.Logf("%s wrote %d times more, the last time after %s: %s", name, counts[name], last[name].Time.Sub(since).Round(time.Millisecond), describe(last[name]))
+	}
 }
