@@ -86,13 +86,11 @@ func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
 	if !slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
 		return cluster, nil
 	}
-	if seen.capiCluster != nil && seen.capiCluster.DeletionTimestamp.IsZero() {
-		err := h.CAPIClusters.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
-			Preconditions: metav1.NewUIDPreconditions(string(seen.capiCluster.UID)),
-		})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return cluster, fmt.Errorf("delete Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
-		}
+	if err := h.gatherLeft(seen); err != nil {
+		return cluster, err
+	}
+	if err := h.deleteNext(seen); err != nil {
+		return cluster, err
 	}
 	progress := h.progress(seen)
 	if !progress.done {
@@ -110,6 +108,35 @@ func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
 		return cluster, err
 	}
 	return h.release(cluster)
+}
+
+// deleteNext deletes what deletes all others: Cluster API's cluster. Where there
+// is none, because it was never made or went before Cluster API saw its control
+// plane, nobody else deletes the control plane, which waits for the machines.
+func (h *handler) deleteNext(seen *facts) error {
+	cluster := seen.input.Cluster
+	var err error
+	switch {
+	case seen.capiCluster != nil && seen.capiCluster.DeletionTimestamp.IsZero():
+		err = h.CAPIClusters.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(seen.capiCluster.UID)),
+		})
+	case seen.capiCluster == nil && len(seen.machines) == 0 && seen.controlPlane != nil &&
+		seen.controlPlane.DeletionTimestamp.IsZero() && inSet(cluster, seen.controlPlane):
+		err = h.ControlPlanes.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
+			Preconditions: metav1.NewUIDPreconditions(string(seen.controlPlane.UID)),
+		})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete the objects of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return nil
+}
+
+// inSet reports whether the object is one of those that were made for the
+// cluster.
+func inSet(cluster *provv1.Cluster, object metav1.Object) bool {
+	return object.GetLabels()[applySetLabel] == applySetOf(cluster)
 }
 
 // release lets the cluster go.
@@ -135,7 +162,10 @@ func (h *handler) progress(seen *facts) removal {
 	if len(seen.machines) > 0 {
 		return h.machineProgress(seen.machines[0], seen.now)
 	}
-	if seen.capiCluster != nil || seen.controlPlane != nil {
+	// Only what somebody deletes is waited for: a control plane of the same name
+	// that is not ours and lives has nothing to do with this cluster.
+	left := seen.controlPlane
+	if seen.capiCluster != nil || left != nil && (!left.DeletionTimestamp.IsZero() || inSet(cluster, left)) {
 		return removal{waiting: outcome.Wait("", "waiting for cluster-api cluster ["+cluster.Name+"] to delete", "Cluster API Cluster, RKEControlPlane")}
 	}
 	return removal{done: true}
@@ -188,8 +218,7 @@ func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVer
 	if _, err := h.Apply.Purge(h.ctx, handlerName, owner, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return err
 	}
-	set := naming.ApplySet(handlerName, owner.String(), cluster.Name, cluster.Namespace)
-	selector := labels.SelectorFromSet(labels.Set{applySetLabel: set})
+	selector := labels.SelectorFromSet(labels.Set{applySetLabel: applySetOf(cluster)})
 	for _, gvk := range templateKinds {
 		templates, err := h.DynamicKinds.List(gvk, cluster.Namespace, selector)
 		if err != nil {
@@ -206,3 +235,8 @@ func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVer
 
 // applySetLabel is the label by which the objects of a set are found.
 const applySetLabel = "objectset.rio.cattle.io/hash"
+
+// applySetOf is the value of that label on the objects of a cluster.
+func applySetOf(cluster *provv1.Cluster) string {
+	return naming.ApplySet(handlerName, provv1.SchemeGroupVersion.WithKind("Cluster").String(), cluster.Name, cluster.Namespace)
+}

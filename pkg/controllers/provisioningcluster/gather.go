@@ -94,6 +94,21 @@ func (h *handler) gatherLive(seen *facts) error {
 	if topology.Owner(cluster, h.InstanceID, seen.hasChildren()) != topology.Unclaimed {
 		return nil
 	}
+	return h.readLive(seen)
+}
+
+// gatherLeft asks the API server itself whether a cluster that is deleted still
+// has what the caches do not show: an object that was made a moment ago would be
+// left for ever. It is asked only when nothing is known to be on its way out.
+func (h *handler) gatherLeft(seen *facts) error {
+	if seen.capiCluster != nil || len(seen.machines) > 0 || seen.controlPlane != nil && !seen.controlPlane.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return h.readLive(seen)
+}
+
+func (h *handler) readLive(seen *facts) error {
+	cluster := seen.input.Cluster
 	var err error
 	if seen.capiCluster, err = optional(h.CAPIClusters.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
 		return fmt.Errorf("get Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)

@@ -194,6 +194,13 @@ func (w *world) controlPlaneController(ctrl *gomock.Controller) *fake.MockContro
 	}).AnyTimes()
 	controller.EXPECT().Cache().Return(reader).AnyTimes()
 	controller.EXPECT().Informer().Return(informer()).AnyTimes()
+	controller.EXPECT().Delete(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, _ string, o *metav1.DeleteOptions) error {
+		if o.Preconditions == nil || *o.Preconditions.UID != w.controlPlane.UID {
+			w.t.Errorf("preconditions %+v", o.Preconditions)
+		}
+		w.writes = append(w.writes, "delete control plane")
+		return nil
+	}).AnyTimes()
 	return controller
 }
 

@@ -1,0 +1,172 @@
+package provisioningcluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+)
+
+func machine(name string, edits ...func(*clusterv1.Machine)) *clusterv1.Machine {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: name}}
+	for _, edit := range edits {
+		edit(m)
+	}
+	return m
+}
+
+func deletedFor(d time.Duration) func(*clusterv1.Machine) {
+	return func(m *clusterv1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: now.Add(-d)} }
+}
+
+// ownSet marks the objects of the cluster that the tests are about.
+const ownSet = "8cad0aff80f89143607f2b002787b1b5008b3d93"
+
+func controlPlane(set string) *rkev1.RKEControlPlane {
+	return &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{
+		UID: "of-the-control-plane", Labels: map[string]string{"objectset.rio.cattle.io/hash": set},
+	}}
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	deleting := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
+	cases := map[string]struct {
+		edit        func(*world)
+		wantWrites  []string
+		wantStatus  string
+		wantReason  string
+		wantMessage string
+		wantAfter   time.Duration
+	}{
+		"Cluster API's cluster is deleted first": {
+			edit:       func(w *world) { w.capiCluster = &clusterv1.Cluster{} },
+			wantWrites: []string{"delete capi cluster", "update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+		},
+		"the first machine by name is waited for": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{machine("b"), machine("a", deletedFor(10*time.Minute))}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete", wantAfter: 20 * time.Minute,
+		},
+		"a machine is overdue": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{machine("a", deletedFor(time.Hour))}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "DeletionOverdue",
+			wantMessage: "waiting for machine [a] to delete: it should be gone by now; its condition Deleting and its finalizers say what holds it",
+		},
+		"a machine cannot be deleted": {
+			edit: func(w *world) {
+				w.capiCluster = deleting
+				w.machines = []*clusterv1.Machine{machine("a", func(m *clusterv1.Machine) {
+					m.Status.Conditions = []metav1.Condition{{Type: "Deleting", Status: "True", Reason: "InternalError"}}
+				})}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "Error", wantMessage: "error deleting machine [a], machine must be deleted manually",
+		},
+		"the control plane is waited for while it goes": {
+			edit: func(w *world) {
+				w.controlPlane = controlPlane(ownSet)
+				w.controlPlane.DeletionTimestamp = &metav1.Time{Time: now}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+		},
+		"nobody else deletes the control plane": {
+			edit:       func(w *world) { w.controlPlane = controlPlane(ownSet) },
+			wantWrites: []string{"delete control plane", "update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+		},
+		"Cluster API deletes the control plane": {
+			edit:       func(w *world) { w.capiCluster, w.controlPlane = deleting, controlPlane(ownSet) },
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+		},
+		"machines go before the control plane": {
+			edit: func(w *world) {
+				w.controlPlane, w.machines = controlPlane(ownSet), []*clusterv1.Machine{machine("a", deletedFor(10*time.Minute))}
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for machine [a] to delete", wantAfter: 20 * time.Minute,
+		},
+		"a control plane that somebody else made is none of ours": {
+			edit:       func(w *world) { w.controlPlane = controlPlane("x") },
+			wantWrites: []string{"purge", "patch cluster"},
+		},
+		"Cluster API's cluster was made a moment ago": {
+			edit:       func(w *world) { w.uncached = true },
+			wantWrites: []string{"delete capi cluster", "update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
+		},
+		"nothing is left": {
+			edit: func(w *world) {
+				w.configs["t"] = template("old", map[string]string{"objectset.rio.cattle.io/hash": ownSet})
+				w.configs["other"] = template("of-another-cluster", map[string]string{"objectset.rio.cattle.io/hash": "x"})
+			},
+			wantWrites: []string{"purge", "delete PodMachineTemplate old", "patch cluster"},
+		},
+		"templates cannot be looked for yet": {
+			edit: func(w *world) { w.unserved = true }, wantAfter: servedSoon,
+		},
+		"our finalizer is gone": {
+			edit: func(w *world) { w.cluster.Finalizers = []string{"another"} },
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(w *world) { w.cluster.DeletionTimestamp = &metav1.Time{Time: now} }, c.edit)
+			if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.wantWrites, w.writes); diff != "" {
+				t.Errorf("writes: %s", diff)
+			}
+			if w.after != c.wantAfter {
+				t.Errorf("looks again after %v, want %v", w.after, c.wantAfter)
+			}
+			removed := conditions.Get(w.cluster.Status.Conditions, "Removed")
+			switch {
+			case c.wantStatus == "" && removed != nil:
+				t.Errorf("condition %+v", removed)
+			case c.wantStatus != "" && (removed.Status != c.wantStatus || removed.Reason != c.wantReason || removed.Message != c.wantMessage):
+				t.Errorf("condition %+v", removed)
+			}
+		})
+	}
+}
+
+func TestRemove_ReleasesOurFinalizerAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.cluster.DeletionTimestamp = &metav1.Time{Time: now} })
+	if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{provv1.ProvisioningClusterFinalizer}, w.cluster.Finalizers); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func template(name string, labels map[string]string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetAPIVersion("rke-machine.cattle.io/v1")
+	u.SetKind("PodMachineTemplate")
+	u.SetNamespace("fleet-default")
+	u.SetName(name)
+	u.SetLabels(labels)
+	return u
+}

@@ -1,0 +1,77 @@
+package stories
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// wantNothing fails when anything is left of the cluster.
+func (s *story) wantNothing() {
+	s.t.Helper()
+	if left := s.children(); len(left) > 0 || s.read() != nil {
+		s.t.Errorf("left: %v, the cluster: %v", left, s.read() != nil)
+	}
+	if configs := s.api.Objects(kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}); len(configs) > 1 {
+		s.t.Errorf("left: %v", configs)
+	}
+}
+
+// TestCluster_CutOffWhileItIsMadeAndThenDeleted: however little there is of a
+// cluster, it can be deleted. Cluster API never saw some of these, so nobody but
+// Drover deletes what is there.
+func TestCluster_CutOffWhileItIsMadeAndThenDeleted(t *testing.T) {
+	for n := range 24 {
+		if os.Getenv("DROVER_TEST_ALL") == "" && n%3 != 1 && n != 12 {
+			continue // 10 and 12 are in the middle of the set
+		}
+		for _, order := range []string{"deleted while nobody is there", "deleted after the restart"} {
+			t.Run(fmt.Sprintf("after write %d, %s", n, order), func(t *testing.T) {
+				tell(t, func(s *story) {
+					s.api.CutAfter(agent, n, nil)
+					s.add(podSchema(), machineConfig("nc"), demo())
+					pass(time.Minute)
+					if order == "deleted while nobody is there" {
+						s.delete()
+						s.restart()
+					} else {
+						s.restart()
+						s.delete()
+					}
+					s.settle()
+					s.wantNothing()
+				})
+			})
+		}
+	}
+}
+
+// TestCluster_RefusedByClusterAPIAndThenDeleted: the object that would delete all
+// others is never made.
+func TestCluster_RefusedByClusterAPIAndThenDeleted(t *testing.T) {
+	tell(t, func(s *story) {
+		s.api.Intercept(func(r memkube.Request) error {
+			if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" && r.Resource.GroupResource() == clustersGVR.GroupResource() {
+				return apierrors.NewForbidden(r.Resource.GroupResource(), "demo", errors.New("no more clusters today"))
+			}
+			return nil
+		})
+		s.add(podSchema(), machineConfig("nc"), demo())
+		pass(5 * time.Minute)
+		if len(s.api.Objects(controlGVR.GroupVersion().WithKind("RKEControlPlane"))) == 0 {
+			t.Fatal("the story is about a control plane without a Cluster API cluster")
+		}
+		s.delete()
+		s.settle()
+		s.wantNothing()
+	})
+}
