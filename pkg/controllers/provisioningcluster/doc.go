@@ -10,6 +10,10 @@
 // field, and the status is written through its subresource, so that the user's
 // file stays as it was written.
 //
+// Removal goes by Cluster API's cluster, which takes all others along. Where it
+// was never made, this controller deletes the control plane itself: what nobody
+// deletes is not waited for.
+//
 // Three rules hold always. A Cluster of another manager is never written to. A
 // Cluster with an error in it generates nothing, and what exists stays. Nothing
 // is generated before a finalizer protects it.

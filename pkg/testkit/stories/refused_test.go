@@ -23,8 +23,10 @@ func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 		condition  string
 	}{
 		"the port of a connection, while its machines are made": {
-			resource:   "machinedeployments",
-			message:    func(n int) string { return fmt.Sprintf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset", 40000+n) },
+			resource: "machinedeployments",
+			message: func(n int) string {
+				return fmt.Sprintf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset", 40000+n)
+			},
 			mostWrites: 1, condition: "RKECluster",
 		},
 		"anything, while its machines are made": {
