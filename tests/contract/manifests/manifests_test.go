@@ -2,9 +2,10 @@ package manifests
 
 import (
 	"flag"
-	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,19 +23,28 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
-// manifest is an example and how many machines it asks for; none where hosts register themselves.
+// manifest is an example.
 type manifest struct {
-	cluster  string
+	cluster string
+	// machines is how many it asks for; none where hosts register themselves.
 	machines int
+	// plans are the first plans that are compared: of the server that starts the cluster, of one that joins, of a worker.
+	plans []string
 }
 
+const (
+	planOfFirst   = "plan.txt"
+	planOfJoining = "plan-joining.txt"
+	planOfWorker  = "plan-worker.txt"
+)
+
 var manifests = map[string]manifest{
-	"amazonec2":     {cluster: "shop", machines: 7},
-	"azure":         {cluster: "lab", machines: 3},
-	"chart-values":  {cluster: "analytics", machines: 5},
-	"custom":        {cluster: "edge"},
-	"registries-s3": {cluster: "vault", machines: 3},
-	"vmwarevsphere": {cluster: "plant", machines: 3},
+	"amazonec2":     {cluster: "shop", machines: 7, plans: []string{planOfFirst, planOfJoining, planOfWorker}},
+	"azure":         {cluster: "lab", machines: 3, plans: []string{planOfFirst, planOfWorker}},
+	"chart-values":  {cluster: "analytics", machines: 5, plans: []string{planOfFirst, planOfJoining, planOfWorker}},
+	"custom":        {cluster: "edge", plans: []string{planOfFirst}},
+	"registries-s3": {cluster: "vault", machines: 3, plans: []string{planOfFirst, planOfJoining}},
+	"vmwarevsphere": {cluster: "plant", machines: 3, plans: []string{planOfFirst, planOfJoining}},
 }
 
 // namespace is where the examples put their clusters.
@@ -56,9 +66,17 @@ func TestManifests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if m.machines > 0 {
 				plane.Until(t, 3*time.Minute, func() string { return st.WaitingFor(namespace, m.cluster) })
-				compare(t, name, "plan.txt", firstPlan(t, st.Client, m.cluster))
 			} else {
 				plane.Until(t, time.Minute, func() string { return notAdopted(t, st.Client, m.cluster) })
+				registerHost(t, st.Client, m.cluster)
+				plane.Until(t, time.Minute, func() string { return withoutPlan(t, st.Client, m.cluster) })
+			}
+			first := firstPlans(t, st.Client, m.cluster)
+			if want := slices.Sorted(slices.Values(m.plans)); !slices.Equal(slices.Sorted(maps.Keys(first)), want) {
+				t.Errorf("there are plans %q, want %q", slices.Sorted(maps.Keys(first)), want)
+			}
+			for file, text := range first {
+				compare(t, name, file, text)
 			}
 			for _, object := range applied[name] {
 				expectKept(t, st.Client, object)
@@ -92,77 +110,6 @@ func apply(t *testing.T, st *stage.Stage, name string) []*unstructured.Unstructu
 		out = append(out, object)
 	}
 	return out
-}
-
-// expectKept fails when something that the manifest says is not stored as it says, after the controllers have worked.
-func expectKept(t *testing.T, c client.Client, object *unstructured.Unstructured) {
-	t.Helper()
-	if object.GetKind() == "Secret" {
-		return // stringData is not stored as such
-	}
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(object.GroupVersionKind())
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), stored); err != nil {
-		t.Fatal(err)
-	}
-	if lost := missing("", object.Object, stored.Object); len(lost) > 0 {
-		t.Errorf("%s %s is not stored as written:\n%s", object.GetKind(), object.GetName(), strings.Join(lost, "\n"))
-	}
-}
-
-// missing lists the paths at which what was written is not in what is stored. What was added is fine: a controller fills in
-// fields. A value that means the same as none may be gone, and a duration may be written another way.
-func missing(path string, written, stored any) []string {
-	if stored == nil && empty(written) {
-		return nil
-	}
-	switch w := written.(type) {
-	case map[string]any:
-		s, ok := stored.(map[string]any)
-		if !ok {
-			return []string{fmt.Sprintf("%s: want an object, got %v", path, stored)}
-		}
-		var out []string
-		for key, value := range w {
-			out = append(out, missing(path+"."+key, value, s[key])...)
-		}
-		return out
-	case []any:
-		s, ok := stored.([]any)
-		if !ok || len(s) != len(w) {
-			return []string{fmt.Sprintf("%s: want %d items, got %v", path, len(w), stored)}
-		}
-		var out []string
-		for i := range w {
-			out = append(out, missing(fmt.Sprintf("%s[%d]", path, i), w[i], s[i])...)
-		}
-		return out
-	default:
-		if written == stored || duration(written) != "" && duration(written) == duration(stored) {
-			return nil
-		}
-		return []string{fmt.Sprintf("%s: want %v, got %v", path, written, stored)}
-	}
-}
-
-func empty(value any) bool {
-	switch v := value.(type) {
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	default:
-		return v == nil || v == false || v == "" || v == int64(0)
-	}
-}
-
-// duration is a duration in Go's notation, "" for anything else.
-func duration(value any) string {
-	text, _ := value.(string)
-	if d, err := time.ParseDuration(text); err == nil {
-		return d.String()
-	}
-	return ""
 }
 
 // compare compares a text with a golden file, or writes it.

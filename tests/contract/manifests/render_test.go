@@ -114,18 +114,37 @@ func stable(object *unstructured.Unstructured) map[string]any {
 	return map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "metadata": metadata, "spec": object.Object["spec"]}
 }
 
-// firstPlan is the plan of the machine that started a cluster, as text, without what differs from run to run.
-func firstPlan(t *testing.T, c client.Client, cluster string) string {
+// firstPlans are the plans of a cluster's machines as texts, without what differs from run to run, by the names of their
+// golden files: of the machine that started the cluster, of the first server that joined it, and of the first worker.
+func firstPlans(t *testing.T, c client.Client, cluster string) map[string]string {
 	t.Helper()
 	secrets := &corev1.SecretList{}
-	selector := client.MatchingLabels{rkev1.ClusterNameLabel: cluster, rkev1.InitNodeLabel: "true"}
-	if err := c.List(t.Context(), secrets, client.InNamespace(namespace), selector); err != nil {
+	if err := c.List(t.Context(), secrets, client.InNamespace(namespace), client.MatchingLabels{rkev1.ClusterNameLabel: cluster}); err != nil {
 		t.Fatal(err)
 	}
-	if len(secrets.Items) != 1 {
-		t.Fatalf("want one machine that starts the cluster, got %d", len(secrets.Items))
+	slices.SortFunc(secrets.Items, func(a, b corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
+	out := map[string]string{}
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		if secret.Type != rkev1.SecretTypeMachinePlan {
+			continue
+		}
+		file := planOfWorker
+		switch {
+		case secret.Labels[rkev1.InitNodeLabel] == "true":
+			file = planOfFirst
+		case secret.Labels[rkev1.EtcdRoleLabel] == "true" || secret.Labels[rkev1.ControlPlaneRoleLabel] == "true":
+			file = planOfJoining
+		}
+		if out[file] == "" {
+			out[file] = planText(t, c, cluster, secret)
+		}
 	}
-	secret := &secrets.Items[0]
+	return out
+}
+
+func planText(t *testing.T, c client.Client, cluster string, secret *corev1.Secret) string {
+	t.Helper()
 	p, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan])
 	if err != nil {
 		t.Fatal(err)
