@@ -153,7 +153,8 @@ find_places() {
         UNIT_PATH=$PATH:$FALLBACK_PATH
     fi
     PREFIX=${CATTLE_AGENT_BIN_PREFIX:-$PREFIX}
-    NEW_AGENT=$PREFIX/bin/.$AGENT.new
+    # Not hidden: the program is the agent by the beginning of its name.
+    NEW_AGENT=$PREFIX/bin/$AGENT.new
     NEW_UNINSTALL=$PREFIX/bin/.$AGENT-uninstall.new
     INTERLOCK=$VAR_DIR/interlock
     CONNECTION=$VAR_DIR/rancher2_connection_info.json
@@ -323,8 +324,8 @@ ID
     sync "$CONFIG_DIR/cattle-id" "$CONFIG_DIR" 2>/dev/null || sync
 }
 
-# connect exchanges the token for the connection of this machine, which lies beside the one in use then. The token goes through a file, where no list of processes
-# shows it, and into that by a here-document, which no trace shows.
+# connect exchanges the token for the connection of this machine, which lies beside the one in use then. The token goes through a file,
+# where no list of processes shows it, and into that by a here-document, which no trace shows.
 connect() {
     find_id
     private "$WORK/headers" <<HEADERS

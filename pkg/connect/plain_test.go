@@ -208,7 +208,8 @@ func installWith(t *testing.T, w *world, script string, shell []string, environm
 	bin := filepath.Join(root, "stubs")
 	for path, content := range map[string]string{
 		filepath.Join(bin, "systemctl"): "#!/bin/sh\necho \"$*\" >> " + root + "/systemctl.log\n",
-		filepath.Join(root, "agent"):    "#!/bin/sh\n[ \"$1\" = validate-connection ] && grep -q secretName \"$2\" && stat -c %a \"$2\" > " + root + "/mode\n",
+		// As the real one it is the agent by its name alone.
+		filepath.Join(root, "agent"): "#!/bin/sh\ncase ${0##*/} in rancher-system-agent*) ;; *) exit 64 ;; esac\n[ \"$1\" = validate-connection ] && grep -q secretName \"$2\" && stat -c %a \"$2\" > " + root + "/mode\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
