@@ -165,12 +165,8 @@ func (s hostScope) belongs(process string, namespaces map[uint64]string, own uin
 		}
 	}
 	network, ok := inode(filepath.Join(process, "ns/net"))
-	switch name, named := namespaces[network]; {
-	case !ok || network == own:
-	case named && s.isLabs(name):
+	if name := namespaces[network]; ok && network != own && s.isLabs(name) {
 		return "network namespace " + name
-	case !named:
-		return "a network namespace without a name"
 	}
 	return ""
 }

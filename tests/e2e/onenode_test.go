@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -361,7 +362,12 @@ func (w *world) healthyAgain(machine string) {
 			return false, err
 		}
 		statuses, err := nodeplan.DecodeProbeStatuses(raw)
-		if err != nil || len(statuses) == 0 || data(*secret, nodeplan.KeyAppliedChecksum) == "" {
+		if err != nil || len(statuses) == 0 {
+			return false, err
+		}
+		plan, planErr := base64.StdEncoding.DecodeString(data(*secret, nodeplan.KeyPlan))
+		applied, appliedErr := base64.StdEncoding.DecodeString(data(*secret, nodeplan.KeyAppliedChecksum))
+		if err := errors.Join(planErr, appliedErr); err != nil || string(applied) != nodeplan.Checksum(plan) {
 			return false, err
 		}
 		for _, status := range statuses {
