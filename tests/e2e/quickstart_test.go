@@ -1,0 +1,338 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What the quickstart prints when it is done, and when it applies its manifest.
+const (
+	quickstartDone    = "Ctrl-C stops everything and keeps the data."
+	quickstartApplies = "Applying docs/examples/quickstart.yaml"
+)
+
+var (
+	printedNodes      = regexp.MustCompile(`(?m)^  (bin/kubectl --kubeconfig \S+ get nodes) -o wide$`)
+	printedCommands   = regexp.MustCompile(`(?m)^  (bin/kubectl .*)$`)
+	printedManagement = regexp.MustCompile(`(?m)^Management plane: bin/kubectl --kubeconfig (\S+) `)
+	readyNode         = regexp.MustCompile(`^\S+ +Ready `)
+)
+
+// TestQuickstart is the quickstart as a person without a terminal goes through it: up, the printed commands, Ctrl-C, up again, Ctrl-C,
+// down. After Ctrl-C no process is left, after down nothing.
+func TestQuickstart(t *testing.T) {
+	q := newQuickstart(t)
+	run := q.up()
+	run.await(quickstartApplies)
+	applied := time.Now()
+	run.await(quickstartDone)
+	q.readyNode(run)
+	t.Logf("from apply to a Ready node: %s (aim with warm builds: at most 60 s)", time.Since(applied).Round(time.Second))
+
+	output := run.output()
+	commands := printedCommands.FindAllStringSubmatch(output, -1)
+	if len(commands) != 3 {
+		t.Errorf("the quickstart printed %d commands to try, want 3:\n%s", len(commands), output)
+	}
+	for _, command := range commands {
+		q.shell(command[1])
+	}
+	if strings.ContainsAny(output, "\r\x1b") {
+		t.Errorf("output that is not for a terminal has control characters: %q", output)
+	}
+	q.clusterctl(run)
+	run.interrupt()
+
+	// What is stored says Ready: the second run must not believe it before the machine has booted again.
+	again := q.up()
+	again.await(quickstartDone)
+	q.readyNode(again)
+	again.interrupt()
+	q.down()
+}
+
+// TestQuickstartInterrupted ends the quickstart where it has started something and says nothing of it yet.
+func TestQuickstartInterrupted(t *testing.T) {
+	for name, reached := range map[string]func(q *quickstart) bool{
+		"while the management plane starts":  func(q *quickstart) bool { return q.runs("kube-apiserver") },
+		"while the machine is being made":    func(q *quickstart) bool { return q.runs("rancher-machine") },
+		"while the machine applies its plan": func(q *quickstart) bool { return q.runs("drover-distro") || q.runs("rancher-system-") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQuickstart(t)
+			run := q.up()
+			run.until(name, func() bool { return reached(q) })
+			run.interrupt()
+			q.down()
+		})
+	}
+}
+
+// quickstart is the two scripts with a lab and a folder of their own.
+type quickstart struct {
+	t    *testing.T
+	root string
+	name string
+	dir  string
+}
+
+func newQuickstart(t *testing.T) *quickstart {
+	t.Helper()
+	machineImage(t)
+	root, err := filepath.Abs("../..")
+	must(t, err)
+	q := &quickstart{t: t, root: root, name: "quicktest", dir: filepath.Join(os.TempDir(), "drover-e2e-quickstart")}
+	// A run that was killed left its things, under the same names.
+	q.down()
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = q.script(context.WithoutCancel(t.Context()), "quickstart-down").Run()
+		}
+	})
+	return q
+}
+
+func (q *quickstart) script(ctx context.Context, name string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(q.root, "scripts", name), "--name="+q.name, "--data-dir="+q.dir)
+	cmd.Dir = q.root
+	return cmd
+}
+
+// run is one run of scripts/quickstart.
+type run struct {
+	*quickstart
+	log   string
+	pid   int
+	ended chan error
+}
+
+// up starts scripts/quickstart. Its output goes to a file: it is not a terminal, and nothing that is left can hold it open.
+func (q *quickstart) up() *run {
+	q.t.Helper()
+	log, err := os.CreateTemp(q.t.TempDir(), "quickstart-*.log")
+	must(q.t, err)
+	defer log.Close()
+	cmd := q.script(context.WithoutCancel(q.t.Context()), "quickstart")
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal signals the group of processes in its foreground
+	must(q.t, cmd.Start())
+	r := &run{quickstart: q, log: log.Name(), pid: cmd.Process.Pid, ended: make(chan error, 1)}
+	go func() { r.ended <- cmd.Wait() }()
+	q.t.Cleanup(func() {
+		if q.t.Failed() {
+			q.t.Logf("the quickstart printed:\n%s", r.output())
+		}
+	})
+	return r
+}
+
+func (r *run) output() string {
+	text, err := os.ReadFile(r.log)
+	must(r.t, err)
+	return string(text)
+}
+
+// await waits until the quickstart has printed a text.
+func (r *run) await(text string) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("the text %q", text), func() bool { return strings.Contains(r.output(), text) })
+}
+
+func (r *run) until(what string, done func() bool) {
+	r.t.Helper()
+	deadline := time.After(readyTimeout)
+	for !done() {
+		select {
+		case err := <-r.ended:
+			r.t.Fatalf("the quickstart ended before %s: %v", what, err)
+		case <-deadline:
+			r.t.Fatalf("the quickstart runs, and there is no %s", what)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// interrupt is Ctrl-C: an orderly end, after which no process is left.
+func (r *run) interrupt() {
+	r.t.Helper()
+	start := time.Now()
+	must(r.t, syscall.Kill(-r.pid, syscall.SIGINT))
+	select {
+	case err := <-r.ended:
+		if err != nil {
+			r.t.Errorf("Ctrl-C is an orderly end: got %v", err)
+		}
+	case <-time.After(goneTimeout):
+		r.t.Fatal("the quickstart does not end after Ctrl-C")
+	}
+	r.t.Logf("ended %s after Ctrl-C", time.Since(start).Round(100*time.Millisecond))
+	if left := r.processes(); len(left) != 0 {
+		r.t.Errorf("processes were left after Ctrl-C:\n%s", strings.Join(left, "\n"))
+	}
+}
+
+// readyNode runs the printed command, once: the quickstart said that the cluster is ready.
+func (q *quickstart) readyNode(r *run) {
+	q.t.Helper()
+	command := printedNodes.FindStringSubmatch(r.output())
+	if command == nil {
+		q.t.Fatalf("the quickstart printed no command that shows the nodes")
+	}
+	if out := q.shell(command[1] + " --no-headers"); !readyNode.MatchString(out) || strings.Count(out, "\n") != 1 {
+		q.t.Errorf("%s shows no Ready node:\n%s", command[1], out)
+	}
+}
+
+// clusterctl gets the cluster's kubeconfig as a user of Cluster API does, and uses it.
+func (q *quickstart) clusterctl(r *run) {
+	q.t.Helper()
+	management := printedManagement.FindStringSubmatch(r.output())
+	if management == nil {
+		q.t.Fatal("the quickstart printed no kubeconfig of the management plane")
+	}
+	kubeconfig := clusterctlKubeconfig(q.t, "", management[1], "quickstart")
+	if out := nodesWith(q.t, "drover-"+q.name, kubeconfig); !readyNode.MatchString(out) {
+		q.t.Errorf("with the kubeconfig of clusterctl there is no Ready node:\n%s", out)
+	}
+}
+
+// clusterctlKubeconfig runs "clusterctl get kubeconfig", in a network namespace unless it is "", and returns the file with the kubeconfig.
+func clusterctlKubeconfig(t *testing.T, netns, managementKubeconfig, cluster string) string {
+	t.Helper()
+	cmd := inNetns(t.Context(), netns, filepath.Join(binFolder(t), "clusterctl"), "get", "kubeconfig", cluster,
+		"--namespace="+namespace, "--kubeconfig="+managementKubeconfig)
+	// Nothing here asks the internet whether there is a newer clusterctl.
+	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(file, []byte(output(t, cmd)), 0o600))
+	return file
+}
+
+// nodesWith lists the nodes of a cluster from within the network namespace in which its kubeconfig is good.
+func nodesWith(t *testing.T, netns, kubeconfig string) string {
+	t.Helper()
+	return output(t, inNetns(t.Context(), netns, filepath.Join(binFolder(t), "kubectl"), "--kubeconfig="+kubeconfig, "get", "nodes", "--no-headers"))
+}
+
+func inNetns(ctx context.Context, netns string, command ...string) *exec.Cmd {
+	if netns != "" {
+		command = append([]string{"ip", "netns", "exec", netns}, command...)
+	}
+	return exec.CommandContext(ctx, command[0], command[1:]...)
+}
+
+// output is what a command prints; one that fails ends the test.
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	var failure bytes.Buffer
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v: %s%s", cmd, err, out, failure.Bytes())
+	}
+	return string(out)
+}
+
+func (q *quickstart) shell(command string) string {
+	q.t.Helper()
+	cmd := exec.CommandContext(q.t.Context(), "sh", "-c", command)
+	cmd.Dir = q.root
+	return output(q.t, cmd)
+}
+
+// down runs scripts/quickstart-down, after which nothing is left.
+func (q *quickstart) down() {
+	q.t.Helper()
+	if out, err := q.script(q.t.Context(), "quickstart-down").CombinedOutput(); err != nil {
+		q.t.Fatalf("quickstart-down: %v: %s", err, out)
+	}
+	if diff := cmp.Diff([]string(nil), q.everything()); diff != "" {
+		q.t.Errorf("quickstart-down left something (-want +got):\n%s", diff)
+	}
+	if _, err := os.Stat(q.dir); !os.IsNotExist(err) {
+		q.t.Errorf("quickstart-down left the data folder %s: %v", q.dir, err)
+	}
+}
+
+// everything is what the quickstart has on this host beside its folder.
+func (q *quickstart) everything() []string {
+	q.t.Helper()
+	list := q.processes()
+	for _, netns := range q.namespaces() {
+		list = append(list, "network namespace "+netns)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	must(q.t, err)
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, q.dir) || strings.Contains(line, "drover-"+q.name) {
+			list = append(list, "mount "+strings.TrimSpace(line))
+		}
+	}
+	groups, err := exec.CommandContext(q.t.Context(), "find", "/sys/fs/cgroup", "-type", "d", "-name", "drover-"+q.name+"*").Output()
+	must(q.t, err)
+	for line := range strings.Lines(string(groups)) {
+		list = append(list, "control group "+strings.TrimSpace(line))
+	}
+	return list
+}
+
+// namespaces are the network namespaces of the lab and its machines.
+func (q *quickstart) namespaces() []string {
+	q.t.Helper()
+	out, err := exec.CommandContext(q.t.Context(), "ip", "netns", "list").Output()
+	must(q.t, err)
+	var list []string
+	for line := range strings.Lines(string(out)) {
+		if name := strings.Fields(line)[0]; name == "drover-"+q.name || strings.HasPrefix(name, "drover-"+q.name+"-") {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// processes are those in one of the lab's network namespaces, and those that name the data folder in their command line or environment.
+func (q *quickstart) processes() []string {
+	q.t.Helper()
+	pids := map[string]bool{}
+	for _, netns := range q.namespaces() {
+		out, err := exec.CommandContext(q.t.Context(), "ip", "netns", "pids", netns).Output()
+		must(q.t, err)
+		for _, pid := range strings.Fields(string(out)) {
+			pids[pid] = true
+		}
+	}
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	must(q.t, err)
+	var list []string
+	for _, folder := range folders {
+		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
+		environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
+		pid := filepath.Base(folder)
+		if pid == strconv.Itoa(os.Getpid()) || !pids[pid] && !bytes.Contains(slices.Concat(line, environment), []byte(q.dir)) {
+			continue
+		}
+		if status, err := os.ReadFile(filepath.Join(folder, "stat")); err == nil && !strings.Contains(string(status), ") Z ") {
+			list = append(list, fmt.Sprintf("process %s: %s", pid, strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))))
+		}
+	}
+	return list
+}
+
+// runs says whether a program runs in one of the lab's network namespaces.
+func (q *quickstart) runs(program string) bool {
+	q.t.Helper()
+	return slices.ContainsFunc(q.processes(), func(process string) bool { return strings.Contains(process, program) })
+}
