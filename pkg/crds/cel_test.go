@@ -38,13 +38,14 @@ func withPool(t *testing.T, fields string) map[string]any {
 	t.Helper()
 	pool := object(t, `
 name: pool
+workerRole: true
 machineConfigRef: {kind: SimConfig, name: config}
 `)
 	maps.Copy(pool, object(t, fields))
 	return map[string]any{
 		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster",
 		"metadata": map[string]any{"name": "demo", "namespace": "fleet-default"},
-		"spec":     map[string]any{"rkeConfig": map[string]any{"machinePools": []any{pool}}},
+		"spec":     map[string]any{"kubernetesVersion": "v1.36.2+k3s1", "rkeConfig": map[string]any{"machinePools": []any{pool}}},
 	}
 }
 
@@ -131,7 +132,7 @@ func TestCluster_ConcurrencyPattern(t *testing.T) {
 	}
 	for value, want := range tests {
 		t.Run("value "+value, func(t *testing.T) {
-			cluster := object(t, "metadata: {name: demo}\nspec: {rkeConfig: {upgradeStrategy: {}}}")
+			cluster := object(t, "metadata: {name: demo}\nspec: {kubernetesVersion: v1.36.2+k3s1, rkeConfig: {upgradeStrategy: {}}}")
 			strategy := cluster["spec"].(map[string]any)["rkeConfig"].(map[string]any)["upgradeStrategy"].(map[string]any)
 			strategy["workerConcurrency"] = value
 			if errs := v.Create(t.Context(), cluster).Errors; (len(errs) == 0) != want {
@@ -148,6 +149,7 @@ apiVersion: provisioning.cattle.io/v1
 kind: Cluster
 metadata: {name: demo, namespace: fleet-default}
 spec:
+  kubernetesVersion: v1.36.2+k3s1
   cloudCredentialSecretName: null
   clusterAgentDeploymentCustomization: null
   enableNetworkPolicy: null
@@ -165,7 +167,7 @@ spec:
       workerDrainOptions: {ignoreDaemonSets: null, preDrainHooks: [{annotation: null}], postDrainHooks: null}
     infrastructureRef: null
     rotateCertificates: null
-    machinePools: [{name: a, machineConfigRef: null, quantity: null, labels: null, taints: null, rollingUpdate: {maxSurge: null}, unhealthyNodeTimeout: null, userdata: null, displayName: null}]
+    machinePools: [{name: a, workerRole: true, machineConfigRef: null, quantity: null, labels: null, taints: null, rollingUpdate: {maxSurge: null}, unhealthyNodeTimeout: null, userdata: null, displayName: null}]
 `)
 	result := validator(t, "clusters.provisioning.cattle.io").Create(t.Context(), cluster)
 	if len(result.Errors) > 0 || len(result.Unknown) > 0 {

@@ -13,6 +13,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
@@ -20,6 +21,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/common"
 )
 
 // Validator judges objects of one version of one definition.
@@ -91,6 +93,26 @@ func (v *Validator) Create(ctx context.Context, object map[string]any) Result {
 		errs = append(errs, found...)
 	}
 	return Result{Stored: stored, Unknown: slices.Compact(unknown), Errors: errs}
+}
+
+// Update judges the change of an object that is stored, as an API server of 1.33 or later does: what was wrong before and is
+// not touched does not count. Neither object is changed.
+func (v *Validator) Update(ctx context.Context, old, object map[string]any) Result {
+	result := Result{}
+	before, err := decoded(old)
+	if err == nil {
+		result.Stored, err = decoded(object)
+	}
+	if err != nil {
+		return Result{Errors: field.ErrorList{field.InternalError(nil, err)}}
+	}
+	correlation := common.NewCorrelatedObject(result.Stored, before, &model.Structural{Structural: v.structural})
+	result.Errors = validation.ValidateCustomResourceUpdate(nil, result.Stored, before, v.schema, validation.WithRatcheting(correlation))
+	if v.rules != nil {
+		found, _ := v.rules.Validate(ctx, nil, v.structural, result.Stored, before, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(correlation))
+		result.Errors = append(result.Errors, found...)
+	}
+	return result
 }
 
 // decoded copies an object into the types that an API server decodes JSON to: whole numbers are int64.

@@ -25,14 +25,14 @@ func TestBadInput(t *testing.T) {
 	st, all := stage.Start(t, stage.Settings{}), t
 	tests := map[string]struct {
 		change func(*provv1.Cluster)
-		// want are words of the message: the field, and the remedy.
+		// want are words of the message, or of the refusal: the field, and the remedy.
 		want []string
 		// refused is set where the API server itself refuses the object.
 		refused bool
 	}{
 		"pool without a role": {
 			change: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].EtcdRole = false },
-			want:   []string{"spec.rkeConfig.machinePools", "etcdRole"},
+			want:   []string{"spec.rkeConfig.machinePools", "etcdRole"}, refused: true,
 		},
 		"unknown kind of machine config": {
 			change: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].NodeConfig.Kind = "NowhereConfig" },
@@ -52,15 +52,15 @@ func TestBadInput(t *testing.T) {
 		},
 		"no version": {
 			change: func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "" },
-			want:   []string{"spec.kubernetesVersion"},
+			want:   []string{"spec.kubernetesVersion"}, refused: true,
 		},
 		"version that is none": {
 			change: func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "latest" },
-			want:   []string{"spec.kubernetesVersion", "latest"},
+			want:   []string{"spec.kubernetesVersion", "semantic version"}, refused: true,
 		},
 		"name too long": {
 			change: func(c *provv1.Cluster) { c.Name = strings.Repeat("n", 64) },
-			want:   []string{"metadata.name", "63"},
+			want:   []string{"metadata.name", "63"}, refused: true,
 		},
 		"negative quantity": {change: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(-1)) }, refused: true},
 		"pool without name": {change: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[0].Name = "" }, refused: true},
@@ -90,6 +90,11 @@ func TestBadInput(t *testing.T) {
 			if test.refused {
 				if !apierrors.IsInvalid(err) {
 					t.Errorf("want the API server to refuse it, got %v", err)
+				}
+				for _, word := range test.want {
+					if err != nil && !strings.Contains(err.Error(), word) {
+						t.Errorf("the refusal %q does not speak of %q", err, word)
+					}
 				}
 				expectNothingMade(t, st, namespace, applied, "SimConfig good")
 				return

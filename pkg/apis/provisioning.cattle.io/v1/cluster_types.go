@@ -17,6 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Kubeconfig",type=string,JSONPath=`.status.clientSecretName`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.ready`
+// +kubebuilder:validation:XValidation:rule="oldSelf.hasValue() || !has(self.spec) || !has(self.spec.rkeConfig) || dyn(self.spec.rkeConfig) == null || self.metadata.name.size() <= 63",optionalOldSelf=true,message="metadata.name is too long: a cluster's name is a label of its machines; choose one of at most 63 characters"
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // Cluster is a Kubernetes cluster that is to exist.
@@ -33,7 +34,11 @@ type Cluster struct {
 	Status ClusterStatus `json:"status,omitzero"`
 }
 
-// ClusterSpec is what is wanted of a cluster.
+// ClusterSpec is what is wanted of a cluster. The rules let pass what was stored before they were: it can be corrected and
+// deleted, and a condition says what is wrong with it.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.rkeConfig) || dyn(self.rkeConfig) == null || (has(self.kubernetesVersion) && dyn(self.kubernetesVersion) != null && self.kubernetesVersion != '') || (oldSelf.hasValue() && (!has(oldSelf.value().kubernetesVersion) || dyn(oldSelf.value().kubernetesVersion) == null || oldSelf.value().kubernetesVersion == ''))",optionalOldSelf=true,fieldPath=".kubernetesVersion",message="kubernetesVersion must be set together with rkeConfig: set the full version of a distribution, for example v1.36.2+rke2r1 or v1.36.2+k3s1"
+// +kubebuilder:validation:XValidation:rule="!has(self.rkeConfig) || dyn(self.rkeConfig) == null || !has(self.kubernetesVersion) || dyn(self.kubernetesVersion) == null || self.kubernetesVersion == '' || self.kubernetesVersion.matches('^v(0|[1-9][0-9]*)([.](0|[1-9][0-9]*)){2}(-[0-9A-Za-z.-]+)?([+][0-9A-Za-z.-]+)?$') || (oldSelf.hasValue() && has(oldSelf.value().kubernetesVersion) && dyn(oldSelf.value().kubernetesVersion) == dyn(self.kubernetesVersion))",optionalOldSelf=true,fieldPath=".kubernetesVersion",message="kubernetesVersion must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1"
 type ClusterSpec struct {
 	// CloudCredentialSecretName names the Secret with the credential of the cloud for all machine pools that name none:
 	// `cattle-global-data:NAME`, or a name in the namespace of the cluster.
@@ -46,6 +51,7 @@ type ClusterSpec struct {
 	// with `k3s` in it is K3s, any other RKE2. It has to be set when rkeConfig is.
 	// +nullable
 	// +optional
+	// +kubebuilder:validation:MaxLength=256
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 
 	// ClusterAPIConfig is accepted and has no effect.

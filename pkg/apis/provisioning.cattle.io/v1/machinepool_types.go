@@ -12,6 +12,7 @@ import (
 //
 // A stored null counts as absent in the rules on autoscaling.
 //
+// +kubebuilder:validation:XValidation:rule="(has(self.etcdRole) && self.etcdRole) || (has(self.controlPlaneRole) && self.controlPlaneRole) || (has(self.workerRole) && self.workerRole)",message="at least one role of etcd, control-plane or worker must be assigned: set etcdRole, controlPlaneRole or workerRole to true"
 // +kubebuilder:validation:XValidation:rule="!(has(self.controlPlaneRole) && self.controlPlaneRole) || !has(self.autoscalingMinSize) || dyn(self.autoscalingMinSize) == null || self.autoscalingMinSize > 0",message="AutoscalingMinSize must be greater than 0 when ControlPlaneRole is true"
 // +kubebuilder:validation:XValidation:rule="!(has(self.etcdRole) && self.etcdRole) || !has(self.autoscalingMinSize) || dyn(self.autoscalingMinSize) == null || self.autoscalingMinSize > 0",message="AutoscalingMinSize must be greater than 0 when EtcdRole is true"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoscalingMinSize) || dyn(self.autoscalingMinSize) == null || !has(self.autoscalingMaxSize) || dyn(self.autoscalingMaxSize) == null || self.autoscalingMinSize <= self.autoscalingMaxSize",message="AutoscalingMinSize must be less than or equal to AutoscalingMaxSize when both are non-nil"
