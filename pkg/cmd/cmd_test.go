@@ -289,9 +289,9 @@ func TestProxyEnvironment(t *testing.T) {
 
 // Certificates are made for the address in --server-url, and machines are told to trust their authority.
 func TestCertificate_MadeForTheServerURL(t *testing.T) {
-	o := &serverOptions{dataDir: t.TempDir()}
+	o := &serverOptions{dataDir: t.TempDir(), embedded: true}
 	o.settings.ServerURL = "https://drover.example.com:8443"
-	config, err := o.certificate()
+	config, err := o.certificate(t.Context(), nil)
 	check(t, err)
 	leaf := config.Certificates[0].Leaf
 	if err := leaf.VerifyHostname("drover.example.com"); err != nil {
@@ -300,9 +300,9 @@ func TestCertificate_MadeForTheServerURL(t *testing.T) {
 	if !strings.Contains(o.settings.CACerts, "BEGIN CERTIFICATE") {
 		t.Errorf("authority: %q", o.settings.CACerts)
 	}
-	again := &serverOptions{dataDir: o.dataDir}
+	again := &serverOptions{dataDir: o.dataDir, embedded: true}
 	again.settings.ServerURL = o.settings.ServerURL
-	_, err = again.certificate()
+	_, err = again.certificate(t.Context(), nil)
 	check(t, err)
 	if again.settings.CACerts != o.settings.CACerts {
 		t.Error("the authority must stay the same over restarts")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/managementplane"
@@ -72,13 +73,13 @@ func orBeside(path, name string) (string, error) {
 	return beside(name)
 }
 
-// certificate is what the endpoints for machines show: the given one, or one made in the data directory for the address in
-// --server-url. In the second case the authority that signed it becomes the one that machines are told to trust.
-func (o *serverOptions) certificate() (*tls.Config, error) {
+// certificate is what the endpoints for machines show: the given one, or one for the address in --server-url that an authority
+// of our own signs, which machines are then told to trust.
+func (o *serverOptions) certificate(ctx context.Context, config *rest.Config) (*tls.Config, error) {
 	pair := pki.Pair{CertFile: o.tlsCert, KeyFile: o.tlsKey}
 	switch {
 	case o.tlsCert == "":
-		ca, err := pki.OpenAuthority(filepath.Join(o.dataDir, "pki"), "drover-ca", time.Now)
+		ca, err := o.authority(ctx, config)
 		if err != nil {
 			return nil, err
 		}
@@ -102,4 +103,17 @@ func (o *serverOptions) certificate() (*tls.Config, error) {
 		return nil, fmt.Errorf("read serving certificate: %w", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// authority is in the data directory where the management plane is, and else in the management cluster, for all replicas.
+func (o *serverOptions) authority(ctx context.Context, config *rest.Config) (*pki.Authority, error) {
+	dir := filepath.Join(o.dataDir, "pki")
+	if o.embedded {
+		return pki.OpenAuthority(dir, authorityName, time.Now)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of the management cluster: %w", err)
+	}
+	return sharedAuthority(ctx, client, dir)
 }

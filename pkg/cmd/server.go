@@ -109,7 +109,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 		return err
 	}
 	defer stopPlane()
-	certificate, err := o.certificate()
+	certificate, err := o.certificate(ctx, config)
 	if err != nil {
 		return err
 	}

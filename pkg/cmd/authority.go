@@ -1,0 +1,112 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-io/drover/pkg/managementplane/pki"
+)
+
+// The authority that signs the certificates of the endpoints for machines. Persisted, do not change: machines compare with
+// it for as long as they live.
+const (
+	authorityName      = "drover-ca"
+	authorityNamespace = "drover-system"
+)
+
+// sharedAuthority returns the one authority of all replicas. It is in a Secret, and a replica's folder is only a copy of it:
+// a machine is told the checksum of the authority and may reach any replica, before and after a restart. The replica whose
+// create of the Secret succeeds decides; what the others made meanwhile has signed nothing and is replaced.
+func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir string) (*pki.Authority, error) {
+	secrets := client.CoreV1().Secrets(authorityNamespace)
+	shared, err := secrets.Get(ctx, authorityName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		if shared, err = proposeAuthority(ctx, client, dir); apierrors.IsAlreadyExists(err) {
+			shared, err = secrets.Get(ctx, authorityName, metav1.GetOptions{})
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("authority of the endpoints for machines, Secret %s/%s: %w; give --tls-cert-file to do without it",
+			authorityNamespace, authorityName, err)
+	}
+	if err := copyAuthority(shared, dir); err != nil {
+		return nil, fmt.Errorf("copy Secret %s/%s to %s: %w", authorityNamespace, authorityName, dir, err)
+	}
+	return pki.OpenAuthority(dir, authorityName, time.Now)
+}
+
+// proposeAuthority makes the Secret from the authority in the folder: one that machines trust already stays in force.
+func proposeAuthority(ctx context.Context, client kubernetes.Interface, dir string) (*corev1.Secret, error) {
+	if _, err := pki.OpenAuthority(dir, authorityName, time.Now); err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName}, Type: corev1.SecretTypeTLS, Data: map[string][]byte{},
+	}
+	for key, file := range authorityFiles(dir) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		secret.Data[key] = content
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: authorityNamespace}}
+	_, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, err
+	}
+	return client.CoreV1().Secrets(authorityNamespace).Create(ctx, secret, metav1.CreateOptions{})
+}
+
+func authorityFiles(dir string) map[string]string {
+	return map[string]string{
+		corev1.TLSCertKey:       filepath.Join(dir, authorityName+".crt"),
+		corev1.TLSPrivateKeyKey: filepath.Join(dir, authorityName+".key"),
+	}
+}
+
+// copyAuthority makes the folder's authority that of the Secret. The old certificate is removed first, so that a crash
+// in between leaves a key alone or nothing, and never a pair that does not belong together.
+func copyAuthority(secret *corev1.Secret, dir string) error {
+	files, same := authorityFiles(dir), true
+	for key, file := range files {
+		if len(secret.Data[key]) == 0 {
+			return fmt.Errorf("the Secret has no %s: delete it, and every machine has to be made anew, or restore it from a backup", key)
+		}
+		content, err := os.ReadFile(file)
+		same = same && err == nil && bytes.Equal(content, secret.Data[key])
+	}
+	if same {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Remove(files[corev1.TLSCertKey]); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	for _, key := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
+		if err := replaceFile(files[key], secret.Data[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaceFile writes a file that only its owner can read, whole or not at all.
+func replaceFile(path string, content []byte) error {
+	next := path + ".next"
+	if err := os.WriteFile(next, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}
