@@ -92,15 +92,19 @@ func explainPods(ctx context.Context, clients kubernetes.Interface, out *strings
 		fmt.Fprintf(out, "pods: %v\n", err)
 		return
 	}
-	lines := int64(mostLines)
 	for _, pod := range pods.Items {
-		if pod.Status.Phase == corev1.PodSucceeded {
-			continue
+		if pod.Status.Phase != corev1.PodSucceeded {
+			out.WriteString(podOutput(ctx, clients, &pod))
 		}
-		log, err := clients.CoreV1().Pods(clusterNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
-		if err != nil {
-			log = []byte(err.Error())
-		}
-		fmt.Fprintf(out, "pod %s (%s):\n%s\n", pod.Name, cmp.Or(string(pod.Status.Phase), "unknown"), lastLines(string(log)))
 	}
+}
+
+// podOutput is the end of what a pod printed, below a line that names it.
+func podOutput(ctx context.Context, clients kubernetes.Interface, pod *corev1.Pod) string {
+	lines := int64(mostLines)
+	log, err := clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: &lines}).DoRaw(ctx)
+	if err != nil {
+		log = []byte(err.Error())
+	}
+	return fmt.Sprintf("pod %s (%s):\n%s\n", pod.Name, cmp.Or(string(pod.Status.Phase), "unknown"), lastLines(string(log)))
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -31,6 +33,7 @@ func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) e
 	}
 	progress.start = f.since
 	err = poll(ctx, func() (bool, error) {
+		f.noteFailures(ctx)
 		state, ready, err := f.look(ctx)
 		if err != nil {
 			return false, nil //nolint:nilerr // the API may be starting again; the deadline ends this
@@ -43,7 +46,7 @@ func (r *Rig) AwaitReady(ctx context.Context, name string, progress *Progress) e
 		return err // nobody wants to know any more
 	}
 	if err != nil {
-		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err, r.Explain(context.WithoutCancel(ctx), name))
+		return fmt.Errorf("cluster %s did not become ready: %w\n%s", name, err, r.Explain(context.WithoutCancel(ctx), name)+f.failures())
 	}
 	return nil
 }
@@ -54,11 +57,42 @@ type follower struct {
 	name    string
 	since   time.Time
 	objects dynamic.Interface
-	secrets kubernetes.Interface
+	clients kubernetes.Interface
 
 	// nodes is a client of the cluster, made for a kubeconfig.
 	nodes      kubernetes.Interface
 	kubeconfig []byte
+
+	// failed are the pods that failed, with the end of their output: a machine that could not be made is replaced, and its pods go with it.
+	failed []failure
+}
+
+// failure is a pod that failed.
+type failure struct {
+	pod    types.UID
+	output string
+}
+
+// noteFailures keeps what pods printed that have failed since the last look.
+func (f *follower) noteFailures(ctx context.Context) {
+	pods, err := f.clients.CoreV1().Pods(clusterNamespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=" + string(corev1.PodFailed)})
+	if err != nil {
+		return // the next look sees them
+	}
+	for _, pod := range pods.Items {
+		if slices.ContainsFunc(f.failed, func(known failure) bool { return known.pod == pod.UID }) {
+			continue
+		}
+		f.failed = append(f.failed, failure{pod: pod.UID, output: podOutput(ctx, f.clients, &pod)})
+	}
+}
+
+// failures tells of the pod that failed last, which may be gone by now.
+func (f *follower) failures() string {
+	if len(f.failed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d pods failed, the last one so:\n%s", len(f.failed), f.failed[len(f.failed)-1].output)
 }
 
 func (r *Rig) follow(name string) (*follower, error) {
@@ -67,7 +101,7 @@ func (r *Rig) follow(name string) (*follower, error) {
 	if f.objects, err = dynamic.NewForConfig(r.Config); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	if f.secrets, err = kubernetes.NewForConfig(r.Config); err != nil {
+	if f.clients, err = kubernetes.NewForConfig(r.Config); err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
 	return f, nil
@@ -122,7 +156,7 @@ func (f *follower) missing(ctx context.Context, machines int) string {
 
 // connect makes the client of the cluster anew when its kubeconfig has changed.
 func (f *follower) connect(ctx context.Context) error {
-	secret, err := f.secrets.CoreV1().Secrets(clusterNamespace).Get(ctx, f.name+"-kubeconfig", metav1.GetOptions{})
+	secret, err := f.clients.CoreV1().Secrets(clusterNamespace).Get(ctx, f.name+"-kubeconfig", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 )
 
 // A cluster whose machines boot again after a stop still has the nodes and conditions of the time before.
@@ -43,5 +44,25 @@ func TestMissingNodes(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// A machine that could not be made is replaced again and again: at the end its pods are gone, and what they printed is still told.
+func TestFailures_OutliveTheirPods(t *testing.T) {
+	clients := fake.NewClientset(
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: clusterNamespace, Name: "first", UID: "1"}, Status: corev1.PodStatus{Phase: corev1.PodFailed}},
+	)
+	f := &follower{clients: clients}
+	if got := f.failures(); got != "" {
+		t.Errorf("nothing failed: got %q", got)
+	}
+	f.noteFailures(t.Context())
+	f.noteFailures(t.Context())
+	if err := clients.CoreV1().Pods(clusterNamespace).Delete(t.Context(), "first", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.noteFailures(t.Context())
+	if got, want := f.failures(), "1 pods failed, the last one so:\npod first (Failed):\nfake logs\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
