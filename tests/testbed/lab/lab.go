@@ -89,7 +89,8 @@ func Open(ctx context.Context, config Config) (*Lab, error) {
 		l.machines[name] = m
 		if m.Power == On && !m.Running {
 			if err := l.boot(ctx, m); err != nil {
-				return nil, err
+				// Nobody gets this lab, so nobody else can stop what runs in it.
+				return nil, errors.Join(err, l.Stop(context.WithoutCancel(ctx)))
 			}
 		}
 	}
