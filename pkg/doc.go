@@ -42,6 +42,31 @@
 //	apply set         children of one owner, kept equal to what is desired
 //	wake-up           the event on another object that queues an object again
 //
+// # What wakes what
+//
+// A handler is queued by events of its own object, and of these others. What is not here wakes nobody: who waits for more has
+// to add it, here too.
+//
+//	controller            its object              also woken by
+//	provisioningcluster   Cluster                 RKEControlPlane, CAPI Cluster, Machine, MachineDeployment, DynamicSchema,
+//	                                              Secret (credential), <Driver>Config
+//	cluster               Cluster                 management Cluster, RKEControlPlane, Machine (server),
+//	                                              Secret (plan with captured output, kubeconfig)
+//	rkecluster            RKECluster              CAPI Cluster, Cluster
+//	rkecontrolplane       RKEControlPlane         Machine
+//	bootstrap             RKEBootstrap            Machine, CAPI Cluster, Cluster, RKEControlPlane, ServiceAccount,
+//	                                              Secret (plan, token, data), Role, RoleBinding
+//	                      Secret (token)          Machine
+//	machineprovision      <Driver>Machine         Machine, CAPI Cluster, Job, Pod, Secret (state)
+//	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
+//	                                              CAPI Cluster
+//	planner               RKEControlPlane         Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster,
+//	                                              Secret (plan, state, authorized, referred to),
+//	                                              ConfigMap (authorized, referred to)
+//	plansecret            Secret (plan)           Machine
+//	nodedriver            NodeDriver              DynamicSchema (its own)
+//	dynamicschema         DynamicSchema           DynamicSchema (the list of drivers), CustomResourceDefinition
+//
 // # How code is laid out
 //
 // Every handler gathers (caches only), decides (a pure function), acts (in order, idempotent) and reports (one status write). The
