@@ -27,10 +27,12 @@ func (s *Server) admit(t *table, obj, current *unstructured.Unstructured) (*unst
 	case "jobs.batch":
 		return obj, admitJob(t, obj, current)
 	}
-	return t.admitCustom(obj)
+	return t.admitCustom(obj, current)
 }
 
-func (t *table) admitCustom(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// admitCustom judges an object of a defined kind by its schema. Of a change counts only what it makes worse: an object that
+// was stored before a rule was made can still get a status and lose a finalizer.
+func (t *table) admitCustom(obj, current *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	validator, err := t.schemaOf()
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
@@ -40,6 +42,9 @@ func (t *table) admitCustom(obj *unstructured.Unstructured) (*unstructured.Unstr
 	}
 	obj.SetGroupVersionKind(t.gvk())
 	result := validator.Create(context.Background(), obj.Object)
+	if len(result.Errors) > 0 && current != nil {
+		result.Errors = validator.Update(context.Background(), current.Object, result.Stored).Errors
+	}
 	if len(result.Errors) > 0 {
 		return nil, apierrors.NewInvalid(t.gvk().GroupKind(), obj.GetName(), result.Errors)
 	}
