@@ -310,7 +310,7 @@ func (q *quickstart) processes() []string {
 	for _, netns := range q.namespaces() {
 		out, err := exec.CommandContext(q.t.Context(), "ip", "netns", "pids", netns).Output()
 		must(q.t, err)
-		for _, pid := range strings.Fields(string(out)) {
+		for pid := range strings.FieldsSeq(string(out)) {
 			pids[pid] = true
 		}
 	}
