@@ -67,9 +67,9 @@ func TestQuickstart(t *testing.T) {
 // TestQuickstartInterrupted ends the quickstart where it has started something and says nothing of it yet.
 func TestQuickstartInterrupted(t *testing.T) {
 	for name, reached := range map[string]func(q *quickstart) bool{
-		"while the management plane starts":  func(q *quickstart) bool { return q.runs("kube-apiserver") },
-		"while the machine is being made":    func(q *quickstart) bool { return q.runs("rancher-machine") },
-		"while the machine applies its plan": func(q *quickstart) bool { return q.runs("drover-distro") || q.runs("rancher-system-") },
+		"while the management plane starts": func(q *quickstart) bool { return q.runs("kube-apiserver") },
+		"while the machine is being made":   func(q *quickstart) bool { return q.runs("rancher-machine") },
+		"while the agent is on the machine": func(q *quickstart) bool { return q.runs("rancher-system-") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQuickstart(t)
