@@ -22,7 +22,7 @@ const (
 	k3s  = "v1.36.2+k3s1"
 	// quiet is how long ready clusters are watched for writes of any kind, after rollUp, in which Cluster API may count.
 	quiet  = 60 * time.Second
-	rollUp = 15 * time.Second
+	rollUp = 45 * time.Second
 )
 
 func TestOneClusterSimulated(t *testing.T) {
