@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -78,6 +79,30 @@ func (id ID) Children() []ID {
 		}
 	}
 	return out
+}
+
+// Find returns the other processes of which match accepts a file of /proc/PID, such as environ or cmdline. One that cannot be
+// read, because it ended meanwhile or is another user's, is passed over.
+func Find(file string, match func(content []byte) bool) ([]ID, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/" + file)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var found []ID
+	for _, path := range files {
+		content, err := os.ReadFile(path)
+		if err != nil || !match(content) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if id, err := Of(pid); err == nil {
+			found = append(found, id)
+		}
+	}
+	return found, nil
 }
 
 // stat reads a process's start time and parent. Field 2, the program's name in parentheses, may itself hold spaces and

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -68,5 +69,26 @@ func TestID_EndedProcessIsNotAlive(t *testing.T) {
 	}
 	if _, err := Of(child.PID); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Of an ended process: %v, want fs.ErrNotExist", err)
+	}
+}
+
+func TestFind_OthersByWhatTheyWereStartedWith(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "60")
+	cmd.Env = []string{"PROCID_TEST=" + t.Name()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	child, err := Of(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := Find("environ", func(environment []byte) bool { return strings.Contains(string(environment), "PROCID_TEST="+t.Name()) })
+	if err != nil || !slices.Equal(found, []ID{child}) {
+		t.Errorf("found %v (%v), want %v alone", found, err, child)
+	}
+	all, err := Find("environ", func([]byte) bool { return true })
+	if err != nil || slices.ContainsFunc(all, func(id ID) bool { return id.PID == os.Getpid() }) {
+		t.Errorf("this process found itself among %v (%v)", all, err)
 	}
 }

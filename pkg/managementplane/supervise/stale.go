@@ -64,7 +64,11 @@ func endStale(ctx context.Context, opts Options) error {
 	if err != nil {
 		return err
 	}
-	for _, found := range marked(opts.RunDir) {
+	all, err := marked(opts.RunDir)
+	if err != nil {
+		return err
+	}
+	for _, found := range all {
 		if _, known := stale[found.PID]; !known {
 			stale[found.PID] = found
 		}
@@ -105,30 +109,16 @@ func recorded(runDir string) (map[int]procid.ID, error) {
 }
 
 // marked finds the processes whose environment carries the mark of runDir.
-func marked(runDir string) []procid.ID {
-	files, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		return nil
-	}
+func marked(runDir string) ([]procid.ID, error) {
 	mark := []byte(environmentMark(runDir))
-	var out []procid.ID
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			continue // ended, or another user's
-		}
-		for variable := range bytes.SplitSeq(content, []byte{0}) {
-			if !bytes.Equal(variable, mark) {
-				continue
+	return procid.Find("environ", func(environment []byte) bool {
+		for variable := range bytes.SplitSeq(environment, []byte{0}) {
+			if bytes.Equal(variable, mark) {
+				return true
 			}
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-			if id, err := procid.Of(pid); err == nil && pid != os.Getpid() {
-				out = append(out, id)
-			}
-			break
 		}
-	}
-	return out
+		return false
+	})
 }
 
 // endProcesses sends SIGTERM to all, waits, then sends SIGKILL. They are not our children: their end shows in /proc alone.

@@ -27,25 +27,9 @@ func (l *Lab) mark(machine string) string { return markVariable + "=" + l.name +
 
 // marked returns the processes whose environment has a variable, name and value, that begins with prefix.
 func marked(prefix string) ([]procid.ID, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	var found []procid.ID
-	for _, file := range files {
-		environment, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(append([]byte{0}, environment...), append([]byte{0}, prefix...)) {
-			continue // it ended meanwhile, or is somebody else's
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if id, err := procid.Of(pid); err == nil {
-			found = append(found, id)
-		}
-	}
-	return found, nil
+	return procid.Find("environ", func(environment []byte) bool {
+		return bytes.Contains(append([]byte{0}, environment...), append([]byte{0}, prefix...))
+	})
 }
 
 // endStrays ends whatever a killed run left of a machine, and removes its control groups. The caller knows that the machine

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -69,25 +67,7 @@ func eachPod(ctx context.Context, dataDir string, act func(procid.ID) error) err
 
 // podProcesses are the shims of pods, and containers that have not become their program yet.
 func podProcesses(dataDir string) ([]procid.ID, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		return nil, fmt.Errorf("find processes of pods: %w", err)
-	}
-	var found []procid.ID
-	for _, file := range files {
-		line, err := os.ReadFile(file)
-		if err != nil || !inPodFolder(line, dataDir) {
-			continue // it ended meanwhile, or is another's
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if id, err := procid.Of(pid); err == nil {
-			found = append(found, id)
-		}
-	}
-	return found, nil
+	return procid.Find("cmdline", func(line []byte) bool { return inPodFolder(line, dataDir) })
 }
 
 // inPodFolder says whether a command line is that of a process around a pod of this data directory.
