@@ -54,7 +54,7 @@
 //	                                              Secret (plan with captured output, kubeconfig)
 //	rkecluster            RKECluster              CAPI Cluster, Cluster
 //	rkecontrolplane       RKEControlPlane         Machine
-//	bootstrap             RKEBootstrap            Machine, CAPI Cluster, Cluster, RKEControlPlane, ServiceAccount,
+//	bootstrap             RKEBootstrap            Machine, Cluster, CAPI Cluster, RKEControlPlane, ServiceAccount,
 //	                                              Secret (plan, token, data), Role, RoleBinding
 //	                      Secret (token)          Machine
 //	machineprovision      <Driver>Machine         Machine, CAPI Cluster, Job, Pod, Secret (state)
@@ -65,7 +65,7 @@
 //	                                              ConfigMap (authorized, referred to)
 //	plansecret            Secret (plan)           Machine
 //	nodedriver            NodeDriver              DynamicSchema (its own)
-//	dynamicschema         DynamicSchema           DynamicSchema (the list of drivers), CustomResourceDefinition
+//	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
 //
 // # How code is laid out
 //
