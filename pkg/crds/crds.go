@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -19,8 +20,19 @@ const Generation = 1
 
 // All returns the definitions of Drover's own kinds, sorted by name. The caller may change them.
 func All() ([]*apiextv1.CustomResourceDefinition, error) {
-	return Read(files)
+	read, err := embedded()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*apiextv1.CustomResourceDefinition, 0, len(read))
+	for _, crd := range read {
+		out = append(out, crd.DeepCopy())
+	}
+	return out, nil
 }
+
+// embedded reads the files of this build once.
+var embedded = sync.OnceValues(func() ([]*apiextv1.CustomResourceDefinition, error) { return Read(files) })
 
 // Read decodes every file in the tree that ends in .yaml, one definition each, in the order of their paths. Unknown fields
 // are an error.

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
 const k3s = "v1.36.2+k3s1"
@@ -145,7 +145,7 @@ func TestStory_KilledAfterAnyWrite(t *testing.T) {
 		w.until("the cluster", 5*time.Minute, w.ready(2))
 		total, want = len(w.api.Writes(ours)), inventory(w)
 	})
-	for n := 1; n <= total; n += step(total) {
+	for _, n := range crashpoints.Of(total, 6) {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			tell(t, func(w *world) {
 				killed := make(chan struct{})
@@ -171,14 +171,6 @@ func TestStory_KilledAfterAnyWrite(t *testing.T) {
 			})
 		})
 	}
-}
-
-// step is how many writes apart a story is killed: all points take minutes, so ordinary runs take a few of them.
-func step(total int) int {
-	if os.Getenv("DROVER_TEST_ALL") != "" {
-		return 1
-	}
-	return max(1, total/points)
 }
 
 // inventory counts objects by kind.

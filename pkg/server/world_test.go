@@ -36,7 +36,7 @@ const (
 	fleet = "fleet-default"
 	demo  = "demo"
 	// ours is how every write of Drover's begins in the log.
-	ours = "drover/"
+	ours = "drover/test"
 )
 
 // world is a management cluster in memory, with Cluster API and all machines played by fakes, in virtual time. Drover itself is
@@ -67,7 +67,7 @@ func tell(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, api: newAPI(t), served: map[string]downstream{}, dataDir: dataDir}
 		var err error
-		w.user, err = clients.New(w.api.Config("user"), clients.Options{})
+		w.user, err = clients.New(w.api.Config("user"), clients.Options{Version: "user"})
 		check(t, err)
 		user := w.api.Config("user")
 		w.live, err = dynamic.NewForConfig(user)

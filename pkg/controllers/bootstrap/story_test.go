@@ -29,6 +29,7 @@ import (
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -282,8 +283,16 @@ func TestStory_SettledMachinesCostNothing(t *testing.T) {
 }
 
 func TestStory_CutOffAfterEveryWrite(t *testing.T) {
-	for n := 1; ; n++ {
-		reached := false
+	writes := 0
+	tell(t, func(_ *testing.T, w *world) {
+		w.add(machine{name: "m1", etcd: true})
+		w.settle()
+		writes = len(w.api.Writes(manager))
+	})
+	if writes < 8 {
+		t.Fatalf("only %d writes: the story does not do what it should", writes)
+	}
+	for _, n := range crashpoints.Of(writes, 24) {
 		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
 				cut := make(chan struct{})
@@ -292,10 +301,10 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 				w.settle()
 				select {
 				case <-cut:
-					reached = true
-					w.restart()
 				default:
+					t.Fatal("the process was not cut off")
 				}
+				w.restart()
 				w.elapse(2 * time.Minute)
 				w.wantMade("m1")
 				if hook, finalizer := w.held("m1"); !hook || !finalizer {
@@ -310,12 +319,6 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 				}
 			})
 		})
-		if !reached || t.Failed() {
-			if n < 8 && !t.Failed() {
-				t.Errorf("only %d writes: the story does not do what it should", n)
-			}
-			return
-		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/controllers/nodedriver"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
 // afterJoin is what is left of a machine that has become a node: the channel and the identity, and the driver's state.
@@ -148,7 +149,7 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 	if total < 25 {
 		t.Fatalf("a whole life takes %d writes: the story does not do what it should", total)
 	}
-	for n := 1; n <= total; n++ {
+	for _, n := range crashpoints.Of(total, 60) {
 		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
 			t.Parallel()
 			tell(t, func(w *world) {

@@ -32,6 +32,7 @@ import (
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -368,9 +369,9 @@ func TestStory_ManagerIsKilledAfterAnyWrite(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStory(t, tc.version, tc.roles)
 					stop := s.startManager()
-					if n >= 0 {
+					if n > 0 {
 						dead := make(chan struct{})
-						s.api.CutAfter(manager, n+1, func() { close(dead) })
+						s.api.CutAfter(manager, n, func() { close(dead) })
 						s.waitFor(dead)
 						stop()
 						s.api.Mend(manager)
@@ -391,14 +392,12 @@ func TestStory_ManagerIsKilledAfterAnyWrite(t *testing.T) {
 						for _, w := range s.api.Writes("drover") {
 							t.Log(w, w.Code)
 						}
-						t.Errorf("killed after write %d, the outcome differs (-never killed +killed):\n%s", n+1, diff)
+						t.Errorf("killed after write %d, the outcome differs (-never killed +killed):\n%s", n, diff)
 					}
 				})
 				return writes
 			}
-			// The writes of a large cluster are those of a small one over and over: one in three will do.
-			stride := 1 + len(tc.roles)/2
-			for n, writes := 0, run(-1); n < writes; n += stride {
+			for _, n := range crashpoints.Of(run(0), 36) {
 				run(n)
 			}
 		})

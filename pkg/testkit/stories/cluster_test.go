@@ -19,6 +19,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -252,7 +253,7 @@ func (s *story) edit(change func(*provv1.Cluster)) {
 // TestCluster_KilledAfterEveryWrite makes and deletes a cluster once for every
 // write Drover does, and ends the process after that one.
 func TestCluster_KilledAfterEveryWrite(t *testing.T) {
-	for n := range 24 {
+	for _, n := range crashpoints.Of(24, 24) {
 		t.Run(fmt.Sprintf("write %d while it is made", n), func(t *testing.T) {
 			tell(t, func(s *story) {
 				s.api.CutAfter(agent, n, nil)
@@ -269,7 +270,7 @@ func TestCluster_KilledAfterEveryWrite(t *testing.T) {
 			})
 		})
 	}
-	for n := range 16 {
+	for _, n := range crashpoints.Of(16, 16) {
 		t.Run(fmt.Sprintf("write %d while it is deleted", n), func(t *testing.T) {
 			tell(t, func(s *story) {
 				s.add(podSchema(), machineConfig("nc"), demo())

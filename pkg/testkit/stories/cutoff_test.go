@@ -3,7 +3,6 @@ package stories
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -30,10 +30,7 @@ func (s *story) wantNothing() {
 // cluster, it can be deleted. Cluster API never saw some of these, so nobody but
 // Drover deletes what is there.
 func TestCluster_CutOffWhileItIsMadeAndThenDeleted(t *testing.T) {
-	for n := range 24 {
-		if os.Getenv("DROVER_TEST_ALL") == "" && n%3 != 1 && n != 12 {
-			continue // 10 and 12 are in the middle of the set
-		}
+	for _, n := range crashpoints.Of(24, 24) {
 		for _, order := range []string{"deleted while nobody is there", "deleted after the restart"} {
 			t.Run(fmt.Sprintf("after write %d, %s", n, order), func(t *testing.T) {
 				tell(t, func(s *story) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 	cases := map[string]struct {
 		resource   string
 		message    func(n int) string
-		mostWrites int
+		mostWrites int64
 		condition  string
 	}{
 		"the port of a connection, while its machines are made": {
@@ -43,29 +44,31 @@ func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
-				tries, writes := 0, 0
+				var tries, writes atomic.Int64
 				s.api.Intercept(func(r memkube.Request) error {
 					switch {
 					case !strings.HasPrefix(r.Agent, agent):
 					case r.Verb == "update" && r.Resource.Resource == "clusters" && r.Subresource == "status":
-						writes++
+						writes.Add(1)
 					case r.Verb == "create" && r.Resource.Resource == c.resource:
-						if tries++; tries > 1000 {
+						n := tries.Add(1)
+						if n > 1000 {
 							return nil // far too many, and a test that fails has to end
 						}
-						return apierrors.NewInternalError(errors.New("failed calling webhook: " + c.message(tries)))
+						return apierrors.NewInternalError(errors.New("failed calling webhook: " + c.message(int(n))))
 					}
 					return nil
 				})
 				s.add(podSchema(), machineConfig("nc"), demo())
 				pass(5 * time.Second)
-				if tries == 0 || tries > 1000 || conditions.IsTrue(s.read().Status.Conditions, c.condition) {
-					t.Fatalf("%d tries, conditions %+v", tries, s.read().Status.Conditions)
+				if n := tries.Load(); n == 0 || n > 1000 || conditions.IsTrue(s.read().Status.Conditions, c.condition) {
+					t.Fatalf("%d tries, conditions %+v", tries.Load(), s.read().Status.Conditions)
 				}
-				tries, writes = 0, 0
+				tries.Store(0)
+				writes.Store(0)
 				pass(10 * time.Minute)
-				if writes > c.mostWrites || tries > 60 {
-					t.Errorf("in ten minutes %d writes of the status, at most %d are due, and %d tries", writes, c.mostWrites, tries)
+				if writes.Load() > c.mostWrites || tries.Load() > 60 {
+					t.Errorf("in ten minutes %d writes of the status, at most %d are due, and %d tries", writes.Load(), c.mostWrites, tries.Load())
 				}
 				s.api.Intercept(nil)
 				pass(5 * time.Minute)

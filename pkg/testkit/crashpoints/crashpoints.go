@@ -1,0 +1,34 @@
+// Package crashpoints says after which of its writes the process of a story is killed.
+package crashpoints
+
+import "os"
+
+// rarer is how many times fewer points a story has with the race detector, which makes each point ten times as long. What
+// an interrupted process does to the API is the same with and without it.
+const rarer = 6
+
+// Of returns after which writes, counted from 1, a story with that many writes is cut off: at most as many points as asked
+// for, evenly spread, with the first and the last write among them. There are fewer with the race detector, and all there
+// are when DROVER_TEST_ALL is set.
+func Of(writes, most int) []int {
+	switch {
+	case os.Getenv("DROVER_TEST_ALL") != "":
+		most = writes
+	case Raced:
+		most /= rarer
+	}
+	return spread(writes, max(2, most))
+}
+
+// spread returns at most that many numbers of 1 to total.
+func spread(total, most int) []int {
+	most = min(most, total)
+	points := make([]int, 0, most)
+	for i := range most {
+		if most == 1 {
+			return []int{1}
+		}
+		points = append(points, 1+i*(total-1)/(most-1))
+	}
+	return points
+}
