@@ -47,8 +47,9 @@ type Options struct {
 
 // Set keeps sets of objects other than Secrets.
 type Set struct {
-	opts  Options
-	apply apply.Apply
+	opts    Options
+	apply   apply.Apply
+	settled *settled
 }
 
 // New returns a Set.
@@ -56,7 +57,7 @@ func New(opts Options) *Set {
 	factory := func(gvr schema.GroupVersionResource) (dynamic.NamespaceableResourceInterface, error) {
 		return recording{opts.Dynamic.Resource(gvr), gvr.Resource}, nil
 	}
-	return &Set{opts: opts, apply: apply.New(opts.Discovery, factory)}
+	return &Set{opts: opts, apply: apply.New(opts.Discovery, factory), settled: newSettled()}
 }
 
 // Watch makes sure that the kinds have caches, with the index by which sets are found. Controllers call it when they
@@ -164,7 +165,15 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 	if err != nil {
 		return Result{}, fmt.Errorf("apply set %s: %w", id.setID, err)
 	}
-	record := &recorder{set: labels[apply.LabelHash]}
+	set := labels[apply.LabelHash]
+	fingerprint, err := s.settled.fingerprint(id, set, getters, objs)
+	if err != nil {
+		return Result{}, fmt.Errorf("apply set %s: %w", id.setID, err)
+	}
+	if s.settled.is(set, fingerprint) {
+		return Result{}, nil
+	}
+	record := &recorder{set: set}
 	a := s.apply.WithContext(context.WithValue(ctx, recorderKey{}, record)).
 		WithSetID(id.setID).
 		WithOwner(id.owner).
@@ -177,7 +186,13 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 	if err := a.Apply(objectset.NewObjectSet(objs...)); err != nil {
 		return record.sorted(), fmt.Errorf("apply set %s: %w", id.setID, err)
 	}
-	return record.sorted(), nil
+	result := record.sorted()
+	if result.Changed() || len(objs) == 0 {
+		s.settled.forget(set)
+	} else {
+		s.settled.note(set, fingerprint)
+	}
+	return result, nil
 }
 
 func (s *Set) informers(kinds []schema.GroupVersionKind) ([]apply.InformerGetter, error) {

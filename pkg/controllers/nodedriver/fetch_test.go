@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -174,6 +175,10 @@ func TestFetch_SaysWhetherAnotherAttemptCanHelp(t *testing.T) {
 		t.Errorf("a vendor that is down is given up: %v", err)
 	}
 	if err := outcome.CheckStable(err.Error()); err != nil {
+		t.Error(err)
+	}
+	broken := failure("x", &transientError{errors.New("read tcp 10.0.0.1:41234->10.0.0.2:443: read: connection reset by peer")})
+	if err := outcome.CheckStable(broken.message); err != nil {
 		t.Error(err)
 	}
 }

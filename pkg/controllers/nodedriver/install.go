@@ -8,6 +8,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/outcome"
 )
 
 // askTimeout is how long a driver may take to say its flags.
@@ -30,7 +31,7 @@ type result struct {
 }
 
 func failure(condition string, err error) result {
-	res := result{failed: condition, message: err.Error()}
+	res := result{failed: condition, message: outcome.Stable(err.Error())}
 	if transient := (*transientError)(nil); errors.As(err, &transient) {
 		res.retry = err
 	}

@@ -128,11 +128,14 @@ func TestAdmission_AgreesWithTheAPIServer(t *testing.T) {
 	if len(cases) < 20 {
 		t.Fatalf("only %d cases: the examples were not found", len(cases))
 	}
+	number := 0
 	for name, spec := range cases {
+		number++
+		named := fmt.Sprintf("case-%d", number)
 		t.Run(name, func(t *testing.T) {
 			object := map[string]any{
 				"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster",
-				"metadata": map[string]any{"generateName": "case-", "namespace": namespace}, "spec": spec,
+				"metadata": map[string]any{"name": named, "namespace": namespace}, "spec": spec,
 			}
 			verdict := validator.Create(t.Context(), object)
 			made, err := client.Resource(clusters).Namespace(namespace).Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})

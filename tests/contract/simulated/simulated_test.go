@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 const (
 	rke2 = "v1.36.2+rke2r1"
 	k3s  = "v1.36.2+k3s1"
-	// quiet is how long ready clusters are watched for writes of any kind, after rollUp, in which Cluster API may count.
+	// quiet is how long ready clusters are watched: Drover writes nothing at all, Cluster API may count replicas until rollUp.
 	quiet  = 60 * time.Second
 	rollUp = 45 * time.Second
 )
@@ -72,7 +72,7 @@ func awaitRest(t *testing.T, st *stage.Stage, namespace string, names []string, 
 	settled := time.Now()
 	t.Logf("all machines run %s later", settled.Sub(ready).Round(10*time.Millisecond))
 	select {
-	case <-time.After(rollUp + quiet):
+	case <-time.After(quiet):
 	case <-t.Context().Done():
 	}
 	stage.LogWrites(t, begin, machines*len(names))

@@ -1,0 +1,85 @@
+package applyset
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+
+	"github.com/rancher/wrangler/v3/pkg/apply"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/lru"
+)
+
+// settledSets is how many sets are remembered, of some hundred bytes each. One that was forgotten is compared once more.
+const settledSets = 50_000
+
+// settled remembers with what wish and what objects a set was found to need nothing. wrangler compares by decoding, patching
+// and encoding each object several times: that is most of what a reconcile would cost that has nothing to do.
+type settled struct {
+	seed maphash.Seed
+	sets *lru.Cache // of fingerprints, by the set's hash
+}
+
+func newSettled() *settled {
+	return &settled{seed: maphash.MakeSeed(), sets: lru.New(settledSets)}
+}
+
+// is reports whether nothing changed since the set was found to need nothing.
+func (s *settled) is(set string, fingerprint uint64) bool {
+	last, ok := s.sets.Get(set)
+	return ok && last == fingerprint
+}
+
+func (s *settled) note(set string, fingerprint uint64) { s.sets.Add(set, fingerprint) }
+
+func (s *settled) forget(set string) { s.sets.Remove(set) }
+
+// fingerprint is equal for two calls when apply would decide the same: on what is wanted, and on the cached objects of the set.
+func (s *settled) fingerprint(id identity, set string, getters []apply.InformerGetter, objs []runtime.Object) (uint64, error) {
+	var hash maphash.Hash
+	hash.SetSeed(s.seed)
+	owner, err := meta.Accessor(id.owner)
+	if err != nil {
+		return 0, fmt.Errorf("owner: %w", err)
+	}
+	encoder := json.NewEncoder(&hash)
+	for _, part := range []any{id.refs, owner.GetUID(), objs} {
+		if err := encoder.Encode(part); err != nil {
+			return 0, fmt.Errorf("encode objects: %w", err)
+		}
+	}
+	sum := hash.Sum64()
+	for _, g := range getters {
+		cached, err := g.Informer().GetIndexer().ByIndex(hashIndex, set)
+		if err != nil {
+			return 0, fmt.Errorf("find objects: %w", err)
+		}
+		for _, obj := range cached {
+			m, err := meta.Accessor(obj)
+			if err != nil {
+				return 0, fmt.Errorf("find objects: %w", err)
+			}
+			hash.Reset()
+			if err := encoder.Encode([]any{g.GroupVersionKind(), identityOf(m)}); err != nil {
+				return 0, fmt.Errorf("encode objects: %w", err)
+			}
+			sum += hash.Sum64() // an index has no order
+		}
+	}
+	return sum, nil
+}
+
+// identityOf is what changes when anything of an object changes but its status. Kinds without a status have no generation:
+// their version says it.
+func identityOf(m metav1.Object) any {
+	version := m.GetResourceVersion()
+	if m.GetGeneration() > 0 {
+		version = ""
+	}
+	return []any{
+		m.GetUID(), m.GetNamespace(), m.GetName(), version, m.GetGeneration(), m.GetLabels(), m.GetAnnotations(), m.GetOwnerReferences(),
+		m.GetFinalizers(), m.GetDeletionTimestamp(),
+	}
+}
