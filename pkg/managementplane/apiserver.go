@@ -59,6 +59,8 @@ func apiServer(s settings) Component {
 		"--endpoint-reconciler-type=none",
 		"--anonymous-auth=false",
 		"--profiling=false",
+		// Without it, the server waits with its end until everybody who watches has gone, up to a minute.
+		"--shutdown-watch-termination-grace-period=1s",
 		"--cert-dir=" + s.runFile("apiserver"),
 	}
 	var files []File

@@ -67,6 +67,7 @@ func apiServer(l Layout, node Node, config Config) component {
 	args := []string{
 		"--advertise-address=" + advertise,
 		"--allow-privileged=true",
+		"--shutdown-watch-termination-grace-period=1s", // without it, it waits until those who watch go, up to a minute
 		"--anonymous-auth=false",
 		"--authorization-mode=Node,RBAC",
 		"--client-ca-file=" + l.tls("client-ca.crt"),

@@ -103,19 +103,23 @@ func RunServer(ctx context.Context, options Options) error {
 		return err
 	}
 	api := fmt.Sprintf("https://127.0.0.1:%d", r.layout.serverAPIPort())
+	var etcd task
 	tasks := []task{r.supervise, r.serveCalico}
 	for _, c := range serverComponents(r.layout, r.node, r.config, etcdName) {
-		if c.needsAPI {
+		switch {
+		case c.program == "etcd":
+			etcd = r.program(c)
+		case c.needsAPI:
 			tasks = append(tasks, onceServed(client, r.program(c)))
-			continue
+		default:
+			tasks = append(tasks, r.program(c))
 		}
-		tasks = append(tasks, r.program(c))
 	}
 	tasks = append(tasks, onceServed(client, r.kubelet(api)), onceServed(client, func(ctx context.Context) error {
 		r.Ready()
 		return r.labelRoles(ctx, client)
 	}))
-	return together(ctx, tasks)
+	return upon(ctx, etcd, tasks)
 }
 
 // RunAgent runs a worker until ctx ends or one of its components does.
@@ -152,6 +156,27 @@ func together(ctx context.Context, tasks []task) error {
 		return cause
 	}
 	return nil
+}
+
+// upon runs tasks that need another one until their end: an API server whose etcd is gone does not stop by itself. The base may be nil.
+func upon(ctx context.Context, base task, tasks []task) error {
+	if base == nil {
+		return together(ctx, tasks)
+	}
+	above, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	under, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := base(under); err != nil {
+			cancel(err)
+		}
+	}()
+	err := together(above, tasks)
+	end()
+	<-ended
+	return err
 }
 
 // program runs one component with its output in a log file.
