@@ -9,7 +9,6 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/objectset"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -84,13 +83,6 @@ func (s *Set) Apply(ctx context.Context, setID string, owner runtime.Object, ref
 		return Result{}, err
 	}
 	return s.run(ctx, identity, kinds, prepared)
-}
-
-// Purge deletes the set. The owner may be gone already: only its kind, namespace and name count.
-func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) (Result, error) {
-	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	gone.SetGroupVersionKind(owner)
-	return s.run(ctx, identity{setID: setID, owner: gone, ownerNamespace: namespace}, kinds, nil)
 }
 
 // identity is what a set is found by, and what its objects refer to.
@@ -183,16 +175,17 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 	if id.refs != NoOwnerRef {
 		a = a.WithSetOwnerReference(id.refs == ControllerRef, id.refs == ControllerRef)
 	}
+	s.settled.forget(set)
 	if err := a.Apply(objectset.NewObjectSet(objs...)); err != nil {
 		return record.sorted(), fmt.Errorf("apply set %s: %w", id.setID, err)
 	}
-	result := record.sorted()
-	if result.Changed() || len(objs) == 0 {
-		s.settled.forget(set)
-	} else {
-		s.settled.note(set, fingerprint)
+	if len(objs) > 0 && !record.tried() {
+		// What the caches got meanwhile was not compared, or not all of it.
+		if after, err := s.settled.fingerprint(id, set, getters, objs); err == nil && after == fingerprint {
+			s.settled.note(set, fingerprint)
+		}
 	}
-	return result, nil
+	return record.sorted(), nil
 }
 
 func (s *Set) informers(kinds []schema.GroupVersionKind) ([]apply.InformerGetter, error) {

@@ -55,6 +55,19 @@ type recorder struct {
 	set    string
 	mu     sync.Mutex
 	result Result
+	writes int // that were tried: a create of what the cache does not show yet is no sign that all is well
+}
+
+func (r *recorder) try() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes++
+}
+
+func (r *recorder) tried() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.writes > 0
 }
 
 func (r *recorder) add(list *[]string, kind, namespace, name string) {
@@ -113,6 +126,7 @@ func recorderOf(ctx context.Context) *recorder {
 // Create makes the object.
 func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	record := recorderOf(ctx)
+	record.try()
 	created, err := r.ResourceInterface.Create(ctx, obj, opts, sub...)
 	if apierrors.IsAlreadyExists(err) {
 		if foreign := r.refuseForeign(ctx, record.set, obj); foreign != nil {
@@ -141,9 +155,10 @@ func (r recordingIn) refuseForeign(ctx context.Context, set string, obj *unstruc
 
 // Patch changes the object.
 func (r recordingIn) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+	record := recorderOf(ctx)
+	record.try()
 	patched, err := r.ResourceInterface.Patch(ctx, name, pt, data, opts, sub...)
 	if err == nil {
-		record := recorderOf(ctx)
 		record.add(&record.result.Updated, r.resource, r.namespace, name)
 	}
 	return patched, err
@@ -151,12 +166,13 @@ func (r recordingIn) Patch(ctx context.Context, name string, pt types.PatchType,
 
 // Delete deletes the object.
 func (r recordingIn) Delete(ctx context.Context, name string, opts metav1.DeleteOptions, sub ...string) error {
+	record := recorderOf(ctx)
+	record.try()
 	err := r.ResourceInterface.Delete(ctx, name, opts, sub...)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err == nil {
-		record := recorderOf(ctx)
 		record.add(&record.result.Deleted, r.resource, r.namespace, name)
 	}
 	return err

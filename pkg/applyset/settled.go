@@ -36,7 +36,8 @@ func (s *settled) note(set string, fingerprint uint64) { s.sets.Add(set, fingerp
 
 func (s *settled) forget(set string) { s.sets.Remove(set) }
 
-// fingerprint is equal for two calls when apply would decide the same: on what is wanted, and on the cached objects of the set.
+// fingerprint is equal for two calls between which neither what is wanted nor the cached objects of the set have changed, but for
+// their status.
 func (s *settled) fingerprint(id identity, set string, getters []apply.InformerGetter, objs []runtime.Object) (uint64, error) {
 	var hash maphash.Hash
 	hash.SetSeed(s.seed)

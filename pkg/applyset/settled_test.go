@@ -7,7 +7,17 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/apply"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 )
+
+// informer is the cache of a kind.
+func (f *fixture) informer(gvk schema.GroupVersionKind) cache.SharedIndexInformer {
+	f.Helper()
+	informer, err := f.set.opts.Informer(gvk)
+	check(f.T, err)
+	return informer
+}
 
 // known tells whether the next apply of these objects compares nothing.
 func (f *fixture) known() bool {
@@ -82,5 +92,46 @@ func TestPurge_ForgetsTheSet(t *testing.T) {
 			t.Error("a set that was deleted is remembered")
 		}
 		f.want("made anew", Result{Created: []string{"configmaps ns/a"}}, f.apply(configMap("a", "1")))
+	})
+}
+
+// A create that meets the object, because the cache is behind, finds nothing to change: that is no sign that the cached objects
+// are all there is to watch over.
+func TestApply_CacheBehindIsNotSettled(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.apply(configMap("a", "1"))
+		indexer := f.informer(configMaps).GetIndexer()
+		cached, found, err := indexer.GetByKey("ns/a")
+		check(t, err)
+		if !found {
+			t.Fatal("the cache does not show the object")
+		}
+		check(t, indexer.Delete(cached))
+		f.want("with a cache that is behind", Result{}, f.apply(configMap("a", "1")))
+		if f.known() {
+			t.Error("a set whose object no cache shows is taken for settled")
+		}
+		check(t, indexer.Add(cached))
+		f.want("when the cache shows it", Result{}, f.apply(configMap("a", "1")))
+		if !f.known() {
+			t.Error("the set is compared in every reconcile")
+		}
+	})
+}
+
+// The last look at a set is one at the API server: what was made a moment ago is in no cache.
+func TestPurgeLive_FindsWhatNoCacheShows(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.apply(configMap("a", "1"), configMap("b", "1"))
+		indexer := f.informer(configMaps).GetIndexer()
+		cached, _, err := indexer.GetByKey("ns/a")
+		check(t, err)
+		check(t, indexer.Delete(cached))
+		check(t, f.set.PurgeLive(t.Context(), setID, configMaps, "ns", "owner", both))
+		left, err := f.kube.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{LabelSelector: apply.LabelHash})
+		check(t, err)
+		if len(left.Items) != 0 {
+			t.Errorf("%d objects are left", len(left.Items))
+		}
 	})
 }

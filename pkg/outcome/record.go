@@ -16,10 +16,10 @@ const renewAfter = time.Minute
 // the one before changes nothing, whatever the two texts are, or else not more than once a minute: the write would be an
 // event, which brings the next try at once, past any back-off. A conflict leaves the condition as it is.
 func Record(list *[]rkev1.GenericCondition, c conditions.Condition, retry Retry, now time.Time) bool {
+	if apierrors.IsConflict(retry.Err) {
+		return false
+	}
 	if old := conditions.Get(*list, c.Type); old != nil && retry.Err != nil {
-		if apierrors.IsConflict(retry.Err) {
-			return false
-		}
 		if old.Status == c.Status && old.Reason == c.Reason && recent(old.LastUpdateTime, now) {
 			return false
 		}

@@ -139,7 +139,7 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
 	}
 	h.Prober.Forget(nameOf(cluster))
-	if _, err := h.Apply.Purge(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
+	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return cluster, err
 	}
 	patch, err := topology.ReleasePatch(cluster, provv1.ProvisioningClusterFinalizer)

@@ -42,8 +42,8 @@ type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
 		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
-	Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
-		kinds []schema.GroupVersionKind) (applyset.Result, error)
+	PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
+		kinds []schema.GroupVersionKind) error
 }
 
 // Prober finds out in the background whether a cluster's API server answers, and

@@ -117,7 +117,7 @@ func (h *handler) deleteNext(seen *facts) error {
 	cluster := seen.input.Cluster
 	var err error
 	switch {
-	case seen.capiCluster != nil && seen.capiCluster.DeletionTimestamp.IsZero():
+	case seen.capiCluster != nil && seen.capiCluster.DeletionTimestamp.IsZero() && inSet(cluster, seen.capiCluster):
 		err = h.CAPIClusters.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(seen.capiCluster.UID)),
 		})
@@ -139,6 +139,11 @@ func inSet(cluster *provv1.Cluster, object metav1.Object) bool {
 	return object.GetLabels()[applySetLabel] == applySetOf(cluster)
 }
 
+// goes reports whether the object is being deleted, or is to be with the cluster.
+func goes(cluster *provv1.Cluster, object metav1.Object) bool {
+	return object.GetDeletionTimestamp() != nil || inSet(cluster, object)
+}
+
 // release lets the cluster go.
 func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	patch, err := topology.ReleasePatch(cluster, provv1.RKEClusterFinalizer)
@@ -158,14 +163,13 @@ func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 // progress says what the removal waits for. The texts are read by user
 // interfaces and scripts (spec/06 §1.9).
 func (h *handler) progress(seen *facts) removal {
-	cluster := seen.input.Cluster
-	if len(seen.machines) > 0 {
+	// Only what somebody deletes is waited for: objects of the same name that are
+	// not ours and live have nothing to do with this cluster.
+	cluster, core, plane := seen.input.Cluster, seen.capiCluster, seen.controlPlane
+	if len(seen.machines) > 0 && (core == nil || goes(cluster, core)) {
 		return h.machineProgress(seen.machines[0], seen.now)
 	}
-	// Only what somebody deletes is waited for: a control plane of the same name
-	// that is not ours and lives has nothing to do with this cluster.
-	left := seen.controlPlane
-	if seen.capiCluster != nil || left != nil && (!left.DeletionTimestamp.IsZero() || inSet(cluster, left)) {
+	if core != nil && goes(cluster, core) || plane != nil && goes(cluster, plane) {
 		return removal{waiting: outcome.Wait("", "waiting for cluster-api cluster ["+cluster.Name+"] to delete", "Cluster API Cluster, RKEControlPlane")}
 	}
 	return removal{done: true}

@@ -37,6 +37,7 @@ func controlPlane(set string) *rkev1.RKEControlPlane {
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
+	ours := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{applySetLabel: ownSet}}}
 	deleting := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
 	cases := map[string]struct {
 		edit        func(*world)
@@ -47,7 +48,7 @@ func TestRemove(t *testing.T) {
 		wantAfter   time.Duration
 	}{
 		"Cluster API's cluster is deleted first": {
-			edit:       func(w *world) { w.capiCluster = &clusterv1.Cluster{} },
+			edit:       func(w *world) { w.capiCluster = ours },
 			wantWrites: []string{"delete capi cluster", "update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
@@ -105,6 +106,10 @@ func TestRemove(t *testing.T) {
 		},
 		"a control plane that somebody else made is none of ours": {
 			edit:       func(w *world) { w.controlPlane = controlPlane("x") },
+			wantWrites: []string{"purge", "patch cluster"},
+		},
+		"a Cluster API cluster that somebody else made keeps its machines": {
+			edit:       func(w *world) { w.capiCluster, w.machines = &clusterv1.Cluster{}, []*clusterv1.Machine{machine("a")} },
 			wantWrites: []string{"purge", "patch cluster"},
 		},
 		"Cluster API's cluster was made a moment ago": {

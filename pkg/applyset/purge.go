@@ -1,0 +1,50 @@
+package applyset
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rancher/wrangler/v3/pkg/apply"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Purge deletes the set, as far as the caches show it. The owner may be gone already: only its kind, namespace and name count.
+func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) (Result, error) {
+	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	gone.SetGroupVersionKind(owner)
+	return s.run(ctx, identity{setID: setID, owner: gone, ownerNamespace: namespace}, kinds, nil)
+}
+
+// PurgeLive is Purge, and then asks the API server for what the caches did not show yet. It is for the last look at a set whose
+// objects have no owner reference: one that was made a moment ago would be left for ever.
+func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
+	if _, err := s.Purge(ctx, setID, owner, namespace, name, kinds); err != nil {
+		return err
+	}
+	labels, _, err := markOf(setID, owner, namespace, name)
+	if err != nil {
+		return err
+	}
+	for _, gvk := range kinds {
+		resource, _ := meta.UnsafeGuessKindToResource(gvk) // the kinds of sets have regular plurals
+		client := s.opts.Dynamic.Resource(resource)
+		left, err := client.List(ctx, metav1.ListOptions{LabelSelector: apply.LabelHash + "=" + labels[apply.LabelHash]})
+		if err != nil {
+			return fmt.Errorf("apply set %s: look for %s that are left: %w", setID, resource.Resource, err)
+		}
+		for i := range left.Items {
+			obj := &left.Items[i]
+			if obj.GetDeletionTimestamp() != nil || obj.GetLabels()[apply.LabelPrune] == "false" {
+				continue
+			}
+			err := client.Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID()))})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("apply set %s: delete %s: %w", setID, describe(resource.Resource, obj.GetNamespace(), obj.GetName()), err)
+			}
+		}
+	}
+	return nil
+}
