@@ -144,14 +144,9 @@ func (s *Set) prepare(setID string, kinds []schema.GroupVersionKind, objs []runt
 }
 
 func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionKind, objs []runtime.Object) (Result, error) {
-	getters, err := s.informers(kinds)
+	getters, err := s.filled(kinds)
 	if err != nil {
 		return Result{}, fmt.Errorf("apply set %s: %w", id.setID, err)
-	}
-	for _, g := range getters {
-		if !g.Informer().HasSynced() {
-			return Result{}, fmt.Errorf("apply set %s: the cache of %s has not been filled", id.setID, g.GroupVersionKind())
-		}
 	}
 	labels, _, err := apply.GetLabelsAndAnnotations(id.setID, id.owner)
 	if err != nil {
@@ -186,6 +181,20 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 		}
 	}
 	return record.sorted(), nil
+}
+
+// filled returns the caches of the kinds, or an error when one of them does not show everything yet.
+func (s *Set) filled(kinds []schema.GroupVersionKind) ([]apply.InformerGetter, error) {
+	getters, err := s.informers(kinds)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range getters {
+		if !g.Informer().HasSynced() {
+			return nil, fmt.Errorf("the cache of %s has not been filled", g.GroupVersionKind())
+		}
+	}
+	return getters, nil
 }
 
 func (s *Set) informers(kinds []schema.GroupVersionKind) ([]apply.InformerGetter, error) {
