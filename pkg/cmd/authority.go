@@ -25,8 +25,14 @@ const (
 
 // sharedAuthority returns the one authority of all replicas. It is in a Secret, and a replica's folder is only a copy of it:
 // a machine is told the checksum of the authority and may reach any replica, before and after a restart. The replica whose
-// create of the Secret succeeds decides; what the others made meanwhile has signed nothing and is replaced.
+// create of the Secret succeeds decides; what the others made meanwhile has signed nothing and is replaced. The copy is in a
+// folder of the management cluster's own: the authority of another one, or of the embedded plane, is neither replaced nor told.
 func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir string) (*pki.Authority, error) {
+	cluster, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("identity of the management cluster: %w", err)
+	}
+	dir = filepath.Join(dir, string(cluster.UID))
 	secrets := client.CoreV1().Secrets(authorityNamespace)
 	shared, err := secrets.Get(ctx, authorityName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -5,16 +5,54 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/drover-io/drover/pkg/managementplane/pki"
 )
+
+// managementCluster is what tells management clusters apart.
+func managementCluster(uid types.UID) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: uid}}
+}
+
+// TestSharedAuthority_OtherManagementClusters: one folder that serves several management clusters, and the embedded one, keeps
+// the authority of each, and none gets the key of another.
+func TestSharedAuthority_OtherManagementClusters(t *testing.T) {
+	dir := t.TempDir()
+	embedded, err := pki.OpenAuthority(dir, authorityName, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := map[types.UID]*fake.Clientset{"a": fake.NewClientset(managementCluster("a")), "b": fake.NewClientset(managementCluster("b"))}
+	seen := map[string]string{string(embedded.CertPEM): "embedded"}
+	for _, uid := range []types.UID{"a", "b", "a", "b"} {
+		ca, err := sharedAuthority(t.Context(), clients[uid], dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := seen[string(ca.CertPEM)]; owner != "" && owner != string(uid) {
+			t.Errorf("management cluster %s has the authority of %s", uid, owner)
+		}
+		seen[string(ca.CertPEM)] = string(uid)
+	}
+	if len(seen) != 3 {
+		t.Errorf("%d authorities of three management clusters", len(seen))
+	}
+	again, err := pki.OpenAuthority(dir, authorityName, time.Now)
+	if err != nil || string(again.CertPEM) != string(embedded.CertPEM) {
+		t.Errorf("the embedded management plane lost its authority: %v", err)
+	}
+}
 
 // TestSharedAuthority_ReplicasAndRestarts: machines that were told one authority are served by every replica, at its first
 // start, at the next one and with an empty folder.
 func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
-	client := fake.NewClientset()
+	client := fake.NewClientset(managementCluster("a"))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	found := make([]string, len(dirs))
 	var replicas sync.WaitGroup
@@ -38,7 +76,7 @@ func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 			t.Fatal(err)
 		}
 		found = append(found, string(ca.CertPEM))
-		info, err := os.Stat(authorityFiles(dir)[corev1.TLSPrivateKeyKey])
+		info, err := os.Stat(authorityFiles(filepath.Join(dir, "a"))[corev1.TLSPrivateKeyKey])
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("key is %v, %v", info, err)
 		}
@@ -53,11 +91,11 @@ func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 // TestSharedAuthority_WhatWasThereStays: an installation whose one replica had an authority of its own keeps it.
 func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 	dir := t.TempDir()
-	before, err := sharedAuthority(t.Context(), fake.NewClientset(), dir)
+	before, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := sharedAuthority(t.Context(), fake.NewClientset(), dir)
+	after, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir)
 	if err != nil || string(after.CertPEM) != string(before.CertPEM) {
 		t.Errorf("another authority, %v", err)
 	}
@@ -66,7 +104,7 @@ func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 // TestSharedAuthority_DamagedSecretIsNotReplaced: every machine would lose its server.
 func TestSharedAuthority_DamagedSecretIsNotReplaced(t *testing.T) {
 	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName}}
-	if _, err := sharedAuthority(t.Context(), fake.NewClientset(damaged), t.TempDir()); err == nil {
+	if _, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a"), damaged), t.TempDir()); err == nil {
 		t.Error("a Secret without a key is taken")
 	}
 }

@@ -146,7 +146,9 @@ func validateFirstBoot(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorL
 	default:
 		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS, "must be linux or windows, in lower case"))
 	}
-	if pool.Userdata == nil {
+	// A node driver's machines get their user data from the machine config: what a pool has is for others only, and ignored
+	// here. (spec/03 §3.1.)
+	if _, ours := configRef(pool); ours || pool.Userdata == nil {
 		return errs
 	}
 	if err := bootstrapdata.CheckUserdata(pool.Userdata.InlineUserdata); err != nil {

@@ -192,17 +192,15 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			pools + "[0].machineOS", "must be linux or left out",
 		},
 		"userdata that is no YAML": {
-			func(c *provv1.Cluster) { pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "users:\n- a: [b"} },
+			func(c *provv1.Cluster) { withUserdata(c, "users:\n- a: [b") },
 			pools + "[0].userdata.inlineUserdata", "look at line 2",
 		},
 		"userdata whose commands are no list": {
-			func(c *provv1.Cluster) { pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "runcmd: reboot"} },
+			func(c *provv1.Cluster) { withUserdata(c, "runcmd: reboot") },
 			pools + "[0].userdata.inlineUserdata", "runcmd has to be a list",
 		},
 		"userdata that are a script": {
-			func(c *provv1.Cluster) {
-				pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "#!/bin/sh\nreboot\n"}
-			},
+			func(c *provv1.Cluster) { withUserdata(c, "#!/bin/sh\nreboot\n") },
 			pools + "[0].userdata.inlineUserdata", "write a YAML map, without a script",
 		},
 		"variable with a dash": {
@@ -325,7 +323,10 @@ func TestValidate_Accepts(t *testing.T) {
 		"a name of 63 characters": func(c *provv1.Cluster) { c.Name = strings.Repeat("n", 63) },
 		"linux machines with user data": func(c *provv1.Cluster) {
 			pool(c, 0).MachineOS = "linux"
-			pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "## template: jinja\n#cloud-config\nruncmd:\n- echo '{{ ds }}'\n"}
+			withUserdata(c, "## template: jinja\n#cloud-config\nruncmd:\n- echo '{{ ds }}'\n")
+		},
+		"user data that a node driver's machines never see": func(c *provv1.Cluster) {
+			pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "#!/bin/sh\nreboot\n"}
 		},
 		"no user data": func(c *provv1.Cluster) { pool(c, 0).Userdata = &rkev1.UserdataSpec{} },
 		"a variable written as in PowerShell": func(c *provv1.Cluster) {
@@ -410,11 +411,17 @@ func TestExplain_LimitsWhatItShows(t *testing.T) {
 	}
 }
 
+// withUserdata gives the first pool user data, and another infrastructure provider's machines, which get them.
+func withUserdata(c *provv1.Cluster, text string) {
+	pool(c, 0).NodeConfig = &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "aws-a"}
+	pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: text}
+}
+
 // TestValidate_ShowsNoUserdata: they may hold passwords.
 func TestValidate_ShowsNoUserdata(t *testing.T) {
 	t.Parallel()
 	in := demo(t, func(c *provv1.Cluster) {
-		pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: "password: hunter2\n{}"}
+		withUserdata(c, "password: hunter2\n{}")
 	})
 	if got := topology.Explain(topology.Validate(in)); got == "" || strings.Contains(got, "hunter2") {
 		t.Errorf("got %q", got)

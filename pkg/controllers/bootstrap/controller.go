@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/keymutex"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -103,7 +102,7 @@ type handler struct {
 	serviceAccounts corecontrollers.ServiceAccountCache
 	written         *ownwrites.Log
 	// asking is held, by cluster, from the look at its etcd members until one of them is asked to leave.
-	asking keymutex.KeyMutex
+	asking asking
 }
 
 // setKinds are the kinds of which the set holds objects.
@@ -126,7 +125,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{
 		Deps: d, ctx: ctx, bootstraps: d.Bootstraps.Cache(), controlPlanes: d.ControlPlanes.Cache(), machines: d.Machines.Cache(),
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
-		written: ownwrites.New(), asking: keymutex.NewHashed(0),
+		written: ownwrites.New(),
 	}
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)

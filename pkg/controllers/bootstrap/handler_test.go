@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/keymutex"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -75,7 +74,7 @@ func newFakes(t *testing.T) *fakes {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	f.handler = handler{
-		ctx: t.Context(), written: ownwrites.New(), asking: keymutex.NewHashed(0),
+		ctx: t.Context(), written: ownwrites.New(),
 		Deps: Deps{
 			Secrets: f.secrets, Bootstraps: f.boots, Apply: f.apply, InstanceID: "me", Log: log, Now: func() time.Time { return noon },
 			Settings: Settings{ServerURL: "https://drover.example.org", LinuxInstaller: "echo install\n", ReusedTTL: time.Minute},

@@ -56,8 +56,11 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 	if action == bootstrapdata.HookLook {
 		// Between the look and the question no other machine of the cluster may be asked for its member.
 		cluster := machine.Namespace + "/" + machine.Spec.ClusterName
-		h.asking.LockKey(cluster)
-		defer func() { _ = h.asking.UnlockKey(cluster) }()
+		if !h.asking.begin(cluster) {
+			h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, askedAgain)
+			return bootstrap, nil
+		}
+		defer h.asking.end(cluster)
 		found, err := h.member(machine)
 		if err != nil {
 			h.down(bootstrap, machine, err)
