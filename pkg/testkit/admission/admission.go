@@ -88,7 +88,7 @@ func (v *Validator) Create(ctx context.Context, object map[string]any) Result {
 
 	errs := validation.ValidateCustomResource(nil, stored, v.schema)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, v.structural, stored)...)
-	if v.rules != nil {
+	if v.rules != nil && !blocking(errs) {
 		found, _ := v.rules.Validate(ctx, nil, v.structural, stored, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, found...)
 	}
@@ -108,11 +108,23 @@ func (v *Validator) Update(ctx context.Context, old, object map[string]any) Resu
 	}
 	correlation := common.NewCorrelatedObject(result.Stored, before, &model.Structural{Structural: v.structural})
 	result.Errors = validation.ValidateCustomResourceUpdate(nil, result.Stored, before, v.schema, validation.WithRatcheting(correlation))
-	if v.rules != nil {
+	if v.rules != nil && !blocking(result.Errors) {
 		found, _ := v.rules.Validate(ctx, nil, v.structural, result.Stored, before, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(correlation))
 		result.Errors = append(result.Errors, found...)
 	}
 	return result
+}
+
+// blocking tells whether an object is so wrong that an API server evaluates no rules on it.
+func blocking(errs field.ErrorList) bool {
+	return slices.ContainsFunc(errs, func(err *field.Error) bool {
+		switch err.Type {
+		case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // decoded copies an object into the types that an API server decodes JSON to: whole numbers are int64.
