@@ -59,6 +59,9 @@ func TestLab(t *testing.T) {
 	if got := run(one, "hostname"); got != "one" {
 		t.Errorf("host name: got %q, want one", got)
 	}
+	if got := run(one, "stat -c %a /"); got != "755" {
+		t.Errorf("mode of / is %s: services of other users do not start", got)
+	}
 	run(one, "systemctl is-system-running --wait || systemctl --failed --no-legend")
 	if got := run(one, "systemctl --failed --no-legend"); got != "" {
 		t.Errorf("units failed on a fresh machine: %s", got)

@@ -98,8 +98,11 @@ func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string)
 			return fmt.Errorf("make disk of %s: %w", m.Name, err)
 		}
 	}
-	if err := os.Chmod(filepath.Join(disk, "root"), 0o700); err != nil {
-		return fmt.Errorf("make disk of %s: %w", m.Name, err)
+	// The disk is laid over the image: its folder is the machine's "/", which every user of the machine has to get through.
+	for path, mode := range map[string]os.FileMode{".": 0o755, "root": 0o700} {
+		if err := os.Chmod(filepath.Join(disk, path), mode); err != nil {
+			return fmt.Errorf("make disk of %s: %w", m.Name, err)
+		}
 	}
 	hosts := fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 %s\n", m.Name)
 	for path, content := range map[string]string{
