@@ -24,14 +24,11 @@ func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVer
 	if _, err := s.Purge(ctx, setID, owner, namespace, name, kinds); err != nil {
 		return err
 	}
-	labels, _, err := markOf(setID, owner, namespace, name)
-	if err != nil {
-		return err
-	}
+	selector := Selector(setID, owner, namespace, name).String()
 	for _, gvk := range kinds {
 		resource, _ := meta.UnsafeGuessKindToResource(gvk) // the kinds of sets have regular plurals
 		client := s.opts.Dynamic.Resource(resource)
-		left, err := client.List(ctx, metav1.ListOptions{LabelSelector: apply.LabelHash + "=" + labels[apply.LabelHash]})
+		left, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector})
 		if err != nil {
 			return fmt.Errorf("apply set %s: look for %s that are left: %w", setID, resource.Resource, err)
 		}

@@ -55,19 +55,19 @@ type recorder struct {
 	set    string
 	mu     sync.Mutex
 	result Result
-	writes int // that were tried: a create of what the cache does not show yet is no sign that all is well
+	wrote  bool // or tried to: a create of what the cache does not show yet is no sign that all is well
 }
 
 func (r *recorder) try() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.writes++
+	r.wrote = true
 }
 
 func (r *recorder) tried() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.writes > 0
+	return r.wrote
 }
 
 func (r *recorder) add(list *[]string, kind, namespace, name string) {

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-io/drover/pkg/naming"
 )
 
 // informer is the cache of a kind.
@@ -22,9 +24,7 @@ func (f *fixture) informer(gvk schema.GroupVersionKind) cache.SharedIndexInforme
 // known tells whether the next apply of these objects compares nothing.
 func (f *fixture) known() bool {
 	f.Helper()
-	labels, _, err := markOf(setID, configMaps, f.owner.Namespace, f.owner.Name)
-	check(f.T, err)
-	_, known := f.set.settled.sets.Get(labels[apply.LabelHash])
+	_, known := f.set.settled.sets.Get(naming.ApplySet(setID, configMaps.String(), f.owner.Name, f.owner.Namespace))
 	return known
 }
 

@@ -101,18 +101,9 @@ func copyAuthority(secret *corev1.Secret, dir string) error {
 		return err
 	}
 	for _, key := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
-		if err := replaceFile(files[key], secret.Data[key]); err != nil {
+		if err := pki.WriteFile(files[key], secret.Data[key]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// replaceFile writes a file that only its owner can read, whole or not at all.
-func replaceFile(path string, content []byte) error {
-	next := path + ".next"
-	if err := os.WriteFile(next, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(next, path)
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,10 +82,9 @@ func TestQuickstartInterrupted(t *testing.T) {
 
 // quickstart is the two scripts with a lab and a folder of their own.
 type quickstart struct {
+	hostScope
 	t    *testing.T
 	root string
-	name string
-	dir  string
 }
 
 func newQuickstart(t *testing.T) *quickstart {
@@ -94,7 +92,7 @@ func newQuickstart(t *testing.T) *quickstart {
 	machineImage(t)
 	root, err := filepath.Abs("../..")
 	must(t, err)
-	q := &quickstart{t: t, root: root, name: "quicktest", dir: filepath.Join(os.TempDir(), "drover-e2e-quickstart")}
+	q := &quickstart{hostScope: hostScope{name: "quicktest", dir: filepath.Join(os.TempDir(), "drover-e2e-quickstart")}, t: t, root: root}
 	// A run that was killed left its things, under the same names.
 	q.down()
 	t.Cleanup(func() {
@@ -179,7 +177,7 @@ func (r *run) interrupt() {
 		r.t.Fatal("the quickstart does not end after Ctrl-C")
 	}
 	r.t.Logf("ended %s after Ctrl-C", time.Since(start).Round(100*time.Millisecond))
-	if left := r.processes(); len(left) != 0 {
+	if left := r.running(); len(left) != 0 {
 		r.t.Errorf("processes were left after Ctrl-C:\n%s", strings.Join(left, "\n"))
 	}
 }
@@ -204,7 +202,7 @@ func (q *quickstart) clusterctl(r *run) {
 		q.t.Fatal("the quickstart printed no kubeconfig of the management plane")
 	}
 	kubeconfig := clusterctlKubeconfig(q.t, "", management[1], "quickstart")
-	if out := nodesWith(q.t, "drover-"+q.name, kubeconfig); !readyNode.MatchString(out) {
+	if out := nodesWith(q.t, q.lab(), kubeconfig); !readyNode.MatchString(out) {
 		q.t.Errorf("with the kubeconfig of clusterctl there is no Ready node:\n%s", out)
 	}
 }
@@ -270,69 +268,24 @@ func (q *quickstart) down() {
 // everything is what the quickstart has on this host beside its folder.
 func (q *quickstart) everything() []string {
 	q.t.Helper()
-	list := q.processes()
-	for _, netns := range q.namespaces() {
-		list = append(list, "network namespace "+netns)
-	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	must(q.t, err)
-	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, q.dir) || strings.Contains(line, "drover-"+q.name) {
-			list = append(list, "mount "+strings.TrimSpace(line))
+	namespaces := networkNamespaces(q.t)
+	list := slices.Concat(q.processes(q.t, namespaces), q.controlGroups(q.t))
+	for _, name := range namespaces {
+		if q.isLabs(name) {
+			list = append(list, "network namespace "+name)
 		}
-	}
-	groups, err := exec.CommandContext(q.t.Context(), "find", "/sys/fs/cgroup", "-type", "d", "-name", "drover-"+q.name+"*").Output()
-	must(q.t, err)
-	for line := range strings.Lines(string(groups)) {
-		list = append(list, "control group "+strings.TrimSpace(line))
 	}
 	return list
 }
 
-// namespaces are the network namespaces of the lab and its machines.
-func (q *quickstart) namespaces() []string {
+// running are the quickstart's processes.
+func (q *quickstart) running() []string {
 	q.t.Helper()
-	out, err := exec.CommandContext(q.t.Context(), "ip", "netns", "list").Output()
-	must(q.t, err)
-	var list []string
-	for line := range strings.Lines(string(out)) {
-		if name := strings.Fields(line)[0]; name == "drover-"+q.name || strings.HasPrefix(name, "drover-"+q.name+"-") {
-			list = append(list, name)
-		}
-	}
-	return list
+	return slices.DeleteFunc(q.processes(q.t, networkNamespaces(q.t)), func(found string) bool { return !strings.HasPrefix(found, "process ") })
 }
 
-// processes are those in one of the lab's network namespaces, and those that name the data folder in their command line or environment.
-func (q *quickstart) processes() []string {
-	q.t.Helper()
-	pids := map[string]bool{}
-	for _, netns := range q.namespaces() {
-		out, err := exec.CommandContext(q.t.Context(), "ip", "netns", "pids", netns).Output()
-		must(q.t, err)
-		for pid := range strings.FieldsSeq(string(out)) {
-			pids[pid] = true
-		}
-	}
-	folders, err := filepath.Glob("/proc/[0-9]*")
-	must(q.t, err)
-	var list []string
-	for _, folder := range folders {
-		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
-		environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
-		pid := filepath.Base(folder)
-		if pid == strconv.Itoa(os.Getpid()) || !pids[pid] && !bytes.Contains(slices.Concat(line, environment), []byte(q.dir)) {
-			continue
-		}
-		if status, err := os.ReadFile(filepath.Join(folder, "stat")); err == nil && !strings.Contains(string(status), ") Z ") {
-			list = append(list, fmt.Sprintf("process %s: %s", pid, strings.TrimSpace(strings.ReplaceAll(string(line), "\x00", " "))))
-		}
-	}
-	return list
-}
-
-// runs says whether a program runs in one of the lab's network namespaces.
+// runs says whether one of its processes is a program.
 func (q *quickstart) runs(program string) bool {
 	q.t.Helper()
-	return slices.ContainsFunc(q.processes(), func(process string) bool { return strings.Contains(process, program) })
+	return slices.ContainsFunc(q.running(), func(process string) bool { return strings.Contains(process, program) })
 }

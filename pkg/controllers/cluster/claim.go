@@ -86,11 +86,10 @@ func (h *handler) claim(cluster *provv1.Cluster, name string) error {
 			return err
 		}
 	}
-	ours, err := applyset.Marked(existing, handlerName, clusterKind, cluster.Namespace, cluster.Name)
-	if err == nil && !ours {
+	if !applyset.Marked(existing, handlerName, clusterKind, cluster.Namespace, cluster.Name) {
 		return refusedName(name)
 	}
-	return err
+	return nil
 }
 
 // createClaim returns the management cluster that has the name now, whoever made

@@ -7,14 +7,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/topology"
 )
@@ -136,7 +134,7 @@ func (h *handler) deleteNext(seen *facts) error {
 // inSet reports whether the object is one of those that were made for the
 // cluster.
 func inSet(cluster *provv1.Cluster, object metav1.Object) bool {
-	return object.GetLabels()[applySetLabel] == applySetOf(cluster)
+	return applyset.Marked(object, handlerName, clusterKind, cluster.Namespace, cluster.Name)
 }
 
 // goes reports whether the object is being deleted, or is to be with the cluster.
@@ -218,11 +216,10 @@ func (h *handler) templateKinds(cluster *provv1.Cluster) (kinds []schema.GroupVe
 // sweep deletes what Cluster API does not: objects it never saw, and old machine
 // templates, which the set itself keeps.
 func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVersionKind) error {
-	owner := provv1.SchemeGroupVersion.WithKind("Cluster")
-	if _, err := h.Apply.Purge(h.ctx, handlerName, owner, cluster.Namespace, cluster.Name, setKinds()); err != nil {
+	if _, err := h.Apply.Purge(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return err
 	}
-	selector := labels.SelectorFromSet(labels.Set{applySetLabel: applySetOf(cluster)})
+	selector := applyset.Selector(handlerName, clusterKind, cluster.Namespace, cluster.Name)
 	for _, gvk := range templateKinds {
 		templates, err := h.DynamicKinds.List(gvk, cluster.Namespace, selector)
 		if err != nil {
@@ -237,10 +234,5 @@ func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVer
 	return nil
 }
 
-// applySetLabel is the label by which the objects of a set are found.
-const applySetLabel = "objectset.rio.cattle.io/hash"
-
-// applySetOf is the value of that label on the objects of a cluster.
-func applySetOf(cluster *provv1.Cluster) string {
-	return naming.ApplySet(handlerName, provv1.SchemeGroupVersion.WithKind("Cluster").String(), cluster.Name, cluster.Namespace)
-}
+// clusterKind is the kind of the owner of a cluster's set.
+var clusterKind = provv1.SchemeGroupVersion.WithKind("Cluster")

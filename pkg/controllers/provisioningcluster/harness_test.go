@@ -149,7 +149,7 @@ func (w *world) capiClusters(ctrl *gomock.Controller) *fake.MockControllerInterf
 	controller.EXPECT().Cache().Return(reader).AnyTimes()
 	controller.EXPECT().Get(gomock.Any(), gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*clusterv1.Cluster, error) {
 		if w.uncached {
-			return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{applySetLabel: ownSet}}}, nil
+			return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"objectset.rio.cattle.io/hash": ownSet}}}, nil
 		}
 		return get(w.capiCluster, name)
 	}).AnyTimes()

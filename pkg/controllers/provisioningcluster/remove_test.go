@@ -37,7 +37,7 @@ func controlPlane(set string) *rkev1.RKEControlPlane {
 
 func TestRemove(t *testing.T) {
 	t.Parallel()
-	ours := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{applySetLabel: ownSet}}}
+	ours := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"objectset.rio.cattle.io/hash": ownSet}}}
 	deleting := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now}}}
 	cases := map[string]struct {
 		edit        func(*world)

@@ -41,18 +41,19 @@ func writePair(pair Pair, der []byte, key *ecdsa.PrivateKey) error {
 	if err != nil {
 		return fmt.Errorf("encode key: %w", err)
 	}
-	if err := writeFile(pair.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})); err != nil {
+	if err := WriteFile(pair.KeyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded})); err != nil {
 		return err
 	}
-	return writeFile(pair.CertFile, encodeCert(der))
+	return WriteFile(pair.CertFile, encodeCert(der))
 }
 
 func encodeCert(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// writeFile replaces a file whole, so that a crash leaves the old one or the new one. CreateTemp makes files 0600.
-func writeFile(path string, content []byte) error {
+// WriteFile replaces a file whole, so that a crash leaves the old one or the new one. Only its owner can read it: CreateTemp makes
+// files 0600.
+func WriteFile(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

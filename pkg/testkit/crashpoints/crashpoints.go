@@ -25,10 +25,7 @@ func spread(total, most int) []int {
 	most = min(most, total)
 	points := make([]int, 0, most)
 	for i := range most {
-		if most == 1 {
-			return []int{1}
-		}
-		points = append(points, 1+i*(total-1)/(most-1))
+		points = append(points, 1+i*(total-1)/max(1, most-1))
 	}
 	return points
 }

@@ -93,14 +93,14 @@ func (l *Lab) load(name string) (*Machine, error) {
 // prepareDisk puts on a new machine's disk what makes it somebody: name, host key and who may log in.
 func (l *Lab) prepareDisk(ctx context.Context, m *Machine, authorizedKey string) error {
 	disk := l.disk(m.Name)
-	for path, mode := range map[string]os.FileMode{"etc/ssh": 0o755, "root/.ssh": 0o700} {
-		if err := os.MkdirAll(filepath.Join(disk, path), mode); err != nil {
-			return fmt.Errorf("make disk of %s: %w", m.Name, err)
-		}
-	}
-	// The disk is laid over the image: its folder is the machine's "/", which every user of the machine has to get through.
-	for path, mode := range map[string]os.FileMode{".": 0o755, "root": 0o700} {
-		if err := os.Chmod(filepath.Join(disk, path), mode); err != nil {
+	// From the outside to the inside: MkdirAll gives its mode to the folders above too. The disk is laid over the image, and its folder is
+	// the machine's "/", which every user of the machine has to get through.
+	for _, folder := range []struct {
+		path string
+		mode os.FileMode
+	}{{".", 0o755}, {"etc/ssh", 0o755}, {"root", 0o700}, {"root/.ssh", 0o700}} {
+		path := filepath.Join(disk, folder.path)
+		if err := errors.Join(os.MkdirAll(path, folder.mode), os.Chmod(path, folder.mode)); err != nil {
 			return fmt.Errorf("make disk of %s: %w", m.Name, err)
 		}
 	}
