@@ -31,6 +31,7 @@ func TestOneNode(t *testing.T) {
 	for name, version := range map[string]string{"K3s": "v1.36.3+k3s1", "RKE2": "v1.36.3+rke2r1"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "one")
+			w.eventually("what the control plane makes in every namespace", w.namespacesAreComplete)
 			before, host := w.apiInventory(), w.host.inventory(t)
 			must(t, w.Apply(t.Context(), cluster("one", version)))
 			w.awaitReady("one")

@@ -28,9 +28,10 @@ const (
 )
 
 var (
-	secretsResource  = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	jobsResource     = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-	machinesResource = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
+	namespacesResource = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	secretsResource    = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	jobsResource       = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	machinesResource   = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
 )
 
 // world is a rig with what the tests ask of it.
@@ -180,7 +181,26 @@ func (w *world) creates() int {
 	return n
 }
 
-// apiInventory lists all objects of all kinds but Events, Leases and what a namespace gets by itself.
+// namespacesAreComplete says whether every namespace has what the controller manager makes in it, some time after the namespace.
+func (w *world) namespacesAreComplete() (bool, error) {
+	namespaces, err := w.objects.Resource(namespacesResource).List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return false, err
+	}
+	for _, found := range namespaces.Items {
+		for resource, name := range map[schema.GroupVersionResource]string{
+			{Version: "v1", Resource: "serviceaccounts"}: "default",
+			{Version: "v1", Resource: "configmaps"}:      "kube-root-ca.crt",
+		} {
+			if _, err := w.objects.Resource(resource).Namespace(found.GetName()).Get(w.t.Context(), name, metav1.GetOptions{}); err != nil {
+				return false, err
+			}
+		}
+	}
+	return len(namespaces.Items) > 0, nil
+}
+
+// apiInventory lists all objects of all kinds but Events and Leases.
 func (w *world) apiInventory() []string {
 	w.t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(w.Config)
