@@ -72,7 +72,7 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	f.StringVar(&s.MachineProvisionImagePullPolicy, "machine-provision-image-pull-policy", "Always", "`policy` Always, IfNotPresent or Never")
 	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images")
 	f.DurationVar(&s.DeleteMachineOnFailureAfter, "delete-machine-on-failure-after", 0, "`time` after which a machine that could not be made is replaced; 0 is at once")
-	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", 30*time.Minute, "`time` an install script's token is good for after its last use")
+	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", 30*time.Minute, "`time` an install script's token is good for after its last use, once its agent has reported; 0 until it is a node")
 	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute, "`time` after which a deletion that does not proceed is reported")
 }
 

@@ -144,18 +144,12 @@ func TestConnectAgent_Refusals(t *testing.T) {
 		"two identities at once": {prepare: func(w *world) {
 			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil))
 		}, wantStatus: 503},
-		"same identity long after": {prepare: func(w *world) {
-			w.bound("m", someID)
-			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
-				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-2 * time.Hour).Format(time.RFC3339)
-			})
-		}, wantStatus: 401},
 		"another identity long after": {prepare: func(w *world) {
 			w.bound("m", "first")
 			change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
 				s.Annotations[rkev1.LastAccessAnnotation] = noon.Add(-2 * time.Hour).Format(time.RFC3339)
 			})
-		}, wantStatus: 401},
+		}, wantStatus: 409, wantBody: "another identity"},
 		"API server fails: no details for strangers": {prepare: func(w *world) {
 			w.machineClient.EXPECT().Patch("ns", "m", gomock.Any(), gomock.Any()).Return(nil, apierrors.NewInternalError(http.ErrBodyNotAllowed))
 		}, wantStatus: 500, wantBody: "see its log"},
@@ -290,7 +284,8 @@ func TestConnectAgent_SameIdentityComesAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lastUse time.Duration
 		write   bool
-	}{"a moment later nothing is written": {lastUse: 10 * time.Second}, "later the use is recorded": {lastUse: 10 * time.Minute, write: true}} {
+	}{"a moment later nothing is written": {lastUse: 10 * time.Second}, "later the use is recorded": {lastUse: 10 * time.Minute, write: true},
+		"it took its time": {lastUse: 26 * time.Hour, write: true}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.bound("m", someID)

@@ -25,14 +25,12 @@ const pollInterval = 100 * time.Millisecond
 
 // bind ties a machine to the identity that first presents its bootstrap token, for good (spec/03 §7.5): whoever else reads
 // the token, say a pod from the machine's metadata, cannot use it. Install scripts are repeated, and answers get lost, so the
-// same identity may come again, until the token has not been used for a while. A machine keeps its identity on its disk, and
+// same identity may come again, until the token is marked as out of use. A machine keeps its identity on its disk, and
 // one that has lost its disk is another Machine; to let another identity in nevertheless, somebody who may change the Machine
 // takes its label away.
 func (s *server) bind(who *identity, id string) error {
 	known := who.machine.Labels[rkev1.MachineIDLabel]
 	switch {
-	case s.outOfUse(who.token):
-		return errUnknown
 	case known != "" && known != id:
 		return refused(http.StatusConflict, "this machine is registered with another identity already; install the agent with that one ("+
 			"CATTLE_ID), or take the label "+rkev1.MachineIDLabel+" from its Machine to let this one in")
@@ -114,12 +112,6 @@ func (c *claims) claim(id string, by types.UID, now time.Time) bool {
 	}
 	c.held[id] = claim{by: by, at: now}
 	return true
-}
-
-// outOfUse tells whether the last use of a token is too long ago.
-func (s *server) outOfUse(token *corev1.Secret) bool {
-	last, err := time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation])
-	return err == nil && s.Now().Sub(last) > s.Reuse
 }
 
 // recordUse writes the time of use, but not for every repetition of an install script.

@@ -22,13 +22,8 @@ import (
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 )
 
-// Defaults of Options.
-const (
-	// DefaultReuse is how long a bootstrap token stays good after its last use.
-	DefaultReuse = time.Hour
-	// DefaultWait is how long a request waits for objects that are about to come. Install scripts give up after a minute.
-	DefaultWait = 45 * time.Second
-)
+// DefaultWait is how long a request waits for objects that are about to come. Install scripts give up after a minute.
+const DefaultWait = 45 * time.Second
 
 // Options is what the endpoints need. The caches must be those of a factory that is started after New, because New adds
 // indexes to them.
@@ -56,8 +51,6 @@ type Options struct {
 	Synced func() bool
 	// Ready adds to /readyz: an error makes the replica not ready. Nil: nothing to add.
 	Ready func(context.Context) error
-	// Reuse is how long a bootstrap token stays good after its last use. 0: DefaultReuse.
-	Reuse time.Duration
 	// Wait is how long a request waits for objects that are about to come. 0: DefaultWait.
 	Wait time.Duration
 	// Now is the clock. Nil: time.Now.
@@ -134,7 +127,6 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = logrus.StandardLogger()
 	}
-	o.Reuse = cmp.Or(o.Reuse, DefaultReuse)
 	o.Wait = cmp.Or(o.Wait, DefaultWait)
 }
 

@@ -20,7 +20,8 @@ type Settings struct {
 	SystemAgentInstallerImage string
 	// DeleteMachineOnFailureAfter is how long a machine that could not be made is kept before it is replaced; 0 replaces it at once.
 	DeleteMachineOnFailureAfter time.Duration
-	// BootstrapTokenTTL is how long the token in an install script is good for after its last use.
+	// BootstrapTokenTTL is how long the token in an install script is good for after its last use, once the machine's agent
+	// has reported. Zero is until the machine has become a node.
 	BootstrapTokenTTL time.Duration
 	// DeletionDeadline is after how long a deletion that does not proceed is reported as overdue.
 	DeletionDeadline time.Duration

@@ -61,6 +61,11 @@ const (
 // write, an image it cannot get, a plan it cannot read. Agents of other makes leave no report in these cases.
 const OutputAgentError = "agent-error"
 
+// Heard tells whether an agent has reported on a plan, whichever, successful or not.
+func Heard(data map[string][]byte) bool {
+	return len(data[KeyAppliedChecksum])+len(data[KeyFailedChecksum])+len(data[KeyLastApplyTime]) > 0
+}
+
 // AgentKey tells whether a data key holds what an agent reports. All others are the server's or somebody else's, and an agent
 // has no reason to change them.
 func AgentKey(key string) bool {

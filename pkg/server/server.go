@@ -55,7 +55,6 @@ func New(opts Options) (*Server, error) {
 		MachineClient:       s.every.CAPI.Machine(),
 		BootstrapCache:      s.every.RKE.RKEBootstrap().Cache(),
 		Synced:              s.isServing,
-		Reuse:               opts.Settings.BootstrapTokenTTL,
 		Log:                 opts.Log,
 	})
 	if err != nil {

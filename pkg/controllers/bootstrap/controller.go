@@ -60,8 +60,8 @@ type Settings struct {
 	LinuxInstaller, WindowsInstaller string
 	// ServesAgent is true when the server has the agent's program at /assets.
 	ServesAgent bool
-	// ReusedTTL bounds a machine's token from its last use. Zero means no bound. A token that was never used is good until its
-	// machine is a node.
+	// ReusedTTL bounds a machine's token from its last use, once its agent has reported. Zero means no bound. Until then the
+	// token is good until its machine is a node.
 	ReusedTTL time.Duration
 }
 
@@ -152,6 +152,7 @@ func (h *handler) wake(ctx context.Context) error {
 		wakeup.On(ctx, h.Bootstraps, wakeup.Any(owned, token), h.Secrets),
 		wakeup.On(ctx, h.Bootstraps, wakeup.ByLabel[*corev1.ServiceAccount](rkev1.BootstrapNameLabel), h.ServiceAccounts),
 		wakeup.On(ctx, h.Secrets, tokenOfMachine, h.Machines),
+		wakeup.On(ctx, h.Secrets, tokenOfPlan, h.Secrets),
 		h.wakeWithRights(ctx),
 	)
 }

@@ -25,6 +25,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/ownwrites"
 )
 
@@ -134,7 +135,7 @@ func planSecret() *corev1.Secret {
 func token(uid, value string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "b-machine-bootstrap-token", Labels: map[string]string{rkev1.MachineNameLabel: "m"},
+			Namespace: "ns", Name: "b-machine-bootstrap-token", Labels: map[string]string{rkev1.MachineNameLabel: "m", rkev1.BootstrapNameLabel: "b"},
 			Annotations: map[string]string{rkev1.BootstrapTokenAnnotation: "true", corev1.ServiceAccountUIDKey: uid}, CreationTimestamp: metav1.Time{Time: noon},
 		},
 		Type: corev1.SecretTypeServiceAccountToken,
@@ -271,14 +272,18 @@ func TestOnToken_Writes(t *testing.T) {
 	}
 	cases := map[string]struct {
 		secret *corev1.Secret
+		silent bool // its agent has not reported
 		mark   string
 		err    error
 		want   time.Duration // timer
 		over   bool
 	}{
-		"never used":      {secret: token("u", "t")},
-		"used":            {secret: used(token("u", "t"), noon.Add(-20*time.Second).Format(time.RFC3339)), want: 40 * time.Second},
-		"used long ago":   {secret: used(token("u", "t"), noon.Add(-time.Minute).Format(time.RFC3339)), over: true},
+		"never used":    {secret: token("u", "t")},
+		"used":          {secret: used(token("u", "t"), noon.Add(-20*time.Second).Format(time.RFC3339)), want: 40 * time.Second},
+		"used long ago": {secret: used(token("u", "t"), noon.Add(-time.Minute).Format(time.RFC3339)), over: true},
+		"used, but its agent has never reported": {
+			secret: used(token("u", "t"), noon.Add(-time.Hour).Format(time.RFC3339)), silent: true,
+		},
 		"conflict":        {secret: used(token("u", "t"), "never"), over: true, err: errIll},
 		"somebody else's": {secret: used(token("u", "t"), "never"), mark: "them"},
 		"out of use already": {secret: func() *corev1.Secret {
@@ -292,6 +297,11 @@ func TestOnToken_Writes(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			f := newFakes(t)
+			plan := planSecret()
+			if !c.silent {
+				plan.Data = map[string][]byte{nodeplan.KeyFailedChecksum: []byte("sum")}
+			}
+			f.add(t, "secrets", plan)
 			if c.mark != "" {
 				f.add(t, "clusters", &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{
 					Namespace: "ns", Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: c.mark},

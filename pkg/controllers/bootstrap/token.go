@@ -10,6 +10,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -21,13 +22,23 @@ func tokenOfMachine(machine *clusterv1.Machine) []wakeup.Key {
 	return keys
 }
 
+// tokenOfPlan is the token of the machine whose agent has reported.
+func tokenOfPlan(secret *corev1.Secret) []wakeup.Key {
+	owner := metav1.GetControllerOf(secret)
+	if secret.Type != rkev1.SecretTypeMachinePlan || owner == nil || owner.Kind != "RKEBootstrap" || !nodeplan.Heard(secret.Data) {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: secret.Namespace, Name: namesOf(owner.Name).token}}
+}
+
 // inUse is true for the token of a machine that is still good.
 func inUse(secret *corev1.Secret) bool {
 	return secret.DeletionTimestamp == nil && secret.Annotations[rkev1.BootstrapTokenAnnotation] == "true" &&
 		secret.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] != "true"
 }
 
-// onToken ends the use of a machine's token: when the machine has become a node, or a while after it has introduced itself. The
+// onToken ends the use of a machine's token: when the machine has become a node, or a while after it has introduced itself and its agent has
+// reported. The
 // endpoint for machines refuses such a token. Nobody gets another one, and so it lasts until a slow machine has come.
 func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, error) {
 	if secret == nil || !inUse(secret) {
@@ -40,7 +51,11 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 	if ours, err := h.ours(machine.Namespace, machine.Spec.ClusterName); err != nil || !ours {
 		return secret, err
 	}
-	token := bootstrapdata.Token{Joined: machine.Status.NodeRef.IsDefined(), Now: h.Now()}
+	plan, err := orNil(h.secrets.Get(secret.Namespace, namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
+	if err != nil {
+		return secret, err
+	}
+	token := bootstrapdata.Token{Joined: machine.Status.NodeRef.IsDefined(), Heard: plan != nil && nodeplan.Heard(plan.Data), Now: h.Now()}
 	if used := secret.Annotations[rkev1.LastAccessAnnotation]; used != "" {
 		last, err := time.Parse(time.RFC3339, used)
 		token.LastUse, token.BadLastUse = last, err != nil

@@ -12,21 +12,22 @@ import (
 func TestToken_EndsOnce(t *testing.T) {
 	const name = "m1-machine-bootstrap-token"
 	used := func(w *world, at string) { w.annotateSecret(name, rkev1.LastAccessAnnotation, at) }
+	now := func() string { return time.Now().UTC().Format(time.RFC3339) }
 	cases := map[string]struct {
 		settings func(w *world)
 		happens  func(w *world)
 		good     time.Duration // how long it has to be good from then; 0 is not at all
 		forever  bool
 	}{
-		"machine that takes its time": {happens: func(*world) {}, forever: true},
-		"machine that has introduced itself": {
-			happens: func(w *world) { used(w, time.Now().UTC().Format(time.RFC3339)) }, good: 9 * time.Minute,
-		},
-		"machine that has become a node": {happens: func(w *world) { w.join("m1") }},
-		"time of use that is no time":    {happens: func(w *world) { used(w, "yesterday") }},
+		"machine that takes its time":                            {happens: func(*world) {}, forever: true},
+		"machine that has introduced itself and is not heard of": {happens: func(w *world) { used(w, now()) }, forever: true},
+		"machine whose agent has reported":                       {happens: func(w *world) { used(w, now()); w.reports("m1") }, good: 9 * time.Minute},
+		"machine whose agent reports late":                       {happens: func(w *world) { used(w, now()); w.elapse(time.Hour); w.reports("m1") }},
+		"machine that has become a node":                         {happens: func(w *world) { w.join("m1") }},
+		"time of use that is no time":                            {happens: func(w *world) { used(w, "yesterday") }},
 		"no bounds": {
 			settings: func(w *world) { w.setup.ReusedTTL = 0 },
-			happens:  func(w *world) { used(w, time.Now().UTC().Format(time.RFC3339)) }, forever: true,
+			happens:  func(w *world) { used(w, now()); w.reports("m1") }, forever: true,
 		},
 	}
 	for title, c := range cases {
@@ -66,6 +67,7 @@ func TestToken_EndsWhileNobodyLooks(t *testing.T) {
 		w.add(machine{name: "m1"})
 		w.settle()
 		w.annotateSecret("m1-machine-bootstrap-token", rkev1.LastAccessAnnotation, time.Now().UTC().Format(time.RFC3339))
+		w.reports("m1")
 		w.stop()
 		w.elapse(time.Hour)
 		w.start()
@@ -98,6 +100,15 @@ func TestStory_SlowMachine(t *testing.T) {
 		}
 		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusOK {
 			t.Errorf("the same identity is answered with %d when it comes again", code)
+		}
+		w.elapse(26 * time.Hour)
+		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusOK {
+			t.Errorf("a machine whose installation takes a day is answered with %d", code)
+		}
+		w.reports("m1")
+		w.elapse(w.setup.ReusedTTL + time.Second)
+		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusUnauthorized {
+			t.Errorf("a machine whose agent has its own credential is answered with %d", code)
 		}
 		w.join("m1")
 		w.settle()

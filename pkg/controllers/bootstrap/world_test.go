@@ -27,6 +27,7 @@ import (
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -299,6 +300,15 @@ func (w *world) annotateSecret(name, key, value string) {
 	content := map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}}
 	_, err := w.c.Core.Secret().Patch(namespace, name, types.MergePatchType, encode(w.T, content))
 	must(w.T, err)
+}
+
+// reports is what the agent of a machine does at the end of its first plan.
+func (w *world) reports(machine string) {
+	w.Helper()
+	content := map[string]any{"data": map[string][]byte{nodeplan.KeyAppliedChecksum: []byte("sum")}}
+	_, err := w.c.Core.Secret().Patch(namespace, machine+"-machine-plan", types.MergePatchType, encode(w.T, content))
+	must(w.T, err)
+	w.settle()
 }
 
 func encode(t *testing.T, content any) []byte {
