@@ -76,9 +76,9 @@ func measure(t *testing.T, st *stage.Stage, name string, clusters, machines int)
 	}
 	begin := time.Now()
 	for i := range clusters {
-		version := "v1.36.2+rke2r1"
+		version := stage.RKE2
 		if i%2 == 1 {
-			version = "v1.36.2+k3s1"
+			version = stage.K3s
 		}
 		st.Cluster(namespace, fmt.Sprintf("%s-%02d", name, i), version, stage.Pool("server", "ec", 1), stage.Pool("worker", "w", int32(machines-1)))
 	}

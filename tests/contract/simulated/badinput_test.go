@@ -80,7 +80,7 @@ func TestBadInput(t *testing.T) {
 				t.Fatal(err)
 			}
 			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}, Spec: provv1.ClusterSpec{
-				KubernetesVersion: k3s, RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{stage.Pool("a", "e", 1)}},
+				KubernetesVersion: stage.K3s, RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{stage.Pool("a", "e", 1)}},
 			}}
 			cluster.Spec.RKEConfig.MachinePools[0].NodeConfig.Name = "good"
 			test.change(cluster)

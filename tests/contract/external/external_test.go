@@ -1,4 +1,4 @@
-package simulated
+package external
 
 import (
 	"context"
@@ -24,12 +24,19 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
+func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+
 // TestExternalCAPI runs the same story on the stock core manager of Cluster API, built from the pinned module, as an operator
 // finds it in a cluster where Cluster API was installed before.
 func TestExternalCAPI(t *testing.T) {
 	installCAPI(t)
 	startCoreManager(t)
-	lifeOfClusters(t, stage.Settings{CAPI: server.CAPIExternal}, map[string]string{"k3s": k3s})
+	st := stage.Start(t, stage.Settings{CAPI: server.CAPIExternal})
+	clusters := st.Apply(plane.Namespace(t), 3, map[string]string{"k3s": stage.K3s})
+	clusters.AwaitReady()
+	clusters.LogWrites()
+	stage.WatchRest(t)
+	clusters.Delete()
 }
 
 // installCAPI installs Cluster API's definitions as somebody else's.

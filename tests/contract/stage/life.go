@@ -1,0 +1,95 @@
+package stage
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+const (
+	// RKE2 and K3s are the versions that clusters in stories have.
+	RKE2 = "v1.36.2+rke2r1"
+	K3s  = "v1.36.2+k3s1"
+	// quiet is how long ready clusters are watched: Drover writes nothing at all, Cluster API may count replicas until rollUp.
+	quiet  = 60 * time.Second
+	rollUp = 45 * time.Second
+)
+
+// Clusters are some of one namespace, with one server each and the other machines workers.
+type Clusters struct {
+	st        *Stage
+	Namespace string
+	// Machines is how many each cluster has.
+	Machines int32
+	names    []string
+	begin    time.Time
+}
+
+// Apply applies clusters side by side, each with the given version.
+func (st *Stage) Apply(namespace string, machines int32, versions map[string]string) *Clusters {
+	st.t.Helper()
+	c := &Clusters{st: st, Namespace: namespace, Machines: machines, names: slices.Sorted(maps.Keys(versions)), begin: time.Now()}
+	for _, name := range c.names {
+		st.Cluster(namespace, name, versions[name], Pool("server", "ec", 1), Pool("worker", "w", machines-1))
+	}
+	return c
+}
+
+// AwaitReady waits until all are ready and have their nodes.
+func (c *Clusters) AwaitReady() {
+	t := c.st.t
+	t.Helper()
+	for _, name := range c.names {
+		plane.Until(t, 10*time.Minute, func() string { return c.st.WaitingFor(c.Namespace, name) })
+	}
+	ready := time.Now()
+	t.Logf("%d clusters with %d machines ready after %s", len(c.names), c.Machines, ready.Sub(c.begin).Round(10*time.Millisecond))
+	c.st.AwaitMachines(c.Namespace, c.all())
+	t.Logf("all machines run %s later", time.Since(ready).Round(10*time.Millisecond))
+	for _, name := range c.names {
+		c.st.ExpectNodes(c.Namespace, name, int(c.Machines))
+	}
+}
+
+// all is how many machines the clusters have together.
+func (c *Clusters) all() int { return int(c.Machines) * len(c.names) }
+
+// WatchRest watches settled clusters for a minute, in which Drover writes nothing. Ready speaks of the plans of all machines, so Drover
+// has nothing left to write then; Cluster API finds the nodes by itself and may count them a moment later.
+func WatchRest(t *testing.T) {
+	t.Helper()
+	settled := time.Now()
+	select {
+	case <-time.After(quiet):
+	case <-t.Context().Done():
+	}
+	LogLast(t, settled)
+	ExpectRest(t, settled, rollUp)
+}
+
+// LogWrites logs what was written since the clusters were applied, for each of their machines.
+func (c *Clusters) LogWrites() { LogWrites(c.st.t, c.begin, c.all()) }
+
+// Delete deletes all, and waits until nothing is left of them.
+func (c *Clusters) Delete() {
+	t := c.st.t
+	t.Helper()
+	identities := c.st.ManagementNames(c.Namespace)
+	deleted := make([]*provv1.Cluster, len(c.names))
+	for i, name := range c.names {
+		deleted[i] = &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name}}
+		if err := c.st.Client.Delete(t.Context(), deleted[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, cluster := range deleted {
+		plane.Until(t, 2*time.Minute, func() string { return c.st.Gone(cluster) })
+	}
+	c.st.AwaitNothingLeft(c.Namespace, identities)
+}
