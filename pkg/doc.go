@@ -56,7 +56,7 @@
 //	rkecontrolplane       RKEControlPlane         Machine
 //	bootstrap             RKEBootstrap            Machine, Cluster, CAPI Cluster, RKEControlPlane, ServiceAccount,
 //	                                              Secret (plan, token, data), Role, RoleBinding
-//	                      Secret (token)          Machine
+//	                      Secret (token)          Machine, Secret (plan)
 //	machineprovision      <Driver>Machine         Machine, CAPI Cluster, Job, Pod, Secret (state)
 //	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
 //	                                              CAPI Cluster

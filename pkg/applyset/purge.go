@@ -8,7 +8,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
 // Purge deletes the set, as far as the caches show it. The owner may be gone already: only its kind, namespace and name count.
@@ -18,23 +21,38 @@ func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersion
 	return s.run(ctx, identity{setID: setID, owner: gone, ownerNamespace: namespace}, kinds, nil)
 }
 
-// PurgeLive is Purge, and then asks the API server for what the caches did not show yet. It is for the last look at a set whose
-// objects have no owner reference: one that was made a moment ago would be left for ever.
+// PurgeLive is Purge by what the API server has and not by caches. It is for the last look at a set whose objects have no owner
+// reference: one that was made a moment ago would be left for ever. The kinds need not be watched; one that is not served has no objects.
 func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
-	if _, err := s.Purge(ctx, setID, owner, namespace, name, kinds); err != nil {
-		return err
-	}
-	selector := Selector(setID, owner, namespace, name).String()
+	return s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name).Add(pruned), kinds)
+}
+
+// PurgeKept is PurgeLive for what the set itself kept, by its label objectset.rio.cattle.io/prune, when it was not wanted any more.
+func (s *Set) PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
+	return s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name), kinds)
+}
+
+// pruned leaves out what a set keeps.
+var pruned = func() labels.Requirement {
+	requirement, err := labels.NewRequirement(apply.LabelPrune, selection.NotEquals, []string{"false"})
+	utilruntime.Must(err)
+	return *requirement
+}()
+
+func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Selector, kinds []schema.GroupVersionKind) error {
 	for _, gvk := range kinds {
 		resource, _ := meta.UnsafeGuessKindToResource(gvk) // the kinds of sets have regular plurals
 		client := s.opts.Dynamic.Resource(resource)
-		left, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector})
+		left, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("apply set %s: look for %s that are left: %w", setID, resource.Resource, err)
 		}
 		for i := range left.Items {
 			obj := &left.Items[i]
-			if obj.GetDeletionTimestamp() != nil || obj.GetLabels()[apply.LabelPrune] == "false" {
+			if obj.GetDeletionTimestamp() != nil {
 				continue
 			}
 			err := client.Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID()))})

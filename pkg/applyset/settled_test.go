@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rancher/wrangler/v3/pkg/apply"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -128,10 +129,37 @@ func TestPurgeLive_FindsWhatNoCacheShows(t *testing.T) {
 		check(t, err)
 		check(t, indexer.Delete(cached))
 		check(t, f.set.PurgeLive(t.Context(), setID, configMaps, "ns", "owner", both))
-		left, err := f.kube.CoreV1().ConfigMaps("").List(t.Context(), metav1.ListOptions{LabelSelector: apply.LabelHash})
-		check(t, err)
-		if len(left.Items) != 0 {
-			t.Errorf("%d objects are left", len(left.Items))
+		if left := f.left(); len(left) != 0 {
+			t.Errorf("%v are left", left)
 		}
 	})
+}
+
+// What a set keeps although it is not wanted any more goes in the end, when asked for by that name.
+func TestPurgeKept_TakesWhatTheSetKept(t *testing.T) {
+	run(t, func(f *fixture) {
+		kept := configMap("a", "1")
+		kept.Labels = map[string]string{apply.LabelPrune: "false"}
+		f.apply(kept, configMap("b", "1"))
+		check(t, f.set.PurgeLive(t.Context(), setID, configMaps, "ns", "owner", both))
+		if diff := cmp.Diff([]string{"a"}, f.left()); diff != "" {
+			t.Errorf("left by PurgeLive (-want +got):\n%s", diff)
+		}
+		check(t, f.set.PurgeKept(t.Context(), setID, configMaps, "ns", "owner", both))
+		if left := f.left(); len(left) != 0 {
+			t.Errorf("%v are left", left)
+		}
+	})
+}
+
+// left are the names of the objects of all sets.
+func (f *fixture) left() []string {
+	f.Helper()
+	list, err := f.kube.CoreV1().ConfigMaps("").List(f.Context(), metav1.ListOptions{LabelSelector: apply.LabelHash})
+	check(f.T, err)
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
 }

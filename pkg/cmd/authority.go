@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -27,12 +28,16 @@ const (
 // a machine is told the checksum of the authority and may reach any replica, before and after a restart. The replica whose
 // create of the Secret succeeds decides; what the others made meanwhile has signed nothing and is replaced. The copy is in a
 // folder of the management cluster's own: the authority of another one, or of the embedded plane, is neither replaced nor told.
-func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir string) (*pki.Authority, error) {
-	cluster, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("identity of the management cluster: %w", err)
+// Where the cluster's identity must not be read, the folder has the name that was given to the instance.
+func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir, instanceID string) (*pki.Authority, error) {
+	identity, err := clusterIdentity(ctx, client)
+	if apierrors.IsForbidden(err) && instanceID != "" {
+		identity, err = url.PathEscape(instanceID), nil
 	}
-	dir = filepath.Join(dir, string(cluster.UID))
+	if err != nil {
+		return nil, err
+	}
+	dir = filepath.Join(dir, identity)
 	secrets := client.CoreV1().Secrets(authorityNamespace)
 	shared, err := secrets.Get(ctx, authorityName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

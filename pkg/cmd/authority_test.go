@@ -3,14 +3,19 @@ package cmd
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/drover-io/drover/pkg/managementplane/pki"
 )
@@ -31,7 +36,7 @@ func TestSharedAuthority_OtherManagementClusters(t *testing.T) {
 	clients := map[types.UID]*fake.Clientset{"a": fake.NewClientset(managementCluster("a")), "b": fake.NewClientset(managementCluster("b"))}
 	seen := map[string]string{string(embedded.CertPEM): "embedded"}
 	for _, uid := range []types.UID{"a", "b", "a", "b"} {
-		ca, err := sharedAuthority(t.Context(), clients[uid], dir)
+		ca, err := sharedAuthority(t.Context(), clients[uid], dir, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +63,7 @@ func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 	var replicas sync.WaitGroup
 	for i, dir := range dirs {
 		replicas.Go(func() {
-			ca, err := sharedAuthority(t.Context(), client, dir)
+			ca, err := sharedAuthority(t.Context(), client, dir, "")
 			if err != nil {
 				t.Error(err)
 				return
@@ -71,7 +76,7 @@ func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 	}
 	replicas.Wait()
 	for _, dir := range append(dirs, filepath.Join(t.TempDir(), "empty", "pki")) {
-		ca, err := sharedAuthority(t.Context(), client, dir)
+		ca, err := sharedAuthority(t.Context(), client, dir, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,11 +96,11 @@ func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 // TestSharedAuthority_WhatWasThereStays: an installation whose one replica had an authority of its own keeps it.
 func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 	dir := t.TempDir()
-	before, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir)
+	before, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir)
+	after, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir, "")
 	if err != nil || string(after.CertPEM) != string(before.CertPEM) {
 		t.Errorf("another authority, %v", err)
 	}
@@ -104,7 +109,25 @@ func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 // TestSharedAuthority_DamagedSecretIsNotReplaced: every machine would lose its server.
 func TestSharedAuthority_DamagedSecretIsNotReplaced(t *testing.T) {
 	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName}}
-	if _, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a"), damaged), t.TempDir()); err == nil {
+	if _, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a"), damaged), t.TempDir(), ""); err == nil {
 		t.Error("a Secret without a key is taken")
+	}
+}
+
+// TestSharedAuthority_IdentityThatMustNotBeRead: who may not read namespace kube-system gives the instance a name.
+func TestSharedAuthority_IdentityThatMustNotBeRead(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("get", "namespaces", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, metav1.NamespaceSystem, nil)
+	})
+	dir := t.TempDir()
+	if _, err := sharedAuthority(t.Context(), client, dir, ""); err == nil || !strings.Contains(err.Error(), "--instance-id") {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := sharedAuthority(t.Context(), client, dir, "prod/eu"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(authorityFiles(filepath.Join(dir, "prod%2Feu"))[corev1.TLSCertKey]); err != nil {
+		t.Error(err)
 	}
 }

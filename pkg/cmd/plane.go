@@ -115,5 +115,5 @@ func (o *serverOptions) authority(ctx context.Context, config *rest.Config) (*pk
 	if err != nil {
 		return nil, fmt.Errorf("client of the management cluster: %w", err)
 	}
-	return sharedAuthority(ctx, client, dir)
+	return sharedAuthority(ctx, client, dir, o.instanceID)
 }

@@ -175,7 +175,11 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 		return server.Options{}, fmt.Errorf("--release-data: %w", err)
 	}
 	if o.instanceID == "" {
-		if o.instanceID, err = clusterIdentity(ctx, config); err != nil {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return server.Options{}, fmt.Errorf("client of the management cluster: %w", err)
+		}
+		if o.instanceID, err = clusterIdentity(ctx, client); err != nil {
 			return server.Options{}, err
 		}
 	}
@@ -186,12 +190,8 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 }
 
 // clusterIdentity is the UID of namespace kube-system, by which programs tell clusters apart.
-func clusterIdentity(ctx context.Context, config *rest.Config) (string, error) {
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return "", fmt.Errorf("make client: %w", err)
-	}
-	namespace, err := clients.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+func clusterIdentity(ctx context.Context, client kubernetes.Interface) (string, error) {
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return "", fmt.Errorf("read identity of the management cluster; set --instance-id if it cannot be read: %w", err)
 	}

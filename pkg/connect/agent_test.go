@@ -280,6 +280,36 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestConnectAgent_TwoReplicasAtOnce: of two machines made from one disk, the one whose label comes second finds the first one's at
+// the API server, gives the identity back and is told so. Nothing says that it was let in.
+func TestConnectAgent_TwoReplicasAtOnce(t *testing.T) {
+	for name, bound := range map[string]bool{"at its introduction": false, "after a replica that ended before it looked": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.elsewhere = []clusterv1.Machine{{ObjectMeta: meta("clone", "clone-uid")}}
+			var patches []string
+			times := 2
+			if bound {
+				w.bound("m", someID)
+				times = 1
+			}
+			w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).Times(times).DoAndReturn(
+				func(_, _ string, _ types.PatchType, patch []byte, _ ...string) (*clusterv1.Machine, error) {
+					patches = append(patches, string(patch))
+					return &clusterv1.Machine{}, nil
+				})
+			server, client := w.serve()
+			response, body := ask(t, server, client, http.MethodGet, agentPath, hello())
+			if response.StatusCode != http.StatusConflict || !strings.Contains(body, "another machine has this identity") {
+				t.Errorf("status %d, %s", response.StatusCode, body)
+			}
+			if last := patches[len(patches)-1]; last != `{"metadata":{"labels":{"rke.cattle.io/machine-id":null}}}` {
+				t.Errorf("last patch of the machine is %s", last)
+			}
+		})
+	}
+}
+
 func TestConnectAgent_SameIdentityComesAgain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lastUse time.Duration

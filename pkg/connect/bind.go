@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +40,38 @@ func (s *server) bind(who *identity, id string) error {
 			return err
 		}
 	}
+	if who.token.Annotations[rkev1.LastAccessAnnotation] == "" {
+		if err := s.alone(who.machine, id); err != nil {
+			return err
+		}
+	}
 	return s.recordUse(who.token)
 }
+
+// alone takes an identity back that another Machine has as well: machines made from one disk may reach different replicas in the same
+// moment, and no cache shows one of them what the other one got. Who looks after his own write sees the write before it. The use of
+// the token is recorded afterwards, so that a replica that ends in between leaves the look to the next one.
+func (s *server) alone(machine *clusterv1.Machine, id string) error {
+	holders, err := s.MachineClient.List(metav1.NamespaceAll, metav1.ListOptions{LabelSelector: rkev1.MachineIDLabel + "=" + id})
+	if err != nil {
+		return fmt.Errorf("look for other machines with the identity of %s: %w", machine.Name, err)
+	}
+	if !slices.ContainsFunc(holders.Items, func(m clusterv1.Machine) bool { return m.UID != machine.UID }) {
+		return nil
+	}
+	patch, err := mergePatch(map[string]any{"labels": map[string]any{rkev1.MachineIDLabel: nil}})
+	if err != nil {
+		return err
+	}
+	if _, err := s.MachineClient.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch); err != nil {
+		return fmt.Errorf("take the identity of machine %s back: %w", machine.Name, err)
+	}
+	return errTaken
+}
+
+// errTaken says what to do about a host that was made from the disk of another.
+var errTaken = refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
+	"or is left from a former machine, and install the agent again")
 
 // introduce records the identity of a machine that has none.
 func (s *server) introduce(machine *clusterv1.Machine, id string) error {
@@ -49,8 +80,7 @@ func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 		return err
 	}
 	if taken {
-		return refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
-			"or is left from a former machine, and install the agent again")
+		return errTaken
 	}
 	// The resource version makes two identities that come at once collide.
 	patch, err := mergePatch(map[string]any{
@@ -88,7 +118,7 @@ func (s *server) taken(machine *clusterv1.Machine, id string) (bool, error) {
 const claimFor = time.Minute
 
 // claims are identities that were recorded, or are about to be, and that the caches may not show yet: machines made from one
-// disk start at the same time.
+// disk start at the same time. Each replica has its own; alone looks beyond.
 type claims struct {
 	mu   sync.Mutex
 	held map[string]claim

@@ -10,7 +10,7 @@
 //
 // Two credentials open something, and each one thing. The bootstrap token, a digest of the token of a machine's bootstrap
 // account, is exchanged for the connection of that machine: by the identity that presents it first, and from then on by that
-// one alone, for a while, until the machine is a node. The plan token, that of a machine's plan account, lets the agent read, watch and update the one
+// one alone, until the machine is a node, or a while after its agent has reported for the first time. The plan token, that of a machine's plan account, lets the agent read, watch and update the one
 // secret that holds the plan of that machine. Every other request is refused here, before the API server sees it, and what
 // passes reaches it with the agent's own credential and never with ours, so that its own authorization decides again. Of an
 // update only the data keys in which agents report are taken over (report.go).

@@ -50,6 +50,9 @@ type world struct {
 	secretClient  *fake.MockClientInterface[*corev1.Secret, *corev1.SecretList]
 	machineClient *fake.MockClientInterface[*clusterv1.Machine, *clusterv1.MachineList]
 
+	// elsewhere are other machines with the identity, which no cache shows.
+	elsewhere []clusterv1.Machine
+
 	log *bytes.Buffer
 
 	mu       sync.Mutex
@@ -87,6 +90,13 @@ func newWorld(t *testing.T) *world {
 		SecretClient:        w.secretClient, MachineClient: w.machineClient,
 		Now: func() time.Time { return noon }, Wait: 2 * time.Second,
 	}
+	// What the API server has of an identity: the machine itself, and those that another replica let in a moment ago.
+	w.machineClient.EXPECT().List("", gomock.Any()).AnyTimes().DoAndReturn(func(_ string, opts metav1.ListOptions) (*clusterv1.MachineList, error) {
+		if !strings.HasPrefix(opts.LabelSelector, rkev1.MachineIDLabel+"=") {
+			t.Errorf("list of machines with %q", opts.LabelSelector)
+		}
+		return &clusterv1.MachineList{Items: append([]clusterv1.Machine{{ObjectMeta: meta("m", "machine-uid")}}, w.elsewhere...)}, nil
+	})
 	w.add(w.machines, &clusterv1.Machine{ObjectMeta: meta("m", "machine-uid")})
 	boot := &rkev1.RKEBootstrap{ObjectMeta: meta("b", "boot-uid")}
 	boot.OwnerReferences = owners("Machine", "m", "machine-uid")

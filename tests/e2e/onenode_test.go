@@ -95,9 +95,9 @@ func passing(*world) hold { return hold{away: func() {}, back: func() {}} }
 // made twice, lost or replaced. The moments are found by watching objects, and held where they would pass in milliseconds.
 func TestOneNodeKilled(t *testing.T) {
 	moments := map[string]moment{
-		"state Secret written, no Job":              {holdJobs, stateWithoutJob},
-		"the cloud made it, the state is not saved": {holdAnswer, madeNotSaved},
-		"the agent is in the middle of its plan":    {passing, planUnderWay},
+		"state Secret written, no Job":           {holdJobs, stateWithoutJob},
+		"the cloud made it, nothing is saved":    {holdAnswer, madeNotSaved},
+		"the agent is in the middle of its plan": {passing, planUnderWay},
 	}
 	for name, moment := range moments {
 		for who, kill := range map[string]func(w *world, away func()){"server": killServer, "plane": killPlane} {
@@ -159,8 +159,8 @@ func stateWithoutJob(w *world) (bool, error) {
 	return err == nil && len(jobs) == 0 && ofType(secrets, rkev1.SecretTypeMachineState) != nil && w.creates() == 0, err
 }
 
-// holdAnswer lets the cloud make machines and keep back its answers until the kill: so the driver's create returns while nobody can save
-// what it made.
+// holdAnswer lets the cloud make machines and keep back its answers until the kill. With the plane gone, the driver's create returns while
+// nobody can save what it made; with the server alone gone, the driver goes on and saves it while no Drover runs.
 func holdAnswer(w *world) hold {
 	answers := w.Lab.HoldCreates()
 	w.t.Cleanup(answers.Release)

@@ -119,8 +119,7 @@ func (h *handler) deleteNext(seen *facts) error {
 		err = h.CAPIClusters.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(seen.capiCluster.UID)),
 		})
-	case seen.capiCluster == nil && len(seen.machines) == 0 && seen.controlPlane != nil &&
-		seen.controlPlane.DeletionTimestamp.IsZero() && inSet(cluster, seen.controlPlane):
+	case alone(seen) && seen.controlPlane.DeletionTimestamp.IsZero() && inSet(cluster, seen.controlPlane):
 		err = h.ControlPlanes.Delete(cluster.Namespace, cluster.Name, &metav1.DeleteOptions{
 			Preconditions: metav1.NewUIDPreconditions(string(seen.controlPlane.UID)),
 		})
@@ -129,6 +128,15 @@ func (h *handler) deleteNext(seen *facts) error {
 		return fmt.Errorf("delete the objects of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return nil
+}
+
+// alone reports whether there is a control plane that nobody else deletes: without a
+// Cluster API cluster, or beside one of somebody else, which is not deleted with ours.
+func alone(seen *facts) bool {
+	if seen.capiCluster == nil {
+		return seen.controlPlane != nil && len(seen.machines) == 0
+	}
+	return seen.controlPlane != nil && !goes(seen.input.Cluster, seen.capiCluster)
 }
 
 // inSet reports whether the object is one of those that were made for the
@@ -214,24 +222,13 @@ func (h *handler) templateKinds(cluster *provv1.Cluster) (kinds []schema.GroupVe
 }
 
 // sweep deletes what Cluster API does not: objects it never saw, and old machine
-// templates, which the set itself keeps.
+// templates, which the set itself keeps. None has an owner that takes it along, so
+// the API server is asked and not a cache, which may not show the newest yet.
 func (h *handler) sweep(cluster *provv1.Cluster, templateKinds []schema.GroupVersionKind) error {
-	if _, err := h.Apply.Purge(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
+	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return err
 	}
-	selector := applyset.Selector(handlerName, clusterKind, cluster.Namespace, cluster.Name)
-	for _, gvk := range templateKinds {
-		templates, err := h.DynamicKinds.List(gvk, cluster.Namespace, selector)
-		if err != nil {
-			return fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, cluster.Namespace, cluster.Name, err)
-		}
-		for _, template := range templates {
-			if err := h.DynamicKinds.Delete(h.ctx, gvk, template.GetNamespace(), template.GetName()); err != nil {
-				return fmt.Errorf("delete %s %s/%s: %w", gvk.Kind, template.GetNamespace(), template.GetName(), err)
-			}
-		}
-	}
-	return nil
+	return h.Apply.PurgeKept(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, templateKinds)
 }
 
 // clusterKind is the kind of the owner of a cluster's set.

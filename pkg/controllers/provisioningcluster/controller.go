@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -38,9 +37,7 @@ const indexBySchema = "drover-by-dynamic-schema"
 // DynamicKinds reads and writes the kinds of node drivers, which come and go.
 type DynamicKinds interface {
 	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
-	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, error)
 	Update(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	Delete(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) error
 	Kinds() []schema.GroupVersionKind
 	Synced(gvk schema.GroupVersionKind) bool
 	OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexInformer))
@@ -51,8 +48,8 @@ type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
 		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
-	Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string,
-		kinds []schema.GroupVersionKind) (applyset.Result, error)
+	PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error
+	PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error
 }
 
 // Deps are what the controller works with.

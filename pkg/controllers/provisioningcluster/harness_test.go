@@ -239,21 +239,6 @@ func (d dynamicKinds) Update(_ context.Context, u *unstructured.Unstructured) (*
 	return u, nil
 }
 
-func (d dynamicKinds) List(gvk schema.GroupVersionKind, _ string, selector labels.Selector) ([]*unstructured.Unstructured, error) {
-	var found []*unstructured.Unstructured
-	for _, u := range d.configs {
-		if u.GetKind() == gvk.Kind && selector.Matches(labels.Set(u.GetLabels())) {
-			found = append(found, u)
-		}
-	}
-	return found, nil
-}
-
-func (d dynamicKinds) Delete(_ context.Context, gvk schema.GroupVersionKind, _, name string) error {
-	d.writes = append(d.writes, "delete "+gvk.Kind+" "+name)
-	return nil
-}
-
 func (d dynamicKinds) Kinds() []schema.GroupVersionKind {
 	return []schema.GroupVersionKind{
 		{Group: "rke-machine-config.cattle.io", Version: "v1", Kind: "PodConfig"},
@@ -294,9 +279,16 @@ func (a applier) Apply(_ context.Context, setID string, _ runtime.Object, refs a
 	return applyset.Result{}, nil
 }
 
-func (a applier) Purge(context.Context, string, schema.GroupVersionKind, string, string, []schema.GroupVersionKind) (applyset.Result, error) {
+func (a applier) PurgeLive(context.Context, string, schema.GroupVersionKind, string, string, []schema.GroupVersionKind) error {
 	a.writes = append(a.writes, "purge")
-	return applyset.Result{}, nil
+	return nil
+}
+
+func (a applier) PurgeKept(_ context.Context, _ string, _ schema.GroupVersionKind, _, _ string, kinds []schema.GroupVersionKind) error {
+	for _, gvk := range kinds {
+		a.writes = append(a.writes, "purge "+gvk.Kind)
+	}
+	return nil
 }
 
 // newWorld has a valid, prepared cluster of one pool that nothing was made of.

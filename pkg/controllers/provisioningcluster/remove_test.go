@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -106,11 +105,18 @@ func TestRemove(t *testing.T) {
 		},
 		"a control plane that somebody else made is none of ours": {
 			edit:       func(w *world) { w.controlPlane = controlPlane("x") },
-			wantWrites: []string{"purge", "patch cluster"},
+			wantWrites: []string{"purge", "purge PodMachineTemplate", "patch cluster"},
 		},
 		"a Cluster API cluster that somebody else made keeps its machines": {
 			edit:       func(w *world) { w.capiCluster, w.machines = &clusterv1.Cluster{}, []*clusterv1.Machine{machine("a")} },
-			wantWrites: []string{"purge", "patch cluster"},
+			wantWrites: []string{"purge", "purge PodMachineTemplate", "patch cluster"},
+		},
+		"a control plane of ours beside a Cluster API cluster that somebody else made": {
+			edit: func(w *world) {
+				w.capiCluster, w.controlPlane, w.machines = &clusterv1.Cluster{}, controlPlane(ownSet), []*clusterv1.Machine{machine("a")}
+			},
+			wantWrites: []string{"delete control plane", "update cluster status"},
+			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"Cluster API's cluster was made a moment ago": {
 			edit:       func(w *world) { w.uncached = true },
@@ -118,11 +124,8 @@ func TestRemove(t *testing.T) {
 			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
 		"nothing is left": {
-			edit: func(w *world) {
-				w.configs["t"] = template("old", map[string]string{"objectset.rio.cattle.io/hash": ownSet})
-				w.configs["other"] = template("of-another-cluster", map[string]string{"objectset.rio.cattle.io/hash": "x"})
-			},
-			wantWrites: []string{"purge", "delete PodMachineTemplate old", "patch cluster"},
+			edit:       func(*world) {},
+			wantWrites: []string{"purge", "purge PodMachineTemplate", "patch cluster"},
 		},
 		"templates cannot be looked for yet": {
 			edit: func(w *world) { w.unserved = true }, wantAfter: servedSoon,
@@ -164,14 +167,4 @@ func TestRemove_ReleasesOurFinalizerAlone(t *testing.T) {
 	if diff := cmp.Diff([]string{provv1.ProvisioningClusterFinalizer}, w.cluster.Finalizers); diff != "" {
 		t.Error(diff)
 	}
-}
-
-func template(name string, labels map[string]string) *unstructured.Unstructured {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetAPIVersion("rke-machine.cattle.io/v1")
-	u.SetKind("PodMachineTemplate")
-	u.SetNamespace("fleet-default")
-	u.SetName(name)
-	u.SetLabels(labels)
-	return u
 }

@@ -32,10 +32,16 @@ func TestExternalCAPI(t *testing.T) {
 	installCAPI(t)
 	startCoreManager(t)
 	st := stage.Start(t, stage.Settings{CAPI: server.CAPIExternal})
-	clusters := st.Apply(plane.Namespace(t), 3, map[string]string{"k3s": stage.K3s})
+	clusters := st.Apply(plane.Namespace(t), 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
 	clusters.AwaitReady()
 	clusters.LogWrites()
-	stage.WatchRest(t)
+	all := []*stage.Clusters{clusters}
+	if os.Getenv("DROVER_TEST_ALL") != "" {
+		all = append(all, st.ApplyTwenty(plane.Namespace(t)))
+		all[1].AwaitReady()
+		all[1].LogWrites()
+	}
+	stage.WatchRest(t, all...)
 	clusters.Delete()
 }
 

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -29,6 +30,8 @@ type Clusters struct {
 	Machines int32
 	names    []string
 	begin    time.Time
+	// ready is when the last of them was.
+	ready time.Time
 }
 
 // Apply applies clusters side by side, each with the given version.
@@ -41,6 +44,16 @@ func (st *Stage) Apply(namespace string, machines int32, versions map[string]str
 	return c
 }
 
+// ApplyTwenty applies twenty clusters of four machines, half of each distribution.
+func (st *Stage) ApplyTwenty(namespace string) *Clusters {
+	st.t.Helper()
+	versions := map[string]string{}
+	for i := range 20 {
+		versions[fmt.Sprintf("fleet-%02d", i)] = []string{RKE2, K3s}[i%2]
+	}
+	return st.Apply(namespace, 4, versions)
+}
+
 // AwaitReady waits until all are ready and have their nodes.
 func (c *Clusters) AwaitReady() {
 	t := c.st.t
@@ -48,10 +61,10 @@ func (c *Clusters) AwaitReady() {
 	for _, name := range c.names {
 		plane.Until(t, 10*time.Minute, func() string { return c.st.WaitingFor(c.Namespace, name) })
 	}
-	ready := time.Now()
-	t.Logf("%d clusters with %d machines ready after %s", len(c.names), c.Machines, ready.Sub(c.begin).Round(10*time.Millisecond))
+	c.ready = time.Now()
+	t.Logf("%d clusters with %d machines ready after %s", len(c.names), c.Machines, c.ready.Sub(c.begin).Round(10*time.Millisecond))
 	c.st.AwaitMachines(c.Namespace, c.all())
-	t.Logf("all machines run %s later", time.Since(ready).Round(10*time.Millisecond))
+	t.Logf("all machines run %s later", time.Since(c.ready).Round(10*time.Millisecond))
 	for _, name := range c.names {
 		c.st.ExpectNodes(c.Namespace, name, int(c.Machines))
 	}
@@ -60,9 +73,9 @@ func (c *Clusters) AwaitReady() {
 // all is how many machines the clusters have together.
 func (c *Clusters) all() int { return int(c.Machines) * len(c.names) }
 
-// WatchRest watches settled clusters for a minute, in which Drover writes nothing. Ready speaks of the plans of all machines, so Drover
-// has nothing left to write then; Cluster API finds the nodes by itself and may count them a moment later.
-func WatchRest(t *testing.T) {
+// WatchRest watches clusters that have settled for a minute, in which nothing is written: Cluster API may count their machines for a
+// moment longer, and Drover had nothing left to write from the moment at which each was ready, which speaks of the plans of all machines.
+func WatchRest(t *testing.T, all ...*Clusters) {
 	t.Helper()
 	settled := time.Now()
 	select {
@@ -71,6 +84,22 @@ func WatchRest(t *testing.T) {
 	}
 	LogLast(t, settled)
 	ExpectRest(t, settled, rollUp)
+	for _, c := range all {
+		c.expectUntouched()
+	}
+}
+
+// expectUntouched fails for every write by Drover itself to these clusters since they were ready.
+func (c *Clusters) expectUntouched() {
+	t := c.st.t
+	t.Helper()
+	identities := c.st.ManagementNames(c.Namespace)
+	for _, write := range plane.Writes(t, DroverAgent, c.ready) {
+		theirs := write.Namespace == c.Namespace || slices.Contains(identities, write.Namespace) || slices.Contains(identities, write.Name)
+		if theirs && part(write) == droverItself {
+			t.Errorf("write to clusters that are ready, %s later: %s", write.Time.Sub(c.ready).Round(time.Millisecond), describe(write))
+		}
+	}
 }
 
 // LogWrites logs what was written since the clusters were applied, for each of their machines.
