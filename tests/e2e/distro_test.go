@@ -17,32 +17,18 @@ import (
 // TestStandInDistribution shows that the stand-in keeps the contract on which plans rely, before any plan is involved: installed by its
 // installer image's run.sh, it serves Kubernetes, answers every probe of a plan, takes a worker, and survives a reboot.
 func TestStandInDistribution(t *testing.T) {
-	image := machineImage(t)
 	bin := binFolder(t)
-	config := lab.Config{Name: "distro", Dir: filepath.Join(t.TempDir(), "lab"), Image: image}
-	t.Cleanup(func() {
-		if err := lab.Destroy(context.Background(), config); err != nil {
-			t.Errorf("destroy lab: %v", err)
-		}
-	})
-	l, err := lab.Open(t.Context(), config)
-	must(t, err)
-	signer, authorized := keyPair(t)
+	create, l := openLab(t, "distro")
 	for _, runtime := range []distro.Runtime{distro.K3s, distro.RKE2} {
 		t.Run(string(runtime), func(t *testing.T) {
-			server := machine{t: t, lab: l, signer: signer}
-			server.Machine, err = l.Create(t.Context(), string(runtime)+"-server", authorized)
-			must(t, err)
-			worker := machine{t: t, lab: l, signer: signer}
-			worker.Machine, err = l.Create(t.Context(), string(runtime)+"-worker", authorized)
-			must(t, err)
+			server, worker := create(t, string(runtime)+"-server"), create(t, string(runtime)+"-worker")
 			version := "v1.36.3+" + string(runtime) + "1"
 
 			server.configure(runtime, `{"cluster-init": true, "token": "t1", "agent-token": "t2", "node-label": ["a=b"],
 				"kube-controller-manager-arg": ["cert-dir=`+distro.NewLayout(runtime, "").Data+`/server/tls/kube-controller-manager", "secure-port=10257"]}`)
 			start := time.Now()
 			server.install(bin, runtime, version, "server")
-			kubectl := distro.NewLayout(runtime, "").Data + "/bin/kubectl --kubeconfig /etc/rancher/" + string(runtime) + "/" + string(runtime) + ".yaml "
+			kubectl := kubectlOf(runtime)
 			server.eventually(kubectl+"get --raw /readyz", "ok")
 			t.Logf("API ready after %s", time.Since(start).Round(time.Millisecond))
 			server.eventually(kubectl+"get node "+server.Name+" -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status} {.status.nodeInfo.kubeletVersion} {.metadata.labels.a} {.spec.providerID}'",
@@ -67,6 +53,31 @@ func TestStandInDistribution(t *testing.T) {
 			must(t, l.Delete(t.Context(), worker.Name))
 		})
 	}
+}
+
+// openLab opens a lab that is destroyed when the test ends, and returns how to make machines in it.
+func openLab(t *testing.T, name string) (create func(*testing.T, string) machine, l *lab.Lab) {
+	t.Helper()
+	config := lab.Config{Name: name, Dir: filepath.Join(t.TempDir(), "lab"), Image: machineImage(t)}
+	t.Cleanup(func() {
+		if err := lab.Destroy(context.Background(), config); err != nil {
+			t.Errorf("destroy lab: %v", err)
+		}
+	})
+	l, err := lab.Open(t.Context(), config)
+	must(t, err)
+	signer, authorized := keyPair(t)
+	return func(t *testing.T, name string) machine {
+		t.Helper()
+		made, err := l.Create(t.Context(), name, authorized)
+		must(t, err)
+		return machine{Machine: made, t: t, lab: l, signer: signer}
+	}, l
+}
+
+// kubectlOf is how a server's administrator calls kubectl.
+func kubectlOf(runtime distro.Runtime) string {
+	return distro.NewLayout(runtime, "").Data + "/bin/kubectl --kubeconfig /etc/rancher/" + string(runtime) + "/" + string(runtime) + ".yaml "
 }
 
 func probes(runtime distro.Runtime) []string {

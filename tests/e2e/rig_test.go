@@ -90,12 +90,24 @@ func (w *world) evidence(ctx context.Context) string {
 	if len(log) > most {
 		log = log[len(log)-most:]
 	}
-	return w.Explain(ctx, "one") + "\n" + string(log)
+	return w.Explain(ctx, w.host.name) + "\n" + string(log)
 }
 
 // cluster is the manifest of a cluster of one machine with every role.
 func cluster(name, version string) []byte {
-	return fmt.Appendf(nil, `
+	return manifest(name, version, pool{"pool1", 1, "ecw"})
+}
+
+// pool is one of a cluster's pools of machines. Roles are letters: etcd, control plane, worker.
+type pool struct {
+	name     string
+	quantity int
+	roles    string
+}
+
+// manifest is that of a cluster with these pools.
+func manifest(name, version string, pools ...pool) []byte {
+	text := fmt.Sprintf(`
 apiVersion: rke-machine-config.cattle.io/v1
 kind: NspawnConfig
 metadata: {name: %[1]s, namespace: fleet-default}
@@ -108,8 +120,13 @@ spec:
   cloudCredentialSecretName: cattle-global-data:cc-lab
   rkeConfig:
     machinePools:
-      - {name: pool1, quantity: 1, etcdRole: true, controlPlaneRole: true, workerRole: true, machineConfigRef: {kind: NspawnConfig, name: %[1]s}}
 `, name, version)
+	for _, p := range pools {
+		has := func(role string) bool { return strings.Contains(p.roles, role) }
+		text += fmt.Sprintf("      - {name: %s, quantity: %d, etcdRole: %t, controlPlaneRole: %t, workerRole: %t, machineConfigRef: {kind: NspawnConfig, name: %s}}\n",
+			p.name, p.quantity, has("e"), has("c"), has("w"), name)
+	}
+	return []byte(text)
 }
 
 func (w *world) awaitReady(name string) {

@@ -22,15 +22,9 @@ type component struct {
 	needsAPI bool
 }
 
-// serverComponents returns what runs on a server with the given configuration, in the order of their start.
-func serverComponents(l Layout, node Node, config Config, etcdName string) []component {
-	var list []component
-	if !config.DisableEtcd {
-		list = append(list, etcd(l, node, etcdName))
-	}
-	if !config.DisableAPIServer {
-		list = append(list, apiServer(l, node, config))
-	}
+// apiComponents returns what runs beside etcd on a server with the given configuration, in the order of their start.
+func apiComponents(l Layout, node Node, config Config) []component {
+	list := []component{apiServer(l, node, config)}
 	if !config.DisableControllerManager {
 		list = append(list, controllerManager(l, config))
 	}
@@ -40,12 +34,16 @@ func serverComponents(l Layout, node Node, config Config, etcdName string) []com
 	return list
 }
 
-func etcd(l Layout, node Node, name string) component {
-	peer := fmt.Sprintf("https://%s:%d", node.IP, etcdPeerPort)
+func etcd(l Layout, node Node, place seat) component {
+	peer, state := peerURL(node), "new"
+	if place.existing {
+		state = "existing"
+	}
 	return component{program: "etcd", args: []string{
-		"--name=" + name,
+		"--name=" + place.name,
 		"--data-dir=" + l.etcdData(),
-		"--initial-cluster=" + name + "=" + peer,
+		"--initial-cluster=" + place.peers,
+		"--initial-cluster-state=" + state,
 		"--initial-advertise-peer-urls=" + peer,
 		"--listen-peer-urls=" + peer,
 		fmt.Sprintf("--listen-client-urls=https://127.0.0.1:%d,https://%s:%d", etcdClientPort, node.IP, etcdClientPort),

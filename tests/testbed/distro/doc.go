@@ -13,7 +13,11 @@
 //	certs.go      the certificate authorities and certificates of a server
 //	components.go what runs on a server: programs and their arguments, as data
 //	run.go        runs them; if one ends, all end, and systemd starts the unit again
-//	join.go       the supervisor port: what a joining node asks a server for
+//	supervisor.go the supervisor port: what servers answer joining nodes
+//	join.go       what a joining worker or server asks for
+//	member.go     how a server's etcd becomes a member, and voter, of the cluster's etcd
+//	removal.go    how a member leaves when its node is told to
+//	balance.go    local ports that lead to whichever server answers
 //	demux.go      K3s' one port for supervisor and API
 //	image.go      the installer image: run.sh, the programs and the units, as a docker archive
 package distro

@@ -3,7 +3,6 @@ package distro
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -13,127 +12,133 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// joinReply is what a joining worker gets: its own certificates, the authorities to trust, and where the API is.
-type joinReply struct {
-	Files   nodeFiles
-	APIPort int
+// joiner asks a server on behalf of a node that is about to be one of the cluster.
+type joiner struct {
+	layout Layout
+	node   Node
+	config Config
+	log    io.Writer
 }
 
-// supervisorHandler answers joining nodes. A node shows the cluster's token; what it gets opens its own node only.
-func supervisorHandler(l Layout, config Config) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /cacerts", func(w http.ResponseWriter, _ *http.Request) {
-		data, err := os.ReadFile(l.tls("server-ca.crt"))
-		if err != nil {
-			http.Error(w, "no certificate authority yet", http.StatusServiceUnavailable)
-			return
-		}
-		_, _ = w.Write(data)
-	})
-	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "pong") })
-	mux.HandleFunc("POST /v1-"+string(l.Runtime)+"/node", func(w http.ResponseWriter, r *http.Request) {
-		_, token, _ := r.BasicAuth()
-		if !knownToken(token, config) {
-			http.Error(w, "wrong token", http.StatusUnauthorized)
-			return
-		}
-		reply, err := admitNode(l, r.URL.Query())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(reply)
-	})
-	return mux
-}
-
-func knownToken(token string, config Config) bool {
-	ok := false
-	for _, known := range []string{config.Token, config.AgentToken} {
-		ok = (known != "" && subtle.ConstantTimeCompare([]byte(token), []byte(known)) == 1) || ok
+// asWorker asks until a server answers, and writes the node's certificates. It keeps asking: a server may be slow to come.
+func (j joiner) asWorker(ctx context.Context) (servers []string, err error) {
+	var reply joinReply
+	query := url.Values{"name": {j.node.Name}, "ip": {j.node.IP.String()}}
+	ca, err := j.insist(ctx, http.MethodPost, "node", query, &reply)
+	if err != nil {
+		return nil, err
 	}
-	return ok
-}
-
-func admitNode(l Layout, query url.Values) (joinReply, error) {
-	name, ip := query.Get("name"), net.ParseIP(query.Get("ip"))
-	if name == "" || strings.ContainsAny(name, "/: ") || ip == nil {
-		return joinReply{}, errors.New("name and ip are required")
+	if !slices.Equal(bytes.TrimSpace(reply.Files["server-ca.crt"]), bytes.TrimSpace(ca)) {
+		return nil, errors.New("the server's certificate authority changed while joining")
 	}
-	files, err := issueNode(l, Node{Name: name, IP: ip})
-	return joinReply{Files: files, APIPort: apiPort}, err
+	return reply.Servers, reply.Files.write(j.layout)
 }
 
-// join asks a server until it answers, and writes the node's certificates. It keeps asking: a server may be slow to come.
-func join(ctx context.Context, l Layout, node Node, config Config, log io.Writer) (api string, err error) {
-	server, err := url.Parse(config.Server)
+// asServer asks until a server answers, and writes what servers share.
+func (j joiner) asServer(ctx context.Context) (etcd []string, err error) {
+	var reply serverReply
+	if _, err := j.insist(ctx, http.MethodGet, "server", nil, &reply); err != nil {
+		return nil, err
+	}
+	return reply.Etcd, reply.writeShared(j.layout)
+}
+
+// insist repeats a question until there is an answer or ctx ends, and logs each new reason why there is none. It returns the
+// authority of whoever answered.
+func (j joiner) insist(ctx context.Context, method, path string, query url.Values, reply any) ([]byte, error) {
+	server, err := url.Parse(j.config.Server)
 	if err != nil || server.Host == "" {
-		return "", fmt.Errorf("server %q: use https://HOST:PORT", config.Server)
+		return nil, fmt.Errorf("server %q: use https://HOST:PORT", j.config.Server)
 	}
 	last := ""
 	for {
-		reply, err := askToJoin(ctx, l, node, config, server)
+		ca, err := j.ask(ctx, server, method, path, query, reply)
 		if err == nil {
-			return fmt.Sprintf("https://%s:%d", server.Hostname(), reply.APIPort), reply.Files.write(l)
+			return ca, nil
 		}
 		if text := err.Error(); text != last {
-			fmt.Fprintf(log, "waiting for %s: %s\n", server.Host, text)
+			fmt.Fprintf(j.log, "waiting for %s: %s\n", server.Host, text)
 			last = text
 		}
 		select {
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(time.Second):
 		}
 	}
 }
 
-func askToJoin(ctx context.Context, l Layout, node Node, config Config, server *url.URL) (joinReply, error) {
-	// The first call trusts whoever answers, as the distributions do with a token that carries no CA hash; the second does not.
+// ask asks once. The first call trusts whoever answers, as the distributions do with a token that carries no CA hash; the
+// second does not.
+func (j joiner) ask(ctx context.Context, server *url.URL, method, path string, query url.Values, reply any) ([]byte, error) {
 	anyone := httpClient(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{supervisorProtocol, "http/1.1"}})
-	ca, err := fetch(ctx, anyone, http.MethodGet, server.JoinPath("/cacerts"), "", "")
+	ca, err := fetch(ctx, anyone, http.MethodGet, server.JoinPath("/cacerts"), "")
 	if err != nil {
-		return joinReply{}, err
+		return nil, err
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(ca) {
-		return joinReply{}, errors.New("the server's certificate authority is no certificate")
+		return nil, errors.New("the server's certificate authority is no certificate")
 	}
 	trusted := httpClient(&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, NextProtos: []string{supervisorProtocol, "http/1.1"}})
-	target := server.JoinPath("/v1-"+string(l.Runtime), "node")
-	target.RawQuery = url.Values{"name": {node.Name}, "ip": {node.IP.String()}}.Encode()
-	body, err := fetch(ctx, trusted, http.MethodPost, target, "node", config.Token)
+	target := server.JoinPath("/v1-"+string(j.layout.Runtime), path)
+	target.RawQuery = query.Encode()
+	body, err := fetch(ctx, trusted, method, target, j.config.Token)
 	if err != nil {
-		return joinReply{}, err
+		return nil, err
 	}
-	var reply joinReply
-	if err := json.Unmarshal(body, &reply); err != nil {
-		return joinReply{}, fmt.Errorf("decode reply: %w", err)
+	if err := json.Unmarshal(body, reply); err != nil {
+		return nil, fmt.Errorf("decode reply: %w", err)
 	}
-	if !slices.Equal(bytes.TrimSpace(reply.Files["server-ca.crt"]), bytes.TrimSpace(ca)) {
-		return joinReply{}, errors.New("the server's certificate authority changed while joining")
+	return ca, nil
+}
+
+// joined is where the API of the server is that the configuration names.
+func (j joiner) joined() []string {
+	server, err := url.Parse(j.config.Server)
+	if err != nil || server.Hostname() == "" {
+		return nil
 	}
-	return reply, nil
+	return []string{net.JoinHostPort(server.Hostname(), strconv.Itoa(apiPort))}
+}
+
+// followServers keeps a balancer's targets equal to the API servers there are, and what the next start knows, by asking the supervisors of those it knows.
+func (j joiner) followServers(ctx context.Context, b *balancer) error {
+	return every(ctx, 5*time.Second, func() error {
+		for _, target := range b.all() {
+			host, _, err := net.SplitHostPort(target)
+			if err != nil {
+				continue
+			}
+			var servers []string
+			supervisor := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(j.layout.Runtime.SupervisorPort()))}
+			if _, err := j.ask(ctx, supervisor, http.MethodGet, "apiservers", nil, &servers); err == nil && len(servers) > 0 {
+				b.set(servers)
+				return keepChanged(j.layout.apiServers(), servers)
+			}
+		}
+		return nil
+	})
 }
 
 func httpClient(config *tls.Config) *http.Client {
 	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }
 
-func fetch(ctx context.Context, client *http.Client, method string, target *url.URL, user, password string) ([]byte, error) {
+// fetch gets what a server says; the token is shown unless it is empty.
+func fetch(ctx context.Context, client *http.Client, method string, target *url.URL, token string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}
-	if user != "" {
-		req.SetBasicAuth(user, password)
+	if token != "" {
+		req.SetBasicAuth("node", token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -10,22 +10,32 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// roleLabels are the labels by which kubectl shows a server's roles. A kubelet may not give them to itself; in the real distributions a
+// Labels by which kubectl shows a server's roles. A kubelet may not give them to itself; in the real distributions a
 // controller of the server does.
+const (
+	etcdRole         = "node-role.kubernetes.io/etcd"
+	controlPlaneRole = "node-role.kubernetes.io/control-plane"
+)
+
 func roleLabels(config Config) map[string]string {
 	labels := map[string]string{}
 	if !config.DisableEtcd {
-		labels["node-role.kubernetes.io/etcd"] = "true"
+		labels[etcdRole] = "true"
 	}
 	if !config.DisableAPIServer {
-		labels["node-role.kubernetes.io/control-plane"] = "true"
+		labels[controlPlaneRole] = "true"
 	}
 	return labels
 }
 
-// labelRoles labels this server's node once it is there.
-func (r *run) labelRoles(ctx context.Context, client kubernetes.Interface) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": roleLabels(r.config)}})
+// labelRoles labels this server's node once it is there, and notes which member of etcd it is, if it is one.
+func (r *run) labelRoles(ctx context.Context, client kubernetes.Interface, member string) error {
+	annotations := map[string]string{}
+	if member != "" {
+		annotations[r.annotation("node-name")] = member
+		annotations[r.annotation("node-address")] = r.node.IP.String()
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": roleLabels(r.config), "annotations": annotations}})
 	if err != nil {
 		return fmt.Errorf("label node: %w", err)
 	}

@@ -41,6 +41,9 @@ func (l Layout) etcdTLS(name string) string { return filepath.Join(l.Data, "serv
 func (l Layout) cred(name string) string    { return filepath.Join(l.Data, "server/cred", name) }
 func (l Layout) agent(name string) string   { return filepath.Join(l.Data, "agent", name) }
 func (l Layout) etcdData() string           { return filepath.Join(l.Data, "server/db/etcd") }
+func (l Layout) etcdVoter() string          { return filepath.Join(l.etcdData(), "voter") }
+func (l Layout) voters() string             { return filepath.Join(l.Data, "server/db/voters.json") }
+func (l Layout) apiServers() string         { return filepath.Join(l.Data, "agent/etc/api-servers.json") }
 func (l Layout) log(name string) string     { return filepath.Join(l.Data, "server/logs", name+".log") }
 func (l Layout) bin(name string) string     { return filepath.Join(l.Data, "bin", name) }
 func (l Layout) adminKubeconfig() string    { return filepath.Join(l.Etc, string(l.Runtime)+".yaml") }

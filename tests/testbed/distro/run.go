@@ -72,67 +72,37 @@ func (r *run) linkTools() error {
 	return os.Rename(link+".new", link)
 }
 
-// RunServer runs a server until ctx ends or one of its components does.
-func RunServer(ctx context.Context, options Options) error {
-	r, err := newRun(options)
-	if err != nil {
-		return err
-	}
-	if r.config.Server != "" {
-		return errors.New("the stand-in runs one server: joining as a further server is not part of it yet")
-	}
-	if err := ensureServerCerts(r.layout, r.node, r.config); err != nil {
-		return err
-	}
-	files, err := issueNode(r.layout, r.node)
-	if err != nil {
-		return err
-	}
-	if err := files.write(r.layout); err != nil {
-		return err
-	}
-	if err := writeServerKubeconfigs(r.layout); err != nil {
-		return err
-	}
-	etcdName, err := etcdMemberName(r.layout, r.node)
-	if err != nil {
-		return err
-	}
-	client, err := r.adminClient()
-	if err != nil {
-		return err
-	}
-	api := fmt.Sprintf("https://127.0.0.1:%d", r.layout.serverAPIPort())
-	var etcd task
-	tasks := []task{r.supervise, r.serveCalico}
-	for _, c := range serverComponents(r.layout, r.node, r.config, etcdName) {
-		switch {
-		case c.program == "etcd":
-			etcd = r.program(c)
-		case c.needsAPI:
-			tasks = append(tasks, onceServed(client, r.program(c)))
-		default:
-			tasks = append(tasks, r.program(c))
-		}
-	}
-	tasks = append(tasks, onceServed(client, r.kubelet(api)), onceServed(client, func(ctx context.Context) error {
-		r.Ready()
-		return r.labelRoles(ctx, client)
-	}))
-	return upon(ctx, etcd, tasks)
-}
-
-// RunAgent runs a worker until ctx ends or one of its components does.
+// RunAgent runs a worker until ctx ends or one of its components does. It reaches the API through a port of its own, which leads to whichever
+// server answers: those it has known keep it running while the one it joined is gone.
 func RunAgent(ctx context.Context, options Options) error {
 	r, err := newRun(options)
 	if err != nil {
 		return err
 	}
-	api, err := join(ctx, r.layout, r.node, r.config, r.Log)
+	j := joiner{r.layout, r.node, r.config, r.Log}
+	servers, err := readList(r.layout.apiServers())
 	if err != nil {
 		return err
 	}
-	return together(ctx, []task{r.kubelet(api), r.serveCalico, r.reportWorker})
+	if len(servers) == 0 {
+		if servers, err = j.asWorker(ctx); err != nil {
+			return err
+		}
+		if err := keepList(r.layout.apiServers(), servers); err != nil {
+			return err
+		}
+	}
+	api := &balancer{}
+	api.set(append(servers, j.joined()...))
+	listener, err := listenOwn(ctx, r.layout.serverAPIPort())
+	if err != nil {
+		return err
+	}
+	return together(ctx, []task{
+		func(ctx context.Context) error { return api.serve(ctx, listener) },
+		func(ctx context.Context) error { return j.followServers(ctx, api) },
+		r.kubelet(fmt.Sprintf("https://127.0.0.1:%d", r.layout.serverAPIPort())), r.serveCalico, r.reportWorker,
+	})
 }
 
 // task is one thing that runs as long as the node does.
@@ -217,7 +187,7 @@ func (r *run) supervise(ctx context.Context) error {
 		return fmt.Errorf("read serving certificate: %w", err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	server := &http.Server{Handler: supervisorHandler(r.layout, r.config), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout)}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	incoming := listener

@@ -1,0 +1,258 @@
+package distro
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+)
+
+// RunServer runs a server until ctx ends or one of its components does.
+func RunServer(ctx context.Context, options Options) error {
+	r, err := newRun(options)
+	if err != nil {
+		return err
+	}
+	voters, err := r.voters(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.prepareServer(); err != nil {
+		return err
+	}
+	client, err := r.adminClient()
+	if err != nil {
+		return err
+	}
+	s := &server{run: r, client: client, voting: make(chan struct{}), etcd: &balancer{}, api: &balancer{}}
+	if r.config.DisableEtcd {
+		err = s.withoutEtcd(ctx, voters)
+	} else {
+		err = s.withEtcd(ctx, voters)
+	}
+	if err != nil {
+		return err
+	}
+	if r.config.DisableAPIServer {
+		err = s.withoutAPI(ctx)
+	} else {
+		s.withAPI()
+	}
+	if err != nil {
+		return err
+	}
+	s.tasks = append(s.tasks, r.supervise, r.serveCalico)
+	return upon(ctx, s.base, s.tasks)
+}
+
+// voters are client URLs of the cluster's etcd that this server needs to start, none if it begins the cluster or its own etcd votes
+// already. A server that has been one of the cluster starts without the others; a new one asks for the cluster's keys.
+func (r *run) voters(ctx context.Context) ([]string, error) {
+	if r.config.Server == "" {
+		return nil, nil
+	}
+	if r.config.DisableEtcd {
+		if kept, err := readList(r.layout.voters()); len(kept) > 0 || err != nil {
+			return kept, err
+		}
+	} else if r.layout.votes() {
+		return nil, nil
+	}
+	return joiner{r.layout, r.node, r.config, r.Log}.asServer(ctx)
+}
+
+// prepareServer writes certificates and kubeconfigs.
+func (r *run) prepareServer() error {
+	if err := ensureServerCerts(r.layout, r.node, r.config); err != nil {
+		return err
+	}
+	files, err := issueNode(r.layout, r.node)
+	if err != nil {
+		return err
+	}
+	if err := files.write(r.layout); err != nil {
+		return err
+	}
+	return writeServerKubeconfigs(r.layout)
+}
+
+// server puts together what runs on one server.
+type server struct {
+	*run
+	client kubernetes.Interface
+	// base is etcd, which all others need until their end; nil where it is on other servers.
+	base   task
+	tasks  []task
+	member string
+	// voting is closed once the cluster's etcd can be read through this server's port.
+	voting chan struct{}
+	// etcd and api are where these are on other servers.
+	etcd, api *balancer
+}
+
+// withEtcd runs a member of the cluster's etcd.
+func (s *server) withEtcd(ctx context.Context, voters []string) error {
+	var place seat
+	var err error
+	last := ""
+	joined := poll(ctx, func() bool {
+		if place, err = takeSeat(ctx, s.layout, s.node, voters); err != nil && err.Error() != last {
+			last = err.Error() // another server may be joining: one learner at a time
+			fmt.Fprintf(s.Log, "waiting for a place in etcd: %v\n", err)
+		}
+		return err == nil
+	})
+	if !joined {
+		return ctx.Err()
+	}
+	s.member = place.name
+	s.base = s.program(etcd(s.layout, s.node, place))
+	s.tasks = append(s.tasks, func(ctx context.Context) error {
+		if done, err := promote(ctx, s.layout, place, voters); !done || err != nil {
+			return err
+		}
+		own := localMembers(s.layout)
+		if !poll(ctx, func() bool { _, err := own.list(ctx); return err == nil }) {
+			return nil
+		}
+		if err := writeFile(s.layout.etcdVoter(), nil); err != nil {
+			return err
+		}
+		close(s.voting)
+		return nil
+	})
+	return nil
+}
+
+// withoutEtcd leads this server's port of etcd to the members on other servers.
+func (s *server) withoutEtcd(ctx context.Context, voters []string) error {
+	s.etcd.set(hostsOf(voters))
+	listener, err := listenOwn(ctx, etcdClientPort)
+	if err != nil {
+		return err
+	}
+	s.tasks = append(s.tasks,
+		func(ctx context.Context) error { return s.etcd.serve(ctx, listener) },
+		func(ctx context.Context) error {
+			own := localMembers(s.layout)
+			first := true
+			return every(ctx, 2*time.Second, func() error {
+				now, err := own.voters(ctx)
+				if err != nil {
+					return nil // none answers now
+				}
+				s.etcd.set(hostsOf(now))
+				if first {
+					first = false
+					close(s.voting)
+				}
+				return keepChanged(s.layout.voters(), now)
+			})
+		})
+	return nil
+}
+
+// withAPI runs an API server and what goes with it.
+func (s *server) withAPI() {
+	api := fmt.Sprintf("https://127.0.0.1:%d", s.layout.serverAPIPort())
+	for _, c := range apiComponents(s.layout, s.node, s.config) {
+		if c.needsAPI {
+			s.tasks = append(s.tasks, onceServed(s.client, s.program(c)))
+		} else {
+			s.tasks = append(s.tasks, s.onceVoting(s.program(c)))
+		}
+	}
+	s.tasks = append(s.tasks,
+		onceServed(s.client, s.kubelet(api)),
+		onceServed(s.client, func(ctx context.Context) error { return s.removeMembers(ctx, s.client) }),
+		onceServed(s.client, func(ctx context.Context) error {
+			s.Ready()
+			address := net.JoinHostPort(s.node.IP.String(), strconv.Itoa(apiPort))
+			own := localMembers(s.layout)
+			_ = poll(ctx, func() bool { return own.announce(ctx, s.node.Name, address) == nil })
+			return s.labelRoles(ctx, s.client, s.member)
+		}))
+}
+
+// withoutAPI leads this server's port of the API to the API servers on other servers. Until there is one, nothing but etcd runs.
+func (s *server) withoutAPI(ctx context.Context) error {
+	listener, err := listenOwn(ctx, s.layout.serverAPIPort())
+	if err != nil {
+		return err
+	}
+	own := localMembers(s.layout)
+	s.tasks = append(s.tasks,
+		func(ctx context.Context) error { return s.api.serve(ctx, listener) },
+		s.onceVoting(func(ctx context.Context) error {
+			s.Ready()
+			return every(ctx, 2*time.Second, func() error {
+				if found, err := own.apiServers(ctx); err == nil {
+					s.api.set(found)
+				}
+				return nil
+			})
+		}),
+		s.healthyUntilServed,
+		onceServed(s.client, func(ctx context.Context) error { return s.labelRoles(ctx, s.client, s.member) }))
+	return nil
+}
+
+// healthyUntilServed answers on the kubelet's port of health from the start, as a kubelet does that finds no API server yet, and
+// runs the kubelet once there is one.
+func (s *server) healthyUntilServed(ctx context.Context) error {
+	health := &http.Server{
+		Addr: fmt.Sprintf("127.0.0.1:%d", kubeletHealth), ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) }),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- health.ListenAndServe() }()
+	waited := onceServed(s.client, func(context.Context) error { return nil })(ctx)
+	_ = health.Close()
+	<-ended
+	if waited != nil || ctx.Err() != nil {
+		return waited
+	}
+	return s.kubelet(fmt.Sprintf("https://127.0.0.1:%d", s.layout.serverAPIPort()))(ctx)
+}
+
+// onceVoting delays a task until etcd can be read through this server's port.
+func (s *server) onceVoting(t task) task {
+	return func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.voting:
+			return t(ctx)
+		}
+	}
+}
+
+// every does something now and then until ctx ends or it fails.
+func every(ctx context.Context, interval time.Duration, do func() error) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		if err := do(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// keepChanged writes a list when it is another one than was kept.
+func keepChanged(path string, list []string) error {
+	kept, err := readList(path)
+	if err != nil || slices.Equal(kept, list) {
+		return err
+	}
+	return keepList(path, list)
+}

@@ -1,0 +1,179 @@
+package distro
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// joinReply is what a joining worker gets: its own certificates, the authorities to trust, and where the API is.
+type joinReply struct {
+	Files nodeFiles
+	// Servers are HOST:PORT of the API servers known now.
+	Servers []string
+}
+
+// serverReply is what a joining server gets: the keys of the cluster, with which it is a server as any other.
+type serverReply struct {
+	// Files by their path in server/tls.
+	Files map[string][]byte
+	// Etcd are the client URLs of the members that vote.
+	Etcd []string
+}
+
+// secrets are what all servers of a cluster have in common, by their path in server/tls.
+var secrets = []string{
+	"server-ca.crt", "server-ca.key", "client-ca.crt", "client-ca.key", "request-header-ca.crt", "request-header-ca.key",
+	"service.key", "service.pub", "etcd/server-ca.crt", "etcd/server-ca.key", "etcd/peer-ca.crt", "etcd/peer-ca.key",
+}
+
+// supervisor answers joining nodes. Workers show either token of the cluster, and what they get opens their own node only;
+// servers show the servers' token.
+type supervisor struct {
+	layout Layout
+	config Config
+	// members are asked for the cluster's etcd and for what is kept there.
+	members members
+}
+
+func (s supervisor) handler() http.Handler {
+	mux := http.NewServeMux()
+	base := "/v1-" + string(s.layout.Runtime)
+	mux.HandleFunc("GET /cacerts", func(w http.ResponseWriter, _ *http.Request) {
+		data, err := os.ReadFile(s.layout.tls("server-ca.crt"))
+		if err != nil {
+			http.Error(w, "no certificate authority yet", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write(data)
+	})
+	mux.HandleFunc("GET /ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "pong") })
+	mux.HandleFunc("GET /db/info", s.databaseInfo)
+	mux.HandleFunc("POST "+base+"/node", s.with([]string{s.config.Token, s.config.AgentToken}, s.admitNode))
+	mux.HandleFunc("GET "+base+"/apiservers", s.with([]string{s.config.Token, s.config.AgentToken}, func(ctx context.Context, _ url.Values) (any, error) {
+		return s.members.apiServers(ctx)
+	}))
+	mux.HandleFunc("GET "+base+"/server", s.with([]string{s.config.Token}, s.admitServer))
+	return mux
+}
+
+// errBadRequest is for what the asking node did wrong.
+var errBadRequest = errors.New("name and ip are required")
+
+// with answers those who know one of the tokens, with what an answer gives as JSON.
+func (s supervisor) with(tokens []string, answer func(context.Context, url.Values) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if _, token, _ := r.BasicAuth(); !knownToken(token, tokens) {
+			http.Error(w, "wrong token", http.StatusUnauthorized)
+			return
+		}
+		reply, err := answer(r.Context(), r.URL.Query())
+		switch {
+		case errors.Is(err, errBadRequest):
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		case err != nil:
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(reply)
+		}
+	}
+}
+
+func knownToken(token string, tokens []string) bool {
+	ok := false
+	for _, known := range tokens {
+		ok = (known != "" && subtle.ConstantTimeCompare([]byte(token), []byte(known)) == 1) || ok
+	}
+	return ok
+}
+
+func (s supervisor) admitNode(ctx context.Context, query url.Values) (any, error) {
+	name, ip := query.Get("name"), net.ParseIP(query.Get("ip"))
+	if name == "" || strings.ContainsAny(name, "/: ") || ip == nil {
+		return nil, errBadRequest
+	}
+	servers, err := s.members.apiServers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(servers) == 0 {
+		return nil, errors.New("no API server yet")
+	}
+	files, err := issueNode(s.layout, Node{Name: name, IP: ip})
+	return joinReply{Files: files, Servers: servers}, err
+}
+
+func (s supervisor) admitServer(ctx context.Context, _ url.Values) (any, error) {
+	reply := serverReply{Files: map[string][]byte{}}
+	for _, name := range secrets {
+		data, err := os.ReadFile(s.layout.tls(name))
+		if err != nil {
+			return nil, fmt.Errorf("read what servers share: %w", err)
+		}
+		reply.Files[name] = data
+	}
+	voters, err := s.members.voters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply.Etcd = voters
+	return reply, nil
+}
+
+// databaseInfo tells programs of this host who the members of etcd are (spec/02 §4.9).
+func (s supervisor) databaseInfo(w http.ResponseWriter, r *http.Request) {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !net.ParseIP(host).IsLoopback() {
+		http.Error(w, "not for other hosts", http.StatusForbidden)
+		return
+	}
+	list, err := s.members.list(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	type member struct {
+		Name       string   `json:"name"`
+		ClientURLs []string `json:"clientURLs"`
+	}
+	info := struct {
+		Members []member `json:"members"`
+	}{}
+	for _, m := range list {
+		info.Members = append(info.Members, member{Name: m.Name, ClientURLs: m.ClientURLs})
+	}
+	_ = json.NewEncoder(w).Encode(info)
+}
+
+// writeShared writes what servers share. Files that are there stay: keys in use are never replaced.
+func (reply serverReply) writeShared(l Layout) error {
+	for _, name := range secrets {
+		data, given := reply.Files[name]
+		if !given {
+			return fmt.Errorf("the server left out %s", name)
+		}
+		if _, err := os.Stat(l.tls(name)); err == nil {
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("look at %s: %w", name, err)
+		}
+		if err := writeFile(l.tls(filepath.FromSlash(name)), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askTimeout bounds one question to etcd.
+const askTimeout = 5 * time.Second
