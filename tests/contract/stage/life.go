@@ -20,6 +20,8 @@ const (
 	// quiet is how long ready clusters are watched: Drover writes nothing at all, Cluster API may count replicas until rollUp.
 	quiet  = 60 * time.Second
 	rollUp = 45 * time.Second
+	// underWay is how long the management Cluster may take to repeat that its Cluster is ready.
+	underWay = 2 * time.Second
 )
 
 // Clusters are some of one namespace, with one server each and the other machines workers.
@@ -94,7 +96,7 @@ func (c *Clusters) expectUntouched() {
 	t := c.st.t
 	t.Helper()
 	identities := c.st.ManagementNames(c.Namespace)
-	for _, write := range plane.Writes(t, DroverAgent, c.ready) {
+	for _, write := range plane.Writes(t, DroverAgent, c.ready.Add(underWay)) {
 		theirs := write.Namespace == c.Namespace || slices.Contains(identities, write.Namespace) || slices.Contains(identities, write.Name)
 		if theirs && part(write) == droverItself {
 			t.Errorf("write to clusters that are ready, %s later: %s", write.Time.Sub(c.ready).Round(time.Millisecond), describe(write))
