@@ -99,6 +99,7 @@ func (m *model) everythingRuns(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
 		h.registered, h.m.InfrastructureReady = true, true
+		h.drainNode()
 		h.applyPlan()
 		h.probes(true)
 		h.joinCluster(m.w.cp.Spec.KubernetesVersion)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
@@ -76,6 +77,12 @@ func describe(e Effect) string {
 			what = "first"
 		}
 		return fmt.Sprintf("deliver   %s plan to %s", what, e.Machine)
+	case RequestDrain:
+		return fmt.Sprintf("drain     %s with %s", e.Machine, e.Options)
+	case RequestUncordon:
+		return "uncordon  " + e.Machine
+	case WithdrawInitLabel:
+		return "unlabel   " + e.Secret
 	case PublishJoinURL:
 		return fmt.Sprintf("publish   %s on %s", e.JoinURL, e.Secret)
 	case SetMachineCondition:
@@ -148,7 +155,7 @@ func TestTranscripts(t *testing.T) {
 		"separate-roles-rke2":         storySeparateRoles,
 		"first-plan-fails":            storyFailingFirstPlan,
 		"worker-replaced":             storyWorkerReplaced,
-		"change-pending":              storyChangePending,
+		"configuration-change":        storyConfigurationChange,
 		"etcd-replaced":               storyEtcdReplaced,
 		"init-dies-before-it-starts":  storyInitDies,
 	} {
@@ -249,25 +256,49 @@ func storyWorkerReplaced(t *testing.T, tr *transcript) {
 	tr.come(t, w, "w3")
 }
 
-func storyChangePending(t *testing.T, tr *transcript) {
+// fleet is a ready cluster of three servers and some workers.
+func fleet(t *testing.T, version string, workers int) *world {
 	t.Helper()
-	w := newWorld(rke2Version)
-	w.add("s", "etcd,control-plane")
-	w.add("w", "worker")
+	w := newWorld(version)
+	for _, name := range []string{"s1", "s2", "s3"} {
+		w.add(name, "etcd,control-plane")
+	}
+	for i := range workers {
+		w.add(fmt.Sprintf("w%d", i+1), "worker")
+	}
 	w.bringUp(t)
-	tr.event("the user forces all machines to be restarted")
-	w.cp.Generation++
-	w.cp.Spec.ProvisionGeneration = 2
+	return w
+}
+
+// edit is what a user does.
+func (tr *transcript) edit(t *testing.T, w *world, text string, change func(spec *rkev1.RKEControlPlaneSpec)) {
+	t.Helper()
+	tr.event("the user %s", text)
+	w.edit(change)
 	tr.settle(t, w)
-	tr.event("the user takes it back")
-	w.cp.Generation++
-	w.cp.Spec.ProvisionGeneration = 0
-	tr.settle(t, w)
-	tr.event("the user adds a manifest, which restarts nothing")
-	w.cp.Generation++
-	w.cp.Spec.AdditionalManifest = "kind: ConfigMap\n"
-	tr.settle(t, w)
-	tr.do(t, w, "the plan is applied and all probes pass", func(h *host) { h.applyPlan(); h.probes(true) }, "s")
+}
+
+// finish lets a machine apply its plan and its probes pass, as one event.
+func (tr *transcript) finish(t *testing.T, w *world, names ...string) {
+	t.Helper()
+	tr.do(t, w, "the plan is applied, all probes pass", func(h *host) {
+		h.applyPlan()
+		h.probes(true)
+		h.joinCluster(w.cp.Spec.KubernetesVersion)
+	}, names...)
+}
+
+func storyConfigurationChange(t *testing.T, tr *transcript) {
+	t.Helper()
+	w := fleet(t, rke2Version, 2)
+	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 2 })
+	for _, name := range w.names() {
+		tr.do(t, w, "the plan is applied, not all probes pass yet", (*host).applyPlan, name)
+		tr.do(t, w, "all probes pass", func(h *host) { h.probes(true) }, name)
+	}
+	tr.edit(t, w, "adds a manifest, which restarts nothing", func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: ConfigMap\n" })
+	tr.finish(t, w, "s1")
+	tr.finish(t, w, "s2", "s3")
 }
 
 func storyEtcdReplaced(t *testing.T, tr *transcript) {
