@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
@@ -156,6 +155,14 @@ func TestTranscripts(t *testing.T) {
 		"first-plan-fails":            storyFailingFirstPlan,
 		"worker-replaced":             storyWorkerReplaced,
 		"configuration-change":        storyConfigurationChange,
+		"upgrade-with-drain":          storyUpgradeWithDrain,
+		"failed-gate-stops":           storyFailedGate,
+		"powered-off-worker":          storyPoweredOffWorker,
+		"init-node-deleted":           storyInitDeleted,
+		"init-node-powered-off":       storyInitPoweredOff,
+		"percent-concurrency":         storyPercent,
+		"paused-pool":                 storyPausedPool,
+		"left-out-server":             storyLeftOutServer,
 		"etcd-replaced":               storyEtcdReplaced,
 		"init-dies-before-it-starts":  storyInitDies,
 	} {
@@ -254,51 +261,6 @@ func storyWorkerReplaced(t *testing.T, tr *transcript) {
 	w.add("w3", "worker")
 	tr.settle(t, w)
 	tr.come(t, w, "w3")
-}
-
-// fleet is a ready cluster of three servers and some workers.
-func fleet(t *testing.T, version string, workers int) *world {
-	t.Helper()
-	w := newWorld(version)
-	for _, name := range []string{"s1", "s2", "s3"} {
-		w.add(name, "etcd,control-plane")
-	}
-	for i := range workers {
-		w.add(fmt.Sprintf("w%d", i+1), "worker")
-	}
-	w.bringUp(t)
-	return w
-}
-
-// edit is what a user does.
-func (tr *transcript) edit(t *testing.T, w *world, text string, change func(spec *rkev1.RKEControlPlaneSpec)) {
-	t.Helper()
-	tr.event("the user %s", text)
-	w.edit(change)
-	tr.settle(t, w)
-}
-
-// finish lets a machine apply its plan and its probes pass, as one event.
-func (tr *transcript) finish(t *testing.T, w *world, names ...string) {
-	t.Helper()
-	tr.do(t, w, "the plan is applied, all probes pass", func(h *host) {
-		h.applyPlan()
-		h.probes(true)
-		h.joinCluster(w.cp.Spec.KubernetesVersion)
-	}, names...)
-}
-
-func storyConfigurationChange(t *testing.T, tr *transcript) {
-	t.Helper()
-	w := fleet(t, rke2Version, 2)
-	tr.edit(t, w, "forces all machines to be restarted", func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 2 })
-	for _, name := range w.names() {
-		tr.do(t, w, "the plan is applied, not all probes pass yet", (*host).applyPlan, name)
-		tr.do(t, w, "all probes pass", func(h *host) { h.probes(true) }, name)
-	}
-	tr.edit(t, w, "adds a manifest, which restarts nothing", func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: ConfigMap\n" })
-	tr.finish(t, w, "s1")
-	tr.finish(t, w, "s2", "s3")
 }
 
 func storyEtcdReplaced(t *testing.T, tr *transcript) {
