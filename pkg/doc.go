@@ -64,6 +64,7 @@
 //	                                              Secret (plan, state, authorized, referred to),
 //	                                              ConfigMap (authorized, referred to)
 //	plansecret            Secret (plan)           Machine
+//	machinedrain          Secret (plan)           Machine
 //	nodedriver            NodeDriver              DynamicSchema (its own)
 //	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
 //
