@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -14,18 +13,23 @@ import (
 // maxTail is how much of a failing command's output is repeated in conditions, in bytes.
 const maxTail = 200
 
-// failureOf says why a machine's plan fails: the instruction, the end of its output without secrets, and how often it was tried, in
-// powers of two. The agent goes on trying. Output differs from one attempt to the next, in times for example: it is told anew only
+// failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was
+// tried, in powers of two. All of this comes from the node. The agent goes on trying. Output differs from one attempt to the next, in times for example: it is told anew only
 // when the rest of the message is.
 func (p *pass) failureOf(m *machine) string {
 	state := &m.Plan.State
 	if state.FailedChecksum != state.Checksum {
 		return msgFailed
 	}
-	head := msgFailed
-	name, output := failedInstruction(state)
-	if name != "" {
-		head += ", instruction " + name
+	head, output := msgFailed, state.FailedOutput[nodeplan.OutputAgentError]
+	if failure, ok := nodeplan.FailureOf(state.FailedOutput); ok {
+		if failure.Instruction != "" {
+			head += ", instruction " + p.redact([]byte(failure.Instruction))
+		}
+		if failure.ExitCode != 0 {
+			head += fmt.Sprintf(", exit code %d", failure.ExitCode)
+			output = state.FailedOutput[failure.Instruction]
+		}
 	}
 	if n := bucket(state.FailureCount); n > 1 {
 		head += fmt.Sprintf(" (%d attempts or more)", n)
@@ -47,21 +51,6 @@ func bucket(n int) int {
 		b *= 2
 	}
 	return b
-}
-
-// failedInstruction finds the instruction that failed, and what is known about why. The agent stops at the first that fails: of those
-// that left output it is the last.
-func failedInstruction(state *nodeplan.State) (name string, output []byte) {
-	for _, instruction := range slices.Backward(state.Plan.Instructions) {
-		if text, ok := state.FailedOutput[instruction.Name]; ok && instruction.Name != "" {
-			name, output = instruction.Name, text
-			break
-		}
-	}
-	if problem := state.FailedOutput[nodeplan.OutputAgentError]; len(problem) > 0 {
-		return name, problem
-	}
-	return name, output
 }
 
 // secretive finds values after words that announce a secret, credentials in URLs, and key material.

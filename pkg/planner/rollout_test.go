@@ -277,7 +277,10 @@ func TestDecide_FailuresAreTold(t *testing.T) {
 	fail := func(count, output string) string {
 		s.failPlan()
 		s.data[nodeplan.KeyFailureCount] = []byte(count)
-		packed, err := nodeplan.EncodeOutput(map[string][]byte{"install": []byte(output)})
+		packed, err := nodeplan.EncodeOutput(map[string][]byte{
+			"install": []byte(output), "later": []byte("of another plan"),
+			nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 7}.Encode(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,14 +288,14 @@ func TestDecide_FailuresAreTold(t *testing.T) {
 		w.run(t)
 		return s.m.Reconciled.Message
 	}
-	first := "failure while applying plan, instruction install: 10:01 no route to host"
+	first := "failure while applying plan, instruction install, exit code 7: 10:01 no route to host"
 	if got := fail("1", "10:01 no route\n to host\n"); got != first {
 		t.Errorf("message is %q", got)
 	}
 	if got := fail("1", "10:02 no route\n to host\n"); got != first {
 		t.Errorf("the message changes with every attempt: %q", got)
 	}
-	want := "failure while applying plan, instruction install (4 attempts or more): curl --token *** https://u*** password: *** failed with ***"
+	want := "failure while applying plan, instruction install, exit code 7 (4 attempts or more): curl --token *** https://u*** password: *** failed with ***"
 	if got := fail("5", "curl --token server-token https://u:hunter2@x password: hunter2 failed with "+strings.Repeat("Ab3", 20)); strings.Contains(got, "hunter2") ||
 		strings.Contains(got, "server-token") || strings.Contains(got, "Ab3") || !strings.HasPrefix(got, want[:90]) {
 		t.Errorf("message is %q", got)
