@@ -72,14 +72,13 @@ func (p *pass) drainOptions(m *machine) (options string, needed bool) {
 	return encodeDrain(spec), true
 }
 
-// lastOfItsKind reports that the pods of a machine could go nowhere, or that those of the control plane would: it is the only machine,
-// or the only one with etcd, or with the control plane.
+// lastOfItsKind reports that a machine is the only one with etcd, or with the control plane: the cluster would be without while its pods
+// are away. The only machine of a cluster is both.
 func (p *pass) lastOfItsKind(m *machine) bool {
 	others := func(filter func(*machine) bool) int {
 		return len(p.collect(isLive, filter, func(o *machine) bool { return o != m }))
 	}
-	return others(func(*machine) bool { return true }) == 0 || m.roles.ETCD && others(isEtcd) == 0 ||
-		m.roles.ControlPlane && others(isControlPlane) == 0
+	return m.roles.ETCD && others(isEtcd) == 0 || m.roles.ControlPlane && others(isControlPlane) == 0
 }
 
 // encodeDrain is the marker that hook owners compare: all keys sorted.

@@ -87,6 +87,10 @@ func TestDecide_WhoTakesThePlaceOfTheInitNode(t *testing.T) {
 			w.machines["s1"].m.Deleting = true
 			w.machines["s2"].probes(false)
 		}, "s3"},
+		"another that nobody can join is passed over": {func(w *world) {
+			w.machines["s1"].m.Deleting = true
+			w.machines["s2"].m.Marks.JoinURL = ""
+		}, "s3"},
 		"nobody who never joined": {func(w *world) {
 			for _, name := range []string{"s1", "s2", "s3"} {
 				w.machines[name].m.Deleting = true
@@ -222,6 +226,59 @@ func TestDecide_AMinorityOfEtcdIsLeftAlone(t *testing.T) {
 	}
 }
 
+// The init node cannot be changed, and no other is: nobody says that the cluster is in order.
+func TestDecide_ABlockedInitNodeIsTold(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.machines["s1"].m.Annotations = map[string]string{"rke.cattle.io/labels": `{"a":"b"}`}
+	w.machines["s3"].registered = false
+	d := Decide(w.snapshot(t))
+	want := "configuring bootstrap node(s) s1: configuration change pending; waiting for the etcd members of s3"
+	if d.Wait == nil || d.Wait.Reason != ReasonEtcdUnhealthy || d.Wait.Message != want || len(deliveries(d)) > 0 {
+		t.Errorf("wait is %+v", d.Wait)
+	}
+}
+
+func TestDecide_WhoDoesNotWorkAnywayComesFirst(t *testing.T) {
+	w := ready(t, map[string]string{"s": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"})
+	w.machines["w3"].probes(false)
+	w.machines["w1"].m.NodeLostSince = w.now
+	w.edit(restartAll)
+	w.roll(t, "s")
+	var order []string
+	for range 3 {
+		for _, name := range []string{"w1", "w2", "w3"} {
+			if h := w.machines[name]; h.hasPlan() {
+				order = append(order, name)
+				h.m.NodeLostSince = time.Time{}
+				h.applyPlan()
+				h.probes(true)
+			}
+		}
+		w.run(t)
+	}
+	if diff := cmp.Diff([]string{"w3", "w2", "w1"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// What only tells a node something is delivered at once, whatever the others are doing.
+func TestDecide_MinorChangesWaitForNobody(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	told := func() Decision {
+		s := w.snapshot(t)
+		s.ClusterAgent.Manifest = "kind: ConfigMap\n"
+		return Decide(s)
+	}
+	w.apply(told())
+	w.machines["s1"].applyPlan()
+	w.machines["s1"].probes(true)
+	w.machines["s2"].probes(false)
+	d := told()
+	if diff := cmp.Diff([]string{"s2", "s3"}, deliveries(d)); diff != "" || d.Ticket != nil {
+		t.Errorf("ticket %+v, plans (-want +got):\n%s", d.Ticket, diff)
+	}
+}
+
 func TestDecide_WhoIsUnreachable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(w *world, h *host)
@@ -300,7 +357,10 @@ func TestDecide_FailuresAreTold(t *testing.T) {
 		strings.Contains(got, "server-token") || strings.Contains(got, "Ab3") || !strings.HasPrefix(got, want[:90]) {
 		t.Errorf("message is %q", got)
 	}
-	if got := fail("8", strings.Repeat("word ", 300)); len(got) > 2*maxTail || !strings.Contains(got, "(8 attempts or more): … word") {
+	if got := fail("8", "joined with server-token"); strings.Contains(got, "server-token") {
+		t.Errorf("message is %q", got)
+	}
+	if got := fail("16", strings.Repeat("word ", 300)); len(got) > 2*maxTail || !strings.Contains(got, "(16 attempts or more): … word") {
 		t.Errorf("message is %q", got)
 	}
 }
