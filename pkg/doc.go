@@ -17,6 +17,7 @@
 //	                 │               planner/render: one machine's plan
 //	                 ▼
 //	              node agent (pkg/agent): files, instructions, probes; reports into the same Secret
+//	                 │ controllers/machinedrain: empties a node before it is restarted, when the planner asks for that
 //	                 │ controllers/plansecret, controllers/machinenodelookup: what the node says ──► Machine conditions, provider ID
 //	                 ▼
 //	              Kubernetes answers; controllers/cluster writes <cluster>-kubeconfig; Ready
@@ -64,6 +65,7 @@
 //	                                              Secret (plan, state, authorized, referred to),
 //	                                              ConfigMap (authorized, referred to)
 //	plansecret            Secret (plan)           Machine
+//	machinedrain          Secret (plan)           Machine
 //	nodedriver            NodeDriver              DynamicSchema (its own)
 //	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
 //

@@ -128,6 +128,11 @@ func (a *applier) applyOnce(ctx context.Context, in applyInput, base string, out
 
 // keepFailure makes sure that the report tells why a plan failed, also when the instruction did not ask to save output.
 func keepFailure(output map[string][]byte, instruction plan.OneTimeInstruction, r ran) {
+	failure := nodeplan.Failure{Instruction: instruction.Name}
+	if r.problem == "" {
+		failure.ExitCode = r.exitCode
+	}
+	output[nodeplan.OutputFailure] = failure.Encode()
 	if r.problem != "" {
 		output[nodeplan.OutputAgentError] = []byte(r.problem)
 		return

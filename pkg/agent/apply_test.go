@@ -99,7 +99,7 @@ func TestApply_Instructions(t *testing.T) {
 		},
 		"first failure stops the rest": {
 			instructions: []plan.OneTimeInstruction{shell("a", "echo a"), shell("b", "echo why; exit 3"), shell("c", "echo c")},
-			wantOutput:   map[string]string{"a": "a\n", "b": "why\n"},
+			wantOutput:   map[string]string{"a": "a\n", "b": "why\n", nodeplan.OutputFailure: `{"instruction":"b","exitCode":3}`},
 		},
 		"a failure is explained although nobody asked": {
 			instructions: []plan.OneTimeInstruction{func() plan.OneTimeInstruction {
@@ -107,11 +107,13 @@ func TestApply_Instructions(t *testing.T) {
 				i.SaveOutput = false
 				return i
 			}()},
-			wantOutput: map[string]string{"install": "no space left\n"},
+			wantOutput: map[string]string{"install": "no space left\n", nodeplan.OutputFailure: `{"instruction":"install","exitCode":1}`},
 		},
 		"command that does not exist": {
 			instructions: []plan.OneTimeInstruction{{CommonInstruction: plan.CommonInstruction{Name: "x", Command: "no-such-command"}}},
-			wantOutput:   map[string]string{nodeplan.OutputAgentError: "find command no-such-command: file does not exist"},
+			wantOutput: map[string]string{
+				nodeplan.OutputAgentError: "find command no-such-command: file does not exist", nodeplan.OutputFailure: `{"instruction":"x"}`,
+			},
 		},
 		"without a name nothing is saved": {instructions: []plan.OneTimeInstruction{shell("", "echo x")}, wantOK: true, wantOutput: map[string]string{}},
 		"a daemon that keeps the output open does not hang the plan": {

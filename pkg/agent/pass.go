@@ -127,6 +127,7 @@ func recordApply(out, data map[string][]byte, d decision, r result) error {
 	}
 	output, _ := nodeplan.DecodeOutput(nodeplan.KeyAppliedOutput, previous) // malformed output is replaced
 	delete(output, nodeplan.OutputAgentError)
+	delete(output, nodeplan.OutputFailure)
 	maps.Copy(output, r.output)
 	encoded, err := nodeplan.EncodeOutput(output)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
+	"github.com/drover-io/drover/pkg/controllers/machinedrain"
 	"github.com/drover-io/drover/pkg/controllers/machinenodelookup"
 	"github.com/drover-io/drover/pkg/controllers/machineprovision"
 	"github.com/drover-io/drover/pkg/controllers/planner"
@@ -128,6 +129,12 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
 				Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
+			})
+		}},
+		{"machinedrain", func() error {
+			return machinedrain.Register(ctx, machinedrain.Deps{
+				InstanceID: d.InstanceID, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
+				ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: downstream,
 			})
 		}},
 		{"plansecret", func() error {

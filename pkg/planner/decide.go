@@ -3,11 +3,14 @@ package planner
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -74,12 +77,19 @@ type pass struct {
 	status   rkev1.RKEControlPlaneStatus
 	ticket   *rkev1.DisruptionTicket
 	first    []Effect // before marks
+	drain    []Effect
 	deliver  []Effect
 	report   []Effect
 	last     []Effect // after everything
 	warnings map[render.Warning]bool
 	// held is why the cluster is not in order although the walk goes on: machines whose plans are too large.
 	held *Wait
+	// leftOut names machines that the roll-out goes on without.
+	leftOut *Wait
+	// blocked is why the init node is not changed although it could be, while others may be.
+	blocked *Wait
+	// timer is when the next deadline passes, 0 for none.
+	timer time.Duration
 	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
 	unwell string
 }
@@ -90,6 +100,16 @@ type machine struct {
 	roles   render.Roles
 	windows bool
 	marks   Marks
+
+	// What its tier makes of it: the plan it should have, whom it joins in it, how far that is from what it has.
+	desired plan.NodePlan
+	joins   string
+	change  nodeplan.Change
+	found   finding
+	// busy: it is being changed, and counts as unavailable; sick: it does not work although nothing is being changed.
+	busy, sick bool
+	// sent: it gets a plan in this pass.
+	sent bool
 }
 
 func newPass(s *Snapshot) *pass {
@@ -209,22 +229,33 @@ func (p *pass) decision(step string, wait *Wait) Decision {
 		wait = p.held // only a person ends it, and the Machines say what else there is
 		d.Wait = wait
 	}
+	if wait != nil && p.timer > 0 {
+		wait.After = p.timer
+	}
 	p.setSummary(wait)
 	d.Status = p.status
-	d.Effects = slices.Concat(p.first, p.markEffects(), p.deliver, p.publishEffects(), p.report, p.last)
+	d.Effects = slices.Concat(p.first, p.markEffects(), p.drain, p.deliver, p.publishEffects(), p.report, p.last)
 	d.Warnings = sortedWarnings(p.warnings)
 	return d
 }
 
-// markEffects are the marks that differ from those on the Machines.
+// markEffects are the marks that differ from those on the Machines. Whoever is the init node no longer is told first, its plan secret
+// included: there is never a moment with two of them.
 func (p *pass) markEffects() []Effect {
-	var out []Effect
+	var withdraw, set []Effect
 	for _, m := range p.machines {
-		if m.marks != m.Marks {
-			out = append(out, MarkMachine{Machine: m.Name, Marks: m.marks})
+		effect := MarkMachine{Machine: m.Name, Marks: m.marks}
+		switch {
+		case m.Marks.InitNode && !m.marks.InitNode:
+			withdraw = append(withdraw, effect)
+		case m.marks != m.Marks:
+			set = append(set, effect)
+		}
+		if m.Plan.InitNode && !m.marks.InitNode {
+			withdraw = append(withdraw, WithdrawInitLabel{Machine: m.Name, Secret: m.Plan.Name})
 		}
 	}
-	return out
+	return slices.Concat(withdraw, set)
 }
 
 // publishEffects repeat join URLs on plan secrets that no plan is being delivered to, once the agent has reported and its
@@ -232,18 +263,18 @@ func (p *pass) markEffects() []Effect {
 func (p *pass) publishEffects() []Effect {
 	var out []Effect
 	for _, m := range p.machines {
-		if m.marks.JoinURL != m.Plan.JoinURL && m.Plan.State.InSync && m.Plan.ProbesPassed && !p.delivering(m) {
+		if m.marks.JoinURL != m.Plan.JoinURL && m.Plan.State.InSync && m.Plan.ProbesPassed && !m.sent {
 			out = append(out, PublishJoinURL{Machine: m.Name, Secret: m.Plan.Name, JoinURL: m.marks.JoinURL})
 		}
 	}
 	return out
 }
 
-func (p *pass) delivering(m *machine) bool {
-	return slices.ContainsFunc(p.deliver, func(e Effect) bool {
-		d, ok := e.(DeliverPlan)
-		return ok && d.Machine == m.Name
-	})
+// wakeAfter asks for another pass after that time at the latest.
+func (p *pass) wakeAfter(d time.Duration) {
+	if p.timer == 0 || d < p.timer {
+		p.timer = d
+	}
 }
 
 func sortedWarnings(set map[render.Warning]bool) []render.Warning {

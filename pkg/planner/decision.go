@@ -69,7 +69,12 @@ const (
 	ReasonInitNodeLost      Reason = "InitNodeLost"
 	ReasonDesignatedAbsent  Reason = "DesignatedInitNodeAbsent"
 	ReasonConfiguring       Reason = "ConfiguringNodes"
+	ReasonDraining          Reason = "DrainingNodes"
+	ReasonUncordoning       Reason = "UncordoningNodes"
 	ReasonChangePending     Reason = "ChangePending"
+	ReasonEtcdUnhealthy     Reason = "EtcdMembersUnhealthy"
+	ReasonPoolPaused        Reason = "MachinePoolPaused"
+	ReasonLeftOut           Reason = "MachinesLeftOut"
 	ReasonRenderFailed      Reason = "RenderFailed"
 	ReasonPlanTooLarge      Reason = "PlanTooLarge"
 	ReasonJoinURL           Reason = "JoinURLUnknown"
@@ -124,6 +129,28 @@ type Delivery struct {
 	FailureThreshold int    `json:"failureThreshold"`
 }
 
+// RequestDrain asks for a node to be drained, and takes back what was asked for and answered before.
+type RequestDrain struct {
+	Machine string `json:"machine"`
+	Secret  string `json:"secret"`
+	// Options are DrainOptions as JSON with sorted keys.
+	Options string `json:"options"`
+}
+
+// RequestUncordon asks for the end of a drain.
+type RequestUncordon struct {
+	Machine string `json:"machine"`
+	Secret  string `json:"secret"`
+	// Options are those of the drain.
+	Options string `json:"options"`
+}
+
+// WithdrawInitLabel takes the label of the init node off a plan secret.
+type WithdrawInitLabel struct {
+	Machine string `json:"machine"`
+	Secret  string `json:"secret"`
+}
+
 // PublishJoinURL repeats a server's join URL on its plan secret, where other programs look for it.
 type PublishJoinURL struct {
 	Machine string `json:"machine"`
@@ -148,6 +175,9 @@ type ForceRemoveMachine struct {
 func (CreateTokens) effect()            {}
 func (MarkMachine) effect()             {}
 func (DeliverPlan) effect()             {}
+func (RequestDrain) effect()            {}
+func (RequestUncordon) effect()         {}
+func (WithdrawInitLabel) effect()       {}
 func (PublishJoinURL) effect()          {}
 func (SetMachineCondition) effect()     {}
 func (ResetClusterInitialized) effect() {}

@@ -14,7 +14,17 @@
 //
 // Operations (snapshots, restores, rotations) take their place between tokens and paused: they run in paused clusters too.
 // init to worker are tiers. All of them follow tier.go: the next tier is touched only when the one before is in order, but for
-// machines whose plans are too large to be delivered, which hold up nobody else.
+// machines whose plans are too large to be delivered, and those that the roll-out goes on without, which hold up nobody else.
+//
+// # Roll-outs
+//
+// A change that restarts nothing is delivered at once. All others go through a tier as rollout.go says: while fewer machines are
+// unavailable than the upgrade strategy allows, and only as long as every machine that has its new plan works with it. Before that
+// come, by file:
+//
+//   - etcd.go: the members of etcd are restarted one at a time in the whole cluster, and only while all others are proven healthy;
+//   - drain.go: the pods leave the node first, if the change asks for that, and come back when the machine works with its plan;
+//   - unreachable.go: a worker that nobody hears of holds up the others for a while only.
 //
 // # What is remembered, and where
 //

@@ -14,7 +14,7 @@ import (
 
 // Snapshot is everything known about one cluster at one moment. It is read-only for Decide and may share memory with caches.
 type Snapshot struct {
-	// Now dates conditions. It decides nothing.
+	// Now dates conditions, and tells whether a deadline has passed.
 	Now time.Time `json:"now"`
 	// Behind names the objects whose cached form is older than our own last write.
 	Behind []string `json:"behind,omitempty"`
@@ -87,6 +87,13 @@ type Machine struct {
 	// HasNode is true when CAPI has found the machine's Node; KubeletVersion is then what it reports.
 	HasNode        bool   `json:"hasNode,omitempty"`
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
+	// NodeLostSince is since when the Node has not been heard of, or is gone. Zero while it is heard of, and while nobody could look.
+	NodeLostSince time.Time `json:"nodeLostSince,omitzero"`
+	// Held: the machine is deleting, and its etcd member has not left yet.
+	Held bool `json:"held,omitempty"`
+	// PoolPaused: the machine pool is paused. Skip: an operator leaves the machine out of roll-outs.
+	PoolPaused bool `json:"poolPaused,omitempty"`
+	Skip       bool `json:"skip,omitempty"`
 	// Addresses are status.addresses of the Machine.
 	Addresses []Address `json:"addresses,omitempty"`
 	// Provisioned is true for machines made by a node driver; Driver is what the driver recorded, nil until it did.
@@ -146,6 +153,12 @@ type PlanSecret struct {
 	JoinURL string `json:"joinURL,omitempty"`
 	// ProbesPassed: all probes of the delivered plan have passed at least once.
 	ProbesPassed bool `json:"probesPassed,omitempty"`
+	// InitNode repeats the mark as a label.
+	InitNode bool `json:"initNode,omitempty"`
+	// DeliveredAt is when the plan was last written, zero when that is not known.
+	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
+	// Drain is how far the node is with being drained.
+	Drain Drain `json:"drain,omitzero"`
 	// Malformed says which data key is unreadable, empty when all are readable.
 	Malformed string `json:"malformed,omitempty"`
 	// State is the decoded content.
@@ -154,6 +167,17 @@ type PlanSecret struct {
 	// last, and everything that the agent reports.
 	AppliedSize int `json:"appliedSize,omitempty"`
 	ReportSize  int `json:"reportSize,omitempty"`
+}
+
+// Drain is what planner and drainer told each other last. Requests and answers are DrainOptions as JSON with sorted keys.
+type Drain struct {
+	// Requested is what the planner asked for; Done repeats it once it was done.
+	Requested string `json:"requested,omitempty"`
+	Done      string `json:"done,omitempty"`
+	// Uncordon is set when the planner wants the drain to end. The drainer then takes everything away.
+	Uncordon string `json:"uncordon,omitempty"`
+	// Error is why the drainer does not get on.
+	Error string `json:"error,omitempty"`
 }
 
 // Object is a Secret or ConfigMap that the configuration refers to.

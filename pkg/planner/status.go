@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ func (p *pass) setSummary(wait *Wait) {
 		p.set(kind, corev1.ConditionFalse, "", "")
 	}
 	p.setWarnings(wait)
+	p.setQuorum()
 	if wait == nil {
 		p.set(rkev1.ConditionReady, corev1.ConditionTrue, "", "")
 		p.set(rkev1.ConditionStable, corev1.ConditionTrue, "", "")
@@ -67,6 +69,24 @@ func (p *pass) setWarnings(wait *Wait) {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	p.set(ConditionConfigurationUnderstood, corev1.ConditionFalse, warnings[0].Reason, strings.Join(texts, "; "))
+}
+
+// ConditionEtcdQuorum on an RKEControlPlane is False while an even number of machines have etcd: one fewer survives as many failures.
+const ConditionEtcdQuorum = "EtcdQuorum"
+
+// setQuorum warns of an even number of etcd machines. Clusters that never had one get no condition.
+func (p *pass) setQuorum() {
+	members := 0
+	for _, m := range slices.Concat(p.machines, p.unregistered) {
+		members += btoi(m.roles.ETCD && !m.Deleting)
+	}
+	switch {
+	case members > 0 && members%2 == 0:
+		p.set(ConditionEtcdQuorum, corev1.ConditionFalse, "EvenMembers",
+			fmt.Sprintf("The cluster has %d machines with etcd, which survive no more failures than %d; use an odd number", members, members-1))
+	case conditions.Get(p.status.Conditions, ConditionEtcdQuorum) != nil:
+		p.set(ConditionEtcdQuorum, corev1.ConditionTrue, "", "")
+	}
 }
 
 // specApplied reports whether all nodes once had exactly the current spec.

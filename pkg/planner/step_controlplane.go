@@ -4,9 +4,10 @@ package planner
 // with etcd have been looked at in the tier before.
 func stepControlPlane(p *pass) verdict {
 	wait := p.tier(tier{
-		name:    "control plane",
-		members: p.collect(isControlPlane, isLive, notInit, func(m *machine) bool { return !m.roles.ETCD }),
-		join:    p.joinInit,
+		name: "control plane", ticket: ticketControlPlane,
+		concurrency: p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneConcurrency,
+		members:     p.collect(isControlPlane, isLive, notInit, func(m *machine) bool { return !m.roles.ETCD }),
+		join:        p.joinInit,
 	})
 	if wait != nil {
 		return stopFor(wait)

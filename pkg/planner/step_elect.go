@@ -7,8 +7,10 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// stepElect finds the init node, the one machine that starts the cluster. It is chosen once, from the etcd machines whose
-// host exists, by name. While a machine lives that was sent off as the init node there is never a second one.
+// stepElect finds the init node, the one machine that starts the cluster and that all others join. It is chosen from the etcd machines
+// whose host exists, by name. Once it was sent off, only a machine that is a working member of the same etcd can take its place: when
+// it is deleted, failed or without a host, or its node is lost for long and the other members are a majority without it. A machine
+// that never joined would start a second cluster.
 func stepElect(p *pass) verdict {
 	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.delivered() }); i >= 0 {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
@@ -19,18 +21,66 @@ func stepElect(p *pass) verdict {
 	}
 	switch {
 	case len(marked) == 1 && marked[0].canBeInit():
-		p.init = marked[0]
-		return goOn("the init node is " + p.init.Name)
+		return p.keepInit(marked[0])
 	case len(marked) > 1:
 		return p.electAmong(marked)
 	case len(marked) == 1 && !marked[0].delivered():
 		marked[0].marks.InitNode = false
 		return p.elect()
 	case len(marked) == 1:
-		return stopFor(lost(marked))
+		return p.replaceInit(marked)
 	}
 	return p.elect()
 }
+
+// keepInit stays with an init node, unless its node is lost and others can do without it.
+func (p *pass) keepInit(m *machine) verdict {
+	p.init = m
+	if m.NodeLostSince.IsZero() || !m.delivered() || p.designated() {
+		return goOn("the init node is " + m.Name)
+	}
+	next, members, healthy := p.nextInit(), 1, 0
+	for _, o := range p.machines {
+		if o != m && o.roles.ETCD && !o.Deleting && p.inEtcd(o) {
+			members++
+			healthy += btoi(o.etcdHealthy())
+		}
+	}
+	if p.unwell == "" {
+		p.unwell = "the node of init machine " + m.Name + " is unreachable since " + stamp(m.NodeLostSince)
+	}
+	if next == nil || healthy <= members/2 || !p.overdue(m.NodeLostSince) {
+		return goOn("the init node is " + m.Name + ", whose node is lost")
+	}
+	m.marks.InitNode = false
+	return p.choose(next)
+}
+
+// replaceInit finds another one for an init node that is no good any more, or waits.
+func (p *pass) replaceInit(gone []*machine) verdict {
+	next := p.nextInit()
+	if next == nil || p.designated() {
+		return stopFor(lost(gone))
+	}
+	for _, m := range gone {
+		m.marks.InitNode = false
+	}
+	return p.choose(next)
+}
+
+// nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is none.
+func (p *pass) nextInit() *machine {
+	candidates := p.collect((*machine).canBeInit, (*machine).etcdHealthy, func(m *machine) bool {
+		return !m.marks.InitNode && m.marks.JoinURL != ""
+	})
+	if len(candidates) == 0 {
+		return nil
+	}
+	return candidates[0]
+}
+
+// designated reports that the user has chosen the init node: there is no other then.
+func (p *pass) designated() bool { return p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel] != "" }
 
 // marked are the machines that carry the init mark, and the one that a ticket names whose mark was not written any more.
 func (p *pass) marked() []*machine {
@@ -59,7 +109,7 @@ func (p *pass) electAmong(marked []*machine) verdict {
 		m.marks.InitNode = i == keep
 	}
 	if !marked[keep].canBeInit() {
-		return stopFor(lost(marked[keep : keep+1]))
+		return p.replaceInit(marked[keep : keep+1])
 	}
 	p.init = marked[keep]
 	return goOn("of several init nodes stays " + p.init.Name)
@@ -81,7 +131,7 @@ func (p *pass) electDesignated(id string) verdict {
 func (p *pass) elect() verdict {
 	started := slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
 	if len(started) > 0 {
-		return stopFor(lost(started))
+		return p.replaceInit(started)
 	}
 	candidates := p.collect((*machine).canBeInit)
 	if len(candidates) == 0 {
@@ -102,5 +152,6 @@ func lost(machines []*machine) *Wait {
 	for _, m := range machines {
 		notes = append(notes, note{name: m.Name})
 	}
-	return waitFor(ReasonInitNodeLost, about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notes), WakeMachine)
+	return waitFor(ReasonInitNodeLost, about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notes),
+		WakeMachine, WakePlanSecret)
 }

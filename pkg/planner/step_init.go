@@ -3,11 +3,14 @@ package planner
 // stepInit brings up the init node, alone.
 func stepInit(p *pass) verdict {
 	wait := p.tier(tier{
-		name:    "bootstrap",
-		ticket:  ticketInit,
+		name: "bootstrap", ticket: ticketInit, ticketFirsts: true,
 		members: []*machine{p.init},
 		join:    func(*machine) (string, string) { return "", "" },
 	})
+	if wait != nil && wait.Reason == ReasonEtcdUnhealthy && p.init.marks.JoinURL != "" {
+		p.blocked = wait
+		return goOn("the init node waits for other etcd members")
+	}
 	if wait != nil {
 		return stopFor(wait)
 	}

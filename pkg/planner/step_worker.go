@@ -8,9 +8,10 @@ func stepWorker(p *pass) verdict {
 	onlyWorker := func(m *machine) bool { return m.roles.OnlyWorker() }
 	for _, windows := range []bool{false, true} {
 		t := tier{
-			name:    "worker",
-			members: p.collect(onlyWorker, isLive, func(m *machine) bool { return m.windows == windows }),
-			join:    p.joinAnyServer,
+			name: "worker", ticket: ticketWorker,
+			concurrency: p.s.ControlPlane.Spec.UpgradeStrategy.WorkerConcurrency,
+			members:     p.collect(onlyWorker, isLive, func(m *machine) bool { return m.windows == windows }),
+			join:        p.joinAnyServer,
 		}
 		if windows {
 			t.failureThreshold = windowsFailures
@@ -21,6 +22,9 @@ func stepWorker(p *pass) verdict {
 	}
 	if p.held != nil {
 		return stopFor(p.held) // what follows the tiers needs all machines in order
+	}
+	if p.leftOut != nil {
+		return stopFor(p.leftOut)
 	}
 	return goOn("all workers are in order")
 }

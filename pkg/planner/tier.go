@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,8 +17,10 @@ import (
 
 // Steps of tickets. They are stored.
 const (
-	ticketInit = "init"
-	ticketEtcd = "etcd"
+	ticketInit         = "init"
+	ticketEtcd         = "etcd"
+	ticketControlPlane = "control-plane"
+	ticketWorker       = "worker"
 )
 
 const (
@@ -39,6 +42,10 @@ const (
 	msgPreBootstrap = "waiting for cluster pre-bootstrap to complete"
 	msgConnect      = "waiting for cluster agent to connect"
 	msgPending      = "configuration change pending"
+	msgPoolPaused   = "configuration change pending; the machine pool is paused"
+	msgEtcd         = "configuration change pending; waiting for the etcd members of"
+	msgDraining     = "draining node"
+	msgUncordon     = "waiting for uncordon to finish"
 	msgTooLarge     = "the plan is larger than 400 KiB; shorten manifests and files in the configuration"
 	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
 		"shorten manifests and files in the configuration, or delete the keys with the names of outputs from the secret"
@@ -48,8 +55,12 @@ const (
 type tier struct {
 	name    string
 	members []*machine
-	// ticket is the step that tickets for this tier name; empty when its plans disrupt nothing that others depend on.
-	ticket string
+	// ticket is the step that tickets for this tier name. Plans that restart something need one; first plans only where others
+	// depend on them.
+	ticket       string
+	ticketFirsts bool
+	// concurrency is how many members may be unavailable at a time, as users write it. Empty means 1.
+	concurrency string
 	// join says which server a machine joins, or why none can be named.
 	join func(*machine) (joinURL, problem string)
 	// failureThreshold is how many attempts a machine has before its plan counts as failed; 0 means 1.
@@ -62,41 +73,52 @@ type finding struct {
 	reason  Reason
 }
 
-// tier brings every member one step closer to its plan. It returns a wait unless all are in order. Members whose plans are too
-// large do not count: nothing but an edit by a person helps them, and until then later tiers would get no plans at all. They
-// are held against the cluster at the end of the walk.
+// tier brings every member one step closer to its plan. It returns a wait unless all are in order. Two kinds of members do not
+// count, and are held against the cluster at the end of the walk: those whose plans are too large, whom nothing but an edit by
+// a person helps, and those that the roll-out goes on without.
 func (p *pass) tier(t tier) *Wait {
-	var configuring, tooLarge []note
-	reason, failed := ReasonChangePending, false
+	p.newRollOut(t).run()
+	byReason := map[Reason][]note{}
 	for _, m := range t.members {
-		found := p.consider(t, m)
-		p.noteMachine(m, found.message)
-		if found.message == "" {
-			continue
+		p.noteMachine(m, m.found.message)
+		if m.found.message != "" {
+			byReason[m.found.reason] = append(byReason[m.found.reason], note{m.Name, m.found.message})
 		}
-		if found.reason == ReasonPlanTooLarge {
-			tooLarge = append(tooLarge, note{m.Name, found.message})
-			continue
-		}
-		configuring = append(configuring, note{m.Name, found.message})
-		if found.reason != ReasonChangePending {
-			reason = ReasonConfiguring
-		}
-		failed = failed || found.reason == ReasonRenderFailed
 	}
 	p.noteUnwell(t)
-	if len(tooLarge) > 0 && p.held == nil {
-		p.held = failure(ReasonPlanTooLarge, about("configuring "+t.name+" node(s)", tooLarge), WakePlanSecret, WakeMachine, WakeControlPlane,
+	if notes := byReason[ReasonPlanTooLarge]; len(notes) > 0 && p.held == nil {
+		p.held = failure(ReasonPlanTooLarge, about("configuring "+t.name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane,
 			WakeConfigObject)
 	}
-	if len(configuring) == 0 {
-		return nil
+	if notes := byReason[ReasonLeftOut]; len(notes) > 0 && p.leftOut == nil {
+		p.leftOut = waitFor(ReasonLeftOut, about("configuring "+t.name+" node(s)", notes), WakeMachine, WakePlanSecret, WakeCluster, WakeControlPlane)
 	}
-	wait := waitFor(reason, about("configuring "+t.name+" node(s)", configuring), WakePlanSecret, WakeMachine, WakeControlPlane, WakeConfigObject, WakeManagement)
-	if failed {
-		wait.Reason, wait.Failed = ReasonRenderFailed, true
+	return tierWait(t.name, byReason)
+}
+
+// tierWait tells of the machines at which something happens or fails; of those whose turn comes later only when there are no others.
+func tierWait(name string, byReason map[Reason][]note) *Wait {
+	verbs := map[Reason]string{ReasonUncordoning: "uncordoning", ReasonDraining: "draining"}
+	for _, reasons := range [][]Reason{
+		{ReasonUncordoning}, {ReasonDraining}, {ReasonRenderFailed, ReasonConfiguring}, {ReasonEtcdUnhealthy}, {ReasonPoolPaused, ReasonChangePending},
+	} {
+		var notes []note
+		reason := reasons[0]
+		for i := len(reasons) - 1; i >= 0; i-- {
+			if found := byReason[reasons[i]]; len(found) > 0 {
+				notes, reason = append(notes, found...), reasons[i]
+			}
+		}
+		if len(notes) == 0 {
+			continue
+		}
+		verb := cmp.Or(verbs[reason], "configuring")
+		wait := waitFor(reason, about(verb+" "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster,
+			WakeConfigObject, WakeManagement)
+		wait.Failed = reason == ReasonRenderFailed
+		return wait
 	}
-	return wait
+	return nil
 }
 
 // noteUnwell remembers the first tier in which others find fault with machines.
@@ -117,41 +139,6 @@ func (p *pass) noteUnwell(t tier) {
 	case len(unready) > 0:
 		p.unwell = about("non-ready "+t.name+" machine(s)", unready)
 	}
-}
-
-// consider compares what a machine has with what it should have, decides whether to deliver, and says what is missing.
-func (p *pass) consider(t tier, m *machine) finding {
-	if m.Plan.Malformed != "" {
-		return finding{"the plan secret " + m.Plan.Name + " is unreadable: " + m.Plan.Malformed, ReasonConfiguring}
-	}
-	joinURL, problem := t.join(m)
-	if problem != "" {
-		return finding{problem, ReasonConfiguring}
-	}
-	desired, found := p.render(m, joinURL)
-	if found.message != "" {
-		return found
-	}
-	state := &m.Plan.State
-	if !state.PlanExists {
-		return p.send(t, m, desired, joinURL, true)
-	}
-	switch nodeplan.Compare(state.Plan, desired) {
-	case nodeplan.ChangeNone:
-		if state.Phase == nodeplan.PhaseFailed {
-			// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered
-			// again without a state, it tries for ever.
-			return p.send(t, m, desired, joinURL, false)
-		}
-	case nodeplan.ChangeMinor:
-		return p.send(t, m, desired, joinURL, false)
-	case nodeplan.ChangeMajor:
-		if !p.safeNow(m, desired) {
-			return finding{msgPending, ReasonChangePending}
-		}
-		return p.send(t, m, desired, joinURL, false)
-	}
-	return finding{p.progress(m), ReasonConfiguring}
 }
 
 // render makes the plan a machine should have.
@@ -191,25 +178,37 @@ func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 	return desired, finding{}
 }
 
-// send delivers a plan, together with the marks that go with it.
-func (p *pass) send(t tier, m *machine, desired plan.NodePlan, joinURL string, first bool) finding {
-	if err := nodeplan.Check(desired); err != nil {
-		return finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
+// encode makes the delivery of a plan, or says why it cannot be delivered.
+func (t tier) encode(m *machine) (Delivery, finding) {
+	if err := nodeplan.Check(m.desired); err != nil {
+		return Delivery{}, finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
 	}
-	encoded, err := nodeplan.Encode(desired)
+	encoded, err := nodeplan.Encode(m.desired)
 	if err != nil {
-		return finding{"cannot encode the plan", ReasonRenderFailed}
+		return Delivery{}, finding{"cannot encode the plan", ReasonRenderFailed}
 	}
 	if message := m.tooLarge(encoded); message != "" {
-		return finding{message, ReasonPlanTooLarge}
+		return Delivery{}, finding{message, ReasonPlanTooLarge}
 	}
+	return Delivery{
+		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: nodeplan.NoLimit, FailureThreshold: max(t.failureThreshold, 1),
+	}, finding{}
+}
+
+// send delivers a plan, together with the marks that go with it.
+func (p *pass) send(t tier, m *machine) finding {
+	delivery, found := t.encode(m)
+	if found.message != "" {
+		return found
+	}
+	first := !m.Plan.State.PlanExists
 	if m.marks.RenderVersion == "" {
 		m.marks.RenderVersion = render.Version
 	}
-	m.marks.JoinedTo = joinURL
-	delivery := Delivery{Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: nodeplan.NoLimit, FailureThreshold: max(t.failureThreshold, 1)}
+	m.marks.JoinedTo = m.joins
+	m.sent = true
 	p.deliver = append(p.deliver, DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks, First: first})
-	if t.ticket != "" && (first || !restartFree(&m.Plan.State, desired)) {
+	if first && t.ticketFirsts || !first && !restartFree(&m.Plan.State, m.desired) {
 		p.addTicket(t.ticket, m, delivery.Checksum, first)
 	}
 	if neverApplied(&m.Plan.State) {
@@ -257,35 +256,6 @@ func (p *pass) openTicket(step string) []rkev1.TicketMachine {
 	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })
 }
 
-// safeNow reports whether a major change may be delivered although machines are not rolled yet: it restarts nothing, or the
-// machine never was part of the cluster. Of the latter, etcd machines go one by one.
-func (p *pass) safeNow(m *machine, desired plan.NodePlan) bool {
-	state := &m.Plan.State
-	if restartFree(state, desired) {
-		return true
-	}
-	if neverApplied(state) && state.FailureCount == 0 {
-		return true
-	}
-	if m.HasNode || m.marks.JoinURL != "" {
-		return false
-	}
-	if !state.Failed && (m.Plan.ProbesPassed || len(m.unhealthyProbes()) == 0) {
-		return false
-	}
-	return !m.roles.ETCD || !p.otherEtcdBusy(m)
-}
-
-// otherEtcdBusy reports whether another etcd machine is being changed, by this pass or by one before.
-func (p *pass) otherEtcdBusy(m *machine) bool {
-	return slices.ContainsFunc(p.machines, func(o *machine) bool {
-		if o == m || !o.roles.ETCD || o.Deleting || neverApplied(&o.Plan.State) {
-			return false
-		}
-		return p.delivering(o) || o.Plan.State.PlanExists && !o.Plan.State.InSync && !o.Plan.State.Failed
-	})
-}
-
 // restartFree reports that the change reaches the node without restarting anything: what is to be run, with the stamp over
 // all files that need a restart in it, stays the same.
 func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
@@ -315,11 +285,19 @@ func (m *machine) unhealthyProbes() []string {
 
 // progress says what a machine with the right plan still lacks, empty when nothing.
 func (p *pass) progress(m *machine) string {
+	if message := p.planProgress(m); message != "" || m.inDrain() {
+		return cmp.Or(message, msgUncordon)
+	}
+	return p.nodeProgress(m)
+}
+
+// planProgress is how far the agent is with the plan.
+func (p *pass) planProgress(m *machine) string {
 	state := &m.Plan.State
 	unhealthy := m.unhealthyProbes()
 	switch {
 	case state.Failed:
-		return msgFailed
+		return p.failureOf(m)
 	case neverApplied(state) && !state.InSync:
 		return msgCheckIn
 	case state.Plan.Error != "":
@@ -328,6 +306,13 @@ func (p *pass) progress(m *machine) string {
 		return msgApplied
 	case len(unhealthy) > 0:
 		return msgProbes + strings.Join(unhealthy, ", ")
+	}
+	return ""
+}
+
+// nodeProgress is what the node does with a plan that was applied.
+func (p *pass) nodeProgress(m *machine) string {
+	switch {
 	case !p.kubeletCurrent(m):
 		return msgKubelet
 	case m.roles.ControlPlane && p.s.ClusterAgent.PreBootstrap:

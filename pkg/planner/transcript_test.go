@@ -76,6 +76,12 @@ func describe(e Effect) string {
 			what = "first"
 		}
 		return fmt.Sprintf("deliver   %s plan to %s", what, e.Machine)
+	case RequestDrain:
+		return fmt.Sprintf("drain     %s with %s", e.Machine, e.Options)
+	case RequestUncordon:
+		return "uncordon  " + e.Machine
+	case WithdrawInitLabel:
+		return "unlabel   " + e.Secret
 	case PublishJoinURL:
 		return fmt.Sprintf("publish   %s on %s", e.JoinURL, e.Secret)
 	case SetMachineCondition:
@@ -148,7 +154,15 @@ func TestTranscripts(t *testing.T) {
 		"separate-roles-rke2":         storySeparateRoles,
 		"first-plan-fails":            storyFailingFirstPlan,
 		"worker-replaced":             storyWorkerReplaced,
-		"change-pending":              storyChangePending,
+		"configuration-change":        storyConfigurationChange,
+		"upgrade-with-drain":          storyUpgradeWithDrain,
+		"failed-gate-stops":           storyFailedGate,
+		"powered-off-worker":          storyPoweredOffWorker,
+		"init-node-deleted":           storyInitDeleted,
+		"init-node-powered-off":       storyInitPoweredOff,
+		"percent-concurrency":         storyPercent,
+		"paused-pool":                 storyPausedPool,
+		"left-out-server":             storyLeftOutServer,
 		"etcd-replaced":               storyEtcdReplaced,
 		"init-dies-before-it-starts":  storyInitDies,
 	} {
@@ -247,27 +261,6 @@ func storyWorkerReplaced(t *testing.T, tr *transcript) {
 	w.add("w3", "worker")
 	tr.settle(t, w)
 	tr.come(t, w, "w3")
-}
-
-func storyChangePending(t *testing.T, tr *transcript) {
-	t.Helper()
-	w := newWorld(rke2Version)
-	w.add("s", "etcd,control-plane")
-	w.add("w", "worker")
-	w.bringUp(t)
-	tr.event("the user forces all machines to be restarted")
-	w.cp.Generation++
-	w.cp.Spec.ProvisionGeneration = 2
-	tr.settle(t, w)
-	tr.event("the user takes it back")
-	w.cp.Generation++
-	w.cp.Spec.ProvisionGeneration = 0
-	tr.settle(t, w)
-	tr.event("the user adds a manifest, which restarts nothing")
-	w.cp.Generation++
-	w.cp.Spec.AdditionalManifest = "kind: ConfigMap\n"
-	tr.settle(t, w)
-	tr.do(t, w, "the plan is applied and all probes pass", func(h *host) { h.applyPlan(); h.probes(true) }, "s")
 }
 
 func storyEtcdReplaced(t *testing.T, tr *transcript) {

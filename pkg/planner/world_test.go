@@ -43,6 +43,10 @@ type host struct {
 	registered bool
 	probesSeen bool
 	joinURL    string
+	initLabel  bool
+	delivered  time.Time
+	drain      Drain
+	drains     int
 	data       map[string][]byte
 	reports    int // bytes, beside data
 	serial     int
@@ -109,7 +113,8 @@ func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 		m := h.m
 		if h.registered {
 			state, err := nodeplan.Parse(name, h.data)
-			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen, State: state, ReportSize: h.reports}
+			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen, State: state, ReportSize: h.reports,
+				InitNode: h.initLabel, DeliveredAt: h.delivered, Drain: h.drain}
 			if err != nil {
 				m.Plan.Malformed = err.Error()
 			}
@@ -149,7 +154,13 @@ func (w *world) applyOne(e Effect) {
 		if err != nil {
 			panic(err)
 		}
-		h.data, h.probesSeen = data, false
+		h.data, h.probesSeen, h.delivered, h.initLabel = data, false, w.now, e.Marks.InitNode
+	case RequestDrain:
+		w.machines[e.Machine].drain = Drain{Requested: e.Options, Error: w.machines[e.Machine].drain.Error}
+	case RequestUncordon:
+		w.machines[e.Machine].drain.Uncordon = e.Options
+	case WithdrawInitLabel:
+		w.machines[e.Machine].initLabel = false
 	case PublishJoinURL:
 		w.machines[e.Machine].joinURL = e.JoinURL
 	case SetMachineCondition:
@@ -161,6 +172,17 @@ func (w *world) applyOne(e Effect) {
 		w.forced = append(w.forced, e.Machine)
 	default:
 		panic(fmt.Sprintf("unknown effect %T", e))
+	}
+}
+
+// drainNode is the drainer doing what it was asked for.
+func (h *host) drainNode() {
+	switch {
+	case h.drain.Uncordon != "":
+		h.drain = Drain{}
+	case h.drain.Requested != "" && h.drain.Done != h.drain.Requested:
+		h.drain.Done = h.drain.Requested
+		h.drains++
 	}
 }
 
@@ -257,16 +279,23 @@ func (w *world) run(t *testing.T) Decision {
 	return Decision{}
 }
 
+// edit changes the spec.
+func (w *world) edit(change func(spec *rkev1.RKEControlPlaneSpec)) {
+	w.cp.Generation++
+	change(&w.cp.Spec)
+}
+
 // bringUp lets all agents do all they can until the cluster is steady.
 func (w *world) bringUp(t *testing.T) {
 	t.Helper()
-	for range 30 {
+	for range 60 {
 		d := w.run(t)
 		if d.Wait == nil {
 			return
 		}
 		for _, name := range w.names() {
 			h := w.machines[name]
+			h.drainNode()
 			h.applyPlan()
 			h.probes(true)
 			h.joinCluster(w.cp.Spec.KubernetesVersion)

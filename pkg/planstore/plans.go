@@ -64,6 +64,16 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 		Name:         secret.Name,
 		JoinURL:      secret.Annotations[rkev1.JoinURLAnnotation],
 		ProbesPassed: secret.Annotations[rkev1.PlanProbesPassedAnnotation] != "",
+		InitNode:     secret.Labels[rkev1.InitNodeLabel] == "true",
+		Drain: planner.Drain{
+			Requested: secret.Annotations[rkev1.DrainAnnotation],
+			Done:      secret.Annotations[rkev1.DrainDoneAnnotation],
+			Uncordon:  secret.Annotations[rkev1.UncordonAnnotation],
+			Error:     secret.Annotations[rkev1.DrainErrorAnnotation],
+		},
+	}
+	if at, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.PlanUpdatedTimeAnnotation]); err == nil {
+		plan.DeliveredAt = at // a time that cannot be read is not known
 	}
 	if secret.Type != rkev1.SecretTypeMachinePlan {
 		plan.Malformed = "its type must be " + rkev1.SecretTypeMachinePlan
@@ -137,11 +147,52 @@ func (p *Plans) PublishJoinURL(found *corev1.Secret, e planner.PublishJoinURL) (
 	if found.Annotations[rkev1.JoinURLAnnotation] == e.JoinURL {
 		return found, nil
 	}
+	return p.change(found, "publish the join URL of machine "+e.Machine, func(update *corev1.Secret) {
+		annotate(update, map[string]string{rkev1.JoinURLAnnotation: e.JoinURL})
+	})
+}
+
+// WithdrawInitLabel takes the label of the init node off a plan secret.
+func (p *Plans) WithdrawInitLabel(found *corev1.Secret, e planner.WithdrawInitLabel) (*corev1.Secret, error) {
+	if _, has := found.Labels[rkev1.InitNodeLabel]; !has {
+		return found, nil
+	}
+	return p.change(found, "withdraw the init label of machine "+e.Machine, func(update *corev1.Secret) {
+		delete(update.Labels, rkev1.InitNodeLabel)
+	})
+}
+
+// RequestDrain asks the drainer for a node. What was answered to an earlier request is taken away, an end that was asked for too.
+func (p *Plans) RequestDrain(found *corev1.Secret, e planner.RequestDrain) (*corev1.Secret, error) {
+	if found.Annotations[rkev1.DrainAnnotation] == e.Options && found.Annotations[rkev1.UncordonAnnotation] == "" {
+		return found, nil
+	}
+	return p.change(found, "ask for the drain of machine "+e.Machine, func(update *corev1.Secret) {
+		for _, answer := range []string{rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation, rkev1.PostDrainAnnotation} {
+			delete(update.Annotations, answer)
+		}
+		annotate(update, map[string]string{rkev1.DrainAnnotation: e.Options})
+	})
+}
+
+// RequestUncordon asks the drainer to end a drain, if it has not ended by now.
+func (p *Plans) RequestUncordon(found *corev1.Secret, e planner.RequestUncordon) (*corev1.Secret, error) {
+	if found.Annotations[rkev1.DrainAnnotation] != e.Options || found.Annotations[rkev1.UncordonAnnotation] == e.Options {
+		return found, nil
+	}
+	return p.change(found, "ask for the end of the drain of machine "+e.Machine, func(update *corev1.Secret) {
+		annotate(update, map[string]string{rkev1.UncordonAnnotation: e.Options})
+	})
+}
+
+// change writes a secret as it was found but for one thing. A conflict is returned as it is: what somebody else changed or took away
+// in between is never brought back.
+func (p *Plans) change(found *corev1.Secret, doing string, edit func(*corev1.Secret)) (*corev1.Secret, error) {
 	update := found.DeepCopy()
-	annotate(update, map[string]string{rkev1.JoinURLAnnotation: e.JoinURL})
+	edit(update)
 	stored, err := p.client.Update(update)
 	if err != nil {
-		return nil, fmt.Errorf("publish the join URL of machine %s: %w", e.Machine, err)
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
 	return stored, nil
 }

@@ -228,3 +228,82 @@ func TestPlans_NoteReport(t *testing.T) {
 		})
 	}
 }
+
+// Each request changes what it has to say and nothing else, and what is there already is not written.
+func TestPlans_DrainAndInitLabel(t *testing.T) {
+	const options, other = `{"enabled":true}`, `{"enabled":false}`
+	drain := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {
+		return p.RequestDrain(s, planner.RequestDrain{Machine: "m", Options: options})
+	}
+	uncordon := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {
+		return p.RequestUncordon(s, planner.RequestUncordon{Machine: "m", Options: options})
+	}
+	withdraw := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {
+		return p.WithdrawInitLabel(s, planner.WithdrawInitLabel{Machine: "m"})
+	}
+	type annotations = map[string]string
+	key := func(name string) string { return "rke.cattle.io/" + name }
+	for name, tc := range map[string]struct {
+		request   func(*Plans, *corev1.Secret) (*corev1.Secret, error)
+		given     annotations
+		label     bool
+		want      annotations
+		wantWrite bool
+	}{
+		"a drain":                            {request: drain, given: annotations{"x": "y"}, want: annotations{"x": "y", key("drain-options"): options}, wantWrite: true},
+		"a drain that was asked for":         {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options}, want: annotations{key("drain-options"): options, key("drain-done"): options}},
+		"a drain after another":              {request: drain, given: annotations{key("drain-options"): other, key("drain-done"): other, key("pre-drain"): other}, want: annotations{key("drain-options"): options, key("pre-drain"): other}, wantWrite: true},
+		"a drain instead of its end":         {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options, key("uncordon"): options, key("post-drain"): options}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"an end":                             {request: uncordon, given: annotations{key("drain-options"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}, wantWrite: true},
+		"an end of what the drainer removed": {request: uncordon, given: annotations{"x": "y"}, want: annotations{"x": "y"}},
+		"an end that was asked for":          {request: uncordon, given: annotations{key("drain-options"): options, key("uncordon"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}},
+		"the label of the init node":         {request: withdraw, label: true, wantWrite: true},
+		"no label":                           {request: withdraw},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := planSecret(nil)
+			secret.Annotations = tc.given
+			if tc.label {
+				secret.Labels["rke.cattle.io/init-node"] = "true"
+			}
+			a := &api{stored: secret}
+			got, err := tc.request(NewPlans(a, a), secret)
+			if err != nil || (a.writes > 0) != tc.wantWrite || (got != secret) != tc.wantWrite {
+				t.Fatalf("%d writes, error %v", a.writes, err)
+			}
+			if diff := cmp.Diff(tc.want, got.Annotations); diff != "" {
+				t.Errorf("annotations (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(map[string]string{"pool": "a"}, got.Labels); diff != "" {
+				t.Errorf("labels (-want +got):\n%s", diff)
+			}
+			if got.ResourceVersion != "7" {
+				t.Error("a write without the version it was made from could bring back what others removed")
+			}
+			a.err = conflict
+			again := planSecret(nil)
+			again.Annotations = tc.given
+			again.Labels["rke.cattle.io/init-node"] = "true"
+			if _, err := tc.request(NewPlans(a, a), again); tc.wantWrite && !apierrors.IsConflict(err) {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+func TestPlans_FindReadsTheDrain(t *testing.T) {
+	secret := planSecret(nil)
+	secret.Labels["rke.cattle.io/init-node"] = "true"
+	secret.Annotations = map[string]string{
+		"rke.cattle.io/drain-options": "a", "rke.cattle.io/drain-done": "b", "rke.cattle.io/uncordon": "c", "rke.cattle.io/drain-error": "d",
+		"rke.cattle.io/plan-last-updated": noon.Format(time.RFC3339),
+	}
+	a := &api{stored: secret}
+	_, got, err := NewPlans(a, a).Find("ns", "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(planner.Drain{Requested: "a", Done: "b", Uncordon: "c", Error: "d"}, got.Drain); diff != "" || !got.InitNode || !got.DeliveredAt.Equal(noon) {
+		t.Errorf("read %+v; drain (-want +got):\n%s", got, diff)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -13,6 +14,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/tokens"
 )
 
@@ -33,7 +35,11 @@ type actor struct {
 	log  *logrus.Entry
 	// blocked are machines that get no plan because their marks could not be written.
 	blocked map[string]bool
+	// twoInits: the former init node could not be told, so nobody else may be told that it is the one now.
+	twoInits bool
 }
+
+var errTwoInits = errors.New("the former init node still carries its mark")
 
 // act carries the effects of a decision out. One machine that refuses does not stop the others.
 func (h *handler) act(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) error {
@@ -56,7 +62,13 @@ func (a *actor) one(effect planner.Effect) error {
 	case planner.DeliverPlan:
 		return a.deliver(e)
 	case planner.PublishJoinURL:
-		return a.publish(e)
+		return a.secret(e.Machine, "", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.PublishJoinURL(found, e) })
+	case planner.WithdrawInitLabel:
+		return a.withdraw(e)
+	case planner.RequestDrain:
+		return a.secret(e.Machine, "asked for a drain", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.RequestDrain(found, e) })
+	case planner.RequestUncordon:
+		return a.secret(e.Machine, "asked for the end of a drain", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.RequestUncordon(found, e) })
 	case planner.SetMachineCondition:
 		return a.setCondition(e)
 	case planner.ResetClusterInitialized:
@@ -84,9 +96,16 @@ func (a *actor) createTokens() error {
 }
 
 func (a *actor) mark(e planner.MarkMachine) error {
-	stored, err := a.MachineStore.Mark(a.view.machines[e.Machine], e.Marks)
+	machine := a.view.machines[e.Machine]
+	was := planstore.ReadMarks(machine).InitNode
+	if a.twoInits && e.Marks.InitNode && !was {
+		a.blocked[e.Machine] = true
+		return errTwoInits
+	}
+	stored, err := a.MachineStore.Mark(machine, e.Marks)
 	if err != nil {
 		a.blocked[e.Machine] = true
+		a.twoInits = a.twoInits || was && !e.Marks.InitNode
 		return err
 	}
 	a.view.machines[e.Machine] = stored
@@ -104,22 +123,36 @@ func (a *actor) deliver(e planner.DeliverPlan) error {
 		return err
 	}
 	if stored != found {
+		a.view.secrets[e.Machine] = stored
 		a.note(kindSecret, stored)
 		a.log.WithFields(logrus.Fields{"machine": e.Machine, "first": e.First}).Info("delivered a plan")
 	}
 	return nil
 }
 
-func (a *actor) publish(e planner.PublishJoinURL) error {
-	found := a.view.secrets[e.Machine]
-	stored, err := a.plans.PublishJoinURL(found, e)
+// secret changes a plan secret, and says so in the log if that is news. Effects that come later start from what was stored.
+func (a *actor) secret(machine, news string, change func(*corev1.Secret) (*corev1.Secret, error)) error {
+	found := a.view.secrets[machine]
+	stored, err := change(found)
 	if err != nil {
 		return err
 	}
-	if stored != found {
-		a.note(kindSecret, stored)
+	if stored == found {
+		return nil
+	}
+	a.view.secrets[machine] = stored
+	a.note(kindSecret, stored)
+	if news != "" {
+		a.log.WithField("machine", machine).Info(news)
 	}
 	return nil
+}
+
+// withdraw is a part of replacing the init node, like the mark.
+func (a *actor) withdraw(e planner.WithdrawInitLabel) error {
+	err := a.secret(e.Machine, "", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.WithdrawInitLabel(found, e) })
+	a.twoInits = a.twoInits || err != nil
+	return err
 }
 
 func (a *actor) setCondition(e planner.SetMachineCondition) error {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +29,8 @@ type view struct {
 	machines map[string]*clusterv1.Machine
 	secrets  map[string]*corev1.Secret // plan secrets by Machine name
 	boots    map[string]*rkev1.RKEBootstrap
+	// pausedPools are machine pools by name.
+	pausedPools map[string]bool
 }
 
 // ours reports whether the cluster carries our ownership mark. Everybody else's is left alone.
@@ -62,7 +65,7 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 	// Caches are checked before they are read: one that catches up in between is then at worst newer than we think.
 	v.snapshot.Behind = h.written.behind(cp.Namespace+"/"+cp.Name, v.snapshot.Now, h.cached(cp))
 	for _, read := range []func(*rkev1.RKEControlPlane, *view) error{
-		h.gatherCluster, h.gatherConnected, h.gatherMachines, h.gatherTokens, h.gatherObjects,
+		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherObjects,
 	} {
 		if err := read(cp, v); err != nil {
 			return nil, err
@@ -152,6 +155,24 @@ func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
 		return fmt.Errorf("read the management cluster: %w", err)
 	}
 	v.snapshot.Connected = conditions.IsTrue(cluster.Status.Conditions, mgmtv3.ClusterConditionConnected)
+	return nil
+}
+
+// gatherPools reads off the cluster which machine pools are paused.
+func (h *handler) gatherPools(cp *rkev1.RKEControlPlane, v *view) error {
+	v.pausedPools = map[string]bool{}
+	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
+	if apierrors.IsNotFound(err) || err == nil && cluster.Spec.RKEConfig == nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the cluster: %w", err)
+	}
+	for _, pool := range cluster.Spec.RKEConfig.MachinePools {
+		if pool.Paused {
+			v.pausedPools[pool.Name] = true
+		}
+	}
 	return nil
 }
 
@@ -246,7 +267,12 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		Health:              healthOf(machine),
 		Reconciled:          planstore.ReadCondition(machine, rkev1.ConditionReconciled),
 		Marks:               planstore.ReadMarks(machine),
+		NodeLostSince:       nodeLostSince(machine),
+		PoolPaused:          v.pausedPools[machine.Labels[rkev1.MachinePoolNameLabel]],
+		Skip:                strings.EqualFold(machine.Annotations[rkev1.RollOutSkipAnnotation], "true"),
 	}
+	_, held := machine.Annotations[rkev1.PreTerminateAnnotation]
+	out.Held = out.Deleting && held
 	if machine.Status.NodeInfo != nil {
 		out.KubeletVersion = machine.Status.NodeInfo.KubeletVersion
 	}
@@ -314,6 +340,20 @@ func healthOf(machine *clusterv1.Machine) planner.Health {
 		}
 	}
 	return health
+}
+
+// nodeLostSince is since when a machine's node has not been heard of, or is gone. A node that says itself that it is not ready is not
+// lost, and when Cluster API could not look, nothing is known.
+func nodeLostSince(machine *clusterv1.Machine) time.Time {
+	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return time.Time{}
+	}
+	switch c.Reason {
+	case clusterv1.MachineNodeReadyUnknownReason, clusterv1.MachineNodeDeletedReason, clusterv1.MachineNodeDoesNotExistReason:
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 // firstLine is the first of the points that Cluster API lists.

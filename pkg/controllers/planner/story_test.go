@@ -49,6 +49,8 @@ type story struct {
 	api   *memkube.Server
 	world *clients.Clients
 	roles map[string]string
+	// stamps are the restart stamps of the first plans.
+	stamps map[string]string
 }
 
 // sameTokens makes the tokens of all managers the same, so that their outcomes can be compared.

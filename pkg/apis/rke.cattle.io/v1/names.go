@@ -194,6 +194,8 @@ const (
 	InstanceAnnotation = "drover.io/instance"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
+	// RollOutSkipAnnotation is "true" on an M that a roll-out neither changes nor waits for.
+	RollOutSkipAnnotation = "drover.io/roll-out-skip"
 	// CRDVersionLabel is the version of Drover's types that a CRD was installed with.
 	CRDVersionLabel = "drover.io/crd-version"
 	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.

@@ -1,0 +1,45 @@
+package machinedrain
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// machineOf returns the Machine of a plan secret, nil when it is none of ours. It reads caches only.
+func (h *handler) machineOf(secret *corev1.Secret) (*clusterv1.Machine, error) {
+	machines, err := h.Machines.Cache().GetByIndex(indexMachinesBySecret, secret.Namespace+"/"+secret.Name)
+	if err != nil {
+		return nil, fmt.Errorf("find the machine of plan secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	if len(machines) != 1 {
+		return nil, nil
+	}
+	cluster, err := h.ProvisioningClusters.Get(secret.Namespace, machines[0].Spec.ClusterName)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster: %w", err)
+	}
+	if h.InstanceID == "" || cluster.Annotations[rkev1.InstanceAnnotation] != h.InstanceID {
+		return nil, nil
+	}
+	return machines[0], nil
+}
+
+// gather is the view of a plan secret, and why the last attempt failed.
+func (h *handler) gather(secret *corev1.Secret, machine *clusterv1.Machine) (view, error) {
+	request := secret.Annotations[rkev1.DrainAnnotation]
+	if request == "" {
+		request = secret.Annotations[rkev1.UncordonAnnotation]
+	}
+	v := view{annotations: secret.Annotations, deleting: machine.DeletionTimestamp != nil}
+	var failed error
+	v.task, v.finished, failed = h.jobs.state(keyOf(secret), request)
+	return v, failed
+}

@@ -1,0 +1,206 @@
+package machinedrain_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers/machinedrain"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+const (
+	namespace = "fleet-default"
+	options   = `{"enabled":true,"force":true}`
+)
+
+// story is a management API with one machine, and the cluster that its node is in.
+type story struct {
+	*testing.T
+	api        *memkube.Server
+	world      *clients.Clients
+	downstream *fake.Clientset
+	down       error
+}
+
+func (s *story) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
+	return s.downstream, s.down
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newStory(t *testing.T, owner string) *story {
+	t.Helper()
+	logrus.SetOutput(io.Discard)
+	scheme, err := clients.NewScheme()
+	must(t, err)
+	definitions, err := crds.All()
+	must(t, err)
+	s := &story{T: t, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}})}
+	s.world, err = clients.New(s.api.Config("world"), clients.Options{Version: "world"})
+	must(t, err)
+	t.Cleanup(s.world.Stop)
+	s.downstream = fake.NewClientset(
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}, Spec: corev1.PodSpec{NodeName: "node"}},
+	)
+	s.downstream.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}} // pods are deleted where there are no evictions
+	_, err = s.world.Provisioning.Cluster().Create(&provv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo", Annotations: map[string]string{"drover.io/instance": owner}},
+	})
+	must(t, err)
+	machine, err := s.world.CAPI.Machine().Create(&clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m"},
+		Spec: clusterv1.MachineSpec{ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{
+			ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: "boot"},
+		}},
+	})
+	must(t, err)
+	machine.Status.NodeRef.Name = "node"
+	_, err = s.world.CAPI.Machine().UpdateStatus(machine)
+	must(t, err)
+	_, err = s.world.Core.Secret().Create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.PlanSecret("boot"), Annotations: map[string]string{"other": "kept"}},
+		Type:       rkev1.SecretTypeMachinePlan,
+	})
+	must(t, err)
+	return s
+}
+
+// start runs the controller and returns how to stop it.
+func (s *story) start() (stop func()) {
+	s.Helper()
+	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
+	must(s.T, err)
+	must(s.T, machinedrain.Register(c.HandlerContext(), machinedrain.Deps{
+		InstanceID: "me", Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(), ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: s,
+	}))
+	ctx, cancel := context.WithCancel(s.Context())
+	must(s.T, c.Start(ctx))
+	return func() {
+		cancel()
+		c.Stop()
+	}
+}
+
+func (s *story) secret() *corev1.Secret {
+	s.Helper()
+	secret, err := s.world.Core.Secret().Get(namespace, naming.PlanSecret("boot"), metav1.GetOptions{})
+	must(s.T, err)
+	return secret
+}
+
+// say writes an annotation as the planner or a hook does, and lets everything happen that follows.
+func (s *story) say(key, value string) {
+	s.Helper()
+	secret := s.secret()
+	secret.Annotations[key] = value
+	_, err := s.world.Core.Secret().Update(secret)
+	must(s.T, err)
+	s.elapse(30 * time.Second)
+}
+
+func (s *story) elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// node tells whether the node is cordoned and how many pods it has.
+func (s *story) node() (cordoned bool, pods int) {
+	s.Helper()
+	node, err := s.downstream.CoreV1().Nodes().Get(s.Context(), "node", metav1.GetOptions{})
+	must(s.T, err)
+	list, err := s.downstream.CoreV1().Pods("").List(s.Context(), metav1.ListOptions{})
+	must(s.T, err)
+	return node.Spec.Unschedulable, len(list.Items)
+}
+
+func TestStory_ANodeIsDrainedAndComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t, "me")
+		defer s.start()()
+		s.say(rkev1.DrainAnnotation, options)
+		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
+			t.Fatalf("cordoned %v, %d pods, annotations %v", cordoned, pods, s.secret().Annotations)
+		}
+		s.say(rkev1.UncordonAnnotation, options)
+		if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] != "kept" {
+			t.Errorf("cordoned %v, annotations %v", cordoned, s.secret().Annotations)
+		}
+		s.api.ResetLog()
+		s.elapse(time.Hour)
+		if late := s.api.Writes("drover/manager"); len(late) > 0 {
+			t.Errorf("%d writes although nothing happens", len(late))
+		}
+	})
+}
+
+func TestStory_AClusterThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t, "me")
+		s.down = errors.New("no route")
+		defer s.start()()
+		s.say(rkev1.DrainAnnotation, options)
+		s.elapse(time.Hour)
+		if got := s.secret().Annotations[rkev1.DrainErrorAnnotation]; got != "reach the cluster: no route" {
+			t.Errorf("the error is %q", got)
+		}
+		if writes := len(s.api.Writes("drover/manager")); writes != 1 {
+			t.Errorf("%d writes for one error", writes)
+		}
+		s.down = nil
+		s.elapse(6 * time.Minute)
+		if got := s.secret().Annotations; got[rkev1.DrainDoneAnnotation] != options || got[rkev1.DrainErrorAnnotation] != "" {
+			t.Errorf("annotations are %v", got)
+		}
+	})
+}
+
+// A manager that is killed leaves nothing that the next one could not go on with.
+func TestStory_TheNextManagerGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t, "me")
+		s.down = errors.New("no route")
+		stop := s.start()
+		s.say(rkev1.DrainAnnotation, options)
+		stop()
+		s.down = nil
+		defer s.start()()
+		s.elapse(time.Minute)
+		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
+			t.Errorf("cordoned %v, %d pods, annotations %v", cordoned, pods, s.secret().Annotations)
+		}
+	})
+}
+
+func TestStory_ForeignClustersAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t, "somebody-else")
+		defer s.start()()
+		s.say(rkev1.DrainAnnotation, options)
+		if cordoned, pods := s.node(); cordoned || pods != 1 {
+			t.Errorf("cordoned %v, %d pods", cordoned, pods)
+		}
+	})
+}

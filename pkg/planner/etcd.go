@@ -1,0 +1,76 @@
+package planner
+
+import "slices"
+
+// etcdInTheWay names the machines because of which the etcd member of a machine is not restarted now. All others have to be proven
+// healthy, by their probes under the plan they have, so that etcd keeps its quorum without this one. Machines that an operator
+// left out need not be, as long as the others are a majority of all, or this one does not work anyway.
+func (p *pass) etcdInTheWay(m *machine) []note {
+	if !m.roles.ETCD {
+		return nil
+	}
+	var inTheWay, skipped []note
+	members, healthy := 1, 0
+	for _, o := range slices.Concat(p.machines, p.unregistered) {
+		if o == m || !o.roles.ETCD || o.Deleting && !p.leaving(o) || !p.inEtcd(o) {
+			continue
+		}
+		members++
+		switch {
+		case o.Deleting && m.etcdHealthy():
+			inTheWay = append(inTheWay, note{name: o.Name}) // one leaves or one restarts, never both
+		case o.Deleting:
+		case o.etcdHealthy():
+			healthy++
+		case !m.inEtcdBefore() && !o.changing():
+			// m has never been a member: others that do not work are no reason to leave it broken too.
+		case o.Skip:
+			skipped = append(skipped, note{name: o.Name})
+		default:
+			inTheWay = append(inTheWay, note{name: o.Name})
+		}
+	}
+	if len(skipped) > 0 && m.etcdHealthy() && healthy <= members/2 {
+		inTheWay = append(inTheWay, skipped...)
+	}
+	return inTheWay
+}
+
+// leaving reports that a deleting machine's etcd member is being removed: the machine is held for it, and nobody is joined to it any
+// more, which is what the removal waits for first.
+func (p *pass) leaving(m *machine) bool {
+	return m.Held && !slices.ContainsFunc(p.machines, func(o *machine) bool {
+		return !o.Deleting && m.Marks.JoinURL != "" && o.Marks.JoinedTo == m.Marks.JoinURL
+	})
+}
+
+// inEtcd reports that a machine may have a member of etcd. One that got its first plan and was never heard of again has none.
+func (p *pass) inEtcd(m *machine) bool {
+	switch {
+	case m.Plan == nil:
+		return m.delivered()
+	case m.sent || m.inEtcdBefore() || m.Plan.State.FailureCount > 0 || m.Plan.Malformed != "":
+		return true
+	}
+	return m.Plan.State.PlanExists && !p.overdue(m.Plan.DeliveredAt)
+}
+
+// inEtcdBefore reports that a machine became part of the cluster.
+func (m *machine) inEtcdBefore() bool {
+	return m.HasNode || m.marks.JoinURL != "" || !neverApplied(&m.Plan.State)
+}
+
+// etcdHealthy reports that the member of a machine is proven to work: the last report says so, and its node is there.
+func (m *machine) etcdHealthy() bool {
+	if m.Plan == nil || m.Plan.Malformed != "" || m.sent || m.inDrain() || !m.NodeLostSince.IsZero() {
+		return false
+	}
+	state := &m.Plan.State
+	return state.InSync && !state.Failed && len(m.unhealthyProbes()) == 0
+}
+
+// changing reports that a machine is at its plan, by this pass or one before.
+func (m *machine) changing() bool {
+	return m.Plan != nil && !neverApplied(&m.Plan.State) &&
+		(m.sent || m.inDrain() || m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed)
+}

@@ -1,0 +1,90 @@
+package planner
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// maxTail is how much of a failing command's output is repeated in conditions, in bytes.
+const maxTail = 200
+
+// failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was
+// tried, in powers of two. All of this comes from the node. The agent goes on trying. Output differs from one attempt to the next, in times for example: it is told anew only
+// when the rest of the message is.
+func (p *pass) failureOf(m *machine) string {
+	state := &m.Plan.State
+	if state.FailedChecksum != state.Checksum {
+		return msgFailed
+	}
+	head, output := msgFailed, state.FailedOutput[nodeplan.OutputAgentError]
+	if failure, ok := nodeplan.FailureOf(state.FailedOutput); ok {
+		if failure.Instruction != "" {
+			head += ", instruction " + p.redact([]byte(failure.Instruction))
+		}
+		if failure.ExitCode != 0 {
+			head += fmt.Sprintf(", exit code %d", failure.ExitCode)
+			output = state.FailedOutput[failure.Instruction]
+		}
+	}
+	if n := bucket(state.FailureCount); n > 1 {
+		head += fmt.Sprintf(" (%d attempts or more)", n)
+	}
+	text := p.redact(output)
+	if text == "" {
+		return head
+	}
+	if told := m.Reconciled.Message; strings.HasPrefix(told, head+": ") {
+		return told
+	}
+	return head + ": " + text
+}
+
+// bucket is the largest power of two that is not larger than n.
+func bucket(n int) int {
+	b := 1
+	for b*2 <= n {
+		b *= 2
+	}
+	return b
+}
+
+// secretive finds values after words that announce a secret, credentials in URLs, and key material.
+var secretive = regexp.MustCompile(`(?i)((?:token|password|passwd|secret|credential|authorization|bearer|api[-_]?key|access[-_]?key|private[-_]?key)s?["']?(?:\s*[:=]\s*|\s+))\S+|://[^/\s:@]+:[^/\s@]+@|[A-Za-z0-9+/_=-]{40,}|K10[0-9a-f]{8,}\S*`)
+
+// redact makes one line of the end of an output, without what looks like a secret and without the tokens of the cluster.
+func (p *pass) redact(output []byte) string {
+	if len(output) > 4*maxTail {
+		output = output[len(output)-4*maxTail:]
+		if cut := bytes.IndexAny(output, " \n"); cut >= 0 {
+			output = output[cut:] // half a word could be the end of a secret that is not recognised any more
+		}
+	}
+	text := string(output)
+	for _, token := range []string{p.s.Tokens.Values.Server, p.s.Tokens.Values.Agent} {
+		if token != "" {
+			text = strings.ReplaceAll(text, token, "***")
+		}
+	}
+	text = secretive.ReplaceAllString(text, "$1***")
+	return clip(text)
+}
+
+// clip makes a short line of a text: its end, in whole words.
+func clip(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	kept, size := len(words), 0
+	for kept > 0 && size+len(words[kept-1])+1 <= maxTail {
+		kept--
+		size += len(words[kept]) + 1
+	}
+	line := strings.Join(words[kept:], " ")
+	if kept > 0 && line != "" {
+		line = "… " + line
+	}
+	return line
+}

@@ -1,0 +1,296 @@
+package planner
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// specEdit is any edit that rolls through the machines, or says how.
+func (m *model) specEdit(rt *rapid.T) {
+	m.w.cp.Generation++
+	spec := &m.w.cp.Spec
+	spec.ProvisionGeneration = rapid.IntRange(0, 2).Draw(rt, "generation")
+	spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt, "manifest")
+	spec.UpgradeStrategy.ControlPlaneConcurrency = rapid.SampledFrom([]string{"", "1", "2", "50%", "0"}).Draw(rt, "servers at a time")
+	spec.UpgradeStrategy.WorkerConcurrency = rapid.SampledFrom([]string{"", "1", "2", "30%", "0"}).Draw(rt, "workers at a time")
+	spec.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = rapid.Bool().Draw(rt, "drain servers")
+	spec.UpgradeStrategy.WorkerDrainOptions.Enabled = rapid.Bool().Draw(rt, "drain workers")
+}
+
+// grown is a model with a cluster that works.
+func grown(rt *rapid.T) *model {
+	m := newModel(rt)
+	for _, pool := range []struct {
+		name, roles string
+		most        int
+	}{{"s", "etcd,control-plane", 2}, {"e", "etcd", 1}, {"c", "control-plane", 2}, {"w", "worker", 3}} {
+		for range rapid.IntRange(0, pool.most).Draw(rt, pool.name) {
+			m.added++
+			m.w.add(fmt.Sprintf("%s%d", pool.name, m.added), pool.roles).serial = m.added
+		}
+	}
+	m.added++
+	m.w.add(fmt.Sprintf("all%d", m.added), allRoles).serial = m.added
+	for range 10 {
+		if m.everythingRuns(rt); m.ready() {
+			break
+		}
+	}
+	return m
+}
+
+// someRun lets some hosts get one step further, one of them perhaps with a failure.
+func (m *model) someRun(rt *rapid.T) {
+	for _, name := range m.w.names() {
+		h := m.w.machines[name]
+		switch rapid.IntRange(0, 11).Draw(rt, name) {
+		case 0, 1, 2, 3:
+		case 4:
+			h.failPlan()
+		case 5:
+			h.probes(false)
+		case 6:
+			h.drainNode()
+		default:
+			h.drainNode()
+			h.applyPlan()
+			h.probes(true)
+			h.joinCluster(m.w.cp.Spec.KubernetesVersion)
+		}
+	}
+	m.pass(rt)
+}
+
+func (h *host) is(role string) bool { return h.m.Labels["rke.cattle.io/"+role+"-role"] == "true" }
+
+// rank is the order of tiers: etcd, control plane, workers.
+func (h *host) rank() int {
+	switch {
+	case h.is("etcd"):
+		return 0
+	case h.is("control-plane"):
+		return 1
+	}
+	return 2
+}
+
+// state is what the plan secret says.
+func (h *host) state() nodeplan.State {
+	state, _ := nodeplan.Parse(h.m.Name, h.data)
+	return state
+}
+
+// works: the plan that was delivered was applied and all its probes pass.
+func (h *host) works() bool {
+	state := h.state()
+	return state.InSync && !state.Failed && len((&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).unhealthyProbes()) == 0
+}
+
+func (h *host) draining() bool { return h.drain.Requested != "" || h.drain.Uncordon != "" }
+
+// member: it may hold data of etcd.
+func (h *host) member() bool {
+	state := h.state()
+	return h.is("etcd") && !h.m.Deleting && (h.m.HasNode || h.m.Marks.JoinURL != "" || !neverApplied(&state))
+}
+
+// live are the registered machines that are not deleted.
+func (m *model) live() []*host {
+	var out []*host
+	for _, name := range m.w.names() {
+		if h := m.w.machines[name]; h.registered && !h.m.Deleting {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// checkRollOut holds for everything that restarts or drains.
+func (m *model) checkRollOut(rt *rapid.T, d Decision) {
+	disturbed := map[string]bool{}
+	for _, e := range d.Effects {
+		switch e := e.(type) {
+		case RequestDrain:
+			m.checkDrain(rt, e)
+			disturbed[e.Machine] = true
+			m.checkDisturbance(rt, d, m.w.machines[e.Machine], "drained")
+		case DeliverPlan:
+			h := m.w.machines[e.Machine]
+			before := h.state()
+			after, err := nodeplan.Decode(e.Delivery.Plan)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			m.checkServer(rt, d, h, e)
+			if before.PlanExists && !restartFree(&before, after) && !(neverApplied(&before) && before.FailureCount == 0) {
+				disturbed[e.Machine] = true
+				m.checkDisturbance(rt, d, h, "restarted")
+				m.checkDrained(rt, h, &before, render.StampsOf(after).Drain)
+			}
+		}
+	}
+	m.checkEtcd(rt, d, disturbed)
+	m.checkGate(rt, disturbed)
+	m.checkConcurrency(rt, disturbed)
+	m.checkTimer(rt, d)
+}
+
+// checkDisturbance: there is a ticket, the pool is not paused, and all machines of the tiers before work.
+func (m *model) checkDisturbance(rt *rapid.T, d Decision, h *host, what string) {
+	if d.Ticket == nil || !slices.ContainsFunc(ticketUIDs(d), func(uid string) bool { return uid == string(h.m.UID) }) {
+		rt.Fatalf("%s is %s without a ticket", h.m.Name, what)
+	}
+	if h.m.PoolPaused || h.m.Skip {
+		rt.Fatalf("%s is %s although its pool is paused or it is left out", h.m.Name, what)
+	}
+	for _, o := range m.live() {
+		if o.rank() < h.rank() && !o.m.Skip && (!o.works() || o.draining()) {
+			rt.Fatalf("%s is %s while %s does not work, of a tier before", h.m.Name, what, o.m.Name)
+		}
+	}
+}
+
+func ticketUIDs(d Decision) []string {
+	var out []string
+	for _, t := range d.Ticket.Machines {
+		out = append(out, string(t.MachineUID))
+	}
+	return out
+}
+
+// checkDrain: the only machine, or the only one of a role that the cluster needs, is never emptied.
+func (m *model) checkDrain(rt *rapid.T, e RequestDrain) {
+	h := m.w.machines[e.Machine]
+	if !strings.Contains(e.Options, `"enabled":true`) {
+		return
+	}
+	alone := func(role string) bool {
+		return h.is(role) && !slices.ContainsFunc(m.live(), func(o *host) bool { return o != h && o.is(role) })
+	}
+	if len(m.live()) == 1 || alone("etcd") || alone("control-plane") {
+		rt.Fatalf("%s is drained, and there is no other", e.Machine)
+	}
+}
+
+// checkDrained: what has to be drained was.
+func (m *model) checkDrained(rt *rapid.T, h *host, before *nodeplan.State, after string) {
+	strategy := m.w.cp.Spec.UpgradeStrategy
+	enabled := strategy.WorkerDrainOptions.Enabled
+	if h.rank() < 2 {
+		enabled = strategy.ControlPlaneDrainOptions.Enabled
+	}
+	last := len(m.live()) == 1 || slices.ContainsFunc([]string{"etcd", "control-plane"}, func(role string) bool {
+		return h.is(role) && !slices.ContainsFunc(m.live(), func(o *host) bool { return o != h && o.is(role) })
+	})
+	lost := h.rank() == 2 && !h.m.NodeLostSince.IsZero()
+	if !enabled || last || lost || !h.m.HasNode || before.AppliedPlan == nil {
+		return
+	}
+	if hash := render.StampsOf(*before.AppliedPlan).Drain; hash != "" && hash != after && (h.drain.Done == "" || h.drain.Done != h.drain.Requested || h.drain.Uncordon != "") {
+		rt.Fatalf("%s gets a plan that asks for a drain, and is at %+v", h.m.Name, h.drain)
+	}
+}
+
+// checkEtcd: one member at a time, and only while all others are proven healthy.
+func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
+	count := 0
+	for name := range disturbed {
+		h := m.w.machines[name]
+		if !h.member() {
+			continue
+		}
+		count++
+		for _, o := range m.live() {
+			if o != h && o.member() && !o.m.Skip && (!o.works() || o.draining() || !o.m.NodeLostSince.IsZero()) {
+				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
+			}
+		}
+	}
+	if count > 1 {
+		rt.Fatalf("%d members of etcd are disturbed at once: %+v", count, d.Ticket)
+	}
+}
+
+// checkConcurrency: a tier has no more machines at work than allowed. Those that did not work before do not count.
+func (m *model) checkConcurrency(rt *rapid.T, disturbed map[string]bool) {
+	strategy := m.w.cp.Spec.UpgradeStrategy
+	for rank, limit := range []string{"1", strategy.ControlPlaneConcurrency, strategy.WorkerConcurrency} {
+		counted, busy, fresh := 0, 0, 0
+		for _, h := range m.live() {
+			if h.rank() != rank || h.m.Skip {
+				continue
+			}
+			counted++
+			state := h.state()
+			silent := rank == 2 && state.PlanExists && !state.InSync && (!h.m.HasNode || !h.m.NodeLostSince.IsZero())
+			switch {
+			case disturbed[h.m.Name] && h.works() && !h.draining():
+				fresh++
+			case state.AppliedPlan != nil && (!state.InSync || h.draining()) && !silent && !disturbed[h.m.Name]:
+				busy++
+			}
+		}
+		if allowed := concurrency(limit, counted); fresh > 0 && allowed > 0 && busy+fresh > allowed {
+			rt.Fatalf("%d machines of tier %d are begun while %d are at work; %d are allowed", fresh, rank, busy, allowed)
+		}
+	}
+}
+
+// checkGate: nobody who works is begun while a machine of its tier does not work with the plan that all should have. A machine has it
+// when it is not given another one; those that wait for it look the same, so only the case of a plan that failed is certain.
+func (m *model) checkGate(rt *rapid.T, disturbed map[string]bool) {
+	for name := range disturbed {
+		h := m.w.machines[name]
+		if !h.works() || h.draining() || h.rank() == 0 {
+			continue
+		}
+		for _, o := range m.live() {
+			if state := o.state(); o.rank() == h.rank() && !o.m.Skip && !o.m.PoolPaused && state.Failed && !disturbed[o.m.Name] {
+				rt.Fatalf("%s is begun although %s failed with its plan", name, o.m.Name)
+			}
+		}
+	}
+}
+
+// checkServer: a worker stays with its server while that can be joined.
+func (m *model) checkServer(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
+	joined := h.m.Marks.JoinedTo
+	if h.rank() != 2 || joined == "" || e.Marks.JoinedTo == joined {
+		return
+	}
+	for _, o := range m.live() {
+		url := o.m.Marks.JoinURL
+		for _, mark := range d.Effects {
+			if mark, ok := mark.(MarkMachine); ok && mark.Machine == o.m.Name {
+				url = mark.Marks.JoinURL
+			}
+		}
+		if url == joined && o.is("control-plane") {
+			rt.Fatalf("worker %s moves from %s to %s for no reason", h.m.Name, joined, e.Marks.JoinedTo)
+		}
+	}
+}
+
+// checkTimer: whoever waits for a node that is lost is woken at the deadline.
+func (m *model) checkTimer(rt *rapid.T, d Decision) {
+	if d.Wait == nil || d.Step != "worker" || d.Wait.Reason != ReasonConfiguring {
+		return
+	}
+	for _, h := range m.live() {
+		state := h.state()
+		left := h.m.NodeLostSince.Add(lostAfter).Sub(m.w.now)
+		waiting := h.rank() == 2 && state.PlanExists && !state.InSync && state.FailedChecksum != state.Checksum &&
+			bytes.Contains([]byte(d.Wait.Message), []byte(h.m.Name+": "+msgApplied))
+		if waiting && h.m.HasNode && !h.m.NodeLostSince.IsZero() && left > 0 && (d.Wait.After <= 0 || d.Wait.After > lostAfter+time.Second) {
+			rt.Fatalf("nobody looks at %s again when its deadline passes: %+v", h.m.Name, d.Wait)
+		}
+	}
+}

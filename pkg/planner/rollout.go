@@ -1,0 +1,173 @@
+package planner
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// rollOut is one pass over one tier: who may be changed now.
+type rollOut struct {
+	*pass
+	tier tier
+	// limit is how many machines may be unavailable at a time, 0 for no limit; busy is how many are.
+	limit, busy int
+	// stoppedAt is the machine that has its new plan and does not work with it: nobody else is changed until it does.
+	stoppedAt string
+}
+
+// newRollOut renders what every member should have, and counts who is unavailable.
+func (p *pass) newRollOut(t tier) *rollOut {
+	r := &rollOut{pass: p, tier: t}
+	counted := 0
+	for _, m := range t.members {
+		p.assess(t, m)
+		if m.Skip {
+			continue
+		}
+		counted++
+		if !m.Plan.State.PlanExists || p.unreachable(m) {
+			continue
+		}
+		state, settled := &m.Plan.State, m.change == nodeplan.ChangeNone
+		works := len(m.unhealthyProbes()) == 0
+		m.busy = !state.InSync || m.inDrain() || settled && !works
+		m.sick = !m.busy && !works
+		if m.busy {
+			r.busy++
+		}
+		if settled && (state.Failed || state.InSync && !works || state.InSync && !p.kubeletCurrent(m)) && r.stoppedAt == "" {
+			r.stoppedAt = m.Name
+		}
+	}
+	r.limit = concurrency(t.concurrency, counted)
+	return r
+}
+
+// concurrency reads how many of that many machines may be unavailable: a number, a share rounded up, 1 when nothing is said. 0 means
+// no limit.
+func concurrency(text string, machines int) int {
+	if n, err := strconv.Atoi(text); err == nil && n >= 0 {
+		return n
+	}
+	share, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || math.IsNaN(share) {
+		return 1
+	}
+	return max(1, int(math.Ceil(min(share, 100)*float64(machines)/100)))
+}
+
+// assess renders what a machine should have and compares it with what it has.
+func (p *pass) assess(t tier, m *machine) {
+	if m.Plan.Malformed != "" {
+		m.found = finding{"the plan secret " + m.Plan.Name + " is unreadable: " + m.Plan.Malformed, ReasonConfiguring}
+		return
+	}
+	joinURL, problem := t.join(m)
+	if problem != "" {
+		m.found = finding{problem, ReasonConfiguring}
+		return
+	}
+	m.joins = joinURL
+	if m.desired, m.found = p.render(m, joinURL); m.found.message == "" && m.Plan.State.PlanExists {
+		m.change = nodeplan.Compare(m.Plan.State.Plan, m.desired)
+	}
+}
+
+// run decides about every member, in the order of names. Those that do not work anyway come first: to change them costs nothing.
+// Those whose nodes are lost come last: they hold up the others.
+func (r *rollOut) run() {
+	order := slices.SortedStableFunc(slices.Values(r.tier.members), func(a, b *machine) int {
+		return cmp.Or(cmp.Compare(btoi(!a.NodeLostSince.IsZero()), btoi(!b.NodeLostSince.IsZero())), cmp.Compare(btoi(b.sick), btoi(a.sick)))
+	})
+	for _, m := range order {
+		if m.found.message == "" {
+			m.found = r.consider(m)
+		}
+		r.leaveOut(m)
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// consider decides whether to deliver, and says what is missing.
+func (r *rollOut) consider(m *machine) finding {
+	state := &m.Plan.State
+	switch {
+	case !state.PlanExists, m.change == nodeplan.ChangeMinor:
+		return r.send(r.tier, m)
+	case m.change == nodeplan.ChangeMajor:
+		return r.major(m)
+	case state.Phase == nodeplan.PhaseFailed:
+		// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered again
+		// without a state, it tries for ever.
+		return r.send(r.tier, m)
+	}
+	if message := r.planProgress(m); message != "" {
+		return finding{message, ReasonConfiguring}
+	}
+	if m.inDrain() {
+		return r.undrain(m)
+	}
+	return finding{r.nodeProgress(m), ReasonConfiguring}
+}
+
+// major decides about a change that may restart or drain.
+func (r *rollOut) major(m *machine) finding {
+	state := &m.Plan.State
+	switch {
+	case m.PoolPaused:
+		return finding{msgPoolPaused, ReasonPoolPaused}
+	case restartFree(state, m.desired), neverApplied(state) && state.FailureCount == 0:
+		return r.send(r.tier, m)
+	case m.Skip, !r.mayStart(m):
+		return finding{msgPending, ReasonChangePending}
+	}
+	if others := r.etcdInTheWay(m); len(others) > 0 {
+		return finding{about(msgEtcd, others), ReasonEtcdUnhealthy}
+	}
+	if !m.busy {
+		m.busy = true
+		r.busy++
+	}
+	if found := r.drainFirst(m); found.message != "" {
+		return found
+	}
+	return r.send(r.tier, m)
+}
+
+// mayStart reports whether there is room for a machine to be changed, or it has been begun, or it never worked with what it has.
+func (r *rollOut) mayStart(m *machine) bool {
+	state := &m.Plan.State
+	neverHealthy := state.InSync && !m.Plan.ProbesPassed && len(m.unhealthyProbes()) > 0
+	if m.inDrain() || state.Failed || neverHealthy {
+		return true
+	}
+	return r.stoppedAt == "" && (r.limit == 0 || r.busy-btoi(m.busy) < r.limit)
+}
+
+// leaveOut takes the machines that the tier does not wait for out of its account.
+func (r *rollOut) leaveOut(m *machine) {
+	if m.found.message == "" || m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonRenderFailed {
+		return
+	}
+	switch {
+	case m.Skip:
+		m.found = finding{"is left out of the roll-out by annotation; " + m.found.message, ReasonLeftOut}
+	case r.unreachable(m):
+		m.found = finding{"is unreachable since " + m.missingSince() + "; the roll-out goes on without it", ReasonLeftOut}
+	case m.roles.OnlyWorker() && m.found.reason == ReasonPoolPaused:
+		m.found.reason = ReasonLeftOut
+	case m.roles.Server() && !m.NodeLostSince.IsZero():
+		m.found.message += "; its node is unreachable since " + stamp(m.NodeLostSince)
+	}
+}
