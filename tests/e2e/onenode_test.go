@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -60,6 +61,13 @@ func TestOneNode(t *testing.T) {
 // downstream is a client of a cluster, with the kubeconfig that Drover wrote.
 func (w *world) downstream(cluster string) kubernetes.Interface {
 	w.t.Helper()
+	client, err := kubernetes.NewForConfig(w.downstreamConfig(cluster))
+	must(w.t, err)
+	return client
+}
+
+func (w *world) downstreamConfig(cluster string) *rest.Config {
+	w.t.Helper()
 	management, err := kubernetes.NewForConfig(w.Config)
 	must(w.t, err)
 	secret, err := management.CoreV1().Secrets(namespace).Get(w.t.Context(), cluster+"-kubeconfig", metav1.GetOptions{})
@@ -67,9 +75,7 @@ func (w *world) downstream(cluster string) kubernetes.Interface {
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 	must(w.t, err)
 	config.Dial = w.Dial
-	client, err := kubernetes.NewForConfig(config)
-	must(w.t, err)
-	return client
+	return config
 }
 
 // moment is a state in which the server or the plane is killed.

@@ -42,9 +42,12 @@ type world struct {
 	host    hostScope
 }
 
-// newWorld starts a rig of its own, and checks at the end that nothing of it is left on the host.
-func newWorld(t *testing.T, name string) *world {
+// newWorld starts a rig of its own, with the installers of the given versions or of one for each distribution, and checks at the end that nothing of it is left on the host.
+func newWorld(t *testing.T, name string, versions ...string) *world {
 	t.Helper()
+	if len(versions) == 0 {
+		versions = []string{"v1.36.3+k3s1", "v1.36.3+rke2r1"}
+	}
 	machineImage(t)
 	cache, err := os.UserCacheDir()
 	must(t, err)
@@ -52,7 +55,7 @@ func newWorld(t *testing.T, name string) *world {
 	must(t, err)
 	options := rig.Options{
 		Name: name, Dir: filepath.Join(os.TempDir(), "drover-e2e-"+name), Bin: binFolder(t), Cache: filepath.Join(cache, "drover", "images"),
-		Versions: []string{"v1.36.3+k3s1", "v1.36.3+rke2r1"}, Log: log,
+		Versions: versions, Log: log,
 	}
 	// A run that was killed left its rig; the folder always has the same name, so that the next run finds it.
 	must(t, rig.Destroy(t.Context(), options))
