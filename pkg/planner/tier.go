@@ -124,6 +124,9 @@ func (p *pass) consider(t tier, m *machine) finding {
 	if m.Plan.Malformed != "" {
 		return finding{"the plan secret " + m.Plan.Name + " is unreadable: " + m.Plan.Malformed, ReasonConfiguring}
 	}
+	if again, found := p.startAgain(m); again {
+		return found
+	}
 	joinURL, problem := t.join(m)
 	if problem != "" {
 		return finding{problem, ReasonConfiguring}
@@ -154,8 +157,8 @@ func (p *pass) consider(t tier, m *machine) finding {
 	return finding{p.progress(m), ReasonConfiguring}
 }
 
-// render makes the plan a machine should have.
-func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
+// inputFor is what the plan of a machine is rendered from.
+func (p *pass) inputFor(m *machine, joinURL string) render.Input {
 	in := p.input
 	in.Version = m.marks.RenderVersion
 	if in.Version == "" {
@@ -177,7 +180,12 @@ func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 		Driver:                 m.Driver,
 		JoinURLAutosetDisabled: byHand,
 	}
-	desired, warnings, err := render.Plan(in)
+	return in
+}
+
+// render makes the plan a machine should have.
+func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
+	desired, warnings, err := render.Plan(p.inputFor(m, joinURL))
 	for _, w := range warnings {
 		p.warnings[w] = true
 	}
@@ -267,6 +275,9 @@ func (p *pass) safeNow(m *machine, desired plan.NodePlan) bool {
 	if neverApplied(state) && state.FailureCount == 0 {
 		return true
 	}
+	if p.isDown(m) {
+		return !p.etcdStarting(m)
+	}
 	if m.HasNode || m.marks.JoinURL != "" {
 		return false
 	}
@@ -289,6 +300,9 @@ func (p *pass) otherEtcdBusy(m *machine) bool {
 // restartFree reports that the change reaches the node without restarting anything: what is to be run, with the stamp over
 // all files that need a restart in it, stays the same.
 func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
+	if render.OperationOf(state.Plan) != "" {
+		return render.SameInstallation(state.Plan, desired)
+	}
 	return slices.EqualFunc(state.Plan.Instructions, desired.Instructions, sameInstruction)
 }
 

@@ -194,6 +194,9 @@ const (
 	InstanceAnnotation = "drover.io/instance"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
+	// PausedByOperationAnnotation is the operation that has paused the CAPI Cluster, on the Cluster. It comes and goes in the
+	// same write as the pause, so a pause without it is the user's.
+	PausedByOperationAnnotation = "drover.io/paused-by-operation"
 	// CRDVersionLabel is the version of Drover's types that a CRD was installed with.
 	CRDVersionLabel = "drover.io/crd-version"
 	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.
