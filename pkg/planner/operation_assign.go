@@ -125,7 +125,9 @@ func (p *pass) node(m *machine) render.Node {
 }
 
 // work is the plan that the machine has, with work of an operation on top.
-func (p *pass) work(m *machine, work render.Work) plan.NodePlan { return p.node(m).Operation(m.have(), work) }
+func (p *pass) work(m *machine, work render.Work) plan.NodePlan {
+	return p.node(m).Operation(m.have(), work)
+}
 
 // etcdHolds is why the member on a machine must not be stopped now: another one is not well. Empty when it may, and for a
 // machine that has its orders already.

@@ -73,7 +73,7 @@ func (d *downstream) apply(name string, f fate, restarted bool) {
 		if f.dieBefore == i {
 			return
 		}
-		if f.failAt != "" && strings.Contains(instruction.Name, f.failAt) {
+		if f.failAt != "" && strings.Contains(instruction.Name, f.failAt) && !d.node(name).records[instruction.Name] {
 			d.reportFailure(h)
 			return
 		}
@@ -103,15 +103,20 @@ func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string]
 		h.applyPlan()
 	}
 	h.data = maps.Clone(h.data)
-	state, _ := nodeplan.Parse("", h.data)
-	merged := maps.Clone(state.Output)
-	maps.Copy(merged, outputs)
-	h.data[nodeplan.KeyAppliedOutput], _ = nodeplan.EncodeOutput(merged)
+	if len(outputs) > 0 {
+		state, _ := nodeplan.Parse("", h.data)
+		merged := maps.Clone(state.Output)
+		maps.Copy(merged, outputs)
+		h.data[nodeplan.KeyAppliedOutput], _ = nodeplan.EncodeOutput(merged)
+	}
 	d.periodic(h, p)
 }
 
 // periodic is the agent running periodic instructions; its reports are dated.
 func (d *downstream) periodic(h *host, p plan.NodePlan) {
+	if !slices.ContainsFunc(p.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.SecretsEncryptStatus }) {
+		return
+	}
 	state, _ := nodeplan.Parse("", h.data)
 	outputs := state.PeriodicOutput
 	for _, i := range p.PeriodicInstructions {

@@ -38,7 +38,9 @@ func RotatesCertificates(roles Roles, services []string) bool {
 // RotateCertificatesWork gives the node new certificates and restarts it (spec/02 §6.3). have is the plan that the node has.
 func (n Node) RotateCertificatesWork(have plan.NodePlan, roles Roles, services []string, attempt string) Work {
 	work := Work{Operation: OperationCertificates, Attempt: attempt}
-	add := func(instructions ...plan.OneTimeInstruction) { work.Instructions = append(work.Instructions, instructions...) }
+	add := func(instructions ...plan.OneTimeInstruction) {
+		work.Instructions = append(work.Instructions, instructions...)
+	}
 	if n.Windows {
 		add(n.Restart(rotationKey+"/restart", attempt)...)
 		return work

@@ -53,7 +53,9 @@ func (n Node) SecretsEncryptWork(command string, reached []string, attempt strin
 func (n Node) RestartForKeysWork(roles Roles, phase, stage, attempt string) Work {
 	wait := n.script(keysKey, "wait_for_systemctl_status.sh", waitForScript)
 	work := Work{Operation: OperationKeys, Attempt: attempt, Files: []plan.File{wait}}
-	add := func(instructions ...plan.OneTimeInstruction) { work.Instructions = append(work.Instructions, instructions...) }
+	add := func(instructions ...plan.OneTimeInstruction) {
+		work.Instructions = append(work.Instructions, instructions...)
+	}
 	if roles.ETCD {
 		add(n.etcdHealthy(keysKey+"/"+phase, attempt))
 	}
