@@ -94,6 +94,7 @@ func TestOperationTranscripts(t *testing.T) {
 		"restore-separate-roles":         storyRestoreSeparateRoles,
 		"restore-fails":                  storyRestoreFails,
 		"restore-unknown-snapshot":       storyRestoreUnknown,
+		"restore-fails-while-stopped":    storyRestoreFailsTwice,
 		"restore-silent-server":          storyRestoreSilentServer,
 		"certificates":                   storyCertificates,
 		"certificates-fail":              storyCertificatesFail,
@@ -361,4 +362,15 @@ func storyTwoRequests(t *testing.T, tr *transcript) {
 	s.agents("s1")
 	s.agents("s1")
 	s.agents("s1")
+}
+
+func storyRestoreFailsTwice(t *testing.T, tr *transcript) {
+	t.Helper()
+	s := newTale(t, tr, k3sVersion, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w1": "worker"})
+	s.world.snapshots = []ETCDSnapshot{{Name: "snap", MachineUID: "uid-s1", File: "f"}}
+	s.ask("the user asks for a restore", askRestore("snap", 1))
+	s.ask("the user asks for another snapshot, which nobody knows, while the machines stop", askRestore("typing error", 2))
+	s.agents("s1", "s2", "w1")
+	s.ask("the user asks for the first one again", askRestore("snap", 3))
+	s.agents("s1", "s2", "w1")
 }

@@ -26,6 +26,8 @@ type downstream struct {
 // node is one host.
 type node struct {
 	up bool
+	// wiped is true of a host with etcd whose data a restore has given up.
+	wiped bool
 	// records are the idempotent instructions that have succeeded; runs counts their successes by identifier.
 	records map[string]bool
 	runs    map[string]int
@@ -152,6 +154,8 @@ func (d *downstream) run(name string, i plan.OneTimeInstruction) []byte {
 		d.start(name)
 	case i.Name == "shutdown":
 		n.up = false
+	case i.Name == "create-etcd-tombstone":
+		n.wiped = true
 	case i.Name == render.SecretsEncryptStatus:
 		return d.status(i.CommonInstruction)
 	}
@@ -166,7 +170,7 @@ func (d *downstream) idempotent(name, identifier string) {
 				d.wrong = append(d.wrong, fmt.Sprintf("etcd is restored on %s while it runs on %s", name, other))
 			}
 		}
-		d.reset = name
+		d.reset, d.node(name).wiped = name, false
 	case "encryption-key-rotation/prepare", "encryption-key-rotation/rotate":
 		_, d.stage, _ = strings.Cut(identifier, "/")
 	case "encryption-key-rotation/reencrypt":
@@ -185,7 +189,12 @@ func (d *downstream) start(name string) {
 	if d.reset != "" && name != d.reset && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && !d.node(name).up {
 		d.wrong = append(d.wrong, fmt.Sprintf("etcd starts on %s before it is healthy on %s, where it was restored", name, d.reset))
 	}
-	d.node(name).up = true
+	if d.node(name).wiped && !slices.ContainsFunc(d.w.names(), func(o string) bool {
+		return o != name && d.w.machines[o].m.Labels["rke.cattle.io/etcd-role"] == "true" && d.node(o).up
+	}) {
+		d.wrong = append(d.wrong, "an empty cluster begins on "+name)
+	}
+	d.node(name).up, d.node(name).wiped = true, false
 }
 
 // probes lets the agent report on its probes: they pass where the distribution runs.

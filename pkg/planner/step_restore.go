@@ -2,7 +2,6 @@ package planner
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,29 +23,26 @@ var restorePhases = []rkev1.ETCDSnapshotPhase{
 // hintStopped is what helps when a restore fails while the cluster is down.
 const hintStopped = "the cluster is stopped, request a restore again"
 
-// stepRestore takes the whole cluster back to a snapshot of etcd (spec/02 §6.2). Another request at any time begins anew, which is the way
-// out of a restore that cannot work. A request that is taken back ends nothing once machines were stopped: they have
-// forgotten that they were part of etcd, and to start them without a restore would begin an empty cluster.
+// stepRestore takes the whole cluster back to a snapshot of etcd (spec/02 §6.2). Another request at any time begins anew, which
+// is the way out of a restore that cannot work. A request that is taken back ends nothing once machines were stopped: they
+// have given up their data, and to start them without a restore would begin an empty cluster.
 func stepRestore(p *pass) verdict {
 	o := &operation{pass: p, kind: kindRestore, setFailed: func() { p.status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed }}
-	request, phase := p.s.ControlPlane.Spec.ETCDSnapshotRestore, p.status.ETCDSnapshotRestorePhase
-	asked := request != nil && request.Name != ""
-	last := p.status.ETCDSnapshotRestore
-	working := p.isRunning(kindRestore) && slices.Contains(restorePhases[:len(restorePhases)-1], phase)
-	ended := phase == rkev1.ETCDSnapshotPhaseFinished || phase == rkev1.ETCDSnapshotPhaseFailed
+	request, phase := restoreAsked(p.s.ControlPlane.Spec.ETCDSnapshotRestore), p.status.ETCDSnapshotRestorePhase
+	stopped := p.record(kindRestore).Stopped
 	switch {
-	case asked && (last == nil || *last != *request || !working && !ended):
-		if why := p.occupied(kindRestore); why != "" && !p.stoppedForGood() {
+	case request != nil && o.isNews(request):
+		if why := p.occupied(kindRestore); why != "" && !stopped {
 			return goOn("a restore is asked for, " + why)
 		}
 		p.status.ETCDSnapshotRestore = request.DeepCopy()
 		o.enter(rkev1.ETCDSnapshotPhaseStarted)
 		return o.start(request)
-	case working && (asked || phase != rkev1.ETCDSnapshotPhaseStarted):
+	case o.restores() && (request != nil || stopped || phase != rkev1.ETCDSnapshotPhaseStarted):
 		return o.restore(phase)
-	case p.stoppedForGood():
+	case stopped:
 		return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+p.record(kindRestore).Message, WakeControlPlane))
-	case !asked:
+	case request == nil:
 		o.cancel()
 		p.status.ETCDSnapshotRestore, p.status.ETCDSnapshotRestorePhase = nil, ""
 		return goOn("no restore is asked for")
@@ -54,32 +50,51 @@ func stepRestore(p *pass) verdict {
 	return goOn("the restore that is asked for has ended: " + string(phase))
 }
 
-// enter begins a phase. The record's step always begins with the phase, so that a failure tells where it happened.
+// restoreAsked is the request, nil when it asks for nothing.
+func restoreAsked(request *rkev1.ETCDSnapshotRestore) *rkev1.ETCDSnapshotRestore {
+	if request == nil || request.Name == "" {
+		return nil
+	}
+	return request
+}
+
+// restores reports that a restore is at work.
+func (o *operation) restores() bool {
+	return o.isRunning(kindRestore) && slices.Contains(restorePhases[:len(restorePhases)-1], o.status.ETCDSnapshotRestorePhase)
+}
+
+// isNews reports that a request was not taken up, or by somebody who kept no record of it and has not ended it.
+func (o *operation) isNews(request *rkev1.ETCDSnapshotRestore) bool {
+	last, phase := o.status.ETCDSnapshotRestore, o.status.ETCDSnapshotRestorePhase
+	ended := phase == rkev1.ETCDSnapshotPhaseFinished || phase == rkev1.ETCDSnapshotPhaseFailed
+	return last == nil || *last != *request || !o.restores() && !ended
+}
+
+// enter begins a phase.
 func (o *operation) enter(phase rkev1.ETCDSnapshotPhase) {
 	o.status.ETCDSnapshotRestorePhase = phase
 	record := o.record(o.kind)
 	record.Step, record.StepStartedAt = string(phase), nil
+	switch phase {
+	case rkev1.ETCDSnapshotPhaseShutdown:
+		record.Stopped = true
+	case rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
+		record.Stopped = false
+	}
 	o.remember(record)
-}
-
-// stoppedForGood reports that the last restore failed after the cluster was stopped and before it was restored.
-func (p *pass) stoppedForGood() bool {
-	record := p.record(kindRestore)
-	phase, _, _ := strings.Cut(record.Step, ":")
-	return record.State == rkev1.OperationStateFailed &&
-		(phase == string(rkev1.ETCDSnapshotPhaseShutdown) || phase == string(rkev1.ETCDSnapshotPhaseRestore))
 }
 
 // restore works on one phase.
 func (o *operation) restore(phase rkev1.ETCDSnapshotPhase) verdict {
+	if o.record(o.kind).Stopped {
+		o.hint = hintStopped
+	}
 	switch phase {
 	case rkev1.ETCDSnapshotPhaseStarted:
 		return o.checkRestore()
 	case rkev1.ETCDSnapshotPhaseShutdown:
-		o.hint = hintStopped
 		return o.shutDown()
 	case rkev1.ETCDSnapshotPhaseRestore:
-		o.hint = hintStopped
 		return o.restoreEtcd()
 	case rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
 		return o.cleanPods()

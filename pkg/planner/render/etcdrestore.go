@@ -144,32 +144,22 @@ func s3Restore(in Input, s3 *rkev1.ETCDSnapshotS3) (args, env []string, ca *plan
 		return nil, nil, nil, nil
 	}
 	m := newMachinePlan(in)
-	own := *s3
-	own.Retention = 0
-	var current *rkev1.ETCDSnapshotS3
-	if m.spec.ETCD != nil {
-		current = m.spec.ETCD.S3
-	}
-	if own.CloudCredentialName == "" && current != nil {
-		own.CloudCredentialName = current.CloudCredentialName
-	}
-	recorded := ""
-	if strings.HasSuffix(own.EndpointCA, ".crt") {
-		recorded, own.EndpointCA = own.EndpointCA, ""
-		if current != nil {
-			own.EndpointCA = current.EndpointCA
-		}
-	}
-	options, ca, err := m.s3Options(&own)
-	if err != nil {
+	storage, recorded := m.storageOf(s3)
+	options, ca, err := m.s3Options(storage)
+	switch {
+	case err != nil:
 		return nil, nil, nil, fmt.Errorf("the snapshot's storage: %w", err)
-	}
-	if recorded != "" && ca != nil && ca.Path != recorded {
+	case len(options) == 0:
+		return nil, nil, nil, errors.New("the snapshot names no storage in S3")
+	case recorded != "" && ca != nil && ca.Path != recorded:
 		ca = nil // that authority is another one
 	}
-	if len(options) == 0 {
-		return nil, nil, nil, errors.New("the snapshot names no storage in S3")
-	}
+	args, env = s3Arguments(options, recorded)
+	return args, env, ca, nil
+}
+
+// s3Arguments turns configuration keys into arguments, except for the one that is a secret.
+func s3Arguments(options []option, recorded string) (args, env []string) {
 	for _, option := range options {
 		switch {
 		case option.key == "etcd-s3-secret-key":
@@ -184,7 +174,22 @@ func s3Restore(in Input, s3 *rkev1.ETCDSnapshotS3) (args, env []string, ca *plan
 	if recorded != "" {
 		args = append(args, "--etcd-s3-endpoint-ca="+recorded)
 	}
-	return args, env, ca, nil
+	return args, env
+}
+
+// storageOf completes the storage that a snapshot names by what the cluster's own has. recorded is the path of an authority
+// that nodes were given earlier, when that is all the snapshot tells about it.
+func (m *machinePlan) storageOf(s3 *rkev1.ETCDSnapshotS3) (storage *rkev1.ETCDSnapshotS3, recorded string) {
+	own, current := *s3, rkev1.ETCDSnapshotS3{}
+	if m.spec.ETCD != nil && m.spec.ETCD.S3 != nil {
+		current = *m.spec.ETCD.S3
+	}
+	own.Retention = 0
+	own.CloudCredentialName = either(own.CloudCredentialName, current.CloudCredentialName)
+	if strings.HasSuffix(own.EndpointCA, ".crt") {
+		recorded, own.EndpointCA = own.EndpointCA, current.EndpointCA
+	}
+	return &own, recorded
 }
 
 // podSelectors are the pods that do not get over a restored past by themselves, as namespace:selector (spec/02 §6.2).

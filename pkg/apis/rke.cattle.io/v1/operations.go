@@ -150,4 +150,9 @@ type OperationRecord struct {
 	// Message says why the operation failed.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// Stopped is true from when a restore stops the cluster until etcd is restored. The machines have given up their data
+	// then: started without a restore, they would begin an empty cluster.
+	// +optional
+	Stopped bool `json:"stopped,omitempty"`
 }
