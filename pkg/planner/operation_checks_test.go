@@ -214,3 +214,21 @@ func (m *opsModel) checkWorld(rt *rapid.T) {
 		}
 	}
 }
+
+// checkRecovery sees that, however operations have ended, no machine is left down under a plan that says that all is well.
+func (m *opsModel) checkRecovery(rt *rapid.T) {
+	m.cluster.Paused, m.cluster.PausedBy = false, ""
+	for range 20 {
+		m.work()
+		m.decideAndApply(rt)
+		if ready, _ := m.condition("Ready"); ready == "True" {
+			break
+		}
+	}
+	for _, name := range m.names() {
+		state, err := nodeplan.Parse("", m.machines[name].data)
+		if err == nil && state.InSync && !m.machines[name].m.Deleting && render.OperationOf(state.Plan) == "" && !m.d.node(name).up {
+			rt.Fatalf("%s is down for good", name)
+		}
+	}
+}

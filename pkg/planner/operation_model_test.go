@@ -43,8 +43,13 @@ func newOpsModel(rt *rapid.T) *opsModel {
 	m := &opsModel{world: w, d: newDownstream(w)}
 	for range 20 {
 		m.work()
-		m.apply(Decide(m.snapshot(rt)))
+		if d := Decide(m.snapshot(rt)); d.Wait != nil {
+			m.apply(d)
+			continue
+		}
+		break
 	}
+	m.apply(Decide(m.snapshot(rt)))
 	return m
 }
 
@@ -269,6 +274,9 @@ func TestOperations_NoWorldBreaksAnInvariant(t *testing.T) {
 		}
 		if running := runningOf(m.cp.Status); len(running) > 0 || m.cluster.PausedBy != "" {
 			rt.Fatalf("%v still running, paused by %q; the last steps were\n%s", running, m.cluster.PausedBy, strings.Join(m.log[len(m.log)-5:], "\n"))
+		}
+		if answer {
+			m.checkRecovery(rt)
 		}
 	})
 }
