@@ -28,6 +28,8 @@ type node struct {
 	up bool
 	// wiped is true of a host with etcd whose data a restore has given up.
 	wiped bool
+	// stamp is what the installer remembers: it starts the distribution only when a plan has another one.
+	stamp string
 	// records are the idempotent instructions that have succeeded; runs counts their successes by identifier.
 	records map[string]bool
 	runs    map[string]int
@@ -36,7 +38,11 @@ type node struct {
 func newDownstream(w *world) *downstream {
 	d := &downstream{w: w, nodes: map[string]*node{}, stage: "start"}
 	for _, name := range w.names() {
-		d.node(name).up = w.machines[name].hasPlan() || w.machines[name].m.HasNode
+		n, h := d.node(name), w.machines[name]
+		n.up = h.m.HasNode
+		if state, err := nodeplan.Parse("", h.data); err == nil {
+			n.stamp = render.StampsOf(state.Plan).Restart
+		}
 	}
 	return d
 }
@@ -148,8 +154,12 @@ func (d *downstream) run(name string, i plan.OneTimeInstruction) []byte {
 		return nil
 	}
 	switch {
-	case i.Name == render.InstallInstruction && i.Image != "" && !slices.ContainsFunc(i.Env, func(e string) bool { return strings.Contains(e, "SKIP_START=true") }):
-		d.start(name)
+	case i.Name == render.InstallInstruction && i.Image != "":
+		stamps := render.StampsOf(plan.NodePlan{Instructions: []plan.OneTimeInstruction{i}})
+		if stamps.Restart != "" && stamps.Restart != n.stamp {
+			n.stamp = stamps.Restart
+			d.start(name)
+		}
 	case i.Name == "start":
 		d.start(name)
 	case i.Name == "shutdown":
