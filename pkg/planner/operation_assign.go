@@ -156,28 +156,28 @@ func (o *operation) oneByOne(phase string, machines []*machine, tasks func(*mach
 		t, failed := tasks(m)
 		step := phase + ": " + m.Name
 		if failed != "" {
-			v := o.fail(m.Name + ": " + failed)
+			v := o.fail(step + ": " + failed)
 			return &v
 		}
 		if holds := o.etcdHolds(m, t.plan); holds != "" && t.disrupts {
-			v := o.await(step, stepDeadline, m.Name+": "+holds, WakePlanSecret, WakeMachine)
+			v := o.await(step, stepDeadline, step+": "+holds, WakePlanSecret, WakeMachine)
 			return &v
 		}
-		if v := o.judge(step, stepDeadline, m, o.assign(t)); v != nil {
+		if v := o.judge(step, stepDeadline, o.assign(t)); v != nil {
 			return v
 		}
 	}
 	return nil
 }
 
-// judge turns the report of one machine into a verdict, nil when it is done.
-func (o *operation) judge(step string, deadline time.Duration, m *machine, r report) *verdict {
+// judge turns the report of the machine that a step names into a verdict, nil when it is done.
+func (o *operation) judge(step string, deadline time.Duration, r report) *verdict {
 	switch {
 	case r.failed != "":
-		v := o.fail(m.Name + ": " + r.failed)
+		v := o.fail(step + ": " + r.failed)
 		return &v
 	case r.missing != "":
-		v := o.await(step, deadline, m.Name+": "+r.missing, WakePlanSecret, WakeMachine)
+		v := o.await(step, deadline, step+": "+r.missing, WakePlanSecret, WakeMachine)
 		return &v
 	}
 	return nil

@@ -116,7 +116,7 @@ func TestDecide_OperationsEndInTime(t *testing.T) {
 	}
 	w.run(t)
 	record := w.operation(kindCertificates)
-	want := "s: waiting for plan to be applied for 20m0s"
+	want := "rotate: s: waiting for plan to be applied for 20m0s"
 	if record.State != rkev1.OperationStateFailed || record.Message != want || w.cluster.Paused {
 		t.Errorf("record is %+v, paused %v", record, w.cluster.Paused)
 	}
@@ -292,4 +292,59 @@ func TestDecide_RotationNamesWhatItLeavesOut(t *testing.T) {
 	if status, message := w.condition(ConditionCertificatesRotated); status != "True" || message != "left out for they have no role: odd" {
 		t.Errorf("condition is %s %q", status, message)
 	}
+}
+
+// However far a node was when its operation failed, or was taken back, it runs in the end.
+func TestDecide_WhatEndsHalfWayRunsAgain(t *testing.T) {
+	ask := map[string]func(spec *rkev1.RKEControlPlaneSpec){"certificates": askCertificates(1), "keys": askKeys(1), "snapshot": askSnapshot(1)}
+	for name, ask := range ask {
+		for turns := range 4 {
+			for at := range 14 {
+				for _, kill := range []bool{false, true} {
+					w := small(t)
+					d := newDownstream(w)
+					ask(&w.cp.Spec)
+					w.run(t)
+					for range turns {
+						d.all("s", "w")
+						w.run(t)
+					}
+					if !endHalfWay(t, w, d, at, kill) {
+						continue
+					}
+					w.run(t)
+					d.finish(t)
+					if !d.node("s").up || !d.node("w").up || w.cluster.Paused {
+						t.Fatalf("%s, turn %d, instruction %d, killed %v: server up %v, worker up %v, paused %v",
+							name, turns, at, kill, d.node("s").up, d.node("w").up, w.cluster.Paused)
+					}
+				}
+			}
+		}
+	}
+}
+
+// endHalfWay makes the agents fail for good at an instruction, or kills them before it and takes all requests back. It reports
+// whether any of them has such an instruction to work on.
+func endHalfWay(t *testing.T, w *world, d *downstream, at int, kill bool) bool {
+	t.Helper()
+	worked := false
+	for _, name := range w.names() {
+		state, err := nodeplan.Parse(name, w.machines[name].data)
+		if err != nil || !w.machines[name].hasPlan() || at >= len(state.Plan.Instructions) {
+			continue
+		}
+		worked = true
+		if kill {
+			d.apply(name, fate{dieBefore: at}, false)
+			continue
+		}
+		for range restartAttempts {
+			d.apply(name, fate{failAt: state.Plan.Instructions[at].Name, dieBefore: -1}, false)
+		}
+	}
+	if kill {
+		w.cp.Spec.RotateCertificates, w.cp.Spec.RotateEncryptionKeys, w.cp.Spec.ETCDSnapshotCreate = nil, nil, nil
+	}
+	return worked
 }

@@ -221,7 +221,7 @@ func (o *operation) cleanUp(phase, then rkev1.ETCDSnapshotPhase, work func(*mach
 	if r.done() {
 		r = o.assign(task{m: m, plan: o.node(m).Extend(desired, work(m)), attempts: restartAttempts, disrupts: true, rejoins: true, joinURL: joinURL})
 	}
-	if v := o.judge(step+": "+m.Name, restoreDeadline, m, r); v != nil {
+	if v := o.judge(step+": "+m.Name, restoreDeadline, r); v != nil {
 		return *v
 	}
 	o.enter(then)

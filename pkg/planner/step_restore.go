@@ -163,7 +163,7 @@ func (o *operation) restoreEtcd() verdict {
 	if r.done() {
 		r.report = o.assign(task{m: m, plan: r.plan, attempts: commandAttempts, disrupts: true, rejoins: true})
 	}
-	if v := o.judge(phase+": "+m.Name, restoreDeadline, m, r.report); v != nil {
+	if v := o.judge(phase+": "+m.Name, restoreDeadline, r.report); v != nil {
 		return *v
 	}
 	o.status.ConfigGeneration++

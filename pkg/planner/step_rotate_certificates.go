@@ -49,7 +49,7 @@ func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict
 	} {
 		machines = append(machines, o.collect(group, takesPart, func(m *machine) bool { return render.RotatesCertificates(m.roles, request.Services) })...)
 	}
-	v := o.oneByOne("certificates", machines, func(m *machine) (task, string) {
+	v := o.oneByOne("rotate", machines, func(m *machine) (task, string) {
 		work := o.node(m).RotateCertificatesWork(m.have(), m.roles, request.Services, o.attempt())
 		return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true}, ""
 	})

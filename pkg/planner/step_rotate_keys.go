@@ -141,19 +141,19 @@ func (o *operation) runKeyCommand(phase rkev1.RotateEncryptionKeysPhase, command
 	attempt := o.attempt() + "/" + string(phase)
 	step := string(phase) + ": " + leader.Name
 	t := task{m: leader, plan: o.work(leader, o.node(leader).SecretsEncryptWork(command.command, command.stages, attempt)), attempts: commandAttempts}
-	if v := o.judge(step, stepDeadline, leader, o.assign(t)); v != nil {
+	if v := o.judge(step, stepDeadline, o.assign(t)); v != nil {
 		return v
 	}
 	stage := leader.rotationStage(attempt)
 	var v verdict
 	switch {
 	case stage == "":
-		v = o.await(step, stepDeadline, leader.Name+": waiting for encryption key rotation status", WakePlanSecret)
+		v = o.await(step, stepDeadline, step+": waiting for encryption key rotation status", WakePlanSecret)
 	case !slices.Contains(command.stages, stage):
-		v = o.fail(fmt.Sprintf("%s: rotation is at stage %s after %s", leader.Name, stage, command.command))
+		v = o.fail(fmt.Sprintf("%s: rotation is at stage %s after %s", step, stage, command.command))
 	case phase == rkev1.RotateEncryptionKeysPhaseReencrypt && stage != stageFinished &&
 		render.RotationStage(leader.output(render.SecretsEncryptStatus), attempt) != stageFinished:
-		v = o.await(step+" stage", restartDeadline, leader.Name+": waiting for encryption key rotation stage to be finished", WakePlanSecret)
+		v = o.await(step+" stage", restartDeadline, step+": waiting for encryption key rotation stage to be finished", WakePlanSecret)
 	default:
 		return nil
 	}
@@ -181,7 +181,7 @@ func (o *operation) restartForKeys(phase rkev1.RotateEncryptionKeysPhase, leader
 	}
 	stage := leader.rotationStage(attempt)
 	if stage == "" {
-		v := o.await(string(phase)+": stage", stepDeadline, leader.Name+": waiting for encryption key rotation status", WakePlanSecret)
+		v := o.await(string(phase)+": stage", stepDeadline, string(phase)+": "+leader.Name+": waiting for encryption key rotation status", WakePlanSecret)
 		return &v
 	}
 	return o.oneByOne(string(phase), followers, func(m *machine) (task, string) {
