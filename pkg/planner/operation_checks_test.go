@@ -100,10 +100,24 @@ func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 	if restarts && (d.Ticket == nil || !strings.Contains(fmt.Sprint(d.Ticket.Machines), e.Delivery.Checksum)) {
 		rt.Fatalf("etcd on %s is restarted without a ticket", e.Machine)
 	}
-	if restarts {
-		return 1
+	if !restarts {
+		return 0
 	}
-	return 0
+	if operation != "" {
+		m.checkOthers(rt, e.Machine)
+	}
+	return 1
+}
+
+// checkOthers sees that an operation stops a member of etcd only while all others are well (invariant 8).
+func (m *opsModel) checkOthers(rt *rapid.T, name string) {
+	for _, other := range m.names() {
+		h := m.machines[other]
+		state, err := nodeplan.Parse("", h.data)
+		if err == nil && other != name && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && state.PlanExists && (!state.InSync || !state.Healthy) {
+			rt.Fatalf("etcd on %s is restarted while that on %s is not well", name, other)
+		}
+	}
 }
 
 // checkClaims sees that what is reported as done was done, on every machine that it was to be done on.
@@ -177,6 +191,14 @@ func (m *opsModel) checkEdges(rt *rapid.T, old, now rkev1.RKEControlPlaneStatus)
 		keys = append(keys, string(p))
 	}
 	edge("keys", string(old.RotateEncryptionKeysPhase), string(now.RotateEncryptionKeysPhase), keys...)
+	for k, phase := range map[kind]string{
+		kindCreate: string(now.ETCDSnapshotCreatePhase), kindRestore: string(now.ETCDSnapshotRestorePhase), kindKeys: string(now.RotateEncryptionKeysPhase),
+	} {
+		p := pass{status: now}
+		if ended := slices.Contains([]string{"", "Finished", "Done", "Failed"}, phase); ended == p.isRunning(k) {
+			rt.Fatalf("%s is in phase %q, and its record says %s", k.title, phase, p.record(k).State)
+		}
+	}
 	if now.ConfigGeneration < old.ConfigGeneration {
 		rt.Fatal("the configuration's generation goes back")
 	}

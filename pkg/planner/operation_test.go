@@ -294,6 +294,22 @@ func TestDecide_RotationNamesWhatItLeavesOut(t *testing.T) {
 	}
 }
 
+// A member of etcd is stopped only while all others are well.
+func TestDecide_OperationsWaitForEtcd(t *testing.T) {
+	w := ready(t, three)
+	w.machines["s3"].probes(false)
+	w.cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
+	d := w.run(t)
+	if w.machines["s1"].hasPlan() || d.Wait.Message != "certificate rotation: rotate: s1: waiting for etcd to be in order on s3" || d.Wait.After <= 0 {
+		t.Fatalf("wait is %+v", d.Wait)
+	}
+	w.machines["s3"].probes(true)
+	w.run(t)
+	if !w.machines["s1"].hasPlan() {
+		t.Error("the wait does not end with its cause")
+	}
+}
+
 // However far a node was when its operation failed, or was taken back, it runs in the end.
 func TestDecide_WhatEndsHalfWayRunsAgain(t *testing.T) {
 	ask := map[string]func(spec *rkev1.RKEControlPlaneSpec){"certificates": askCertificates(1), "keys": askKeys(1), "snapshot": askSnapshot(1)}
