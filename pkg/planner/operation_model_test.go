@@ -292,7 +292,13 @@ func TestOperations_AllSucceedWhenEverythingWorks(t *testing.T) {
 		spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
 		if rapid.Bool().Draw(rt, "restore") {
 			m.offer()
-			spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "in-s3", Generation: 1}
+			names := []string{"in-s3"}
+			for _, name := range m.names() {
+				if m.machines[name].m.Labels["rke.cattle.io/etcd-role"] == "true" {
+					names = append(names, "on-"+name)
+				}
+			}
+			spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: rapid.SampledFrom(names).Draw(rt, "snapshot"), Generation: 1}
 		}
 		all := m.actions()
 		actions := map[string]func(*rapid.T){}
