@@ -39,6 +39,7 @@
 //	plan Secret       where a plan lies and where the node's agent reports
 //	snapshot          everything one decision is made from, as a value (not an etcd snapshot)
 //	decision          what to do, in order, and what is waited for
+//	operation         a snapshot, a restore or a rotation: asked for in the spec, done by the planner step by step
 //	ticket            a disruptive effect announced in status before it happens
 //	apply set         children of one owner, kept equal to what is desired
 //	wake-up           the event on another object that queues an object again

@@ -23,9 +23,14 @@ type step struct {
 // steps in the order in which they are asked. Names are shown to users.
 var steps = []step{
 	{"fresh", stepFresh},
+	{"release", stepRelease},
 	{"gate", stepGate},
 	{"sanity", stepSanity},
 	{"tokens", stepTokens},
+	{"etcd-snapshot-create", stepSnapshotCreate},
+	{"etcd-restore", stepRestore},
+	{"rotate-certificates", stepRotateCertificates},
+	{"rotate-encryption-keys", stepRotateKeys},
 	{"paused", stepPaused},
 	{"restore-required", stepRestoreRequired},
 	{"elect", stepElect},
@@ -92,6 +97,8 @@ type pass struct {
 	timer time.Duration
 	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
 	unwell string
+	// restoring is true while a restore brings the machines up again, none of which can be disrupted.
+	restoring bool
 }
 
 // machine is a Machine with what follows from it, and its marks as they will be after this pass.

@@ -80,6 +80,9 @@ const (
 	ReasonJoinURL           Reason = "JoinURLUnknown"
 	ReasonControlPlane      Reason = "ControlPlaneUnavailable"
 	ReasonMachinesUnhealthy Reason = "MachinesUnhealthy"
+	ReasonOperation         Reason = "OperationInProgress"
+	ReasonOperationFailed   Reason = "OperationFailed"
+	ReasonResuming          Reason = "ResumingCluster"
 )
 
 // Wake names a source of events that enqueue the planner.
@@ -94,6 +97,7 @@ const (
 	WakeStateSecret  Wake = "ClusterStateSecret"
 	WakeConfigObject Wake = "ConfigurationObject"
 	WakeManagement   Wake = "ManagementCluster"
+	WakeSnapshot     Wake = "ETCDSnapshot"
 )
 
 // Effect is one change in the world, a single idempotent API call. The set is closed: an interpreter can be complete.
@@ -172,6 +176,15 @@ type ForceRemoveMachine struct {
 	Machine string `json:"machine"`
 }
 
+// PauseCluster sets spec.paused of the CAPI Cluster and notes in the same write which operation did.
+type PauseCluster struct {
+	Operation string `json:"operation"`
+}
+
+// ResumeCluster takes a pause back that an operation has noted as its own, together with the note. Without a note it does
+// nothing.
+type ResumeCluster struct{}
+
 func (CreateTokens) effect()            {}
 func (MarkMachine) effect()             {}
 func (DeliverPlan) effect()             {}
@@ -182,3 +195,5 @@ func (PublishJoinURL) effect()          {}
 func (SetMachineCondition) effect()     {}
 func (ResetClusterInitialized) effect() {}
 func (ForceRemoveMachine) effect()      {}
+func (PauseCluster) effect()            {}
+func (ResumeCluster) effect()           {}

@@ -10,9 +10,10 @@
 // Decide walks an ordered list (see steps in decide.go), one file step_<name>.go per step. A step either has no opinion, and says why
 // in the trace, or ends the walk with what is waited for:
 //
-//	fresh → gate → sanity → tokens → paused → restore-required → elect → join → init → etcd → control-plane → worker → steady
+//	fresh → release → gate → sanity → tokens
+//	      → etcd-snapshot-create → etcd-restore → rotate-certificates → rotate-encryption-keys
+//	      → paused → restore-required → elect → join → init → etcd → control-plane → worker → steady
 //
-// Operations (snapshots, restores, rotations) take their place between tokens and paused: they run in paused clusters too.
 // init to worker are tiers. All of them follow tier.go: the next tier is touched only when the one before is in order, but for
 // machines whose plans are too large to be delivered, and those that the roll-out goes on without, which hold up nobody else.
 //
@@ -39,6 +40,26 @@
 // A step that could disrupt etcd is a ticket: the decision names the machines by UID and the plans by checksum, and the
 // ticket is written to the control plane's status, under the resource version of the snapshot, before any of these plans is
 // delivered. A conflict means the view was old, and nothing is delivered.
+//
+// # Operations
+//
+// The four steps after tokens are operations: little state machines that a request in the spec starts. They run in paused clusters too,
+// one at a time; a request waits in the spec for its turn. Where an operation is, is its phase in the status; beside it
+// stands a record (status.operations) with the attempt, what is waited for since when, and why it failed. What all of them have in common is in
+// operation.go and operation_assign.go:
+//
+//   - A phase begins when the end of the one before is stored, and what nodes are told carries the attempt. So neither a
+//     killed server nor an old report makes anything happen twice or count for something else.
+//   - Every wait of an operation has a deadline, after which it fails, with the reason in a condition of its own.
+//   - A plan of an operation is the plan that the node has with instructions on top (render.Node.Operation). A change of the
+//     configuration reaches a node by its roll-out and in no other way. Only a restore, for which the whole cluster is down,
+//     renders plans anew.
+//   - An operation pauses the CAPI cluster only when nobody has, and marks the pause as its own. The step release takes back
+//     what is so marked and not needed, whatever state the cluster is in.
+//   - An operation that stops the distribution and ends half-way leaves a plan behind that the tiers answer with one that
+//     starts it (startAgain), before the ordinary plan comes.
+//   - When a restore fails after machines were stopped, nothing starts them but another restore: they have forgotten their
+//     data, and would begin an empty cluster.
 //
 // # Freshness
 //

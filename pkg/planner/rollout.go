@@ -67,6 +67,10 @@ func (p *pass) assess(t tier, m *machine) {
 		m.found = finding{"the plan secret " + m.Plan.Name + " is unreadable: " + m.Plan.Malformed, ReasonConfiguring}
 		return
 	}
+	if again, found := p.startAgain(m); again {
+		m.found = found
+		return
+	}
 	joinURL, problem := t.join(m)
 	if problem != "" {
 		m.found = finding{problem, ReasonConfiguring}
@@ -128,6 +132,11 @@ func (r *rollOut) major(m *machine) finding {
 	case m.PoolPaused:
 		return finding{msgPoolPaused, ReasonPoolPaused}
 	case restartFree(state, m.desired), neverApplied(state) && state.FailureCount == 0:
+		return r.send(r.tier, m)
+	case r.isDown(m):
+		if r.etcdStarting(m) {
+			return finding{msgPending, ReasonChangePending}
+		}
 		return r.send(r.tier, m)
 	case m.Skip, !r.mayStart(m):
 		return finding{msgPending, ReasonChangePending}

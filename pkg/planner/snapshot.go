@@ -28,6 +28,8 @@ type Snapshot struct {
 	Machines []Machine `json:"machines,omitempty"`
 	// Tokens is the cluster state secret.
 	Tokens Tokens `json:"tokens,omitzero"`
+	// Snapshots are the ETCDSnapshots in the cluster's namespace that belong to it, or that a restore names.
+	Snapshots []ETCDSnapshot `json:"snapshots,omitempty"`
 	// Release describes the Kubernetes version of the cluster.
 	Release distro.Release `json:"release,omitzero"`
 	// Objects are the Secrets and ConfigMaps that the configuration refers to.
@@ -55,6 +57,8 @@ type Cluster struct {
 	Deleting bool `json:"deleting,omitempty"`
 	// Paused is spec.paused, or the annotation for it on the RKEControlPlane.
 	Paused bool `json:"paused,omitempty"`
+	// PausedBy is the operation that has set spec.paused, empty when nobody has or the user has.
+	PausedBy string `json:"pausedBy,omitempty"`
 	// InfrastructureProvisioned is status.initialization.infrastructureProvisioned.
 	InfrastructureProvisioned bool `json:"infrastructureProvisioned,omitempty"`
 	// Initialized is the condition ControlPlaneInitialized.
@@ -87,6 +91,8 @@ type Machine struct {
 	// HasNode is true when CAPI has found the machine's Node; KubeletVersion is then what it reports.
 	HasNode        bool   `json:"hasNode,omitempty"`
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
+	// NodeName is the name of that Node.
+	NodeName string `json:"nodeName,omitempty"`
 	// NodeLostSince is since when the Node has not been heard of, or is gone. Zero while it is heard of, and while nobody could look.
 	NodeLostSince time.Time `json:"nodeLostSince,omitzero"`
 	// Held: the machine is deleting, and its etcd member has not left yet.

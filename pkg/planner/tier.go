@@ -141,8 +141,8 @@ func (p *pass) noteUnwell(t tier) {
 	}
 }
 
-// render makes the plan a machine should have.
-func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
+// inputFor is what the plan of a machine is rendered from.
+func (p *pass) inputFor(m *machine, joinURL string) render.Input {
 	in := p.input
 	in.Version = m.marks.RenderVersion
 	if in.Version == "" {
@@ -164,7 +164,12 @@ func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 		Driver:                 m.Driver,
 		JoinURLAutosetDisabled: byHand,
 	}
-	desired, warnings, err := render.Plan(in)
+	return in
+}
+
+// render makes the plan a machine should have.
+func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
+	desired, warnings, err := render.Plan(p.inputFor(m, joinURL))
 	for _, w := range warnings {
 		p.warnings[w] = true
 	}
@@ -259,6 +264,9 @@ func (p *pass) openTicket(step string) []rkev1.TicketMachine {
 // restartFree reports that the change reaches the node without restarting anything: what is to be run, with the stamp over
 // all files that need a restart in it, stays the same.
 func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
+	if render.OperationOf(state.Plan) != "" {
+		return render.SameInstallation(state.Plan, desired)
+	}
 	return slices.EqualFunc(state.Plan.Instructions, desired.Instructions, sameInstruction)
 }
 

@@ -11,6 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -75,6 +78,9 @@ func describe(e Effect) string {
 		if e.First {
 			what = "first"
 		}
+		if p, err := nodeplan.Decode(e.Delivery.Plan); err == nil && render.OperationOf(p) != "" {
+			what = render.OperationOf(p)
+		}
 		return fmt.Sprintf("deliver   %s plan to %s", what, e.Machine)
 	case RequestDrain:
 		return fmt.Sprintf("drain     %s with %s", e.Machine, e.Options)
@@ -90,6 +96,10 @@ func describe(e Effect) string {
 		return "reset     condition ControlPlaneInitialized of the CAPI cluster"
 	case ForceRemoveMachine:
 		return "let go    " + e.Machine
+	case PauseCluster:
+		return "pause     the CAPI cluster for " + e.Operation
+	case ResumeCluster:
+		return "resume    the CAPI cluster"
 	}
 	return fmt.Sprintf("%T", e)
 }

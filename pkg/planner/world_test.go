@@ -33,6 +33,8 @@ type world struct {
 	connected bool
 	tokens    Tokens
 	machines  map[string]*host
+	snapshots []ETCDSnapshot
+	objects   []Object
 	forced    []string
 	writes    int
 }
@@ -106,7 +108,7 @@ func (w *world) names() []string { return slices.Sorted(maps.Keys(w.machines)) }
 
 // snapshot is what gather would see.
 func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
-	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, Tokens: w.tokens,
+	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, Tokens: w.tokens, Snapshots: w.snapshots, Objects: w.objects,
 		Release: distro.Release{Version: w.cp.Spec.KubernetesVersion, Known: true}}
 	for _, name := range w.names() {
 		h := w.machines[name]
@@ -170,6 +172,10 @@ func (w *world) applyOne(e Effect) {
 	case ForceRemoveMachine:
 		w.machines[e.Machine].m.ForceRemove = true
 		w.forced = append(w.forced, e.Machine)
+	case PauseCluster:
+		w.cluster.Paused, w.cluster.PausedBy = true, e.Operation
+	case ResumeCluster:
+		w.cluster.Paused, w.cluster.PausedBy = false, ""
 	default:
 		panic(fmt.Sprintf("unknown effect %T", e))
 	}
@@ -239,6 +245,7 @@ func (h *host) joinCluster(version string) {
 	}
 	h.m.HasNode = true
 	h.m.KubeletVersion = version
+	h.m.NodeName = "node-" + h.m.Name
 	h.m.Addresses = []Address{{Type: "InternalIP", Address: fmt.Sprintf("10.0.0.%d", h.serial)}}
 }
 

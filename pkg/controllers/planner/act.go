@@ -75,6 +75,10 @@ func (a *actor) one(effect planner.Effect) error {
 		return a.resetCluster()
 	case planner.ForceRemoveMachine:
 		return a.forceRemove(e)
+	case planner.PauseCluster:
+		return a.setPaused(e.Operation)
+	case planner.ResumeCluster:
+		return a.setPaused("")
 	}
 	return fmt.Errorf("effect %T is not known", effect)
 }
@@ -185,6 +189,31 @@ func (a *actor) resetCluster() error {
 	if err != nil {
 		return fmt.Errorf("uninitializing CAPI cluster: %w", err)
 	}
+	a.note(kindCluster, stored)
+	return nil
+}
+
+// setPaused pauses the CAPI Cluster for an operation, or takes that back when operation is empty. Pause and note are one write:
+// a pause that came or went in between is a conflict, or is left alone.
+func (a *actor) setPaused(operation string) error {
+	update := a.view.cluster.DeepCopy()
+	_, owned := update.Annotations[rkev1.PausedByOperationAnnotation]
+	paused := update.Spec.Paused != nil && *update.Spec.Paused
+	switch {
+	case operation != "" && !owned && !paused:
+		update.Annotations = with(update.Annotations, map[string]string{rkev1.PausedByOperationAnnotation: operation})
+		update.Spec.Paused = new(true)
+	case operation == "" && owned:
+		delete(update.Annotations, rkev1.PausedByOperationAnnotation)
+		update.Spec.Paused = nil
+	default:
+		return nil
+	}
+	stored, err := a.Clusters.Update(update)
+	if err != nil {
+		return fmt.Errorf("pause or resume the CAPI cluster: %w", err)
+	}
+	a.view.cluster = stored
 	a.note(kindCluster, stored)
 	return nil
 }

@@ -123,6 +123,7 @@ func (h *handler) gatherCluster(cp *rkev1.RKEControlPlane, v *view) error {
 	v.snapshot.Cluster = &planner.Cluster{
 		Deleting:                  cluster.DeletionTimestamp != nil,
 		Paused:                    paused || cluster.Spec.Paused != nil && *cluster.Spec.Paused,
+		PausedBy:                  cluster.Annotations[rkev1.PausedByOperationAnnotation],
 		InfrastructureProvisioned: provisioned != nil && *provisioned,
 		Initialized:               conditions.IsTrueMeta(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition),
 	}
@@ -262,6 +263,7 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		Deleting:            machine.DeletionTimestamp != nil,
 		Phase:               machine.Status.Phase,
 		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
+		NodeName:            machine.Status.NodeRef.Name,
 		HasNode:             machine.Status.NodeRef.Name != "" && machine.Status.NodeInfo != nil,
 		Provisioned:         machine.Spec.InfrastructureRef.APIGroup == "rke-machine.cattle.io",
 		Health:              healthOf(machine),

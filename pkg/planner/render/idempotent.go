@@ -27,16 +27,19 @@ type Node struct {
 	Windows bool
 	// Server is true when the node runs the server unit.
 	Server bool
+	// Loopback is the host by which the node reaches itself.
+	Loopback string
 }
 
 // NodeOf reads a Node from the input of a plan.
 func NodeOf(in Input) Node {
 	runtime := distro.RuntimeOf(in.ControlPlane.Spec.KubernetesVersion)
 	return Node{
-		Runtime: runtime,
-		Dirs:    distro.DirsFor(runtime, in.ControlPlane.Spec.DataDirectories),
-		Windows: in.Machine.Windows,
-		Server:  in.Machine.Roles.Server(),
+		Runtime:  runtime,
+		Dirs:     distro.DirsFor(runtime, in.ControlPlane.Spec.DataDirectories),
+		Windows:  in.Machine.Windows,
+		Server:   in.Machine.Roles.Server(),
+		Loopback: distro.LoopbackHost(in.ControlPlane.Spec.Networking),
 	}
 }
 

@@ -196,6 +196,9 @@ const (
 	RenderVersionAnnotation = "drover.io/render-version"
 	// RollOutSkipAnnotation is "true" on an M that a roll-out neither changes nor waits for.
 	RollOutSkipAnnotation = "drover.io/roll-out-skip"
+	// PausedByOperationAnnotation is the operation that has paused the CAPI Cluster, on the Cluster. It comes and goes in the
+	// same write as the pause, so a pause without it is the user's.
+	PausedByOperationAnnotation = "drover.io/paused-by-operation"
 	// CRDVersionLabel is the version of Drover's types that a CRD was installed with.
 	CRDVersionLabel = "drover.io/crd-version"
 	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.

@@ -1,5 +1,7 @@
 package v1
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // ETCDSnapshotCreate asks for a snapshot. The operation starts when the request differs from the one in
 // RKEControlPlane.status.
 type ETCDSnapshotCreate struct {
@@ -103,3 +105,54 @@ const (
 	// RotateEncryptionKeysPhaseFailed is failure.
 	RotateEncryptionKeysPhaseFailed RotateEncryptionKeysPhase = "Failed"
 )
+
+// OperationState is how an operation stands.
+type OperationState string
+
+const (
+	// OperationStateRunning is an operation that was started and has not ended.
+	OperationStateRunning OperationState = "Running"
+	// OperationStateSucceeded is an operation that did what was asked.
+	OperationStateSucceeded OperationState = "Succeeded"
+	// OperationStateFailed is an operation that ended before it had done what was asked.
+	OperationStateFailed OperationState = "Failed"
+	// OperationStateCancelled is an operation whose request was taken back while it ran.
+	OperationStateCancelled OperationState = "Cancelled"
+)
+
+// OperationRecord is what Drover remembers of one kind of operation beside its phase. It stays when the request is gone.
+type OperationRecord struct {
+	// Name of the kind of operation.
+	// +required
+	Name string `json:"name"`
+
+	// Attempt counts the starts. Nodes keep it with every command that succeeded, so it is never used twice.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
+
+	// Request is what was asked for at the last start, as JSON.
+	// +optional
+	Request string `json:"request,omitempty"`
+
+	// State is how the last start stands.
+	// +optional
+	// +kubebuilder:validation:Enum=Running;Succeeded;Failed;Cancelled
+	State OperationState `json:"state,omitempty"`
+
+	// Step is what is waited for, or was when the operation ended.
+	// +optional
+	Step string `json:"step,omitempty"`
+
+	// StepStartedAt is when that began. An operation fails when one step takes too long.
+	// +optional
+	StepStartedAt *metav1.Time `json:"stepStartedAt,omitempty"`
+
+	// Message says why the operation failed.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Stopped is true from when a restore stops the cluster until etcd is restored. The machines have given up their data
+	// then: started without a restore, they would begin an empty cluster.
+	// +optional
+	Stopped bool `json:"stopped,omitempty"`
+}

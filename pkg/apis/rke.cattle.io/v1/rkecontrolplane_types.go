@@ -157,6 +157,12 @@ type RKEControlPlaneStatus struct {
 	// old, and nothing is delivered.
 	// +optional
 	Ticket *DisruptionTicket `json:"ticket,omitempty"`
+
+	// Operations are what Drover remembers of each kind of operation, sorted by name.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Operations []OperationRecord `json:"operations,omitempty"`
 }
 
 // RKEControlPlaneInitialization is the part of the status that Cluster API reads.

@@ -1,0 +1,52 @@
+package planner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rancher/wrangler/v3/pkg/generic/fake"
+	"go.uber.org/mock/gomock"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+// A pause and the note whose it is are one write, and without the note nothing is taken back.
+func TestAct_PausesAreOwned(t *testing.T) {
+	const note = "drover.io/paused-by-operation"
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		paused      *bool
+		effect      planner.Effect
+		wantWrite   bool
+		wantNote    string
+		wantPaused  bool
+	}{
+		"an operation pauses":               {effect: planner.PauseCluster{Operation: "x"}, wantWrite: true, wantNote: "x", wantPaused: true},
+		"the user was faster":               {paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantPaused: true},
+		"it is paused by an operation":      {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.PauseCluster{Operation: "x"}, wantNote: "x", wantPaused: true},
+		"an operation takes its pause back": {annotations: map[string]string{note: "x"}, paused: new(true), effect: planner.ResumeCluster{}, wantWrite: true},
+		"the user's pause stays":            {paused: new(true), effect: planner.ResumeCluster{}, wantPaused: true},
+		"the user took it back before":      {annotations: map[string]string{note: "x"}, effect: planner.ResumeCluster{}, wantWrite: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "demo", Annotations: tc.annotations}, Spec: clusterv1.ClusterSpec{Paused: tc.paused}}
+			clusters := fake.NewMockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList](gomock.NewController(t))
+			writes := 0
+			clusters.EXPECT().Update(gomock.Any()).DoAndReturn(func(c *clusterv1.Cluster) (*clusterv1.Cluster, error) { writes++; return c, nil }).AnyTimes()
+			h := &handler{Deps: Deps{Clusters: clusters, Now: time.Now}, written: newWritten()}
+			a := &actor{handler: h, cp: &rkev1.RKEControlPlane{}, view: &view{cluster: cluster}}
+			if err := a.one(tc.effect); err != nil {
+				t.Fatal(err)
+			}
+			got := a.view.cluster
+			paused := got.Spec.Paused != nil && *got.Spec.Paused
+			if diff := cmp.Diff([]any{tc.wantWrite, tc.wantNote, tc.wantPaused}, []any{writes == 1, got.Annotations[note], paused}); diff != "" {
+				t.Errorf("written, note, paused (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

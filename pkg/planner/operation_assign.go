@@ -1,0 +1,264 @@
+package planner
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// Attempts that agents have at the plans of operations. Commands that succeeded are not run again (see render/idempotent.go),
+// so several are safe. The count is both where the agent stops and where the plan counts as failed.
+const (
+	commandAttempts = 3
+	restartAttempts = 5
+)
+
+// task is the part of one machine in an operation.
+type task struct {
+	m        *machine
+	plan     plan.NodePlan
+	attempts int
+	// disrupts puts the machine on a ticket.
+	disrupts bool
+	// joinURL replaces the mark joined-to when rejoins is set.
+	joinURL string
+	rejoins bool
+}
+
+// report is how a task stands: done when both are empty.
+type report struct {
+	missing string // what is waited for
+	failed  string // why it is over
+}
+
+func (r report) done() bool { return r.missing == "" && r.failed == "" }
+
+// assign brings a machine to the plan of an operation, and says how far it is.
+func (o *operation) assign(t task) report {
+	r := o.assigned(t)
+	text := r.missing
+	if r.failed != "" {
+		text = r.failed
+	}
+	if text != "" {
+		o.noteMachine(t.m, o.title+": "+text)
+	}
+	return r
+}
+
+func (o *operation) assigned(t task) report {
+	state := &t.m.Plan.State
+	switch {
+	case t.m.Plan.Malformed != "":
+		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
+	case !state.PlanExists || !nodeplan.Equal(state.Plan, t.plan):
+		return o.hand(t)
+	case state.Failed:
+		return report{failed: msgFailed}
+	case !state.InSync:
+		return report{missing: msgApplied}
+	}
+	if unhealthy := t.m.unhealthyProbes(); len(unhealthy) > 0 {
+		return report{missing: msgProbes + strings.Join(unhealthy, ", ")}
+	}
+	return report{}
+}
+
+// hand delivers the plan.
+func (o *operation) hand(t task) report {
+	if err := nodeplan.Check(t.plan); err != nil {
+		return report{failed: "cannot deliver the plan: " + err.Error()}
+	}
+	data, err := nodeplan.Encode(t.plan)
+	if err != nil {
+		return report{failed: "cannot encode the plan"}
+	}
+	if message := t.m.tooLarge(data); message != "" {
+		return report{failed: message}
+	}
+	first := !t.m.Plan.State.PlanExists
+	if t.m.marks.RenderVersion == "" {
+		t.m.marks.RenderVersion = render.Version
+	}
+	if t.rejoins {
+		t.m.marks.JoinedTo = t.joinURL
+	} else if !o.s.ControlPlane.Spec.UnmanagedConfig {
+		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // of the plan in force, which may not be the one delivered last
+	}
+	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: t.attempts, FailureThreshold: t.attempts}
+	t.m.sent = true
+	o.deliver = append(o.deliver, DeliverPlan{Machine: t.m.Name, Secret: t.m.Plan.Name, Delivery: delivery, Marks: t.m.marks, First: first})
+	if t.disrupts {
+		o.addTicket(o.name, t.m, delivery.Checksum, first)
+		o.ticket.Cause = o.title
+	}
+	return report{missing: msgApplied}
+}
+
+// have is the plan that is in force on a machine: the one that was applied last, or one of an operation on top of that.
+func (m *machine) have() plan.NodePlan {
+	state := &m.Plan.State
+	if state.InSync || state.AppliedPlan == nil || render.OperationOf(state.Plan) != "" {
+		return state.Plan
+	}
+	return *state.AppliedPlan
+}
+
+// takesPart reports that the machine is a part of the cluster that operations have to think of: it lives and has applied a
+// plan. Others come with everything new.
+func takesPart(m *machine) bool {
+	return !m.Deleting && m.Plan.State.PlanExists && (!neverApplied(&m.Plan.State) || m.Plan.State.InSync)
+}
+
+// node is what the instructions for a machine depend on.
+func (p *pass) node(m *machine) render.Node {
+	spec := &p.s.ControlPlane.Spec
+	return render.Node{
+		Runtime: p.runtime, Dirs: distro.DirsFor(p.runtime, spec.DataDirectories), Windows: m.windows, Server: m.roles.Server(),
+		Loopback: distro.LoopbackHost(spec.Networking),
+	}
+}
+
+// work is the plan that the machine has, with work of an operation on top.
+func (p *pass) work(m *machine, work render.Work) plan.NodePlan {
+	return p.node(m).Operation(m.have(), work)
+}
+
+// etcdHolds is why the member on a machine must not be stopped now: another one is not well. Empty when it may, and for a
+// machine that has its orders already.
+func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
+	if !m.roles.ETCD || nodeplan.Equal(m.Plan.State.Plan, want) {
+		return ""
+	}
+	var others []note
+	for _, o := range p.machines {
+		if o == m || !o.roles.ETCD || !o.Plan.State.PlanExists {
+			continue
+		}
+		if o.sent || !o.Plan.State.InSync || len(o.unhealthyProbes()) > 0 {
+			others = append(others, note{name: o.Name})
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return about("waiting for etcd to be in order on", others)
+}
+
+// oneByOne brings machines to their plans, each when the one before is in order. It returns the verdict that holds it up.
+func (o *operation) oneByOne(phase string, machines []*machine, tasks func(*machine) (task, string)) *verdict {
+	for _, m := range machines {
+		t, failed := tasks(m)
+		step := phase + ": " + m.Name
+		if failed != "" {
+			v := o.fail(step + ": " + failed)
+			return &v
+		}
+		if holds := o.etcdHolds(m, t.plan); holds != "" && t.disrupts {
+			v := o.await(step, stepDeadline, step+": "+holds, WakePlanSecret, WakeMachine)
+			return &v
+		}
+		if v := o.judge(step, stepDeadline, o.assign(t)); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// judge turns the report of the machine that a step names into a verdict, nil when it is done.
+func (o *operation) judge(step string, deadline time.Duration, r report) *verdict {
+	switch {
+	case r.failed != "":
+		v := o.fail(step + ": " + r.failed)
+		return &v
+	case r.missing != "":
+		v := o.await(step, deadline, step+": "+r.missing, WakePlanSecret, WakeMachine)
+		return &v
+	}
+	return nil
+}
+
+// says are the beginnings of messages, before the names of machines.
+type says struct{ waiting, failed string }
+
+// allAtOnce brings machines to their plans without waiting for each other. For those in optional it does not wait at all.
+func (o *operation) allAtOnce(phase string, says says, tasks []task, optional func(*machine) bool) *verdict {
+	var failed, missing []note
+	for _, t := range tasks {
+		r := o.assign(t)
+		switch {
+		case r.done() || optional != nil && optional(t.m):
+		case r.failed != "":
+			failed = append(failed, note{t.m.Name, r.failed})
+		default:
+			missing = append(missing, note{t.m.Name, r.missing})
+		}
+	}
+	var v verdict
+	switch {
+	case len(failed) > 0:
+		v = o.fail(about(says.failed, failed))
+	case len(missing) > 0:
+		v = o.await(phase, stepDeadline, about(says.waiting, missing), WakePlanSecret, WakeMachine)
+	default:
+		return nil
+	}
+	return &v
+}
+
+// leftHalfWay reports that the machine has a plan that stops the distribution, and has not come to its end.
+func (m *machine) leftHalfWay() bool {
+	switch render.OperationOf(m.Plan.State.Plan) {
+	case render.OperationCertificates, render.OperationKeys, render.OperationStart:
+		return !m.Plan.State.InSync
+	}
+	return false
+}
+
+// startAgain makes good what an operation has left behind that ended half-way: the distribution may be stopped on the machine,
+// and no ordinary plan would start it. It reports whether that is still to be done.
+func (p *pass) startAgain(m *machine) (bool, finding) {
+	state := &m.Plan.State
+	if !m.leftHalfWay() {
+		return false, finding{}
+	}
+	attempts := int64(0)
+	for _, record := range p.status.Operations {
+		attempts += record.Attempt
+	}
+	want := p.work(m, p.node(m).StartWork(strconv.FormatInt(attempts, 10)))
+	if nodeplan.Equal(state.Plan, want) {
+		return true, finding{p.progress(m), ReasonConfiguring}
+	}
+	data, err := nodeplan.Encode(want)
+	if err != nil {
+		return false, finding{}
+	}
+	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: nodeplan.NoLimit, FailureThreshold: 1}
+	m.sent = true
+	p.deliver = append(p.deliver, DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks})
+	return true, finding{msgApplied, ReasonConfiguring}
+}
+
+// reconcileSteps are the steps by which machines get the plans they should have.
+var reconcileSteps = []step{
+	{"elect", stepElect}, {"join", stepJoin}, {"init", stepInit}, {"etcd", stepEtcd}, {"control-plane", stepControlPlane}, {"worker", stepWorker},
+}
+
+// reconcile walks the steps up to the one of that name. It returns the step that ended the walk and its wait.
+func (p *pass) reconcile(last string) (stopped string, wait *Wait) {
+	for _, s := range reconcileSteps[:slices.IndexFunc(reconcileSteps, func(s step) bool { return s.name == last })+1] {
+		v := s.run(p)
+		if v.stop {
+			return s.name, v.wait
+		}
+		p.trace = append(p.trace, Trace{Step: s.name, Why: v.why})
+	}
+	return "", nil
+}

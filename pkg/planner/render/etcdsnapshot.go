@@ -1,0 +1,15 @@
+package render
+
+import "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+
+// SnapshotCreateWork takes a snapshot of etcd (spec/02 §6.1). Where it goes, and how many are kept, says the configuration
+// that the node has.
+func (n Node) SnapshotCreateWork(attempt string) Work {
+	return Work{
+		Operation: OperationSnapshot,
+		Attempt:   attempt,
+		Instructions: []plan.OneTimeInstruction{
+			n.Idempotent("etcd-snapshot/create", attempt, bounded(commandSeconds, n.Runtime.Command(), "etcd-snapshot", "save")),
+		},
+	}
+}

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Waits for the nodes of the given machines to be Ready, for ten minutes at most, and then a while for the API to see that
+# the others are not. Right after a restore the data still say that all of them run.
+#
+#   wait_for_ready.sh MACHINE_UID...
+
+query='{range .items[*]}{.metadata.labels.rke\.cattle\.io/machine}{range .status.conditions[?(@.type=="Ready")]} {.status}{end}{"\n"}{end}'
+
+ready() {
+	"$KUBECTL" --request-timeout=20s get nodes -o jsonpath="$query" | awk '$2 == "True" { print "uid=" $1 }'
+}
+
+i=0
+while :; do
+	list=$(ready)
+	missing=
+	for uid in "$@"; do
+		printf '%s\n' "$list" | grep -qxF "uid=$uid" || missing="$missing $uid"
+	done
+	[ -z "$missing" ] && break
+	i=$((i + 1))
+	if [ "$i" -ge 60 ]; then
+		echo "machines without a ready node:$missing"
+		exit 1
+	fi
+	sleep 10
+done
+
+i=0
+while [ "$i" -lt 60 ] && [ "$(ready | wc -l)" -ne "$#" ]; do
+	i=$((i + 1))
+	sleep 5
+done
+exit 0

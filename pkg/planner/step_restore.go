@@ -1,0 +1,188 @@
+package planner
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// restorePhases in their order (spec/02 §6.2). Every one of them can end in Failed.
+var restorePhases = []rkev1.ETCDSnapshotPhase{
+	rkev1.ETCDSnapshotPhaseStarted,
+	rkev1.ETCDSnapshotPhaseShutdown,
+	rkev1.ETCDSnapshotPhaseRestore,
+	rkev1.ETCDSnapshotPhasePostRestorePodCleanup,
+	rkev1.ETCDSnapshotPhaseInitialRestartCluster,
+	rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup,
+	rkev1.ETCDSnapshotPhaseRestartCluster,
+	rkev1.ETCDSnapshotPhaseFinished,
+}
+
+// hintStopped is what helps when a restore fails while the cluster is down.
+const hintStopped = "the cluster is stopped, request a restore again"
+
+// stepRestore takes the whole cluster back to a snapshot of etcd (spec/02 §6.2). Another request at any time begins anew, which
+// is the way out of a restore that cannot work. A request that is taken back ends nothing once machines were stopped: they
+// have given up their data, and to start them without a restore would begin an empty cluster.
+func stepRestore(p *pass) verdict {
+	o := &operation{pass: p, kind: kindRestore, setFailed: func() { p.status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed }}
+	request, phase := restoreAsked(p.s.ControlPlane.Spec.ETCDSnapshotRestore), p.status.ETCDSnapshotRestorePhase
+	stopped := p.record(kindRestore).Stopped
+	switch {
+	case request != nil && o.isNews(request):
+		if why := p.occupied(kindRestore); why != "" && !stopped {
+			return goOn("a restore is asked for, " + why)
+		}
+		p.status.ETCDSnapshotRestore = request.DeepCopy()
+		o.enter(rkev1.ETCDSnapshotPhaseStarted)
+		return o.start(request)
+	case o.restores() && (request != nil || stopped || phase != rkev1.ETCDSnapshotPhaseStarted):
+		return o.restore(phase)
+	case stopped:
+		return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+p.record(kindRestore).Message, WakeControlPlane))
+	case request == nil:
+		o.cancel()
+		p.status.ETCDSnapshotRestore, p.status.ETCDSnapshotRestorePhase = nil, ""
+		return goOn("no restore is asked for")
+	}
+	return goOn("the restore that is asked for has ended: " + string(phase))
+}
+
+// restoreAsked is the request, nil when it asks for nothing.
+func restoreAsked(request *rkev1.ETCDSnapshotRestore) *rkev1.ETCDSnapshotRestore {
+	if request == nil || request.Name == "" {
+		return nil
+	}
+	return request
+}
+
+// restores reports that a restore is at work.
+func (o *operation) restores() bool {
+	return o.isRunning(kindRestore) && slices.Contains(restorePhases[:len(restorePhases)-1], o.status.ETCDSnapshotRestorePhase)
+}
+
+// isNews reports that a request was not taken up, or by somebody who kept no record of it and has not ended it.
+func (o *operation) isNews(request *rkev1.ETCDSnapshotRestore) bool {
+	last, phase := o.status.ETCDSnapshotRestore, o.status.ETCDSnapshotRestorePhase
+	ended := phase == rkev1.ETCDSnapshotPhaseFinished || phase == rkev1.ETCDSnapshotPhaseFailed
+	return last == nil || *last != *request || !o.restores() && !ended
+}
+
+// enter begins a phase.
+func (o *operation) enter(phase rkev1.ETCDSnapshotPhase) {
+	o.status.ETCDSnapshotRestorePhase = phase
+	record := o.record(o.kind)
+	record.Step, record.StepStartedAt = string(phase), nil
+	switch phase {
+	case rkev1.ETCDSnapshotPhaseShutdown:
+		record.Stopped = true
+	case rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
+		record.Stopped = false
+	}
+	o.remember(record)
+}
+
+// restore works on one phase.
+func (o *operation) restore(phase rkev1.ETCDSnapshotPhase) verdict {
+	if o.record(o.kind).Stopped {
+		o.hint = hintStopped
+	}
+	switch phase {
+	case rkev1.ETCDSnapshotPhaseStarted:
+		return o.checkRestore()
+	case rkev1.ETCDSnapshotPhaseShutdown:
+		return o.shutDown()
+	case rkev1.ETCDSnapshotPhaseRestore:
+		return o.restoreEtcd()
+	case rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
+		return o.cleanPods()
+	case rkev1.ETCDSnapshotPhaseInitialRestartCluster:
+		return o.restartAll(phase, rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup)
+	case rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup:
+		return o.cleanNodes()
+	default:
+		return o.restartAll(phase, rkev1.ETCDSnapshotPhaseFinished)
+	}
+}
+
+// checkRestore finds what would make the restore fail while everything still runs.
+func (o *operation) checkRestore() verdict {
+	source, problem := o.source()
+	if problem != "" {
+		return o.fail(problem)
+	}
+	m, problem := o.restoreOn()
+	if problem != "" {
+		return o.fail(problem)
+	}
+	if r := o.tryRender(m, source); r.failed != "" {
+		return o.fail(m.Name + ": " + r.failed)
+	}
+	o.setInitialized(false)
+	o.enter(rkev1.ETCDSnapshotPhaseShutdown)
+	return o.next("shutting down cluster")
+}
+
+// shutDown stops every machine, all at once.
+func (o *operation) shutDown() verdict {
+	if v := o.stopMachines(string(rkev1.ETCDSnapshotPhaseShutdown)); v != nil {
+		return *v
+	}
+	if len(o.collect(isEtcd, isLive)) == 0 {
+		return o.await("Shutdown: etcd", stepDeadline, "waiting for suitable etcd nodes for etcd restore continuation", WakeMachine, WakePlanSecret)
+	}
+	o.set(rkev1.ConditionBootstrapped, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
+	o.enter(rkev1.ETCDSnapshotPhaseRestore)
+	return o.next("cluster shutdown complete, running etcd restore")
+}
+
+// restoreEtcd puts the snapshot back on one machine. No other one may run etcd until that has brought up the cluster: each
+// of them could go on with the data that are to be given up.
+func (o *operation) restoreEtcd() verdict {
+	phase := string(rkev1.ETCDSnapshotPhaseRestore)
+	if v := o.pause(); v != nil {
+		return *v
+	}
+	source, problem := o.source()
+	if problem != "" {
+		return o.fail(problem)
+	}
+	m, problem := o.restoreOn()
+	if problem != "" {
+		return o.await(phase+": machine", stepDeadline, problem, WakeMachine, WakePlanSecret, WakeSnapshot)
+	}
+	if v := o.stopMachines(phase, m); v != nil {
+		return *v
+	}
+	if v := o.designate(m); v != nil {
+		return *v
+	}
+	r := o.tryRender(m, source)
+	if r.done() {
+		r.report = o.assign(task{m: m, plan: r.plan, attempts: commandAttempts, disrupts: true, rejoins: true})
+	}
+	if v := o.judge(phase+": "+m.Name, restoreDeadline, r.report); v != nil {
+		return *v
+	}
+	o.status.ConfigGeneration++
+	o.enter(rkev1.ETCDSnapshotPhasePostRestorePodCleanup)
+	return o.next("etcd is restored")
+}
+
+// restartAll brings all machines to the plans they should have. A change that waits for its roll-out holds up the first pass, because
+// machines behind it are still down, and not the last.
+func (o *operation) restartAll(phase, then rkev1.ETCDSnapshotPhase) verdict {
+	o.restoring = true
+	last := then == rkev1.ETCDSnapshotPhaseFinished
+	stopped, wait := o.reconcile("worker")
+	if wait != nil && (!last || wait.Reason != ReasonChangePending) {
+		return o.await(string(phase)+": "+stopped, restartDeadline, wait.Message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
+	}
+	o.enter(then)
+	if last {
+		return o.succeed("")
+	}
+	return o.next("all machines are up")
+}

@@ -1,0 +1,78 @@
+package planner
+
+import (
+	"slices"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+)
+
+// stepSnapshotCreate takes a snapshot of etcd on every machine that has it (spec/02 §6.1):
+//
+//	Started → RestartCluster → Finished, or Failed
+//
+// Nothing is restarted for it. RestartCluster is the phase in which the machines get their ordinary plans back.
+func stepSnapshotCreate(p *pass) verdict {
+	o := &operation{pass: p, kind: kindCreate, setFailed: func() { p.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFailed }}
+	request, phase := p.s.ControlPlane.Spec.ETCDSnapshotCreate, p.status.ETCDSnapshotCreatePhase
+	if request == nil {
+		o.cancel()
+		p.status.ETCDSnapshotCreate, p.status.ETCDSnapshotCreatePhase = nil, ""
+		return goOn("no snapshot is asked for")
+	}
+	if p.isRunning(kindCreate) {
+		switch phase {
+		case rkev1.ETCDSnapshotPhaseStarted:
+			return o.takeSnapshots()
+		case rkev1.ETCDSnapshotPhaseRestartCluster:
+			return o.givePlansBack()
+		}
+	}
+	same := p.status.ETCDSnapshotCreate != nil && *p.status.ETCDSnapshotCreate == *request
+	if same && slices.Contains([]rkev1.ETCDSnapshotPhase{rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed}, phase) {
+		return goOn("the snapshot that is asked for has ended: " + string(phase))
+	}
+	if why := p.occupied(kindCreate); why != "" {
+		return goOn("a snapshot is asked for, " + why)
+	}
+	if !p.initialized() || !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) {
+		return goOn("a snapshot is asked for, but the cluster is not up")
+	}
+	if len(p.collect(isEtcd, isLive, (*machine).leftHalfWay)) > 0 {
+		return goOn("a snapshot is asked for, but another operation has left etcd machines half-way")
+	}
+	p.status.ETCDSnapshotCreate, p.status.ETCDSnapshotCreatePhase = request.DeepCopy(), rkev1.ETCDSnapshotPhaseStarted
+	return o.start(request)
+}
+
+// takeSnapshots asks all members at once: none of them stops for it.
+func (o *operation) takeSnapshots() verdict {
+	members := o.collect(isEtcd, takesPart)
+	if len(members) == 0 {
+		return o.await("Started", stepDeadline, "waiting for a machine with etcd", WakePlanSecret, WakeMachine)
+	}
+	var tasks []task
+	for _, m := range members {
+		tasks = append(tasks, task{m: m, plan: o.work(m, o.node(m).SnapshotCreateWork(o.attempt())), attempts: commandAttempts})
+	}
+	if v := o.allAtOnce("Started", says{"waiting for a snapshot on", "no snapshot could be taken on"}, tasks, nil); v != nil {
+		return *v
+	}
+	o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseRestartCluster
+	return o.next("taken")
+}
+
+// givePlansBack ends when the etcd machines have the plans they should have. A change that waits for its roll-out is not
+// the snapshot's business, and in a cluster that the user has paused nobody gets what they should have.
+func (o *operation) givePlansBack() verdict {
+	if o.s.Cluster.Paused {
+		o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFinished
+		return o.succeed("")
+	}
+	stopped, wait := o.reconcile("etcd")
+	if wait != nil && wait.Reason != ReasonChangePending {
+		return o.await("RestartCluster: "+stopped, restartDeadline, "the snapshot was taken; "+wait.Message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
+	}
+	o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFinished
+	return o.succeed("")
+}
