@@ -110,7 +110,7 @@ type pool struct {
 
 // manifest is that of a cluster with these pools.
 func manifest(name, version string, pools ...pool) []byte {
-	text := fmt.Sprintf(`
+	text := fmt.Appendf(nil, `
 apiVersion: rke-machine-config.cattle.io/v1
 kind: NspawnConfig
 metadata: {name: %[1]s, namespace: fleet-default}
@@ -126,10 +126,10 @@ spec:
 `, name, version)
 	for _, p := range pools {
 		has := func(role string) bool { return strings.Contains(p.roles, role) }
-		text += fmt.Sprintf("      - {name: %s, quantity: %d, etcdRole: %t, controlPlaneRole: %t, workerRole: %t, machineConfigRef: {kind: NspawnConfig, name: %s}}\n",
+		text = fmt.Appendf(text, "      - {name: %s, quantity: %d, etcdRole: %t, controlPlaneRole: %t, workerRole: %t, machineConfigRef: {kind: NspawnConfig, name: %s}}\n",
 			p.name, p.quantity, has("e"), has("c"), has("w"), name)
 	}
-	return []byte(text)
+	return text
 }
 
 func (w *world) awaitReady(name string) {

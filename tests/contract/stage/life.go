@@ -13,10 +13,13 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
+// The versions that clusters in stories have.
 const (
-	// RKE2 and K3s are the versions that clusters in stories have.
 	RKE2 = "v1.36.2+rke2r1"
 	K3s  = "v1.36.2+k3s1"
+)
+
+const (
 	// quiet is how long ready clusters are watched: Drover writes nothing at all, Cluster API may count replicas until rollUp.
 	quiet  = 60 * time.Second
 	rollUp = 45 * time.Second

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -56,7 +57,7 @@ func (m members) do(ctx context.Context, question func(context.Context, *clientv
 	if err != nil {
 		return fmt.Errorf("reach etcd: %w", err)
 	}
-	defer client.Close()
+	defer func() { _ = client.Close() }() // nothing is left to be said to it
 	return question(ctx, client)
 }
 
@@ -181,7 +182,7 @@ func takeSeat(ctx context.Context, l Layout, node Node, voters []string) (seat, 
 				place.learner = m.ID
 			}
 		case called == "":
-			called = fmt.Sprintf("%x", m.ID) // added, not started yet: only its address counts
+			called = strconv.FormatUint(m.ID, 16) // added, not started yet: only its address counts
 		}
 		for _, peer := range m.PeerURLs {
 			peers = append(peers, called+"="+peer)

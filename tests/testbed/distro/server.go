@@ -2,6 +2,7 @@ package distro
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -144,7 +145,7 @@ func (s *server) withoutEtcd(ctx context.Context, voters []string) error {
 			return every(ctx, 2*time.Second, func() error {
 				now, err := own.voters(ctx)
 				if err != nil {
-					return nil // none answers now
+					return nil //nolint:nilerr // none answers now, and the next look finds one
 				}
 				s.etcd.set(hostsOf(now))
 				if first {
@@ -213,7 +214,9 @@ func (s *server) healthyUntilServed(ctx context.Context) error {
 	go func() { ended <- health.ListenAndServe() }()
 	waited := onceServed(s.client, func(context.Context) error { return nil })(ctx)
 	_ = health.Close()
-	<-ended
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the node's health: %w", err)
+	}
 	if waited != nil || ctx.Err() != nil {
 		return waited
 	}
