@@ -131,25 +131,31 @@ func Register(ctx context.Context, d Deps) error {
 				Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
 			})
 		}},
-		{"machinedrain", func() error {
-			return machinedrain.Register(ctx, machinedrain.Deps{
-				InstanceID: d.InstanceID, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
-				ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: downstream,
-			})
-		}},
-		{"plansecret", func() error {
-			return plansecret.Register(ctx, plansecret.Deps{
-				InstanceID: d.InstanceID, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
-				ControlPlanes: c.RKE.RKEControlPlane().Cache(), ProvisioningClusters: c.Provisioning.Cluster().Cache(),
-				MachineStore: machineStore,
-			})
-		}},
+		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},
+		{"plansecret", func() error { return d.registerPlanSecret(ctx, machineStore) }},
 	} {
 		if err := controller.register(); err != nil {
 			return fmt.Errorf("controller %s: %w", controller.name, err)
 		}
 	}
 	return nil
+}
+
+func (d Deps) registerMachineDrain(ctx context.Context, downstream Downstream) error {
+	c := d.Clients
+	return machinedrain.Register(ctx, machinedrain.Deps{
+		InstanceID: d.InstanceID, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
+		ProvisioningClusters: c.Provisioning.Cluster().Cache(), Downstream: downstream,
+	})
+}
+
+func (d Deps) registerPlanSecret(ctx context.Context, machineStore *planstore.Machines) error {
+	c := d.Clients
+	return plansecret.Register(ctx, plansecret.Deps{
+		InstanceID: d.InstanceID, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
+		ControlPlanes: c.RKE.RKEControlPlane().Cache(), ProvisioningClusters: c.Provisioning.Cluster().Cache(),
+		MachineStore: machineStore,
+	})
 }
 
 // renderSettings are the settings that plans depend on.

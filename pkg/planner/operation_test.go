@@ -264,8 +264,14 @@ func TestDecide_OperationsCarryNoChange(t *testing.T) {
 		w.run(t)
 		newDownstream(w).all("w")
 	}
-	d := w.run(t)
-	if d.Wait == nil || d.Wait.Reason != ReasonChangePending {
+	rolled, err := nodeplan.Decode(w.machines["s"].data[nodeplan.KeyPlan])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if render.OperationOf(rolled) != "" || cmp.Equal(before.Files, rolled.Files) {
+		t.Error("the change does not reach the node after the operation")
+	}
+	if d := w.run(t); d.Wait == nil || d.Wait.Reason != ReasonConfiguring {
 		t.Errorf("wait is %+v", d.Wait)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,7 +104,7 @@ func (d *downstream) reportFailure(h *host) {
 	}
 	h.data = maps.Clone(h.data)
 	h.data[nodeplan.KeyFailedChecksum] = []byte(state.Checksum)
-	h.data[nodeplan.KeyFailureCount] = []byte(fmt.Sprint(count))
+	h.data[nodeplan.KeyFailureCount] = []byte(strconv.Itoa(count))
 }
 
 func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string][]byte) {

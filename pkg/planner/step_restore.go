@@ -75,10 +75,9 @@ func (o *operation) enter(phase rkev1.ETCDSnapshotPhase) {
 	o.status.ETCDSnapshotRestorePhase = phase
 	record := o.record(o.kind)
 	record.Step, record.StepStartedAt = string(phase), nil
-	switch phase {
-	case rkev1.ETCDSnapshotPhaseShutdown:
+	if phase == rkev1.ETCDSnapshotPhaseShutdown {
 		record.Stopped = true
-	case rkev1.ETCDSnapshotPhasePostRestorePodCleanup:
+	} else if phase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup {
 		record.Stopped = false
 	}
 	o.remember(record)

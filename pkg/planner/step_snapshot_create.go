@@ -20,13 +20,11 @@ func stepSnapshotCreate(p *pass) verdict {
 		p.status.ETCDSnapshotCreate, p.status.ETCDSnapshotCreatePhase = nil, ""
 		return goOn("no snapshot is asked for")
 	}
-	if p.isRunning(kindCreate) {
-		switch phase {
-		case rkev1.ETCDSnapshotPhaseStarted:
-			return o.takeSnapshots()
-		case rkev1.ETCDSnapshotPhaseRestartCluster:
-			return o.givePlansBack()
-		}
+	if p.isRunning(kindCreate) && phase == rkev1.ETCDSnapshotPhaseStarted {
+		return o.takeSnapshots()
+	}
+	if p.isRunning(kindCreate) && phase == rkev1.ETCDSnapshotPhaseRestartCluster {
+		return o.givePlansBack()
 	}
 	same := p.status.ETCDSnapshotCreate != nil && *p.status.ETCDSnapshotCreate == *request
 	if same && slices.Contains([]rkev1.ETCDSnapshotPhase{rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed}, phase) {

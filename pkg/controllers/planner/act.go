@@ -53,6 +53,7 @@ func (h *handler) act(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) er
 	return errors.Join(errs...)
 }
 
+//nolint:gocyclo // one case for each effect there is
 func (a *actor) one(effect planner.Effect) error {
 	switch e := effect.(type) {
 	case planner.CreateTokens:

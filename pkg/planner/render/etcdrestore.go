@@ -114,7 +114,7 @@ func RestorePlan(in Input, source Source, attempt string) (plan.NodePlan, error)
 	if ca != nil && !slices.ContainsFunc(desired.Files, func(f plan.File) bool { return f.Path == ca.Path }) {
 		desired.Files = append(slices.Clone(desired.Files), *ca)
 	}
-	desired.Instructions = append(before, node.skipStart(desired)...)
+	desired.Instructions = slices.Concat(before, node.skipStart(desired))
 	return node.Extend(desired, work), nil
 }
 

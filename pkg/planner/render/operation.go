@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
@@ -150,7 +151,7 @@ func (n Node) idempotentScript() plan.File {
 
 // bounded runs a program for a limited time: an agent does one thing after the other, so what never ends blocks the node.
 func bounded(seconds int, args ...string) Command {
-	return Command{Name: "timeout", Args: append([]string{fmt.Sprint(seconds)}, args...)}
+	return Command{Name: "timeout", Args: append([]string{strconv.Itoa(seconds)}, args...)}
 }
 
 // Limits of commands, in seconds.
@@ -172,7 +173,7 @@ func (n Node) boundedRestart(identifier, value string) []plan.OneTimeInstruction
 // StartWork starts the distribution where it does not run. An operation that stops it and then fails, or is taken back, would
 // leave the node down for good: the plan that follows has the stamp that the node knows already.
 func (n Node) StartWork(attempt string) Work {
-	start := plan.CommonInstruction{Name: "start", Command: "timeout", Args: []string{fmt.Sprint(restartSeconds), "systemctl", "start", n.Unit()}}
+	start := plan.CommonInstruction{Name: "start", Command: "timeout", Args: []string{strconv.Itoa(restartSeconds), "systemctl", "start", n.Unit()}}
 	if n.Windows {
 		start.Command, start.Args = "powershell.exe", []string{"-Command", "start-service " + distro.WindowsService}
 	}
