@@ -257,3 +257,12 @@ func (w testWriter) Write(p []byte) (int, error) {
 	w.t.Log(strings.TrimRight(string(p), "\n"))
 	return len(p), nil
 }
+
+// replaceOnce changes the one place where old stands.
+func replaceOnce(t *testing.T, text, old, with string) string {
+	t.Helper()
+	if strings.Count(text, old) != 1 {
+		t.Fatalf("%q stands %d times in:\n%s", old, strings.Count(text, old), text)
+	}
+	return strings.Replace(text, old, with, 1)
+}
