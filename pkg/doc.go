@@ -64,7 +64,8 @@
 //	                                              CAPI Cluster
 //	planner               RKEControlPlane         Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster,
 //	                                              Secret (plan, state, authorized, referred to),
-//	                                              ConfigMap (authorized, referred to)
+//	                                              ConfigMap (authorized, referred to),
+//	                                              ETCDSnapshot (named by a restore), Secret (its credential)
 //	plansecret            Secret (plan)           Machine
 //	machinedrain          Secret (plan)           Machine
 //	nodedriver            NodeDriver              DynamicSchema (its own)

@@ -128,7 +128,7 @@ func Register(ctx context.Context, d Deps) error {
 				InstanceID: d.InstanceID, ProvisioningClusters: c.Provisioning.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
-				Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
+				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
 			})
 		}},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},

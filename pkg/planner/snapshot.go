@@ -28,11 +28,11 @@ type Snapshot struct {
 	Machines []Machine `json:"machines,omitempty"`
 	// Tokens is the cluster state secret.
 	Tokens Tokens `json:"tokens,omitzero"`
-	// Snapshots are the ETCDSnapshots in the cluster's namespace that belong to it, or that a restore names.
+	// Snapshots are the ETCDSnapshots in the cluster's namespace that a restore names: the one asked for, and the one at work.
 	Snapshots []ETCDSnapshot `json:"snapshots,omitempty"`
 	// Release describes the Kubernetes version of the cluster.
 	Release distro.Release `json:"release,omitzero"`
-	// Objects are the Secrets and ConfigMaps that the configuration refers to.
+	// Objects are the Secrets and ConfigMaps that the configuration refers to, and those that Snapshots of the cluster do.
 	Objects []Object `json:"objects,omitempty"`
 	// Settings are server-wide.
 	Settings render.Settings `json:"settings,omitzero"`

@@ -8,11 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/wakeup"
 )
 
 // MaxSecretSize is the most that the data of a plan secret may hold after a delivery, in bytes.
@@ -42,6 +44,24 @@ type Plans struct {
 // NewPlans returns a store over a cache and a client.
 func NewPlans(cache SecretCache, client SecretUpdater) *Plans {
 	return &Plans{cache: cache, client: client, memo: NewMemo(decode)}
+}
+
+// IndexByPlanSecret is an index function of a cache of Machines: the key of a Machine's plan secret, if its bootstrap is ours.
+func IndexByPlanSecret(m *clusterv1.Machine) ([]string, error) {
+	var keys []string
+	for _, key := range WakePlanSecret(m) {
+		keys = append(keys, key.Namespace+"/"+key.Name)
+	}
+	return keys, nil
+}
+
+// WakePlanSecret wakes the plan secret of a Machine, if its bootstrap is ours.
+func WakePlanSecret(m *clusterv1.Machine) []wakeup.Key {
+	ref := m.Spec.Bootstrap.ConfigRef
+	if ref.Kind != "RKEBootstrap" || ref.Name == "" {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: m.Namespace, Name: naming.PlanSecret(ref.Name)}}
 }
 
 // Find returns the plan secret of an RKEBootstrap and what it says, or nil for both when it does not exist. Neither may be

@@ -3,6 +3,7 @@ package planstore
 import (
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/wakeup"
 )
 
 var (
@@ -305,5 +308,28 @@ func TestPlans_FindReadsTheDrain(t *testing.T) {
 	}
 	if diff := cmp.Diff(planner.Drain{Requested: "a", Done: "b", Uncordon: "c", Error: "d"}, got.Drain); diff != "" || !got.InitNode || !got.DeliveredAt.Equal(noon) {
 		t.Errorf("read %+v; drain (-want +got):\n%s", got, diff)
+	}
+}
+
+func TestPlanSecretOfAMachine(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind, bootstrap string
+		want            []string
+	}{
+		"ours":                         {"RKEBootstrap", "boot", []string{"ns/boot-machine-plan"}},
+		"of another bootstrapper":      {"KubeadmConfig", "boot", nil},
+		"that has no bootstrap so far": {"RKEBootstrap", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := machineObject("1")
+			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{Kind: tc.kind, Name: tc.bootstrap}
+			keys, err := IndexByPlanSecret(m)
+			if err != nil || !slices.Equal(keys, tc.want) {
+				t.Errorf("keys are %v, error %v", keys, err)
+			}
+			if woken := WakePlanSecret(m); len(woken) != len(tc.want) || len(woken) > 0 && woken[0] != (wakeup.Key{Namespace: "ns", Name: "boot-machine-plan"}) {
+				t.Errorf("wakes %v", woken)
+			}
+		})
 	}
 }

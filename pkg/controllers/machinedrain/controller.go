@@ -8,12 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -53,24 +52,9 @@ func Register(ctx context.Context, d Deps) error {
 		d.Now = time.Now
 	}
 	h := &handler{Deps: d, jobs: newJobs(ctx, d.Now)}
-	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planSecretOf)
+	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planstore.IndexByPlanSecret)
 	d.Secrets.OnChange(ctx, handlerName, h.onChange)
-	return wakeup.On(ctx, d.Secrets, func(m *clusterv1.Machine) []wakeup.Key {
-		keys, _ := planSecretOf(m)
-		if len(keys) == 0 {
-			return nil
-		}
-		return []wakeup.Key{{Namespace: m.Namespace, Name: naming.PlanSecret(m.Spec.Bootstrap.ConfigRef.Name)}}
-	}, d.Machines)
-}
-
-// planSecretOf is the key of a Machine's plan secret, if its bootstrap is ours.
-func planSecretOf(m *clusterv1.Machine) ([]string, error) {
-	ref := m.Spec.Bootstrap.ConfigRef
-	if ref.Kind != "RKEBootstrap" || ref.Name == "" {
-		return nil, nil
-	}
-	return []string{m.Namespace + "/" + naming.PlanSecret(ref.Name)}, nil
+	return wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines)
 }
 
 func keyOf(secret *corev1.Secret) string { return secret.Namespace + "/" + secret.Name }

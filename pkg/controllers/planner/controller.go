@@ -21,6 +21,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/wakeup"
@@ -42,6 +43,8 @@ type Deps struct {
 	ManagementClusters   mgmtcontrollers.ClusterController
 	Secrets              corecontrollers.SecretController
 	ConfigMaps           corecontrollers.ConfigMapController
+	// Snapshots are only read: other programs write them.
+	Snapshots rkecontrollers.ETCDSnapshotController
 
 	// Release describes a Kubernetes version. It never fails: an unknown version is described by its neighbours.
 	Release func(kubernetesVersion string) distro.Release
@@ -63,6 +66,7 @@ type handler struct {
 	plans   *planstore.Plans
 	written *written
 	drivers *planstore.Memo[corev1.Secret, *render.Driver]
+	decoded *planstore.Memo[rkev1.ETCDSnapshot, planner.ETCDSnapshot]
 }
 
 // Register starts planning all clusters that are ours, until ctx ends.
@@ -94,6 +98,7 @@ func newHandler(d Deps) *handler {
 		plans:   planstore.NewPlans(d.Secrets.Cache(), d.Secrets),
 		written: newWritten(),
 		drivers: planstore.NewMemo(decodeDriver),
+		decoded: planstore.NewMemo(decodeSnapshot),
 	}
 }
 
@@ -103,6 +108,10 @@ const (
 	indexMachinesByState        = "planner-machines-by-state-secret"
 	indexControlPlanesByObject  = "planner-control-planes-by-object"
 	indexControlPlanesByCluster = "planner-control-planes-by-management-cluster"
+	// indexControlPlanesBySnapshot and indexSnapshotsByObject lead from an ETCDSnapshot, and from its credential, to the
+	// control planes that restore it.
+	indexControlPlanesBySnapshot = "planner-control-planes-by-snapshot"
+	indexSnapshotsByObject       = "planner-snapshots-by-object"
 )
 
 func (h *handler) addIndexers() {
@@ -119,12 +128,31 @@ func (h *handler) addIndexers() {
 		return nonEmpty("", cp.Spec.ManagementClusterName), nil
 	})
 	h.ControlPlanes.Cache().AddIndexer(indexControlPlanesByObject, func(cp *rkev1.RKEControlPlane) ([]string, error) {
+		return keysOf(render.References(cp.Namespace, &cp.Spec, h.Settings())), nil
+	})
+	h.ControlPlanes.Cache().AddIndexer(indexControlPlanesBySnapshot, func(cp *rkev1.RKEControlPlane) ([]string, error) {
 		var keys []string
-		for _, ref := range render.References(cp.Namespace, &cp.Spec, h.Settings()) {
-			keys = append(keys, string(ref.Kind)+"/"+ref.Namespace+"/"+ref.Name)
+		for _, name := range restoreNames(cp) {
+			keys = append(keys, cp.Namespace+"/"+name)
 		}
 		return keys, nil
 	})
+	h.Snapshots.Cache().AddIndexer(indexSnapshotsByObject, func(s *rkev1.ETCDSnapshot) ([]string, error) {
+		return keysOf(render.StorageReferences(s.Namespace, s.SnapshotFile.S3)), nil
+	})
+}
+
+// keyOf is the key of a referenced object in indexes.
+func keyOf(kind render.ObjectKind, namespace, name string) string {
+	return string(kind) + "/" + namespace + "/" + name
+}
+
+func keysOf(refs []render.Reference) []string {
+	var keys []string
+	for _, ref := range refs {
+		keys = append(keys, keyOf(ref.Kind, ref.Namespace, ref.Name))
+	}
+	return keys
 }
 
 func nonEmpty(namespace, name string) []string {
@@ -149,10 +177,6 @@ func clusterOf(m *clusterv1.Machine) string {
 func (h *handler) addWakeUps(ctx context.Context) error {
 	target := h.ControlPlanes
 	controlPlanes := target.Cache()
-	byObject := func(kind render.ObjectKind) func(namespace, name string) string {
-		return func(namespace, name string) string { return string(kind) + "/" + namespace + "/" + name }
-	}
-	secretKey, configMapKey := byObject(render.KindSecret), byObject(render.KindConfigMap)
 	return errors.Join(
 		wakeup.On(ctx, target, wakeup.BySameName[*provv1.Cluster](), h.ProvisioningClusters),
 		wakeup.On(ctx, target, wakeup.BySameName[*clusterv1.Cluster](), h.Clusters),
@@ -169,13 +193,15 @@ func (h *handler) addWakeUps(ctx context.Context) error {
 			authorized[*corev1.Secret],
 			h.byState,
 			wakeup.ByIndex[*corev1.Secret](controlPlanes, indexControlPlanesByObject,
-				func(s *corev1.Secret) string { return secretKey(s.Namespace, s.Name) }),
+				func(s *corev1.Secret) string { return keyOf(render.KindSecret, s.Namespace, s.Name) }),
+			h.bySnapshotCredential,
 		), h.Secrets),
 		wakeup.On(ctx, target, wakeup.Any(
 			authorized[*corev1.ConfigMap],
 			wakeup.ByIndex[*corev1.ConfigMap](controlPlanes, indexControlPlanesByObject,
-				func(c *corev1.ConfigMap) string { return configMapKey(c.Namespace, c.Name) }),
+				func(c *corev1.ConfigMap) string { return keyOf(render.KindConfigMap, c.Namespace, c.Name) }),
 		), h.ConfigMaps),
+		wakeup.On(ctx, target, h.bySnapshot, h.Snapshots),
 	)
 }
 

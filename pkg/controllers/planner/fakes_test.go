@@ -39,6 +39,9 @@ type fakes struct {
 	machine *clusterv1.Machine
 	plan    *corev1.Secret
 	state   *corev1.Secret
+	// snapshots by name, and secrets beside plan and state.
+	snapshots map[string]*rkev1.ETCDSnapshot
+	secrets   []*corev1.Secret
 
 	writes   []string
 	fail     map[string]error
@@ -142,7 +145,7 @@ func (f *fakes) mockMachines(c *gomock.Controller) {
 func (f *fakes) mockSecrets(c *gomock.Controller) {
 	m := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](c)
 	m.EXPECT().Cache().Return(mockCache(c, func(_, name string) (*corev1.Secret, error) {
-		for _, secret := range []*corev1.Secret{f.plan, f.state} {
+		for _, secret := range append([]*corev1.Secret{f.plan, f.state}, f.secrets...) {
 			if secret != nil && secret.Name == name {
 				return secret, nil
 			}
@@ -183,6 +186,15 @@ func (f *fakes) mockOthers(c *gomock.Controller) {
 	configMaps := fake.NewMockControllerInterface[*corev1.ConfigMap, *corev1.ConfigMapList](c)
 	configMaps.EXPECT().Cache().Return(mockCache(c, func(_, name string) (*corev1.ConfigMap, error) { return nil, notFound(name) })).AnyTimes()
 	configMaps.EXPECT().Informer().Return(informer(&corev1.ConfigMap{})).AnyTimes()
+	snapshots := fake.NewMockControllerInterface[*rkev1.ETCDSnapshot, *rkev1.ETCDSnapshotList](c)
+	snapshots.EXPECT().Cache().Return(mockCache(c, func(_, name string) (*rkev1.ETCDSnapshot, error) {
+		if snapshot, ok := f.snapshots[name]; ok {
+			return snapshot, nil
+		}
+		return nil, notFound(name)
+	})).AnyTimes()
+	snapshots.EXPECT().Informer().Return(informer(&rkev1.ETCDSnapshot{})).AnyTimes()
+	f.deps.Snapshots = snapshots
 	f.deps.ProvisioningClusters, f.deps.Clusters, f.deps.Bootstraps = prov, clusters, boots
 	f.deps.ManagementClusters, f.deps.ConfigMaps = mgmt, configMaps
 }

@@ -65,7 +65,7 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 	// Caches are checked before they are read: one that catches up in between is then at worst newer than we think.
 	v.snapshot.Behind = h.written.behind(cp.Namespace+"/"+cp.Name, v.snapshot.Now, h.cached(cp))
 	for _, read := range []func(*rkev1.RKEControlPlane, *view) error{
-		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherObjects,
+		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherSnapshots, h.gatherObjects,
 	} {
 		if err := read(cp, v); err != nil {
 			return nil, err
@@ -199,7 +199,13 @@ func readTokens(secret *corev1.Secret) planner.Tokens {
 }
 
 func (h *handler) gatherObjects(cp *rkev1.RKEControlPlane, v *view) error {
-	for _, ref := range render.References(cp.Namespace, &cp.Spec, v.snapshot.Settings) {
+	refs := render.References(cp.Namespace, &cp.Spec, v.snapshot.Settings)
+	for _, ref := range snapshotReferences(cp, v.snapshot.Snapshots) {
+		if !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+	for _, ref := range refs {
 		out := planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name}
 		var err error
 		switch ref.Kind {

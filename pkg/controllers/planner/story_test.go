@@ -162,6 +162,7 @@ func (s *story) startManager() (stop func()) {
 		ManagementClusters:   c.Management.Cluster(),
 		Secrets:              c.Core.Secret(),
 		ConfigMaps:           c.Core.ConfigMap(),
+		Snapshots:            c.RKE.ETCDSnapshot(),
 		Release:              func(v string) distro.Release { return distro.Release{Version: v, Known: true} },
 		Settings:             func() render.Settings { return render.Settings{} },
 		Random:               sameTokens{},

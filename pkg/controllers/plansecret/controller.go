@@ -6,13 +6,11 @@ import (
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 	corev1 "k8s.io/api/core/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
@@ -47,15 +45,9 @@ const indexMachinesBySecret = "plansecret-machines-by-plan-secret"
 // Register starts reading reports, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(d)
-	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planSecretOf)
+	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planstore.IndexByPlanSecret)
 	d.Secrets.OnChange(ctx, handlerName, h.onChange)
-	return wakeup.On(ctx, d.Secrets, func(m *clusterv1.Machine) []wakeup.Key {
-		keys, _ := planSecretOf(m)
-		if len(keys) == 0 {
-			return nil
-		}
-		return []wakeup.Key{{Namespace: m.Namespace, Name: naming.PlanSecret(m.Spec.Bootstrap.ConfigRef.Name)}}
-	}, d.Machines)
+	return wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines)
 }
 
 func newHandler(d Deps) *handler {
@@ -66,15 +58,6 @@ func newHandler(d Deps) *handler {
 		d.MachineStore = planstore.NewMachines(d.Machines)
 	}
 	return &handler{Deps: d, plans: planstore.NewPlans(d.Secrets.Cache(), d.Secrets)}
-}
-
-// planSecretOf is the key of a Machine's plan secret, if its bootstrap is ours.
-func planSecretOf(m *clusterv1.Machine) ([]string, error) {
-	ref := m.Spec.Bootstrap.ConfigRef
-	if ref.Kind != "RKEBootstrap" || ref.Name == "" {
-		return nil, nil
-	}
-	return []string{m.Namespace + "/" + naming.PlanSecret(ref.Name)}, nil
 }
 
 // onChange is one pass over one plan secret.

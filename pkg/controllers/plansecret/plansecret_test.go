@@ -3,6 +3,7 @@ package plansecret
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planstore"
 )
 
 var gr = schema.GroupResource{Resource: "things"}
@@ -62,7 +64,7 @@ func newFakes(t *testing.T) *fakes {
 	machineCache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
 	machineCache.EXPECT().AddIndexer(indexMachinesBySecret, gomock.Any())
 	machineCache.EXPECT().GetByIndex(indexMachinesBySecret, gomock.Any()).DoAndReturn(func(_, key string) ([]*clusterv1.Machine, error) {
-		if keys, _ := planSecretOf(f.machine); !slices.Contains(keys, key) {
+		if keys, _ := planstore.IndexByPlanSecret(f.machine); !slices.Contains(keys, key) {
 			return nil, nil
 		}
 		return []*clusterv1.Machine{f.machine}, nil
@@ -219,5 +221,41 @@ func TestHandler_ErrorsAreTriedAgain(t *testing.T) {
 		if _, err := f.handler("ns/x", secret); err != nil || len(f.writes) > 0 {
 			t.Errorf("writes %v, error %v for %v", f.writes, err, secret)
 		}
+	}
+}
+
+// What commands print may hold secrets: nothing of it gets from the node's report to where others read.
+func TestHandler_OutputIsNotCopied(t *testing.T) {
+	output, err := nodeplan.EncodeOutput(map[string][]byte{"install": []byte("the-password"), nodeplan.OutputAgentError: []byte("the-password")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string]map[string]string{
+		"of a success": {"applied-checksum": "CHECKSUM", "applied-output": string(output)},
+		"of a failure": {"failed-checksum": "CHECKSUM", "failure-count": "1", "failed-output": string(output)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakes(t)
+			secret := report(t, data)
+			if _, err := f.handler("ns/boot-machine-plan", secret); err != nil {
+				t.Fatal(err)
+			}
+			if conditions.GetMeta(f.machine.Status.Conditions, "PlanApplied") == nil ||
+				strings.Contains(fmt.Sprint(f.machine.ObjectMeta, f.machine.Status.Conditions), "the-password") {
+				t.Errorf("the machine is %v, %v", f.machine.ObjectMeta, f.machine.Status.Conditions)
+			}
+			if f.stored != nil {
+				delete(f.stored.Data, "applied-output")
+				delete(f.stored.Data, "failed-output")
+				for key, value := range f.stored.Data {
+					if strings.Contains(string(value), "the-password") || string(value) == string(output) {
+						t.Errorf("the output is in key %s too", key)
+					}
+				}
+				if strings.Contains(fmt.Sprint(f.stored.ObjectMeta), "the-password") {
+					t.Error("the output is in the metadata of the secret")
+				}
+			}
+		})
 	}
 }

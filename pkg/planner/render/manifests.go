@@ -45,7 +45,7 @@ func (m *machinePlan) fileSnapshotMetadata() error {
 		"apiVersion": "v1",
 		"kind":       "ConfigMap",
 		"metadata":   map[string]any{"name": name, "namespace": "kube-system"},
-		"data":       map[string]any{"provisioning-cluster-spec": clusterSpec},
+		"data":       map[string]any{rkev1.SnapshotClusterSpecKey: clusterSpec},
 	})
 	if err != nil {
 		return err

@@ -35,8 +35,8 @@ func References(namespace string, spec *rkev1.RKEControlPlaneSpec, settings Sett
 	for _, name := range settings.RegistryPullSecrets {
 		refs = append(refs, Reference{KindSecret, name})
 	}
-	if spec.ETCD != nil && spec.ETCD.S3 != nil && spec.ETCD.S3.CloudCredentialName != "" {
-		refs = append(refs, Reference{KindSecret, credentialName(namespace, spec.ETCD.S3.CloudCredentialName)})
+	if spec.ETCD != nil {
+		refs = append(refs, StorageReferences(namespace, spec.ETCD.S3)...)
 	}
 	refs = append(refs, cloudProviderReferences(spec)...)
 	for _, files := range spec.MachineSelectorFiles {
@@ -53,6 +53,14 @@ func References(namespace string, spec *rkev1.RKEControlPlaneSpec, settings Sett
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return slices.Compact(refs)
+}
+
+// StorageReferences lists what a storage in S3 refers to: that of the configuration, or the one that a snapshot was stored in.
+func StorageReferences(namespace string, s3 *rkev1.ETCDSnapshotS3) []Reference {
+	if s3 == nil || s3.CloudCredentialName == "" {
+		return nil
+	}
+	return []Reference{{KindSecret, credentialName(namespace, s3.CloudCredentialName)}}
 }
 
 func registryReferences(namespace string, registries *rkev1.Registry) []Reference {

@@ -178,6 +178,10 @@ const (
 	SnapshotRestoreModesAnnotation = "etcdsnapshot.rke.io/restore-mode-options"
 )
 
+// SnapshotClusterSpecKey is the key, in the metadata that the distribution stores with a snapshot, of the Cluster's spec in the
+// form of ClusterSpecAnnotation.
+const SnapshotClusterSpecKey = "provisioning-cluster-spec"
+
 // Annotations on CP.
 const (
 	// ClusterSpecAnnotation is the Cluster's spec, without requests for operations, as base64 of gzipped JSON.

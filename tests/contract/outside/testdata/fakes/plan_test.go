@@ -52,6 +52,7 @@ func newPlanned(t *testing.T) *planned {
 	d.Secrets, p.secrets = namespaced[*corev1.Secret, *corev1.SecretList](w, "Secret",
 		&corev1.Secret{ObjectMeta: meta("m1-machine-plan"), Type: rkev1.SecretTypeMachinePlan})
 	d.ConfigMaps, _ = namespaced[*corev1.ConfigMap, *corev1.ConfigMapList](w, "ConfigMap")
+	d.Snapshots, _ = namespaced[*rkev1.ETCDSnapshot, *rkev1.ETCDSnapshotList](w, "ETCDSnapshot")
 	must(t, planner.Register(t.Context(), d))
 	return p
 }

@@ -1,0 +1,107 @@
+package planner
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// snapshotFailed is snapshotFile.status of a snapshot that could not be taken.
+const snapshotFailed = "failed"
+
+// restoreNames are the snapshots that a control plane's restores name: the one asked for, and the one at work or done.
+func restoreNames(cp *rkev1.RKEControlPlane) []string {
+	var names []string
+	for _, restore := range []*rkev1.ETCDSnapshotRestore{cp.Spec.ETCDSnapshotRestore, cp.Status.ETCDSnapshotRestore} {
+		if restore != nil && restore.Name != "" && (len(names) == 0 || names[0] != restore.Name) {
+			names = append(names, restore.Name)
+		}
+	}
+	return names
+}
+
+// gatherSnapshots looks up what restores name. A name without an object is that of a file, which the planner judges.
+func (h *handler) gatherSnapshots(cp *rkev1.RKEControlPlane, v *view) error {
+	for _, name := range restoreNames(cp) {
+		snapshot, err := h.Snapshots.Cache().Get(cp.Namespace, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the etcd snapshot %s: %w", name, err)
+		}
+		v.snapshot.Snapshots = append(v.snapshot.Snapshots, h.decoded.Of(snapshot.Namespace+"/"+snapshot.Name, snapshot))
+	}
+	return nil
+}
+
+func decodeSnapshot(snapshot *rkev1.ETCDSnapshot) planner.ETCDSnapshot {
+	file := &snapshot.SnapshotFile
+	out := planner.ETCDSnapshot{
+		Name: snapshot.Name, Cluster: snapshot.Spec.ClusterName, File: file.Name, S3: file.S3.DeepCopy(),
+		Failed: file.Status == snapshotFailed, Message: firstLine(file.Message),
+	}
+	if out.Cluster == "" {
+		out.Cluster = snapshot.Labels[rkev1.ClusterNameLabel]
+	}
+	if out.S3 == nil {
+		out.MachineUID = machineUID(snapshot)
+	}
+	if version, err := topology.VersionOfSnapshot(file.Metadata); err == nil {
+		out.KubernetesVersion = version // one that cannot be read is not known
+	}
+	return out
+}
+
+// machineUID is the Machine that owns a snapshot, whatever version of Cluster API the owner was written with.
+func machineUID(snapshot *rkev1.ETCDSnapshot) types.UID {
+	for _, owner := range snapshot.OwnerReferences {
+		kind := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+		if kind == clusterv1.GroupVersion.WithKind("Machine").GroupKind() {
+			return owner.UID
+		}
+	}
+	return ""
+}
+
+// snapshotReferences are the credentials of the snapshots' own storages. Those of another cluster's snapshots are none of
+// this one's business: they are refused without.
+func snapshotReferences(cp *rkev1.RKEControlPlane, snapshots []planner.ETCDSnapshot) []render.Reference {
+	var refs []render.Reference
+	for _, snapshot := range snapshots {
+		if snapshot.Cluster == "" || snapshot.Cluster == cp.Spec.ClusterName {
+			refs = append(refs, render.StorageReferences(cp.Namespace, snapshot.S3)...)
+		}
+	}
+	return refs
+}
+
+// bySnapshot wakes the control planes with a restore of a snapshot. All other snapshots, of which every cluster gets one after
+// the other, wake nobody.
+func (h *handler) bySnapshot(snapshot *rkev1.ETCDSnapshot) []wakeup.Key {
+	return wakeup.ByIndex[*rkev1.ETCDSnapshot](h.ControlPlanes.Cache(), indexControlPlanesBySnapshot,
+		func(s *rkev1.ETCDSnapshot) string { return s.Namespace + "/" + s.Name })(snapshot)
+}
+
+// bySnapshotCredential wakes the control planes with a restore of a snapshot whose credential a Secret is.
+func (h *handler) bySnapshotCredential(secret *corev1.Secret) []wakeup.Key {
+	snapshots, err := h.Snapshots.Cache().GetByIndex(indexSnapshotsByObject, keyOf(render.KindSecret, secret.Namespace, secret.Name))
+	if err != nil {
+		return nil
+	}
+	var keys []wakeup.Key
+	for _, snapshot := range snapshots {
+		keys = append(keys, h.bySnapshot(snapshot)...)
+	}
+	return keys
+}
