@@ -207,7 +207,7 @@ func (m *opsModel) checkEdges(rt *rapid.T, old, now rkev1.RKEControlPlaneStatus)
 // checkWorld holds for what happened on the hosts.
 func (m *opsModel) checkWorld(rt *rapid.T) {
 	for _, wrong := range m.d.wrong {
-		rt.Fatal(wrong)
+		rt.Fatalf("%s; decided was:\n%s", wrong, strings.Join(m.log, "\n"))
 	}
 	marked := 0
 	for _, name := range m.names() {

@@ -88,6 +88,9 @@ func (o *operation) restore(phase rkev1.ETCDSnapshotPhase) verdict {
 	if o.record(o.kind).Stopped {
 		o.hint = hintStopped
 	}
+	if slices.Index(restorePhases, phase) > slices.Index(restorePhases, rkev1.ETCDSnapshotPhaseRestore) && o.dataLost() {
+		return o.loseData()
+	}
 	switch phase {
 	case rkev1.ETCDSnapshotPhaseStarted:
 		return o.checkRestore()
@@ -104,6 +107,20 @@ func (o *operation) restore(phase rkev1.ETCDSnapshotPhase) verdict {
 	default:
 		return o.restartAll(phase, rkev1.ETCDSnapshotPhaseFinished)
 	}
+}
+
+// dataLost reports that no machine is left that was ever given a plan for etcd: whoever starts next would begin an empty cluster.
+func (o *operation) dataLost() bool {
+	return !slices.ContainsFunc(slices.Concat(o.machines, o.unregistered), func(m *machine) bool { return m.roles.ETCD && m.delivered() })
+}
+
+// loseData ends a restore whose data went with the machine that they were restored on. Nothing but another restore starts etcd then.
+func (o *operation) loseData() verdict {
+	record := o.record(o.kind)
+	record.Stopped = true
+	o.remember(record)
+	o.hint = hintStopped
+	return o.fail("the machine that etcd was restored on is gone")
 }
 
 // checkRestore finds what would make the restore fail while everything still runs.

@@ -18,7 +18,8 @@ const etcdReplaced = "rkecontrolplane was already initialized but no etcd machin
 func stepRestoreRequired(p *pass) verdict {
 	all := slices.Concat(p.machines, p.unregistered)
 	joined := func(m *machine) bool { return m.Marks.JoinURL != "" || m.Marks.JoinedTo != "" }
-	if !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) && !slices.ContainsFunc(all, joined) {
+	restored := p.status.ConfigGeneration > 0 // a restore takes the condition back, and counts when the data are there
+	if !restored && !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) && !slices.ContainsFunc(all, joined) {
 		return goOn("the cluster has no data yet")
 	}
 	if slices.ContainsFunc(all, func(m *machine) bool { return m.roles.ETCD && m.delivered() }) {
