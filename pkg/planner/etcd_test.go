@@ -1,0 +1,49 @@
+package planner
+
+import (
+	"slices"
+	"testing"
+)
+
+// A deleting member counts towards the quorum until it is gone, whoever is joined to it.
+func TestDecide_ADeletingMemberCounts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given func(h *host)
+		want  []string
+	}{
+		"it works, and a worker is joined to it": {func(*host) {}, []string{"s1"}},
+		"its node is lost":                       {func(h *host) { h.m.NodeLostSince = start }, nil},
+		"its probes do not pass":                 {func(h *host) { h.probes(false) }, nil},
+		"its plan is not applied":                {func(h *host) { delete(h.data, "applied-checksum"); delete(h.data, "appliedPlan") }, nil},
+		"its plan secret cannot be read":         {func(h *host) { h.data["probe-statuses"] = []byte("{") }, nil},
+		"it is lost and was let go":              {func(h *host) { h.m.NodeLostSince, h.m.Held = start, false }, []string{"s1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			s3 := w.machines["s3"]
+			w.machines["w"].m.Marks.JoinedTo = s3.m.Marks.JoinURL
+			s3.m.Deleting, s3.m.Held = true, true
+			tc.given(s3)
+			w.edit(restartAll)
+			if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), tc.want) {
+				t.Errorf("plans go to %v, want %v; wait %+v", deliveries(d), tc.want, d.Wait)
+			}
+		})
+	}
+}
+
+// The init node is off for ever and is deleted. Its member goes first; then the others join the next one.
+func TestDecide_ALostInitNodeLeavesBeforeAnybodyIsRestarted(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	s1 := w.machines["s1"]
+	w.off(s1)
+	s1.m.Deleting, s1.m.Held = true, true
+	if w.run(t); w.machines["s2"].hasPlan() || w.machines["s3"].hasPlan() || !w.machines["s2"].m.Marks.InitNode {
+		t.Fatal("a member is restarted while the lost one counts")
+	}
+	delete(w.machines, "s1")
+	w.bringUp(t)
+	if got := w.machines["s3"].m.Marks.JoinedTo; got != w.machines["s2"].m.Marks.JoinURL {
+		t.Errorf("s3 is joined to %s", got)
+	}
+}
