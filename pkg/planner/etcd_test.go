@@ -2,7 +2,10 @@ package planner
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A deleting member counts towards the quorum until it is gone, whoever is joined to it.
@@ -45,5 +48,42 @@ func TestDecide_ALostInitNodeLeavesBeforeAnybodyIsRestarted(t *testing.T) {
 	w.bringUp(t)
 	if got := w.machines["s3"].m.Marks.JoinedTo; got != w.machines["s2"].m.Marks.JoinURL {
 		t.Errorf("s3 is joined to %s", got)
+	}
+}
+
+// Who never got a plan starts no cluster while another one has: neither as the user's choice nor by a mark.
+func TestDecide_ANewcomerStartsNoSecondCluster(t *testing.T) {
+	for name, tc := range map[string]struct {
+		given       func(w *world, h *host)
+		want        []string
+		wantMessage string
+	}{
+		"the user's choice came back as another machine": {func(w *world, h *host) {
+			delete(w.machines, "s1")
+			w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "x"}
+			h.m.Labels["rke.cattle.io/machine-id"] = "x"
+		}, nil, "designated init node s4 is no working member of the cluster's etcd"},
+		"it carries the mark instead of the init node": {func(w *world, h *host) {
+			w.machines["s1"].m.Marks.InitNode, h.m.Marks.InitNode = false, true
+		}, []string{"s4"}, ""},
+		"it carries the mark as well": {func(_ *world, h *host) { h.m.Marks.InitNode = true }, []string{"s4"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			url := w.machines["s1"].m.Marks.JoinURL
+			tc.given(w, w.add("s4", "etcd,control-plane"))
+			d := w.run(t)
+			if d.Wait == nil || !strings.Contains(d.Wait.Message, tc.wantMessage) {
+				t.Errorf("wait is %+v", d.Wait)
+			}
+			if h := w.machines["s4"]; h.hasPlan() != (tc.want != nil) || h.m.Marks.InitNode && h.hasPlan() {
+				t.Fatalf("s4 has a plan: %v, marks %+v", h.hasPlan(), h.m.Marks)
+			}
+			if tc.want != nil {
+				if diff := cmp.Diff(url, w.machines["s4"].m.Marks.JoinedTo); diff != "" {
+					t.Errorf("joined to (-want +got):\n%s", diff)
+				}
+			}
+		})
 	}
 }
