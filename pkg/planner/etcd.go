@@ -31,10 +31,24 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 			inTheWay = append(inTheWay, note{name: o.Name})
 		}
 	}
-	if len(skipped) > 0 && m.etcdHealthy() && healthy <= members/2 {
+	if m.etcdHealthy() && healthy <= members/2 {
 		inTheWay = append(inTheWay, skipped...)
+		if members == 2 {
+			inTheWay = append(inTheWay, p.coming()...)
+		}
 	}
 	return inTheWay
+}
+
+// coming are machines that were just made to be members of etcd. Of two members none can be restarted without an outage, of three each can.
+func (p *pass) coming() []note {
+	var out []note
+	for _, o := range slices.Concat(p.machines, p.unregistered) {
+		if isEtcd(o) && isLive(o) && !o.Skip && !p.inEtcd(o) && !o.delivered() && !p.overdue(o.CreatedAt) {
+			out = append(out, note{name: o.Name})
+		}
+	}
+	return out
 }
 
 // leaving reports that a deleting machine's etcd member is being removed: the machine is held for it, and nobody is joined to it any

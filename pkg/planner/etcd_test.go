@@ -51,6 +51,39 @@ func TestDecide_ALostInitNodeLeavesBeforeAnybodyIsRestarted(t *testing.T) {
 	}
 }
 
+// The machine that takes the place of a lost one joins before the two that are left are restarted, if it comes soon.
+func TestDecide_TwoMembersWaitForTheThird(t *testing.T) {
+	for name, comes := range map[string]bool{"it comes": true, "it does not come": false} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.machines["s1"].m.Deleting = true // its member has left
+			s4 := w.addBare("s4", "etcd,control-plane")
+			s4.m.CreatedAt = w.now
+			s2, s3 := w.machines["s2"], w.machines["s3"]
+			d := w.run(t)
+			if s2.hasPlan() || s3.hasPlan() || d.Wait.After <= 0 || d.Wait.After > lostAfter {
+				t.Fatalf("s2 and s3 are restarted, or nobody looks again: %+v", d.Wait)
+			}
+			if !comes {
+				w.now = w.now.Add(lostAfter)
+				if w.run(t); !s2.hasPlan() {
+					t.Error("s2 waits for ever")
+				}
+				return
+			}
+			s4.registered, s4.m.InfrastructureReady = true, true
+			if w.run(t); !s4.hasPlan() || s2.hasPlan() {
+				t.Fatalf("s4 has a plan: %v, s2: %v", s4.hasPlan(), s2.hasPlan())
+			}
+			s4.applyPlan()
+			s4.probes(true)
+			if w.run(t); !s2.hasPlan() {
+				t.Error("s2 is not changed although there are three members")
+			}
+		})
+	}
+}
+
 // Who never got a plan starts no cluster while another one has: neither as the user's choice nor by a mark.
 func TestDecide_ANewcomerStartsNoSecondCluster(t *testing.T) {
 	for name, tc := range map[string]struct {

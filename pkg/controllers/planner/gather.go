@@ -259,6 +259,7 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		UID:                 machine.UID,
 		Labels:              machine.Labels,
 		Deleting:            machine.DeletionTimestamp != nil,
+		CreatedAt:           machine.CreationTimestamp.Time,
 		Phase:               machine.Status.Phase,
 		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
 		HasNode:             machine.Status.NodeRef.Name != "" && machine.Status.NodeInfo != nil,
