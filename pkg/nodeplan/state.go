@@ -113,6 +113,19 @@ func outcome(s State, appliedPlan []byte) (inSync, failed bool) {
 	return inSync, failed
 }
 
+// Works tells whether the delivered plan was applied and all its probes pass. A probe without a report has not passed.
+func (s *State) Works() bool {
+	if !s.InSync || s.Failed {
+		return false
+	}
+	for name := range s.Plan.Probes {
+		if !s.ProbeStatuses[name].Healthy {
+			return false
+		}
+	}
+	return true
+}
+
 // UnhealthyProbes returns the sorted names of the probes that are reported unhealthy.
 func (s State) UnhealthyProbes() []string {
 	var names []string

@@ -12,14 +12,15 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 	var inTheWay, skipped []note
 	members, healthy := 1, 0
 	for _, o := range slices.Concat(p.machines, p.unregistered) {
-		if o == m || !o.roles.ETCD || o.Deleting && !p.leaving(o) || !p.inEtcd(o) {
+		if o == m || !o.roles.ETCD || o.Deleting && !o.Held || !p.inEtcd(o) {
 			continue
 		}
 		members++
 		switch {
-		case o.Deleting && m.etcdHealthy():
+		case o.Deleting && p.leaving(o) && m.etcdHealthy():
 			inTheWay = append(inTheWay, note{name: o.Name}) // one leaves or one restarts, never both
 		case o.Deleting:
+			healthy += btoi(o.Plan != nil && o.Plan.State.Works() && !o.broken())
 		case o.etcdHealthy():
 			healthy++
 		case !m.inEtcdBefore() && !o.changing():
@@ -30,18 +31,39 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 			inTheWay = append(inTheWay, note{name: o.Name})
 		}
 	}
-	if len(skipped) > 0 && m.etcdHealthy() && healthy <= members/2 {
+	if m.etcdHealthy() && healthy <= members/2 {
 		inTheWay = append(inTheWay, skipped...)
+		if members == 2 {
+			inTheWay = append(inTheWay, p.coming()...)
+		}
 	}
 	return inTheWay
 }
 
+// coming are machines that were just made to be members of etcd. Of two members none can be restarted without an outage, of three each can.
+func (p *pass) coming() []note {
+	var out []note
+	for _, o := range slices.Concat(p.machines, p.unregistered) {
+		if isEtcd(o) && isLive(o) && !o.Skip && !p.inEtcd(o) && !o.delivered() && !p.overdue(o.CreatedAt) {
+			out = append(out, note{name: o.Name})
+		}
+	}
+	return out
+}
+
 // leaving reports that a deleting machine's etcd member is being removed: the machine is held for it, and nobody is joined to it any
-// more, which is what the removal waits for first.
+// more, which is what the removal waits for first, or the member does not work. Then the removal waits for nobody: until it is done
+// the member counts towards the quorum, and each restart that frees the machine of somebody joined to it would break that.
 func (p *pass) leaving(m *machine) bool {
-	return m.Held && !slices.ContainsFunc(p.machines, func(o *machine) bool {
+	return m.Held && (m.broken() || !slices.ContainsFunc(p.machines, func(o *machine) bool {
 		return !o.Deleting && m.Marks.JoinURL != "" && o.Marks.JoinedTo == m.Marks.JoinURL
-	})
+	}))
+}
+
+// broken reports that a machine's node is lost, or that its plan does not work. Whoever removes members has to see it the same way
+// (planstore.Broken), or the two wait for each other.
+func (m *machine) broken() bool {
+	return !m.NodeLostSince.IsZero() || m.Plan != nil && (m.Plan.Malformed != "" || m.Plan.State.PlanExists && !m.Plan.State.Works())
 }
 
 // inEtcd reports that a machine may have a member of etcd. One that got its first plan and was never heard of again has none.

@@ -38,10 +38,19 @@ func (p *pass) failureOf(m *machine) string {
 	if text == "" {
 		return head
 	}
-	if told := m.Reconciled.Message; strings.HasPrefix(told, head+": ") {
+	if told := withoutNotes(m.Reconciled.Message); strings.HasPrefix(told, head+": ") {
 		return told
 	}
 	return head + ": " + text
+}
+
+// withoutNotes takes off a message what leaveOut put around it, which comes anew with every pass.
+func withoutNotes(message string) string {
+	message = strings.TrimPrefix(message, msgLeftOut)
+	if cut := strings.LastIndex(message, msgNodeLost); cut >= 0 {
+		message = message[:cut]
+	}
+	return message
 }
 
 // bucket is the largest power of two that is not larger than n.
@@ -53,8 +62,11 @@ func bucket(n int) int {
 	return b
 }
 
-// secretive finds values after words that announce a secret, credentials in URLs, and key material.
-var secretive = regexp.MustCompile(`(?i)((?:token|password|passwd|secret|credential|authorization|bearer|api[-_]?key|access[-_]?key|private[-_]?key)s?["']?(?:\s*[:=]\s*|\s+))\S+|://[^/\s:@]+:[^/\s@]+@|[A-Za-z0-9+/_=-]{40,}|K10[0-9a-f]{8,}\S*`)
+// secretive finds values after words that announce a secret, credentials in URLs and of curl, and key material. A value may be quoted, and
+// that of a header begins with the name of a scheme.
+var secretive = regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
+	`(?:\s*[:=]\s*|\s+)(?:["']?(?:basic|bearer|digest|negotiate)\s+)?)(?:"[^"]*"|'[^']*'|\S+)` +
+	`|(\s-(?:u|-user)[ =])\S+|://[^/\s:@]*:[^/\s@]+@|[A-Za-z0-9+/_=-]{40,}|K10[0-9a-f]{8,}\S*`)
 
 // redact makes one line of the end of an output, without what looks like a secret and without the tokens of the cluster.
 func (p *pass) redact(output []byte) string {
@@ -70,7 +82,7 @@ func (p *pass) redact(output []byte) string {
 			text = strings.ReplaceAll(text, token, "***")
 		}
 	}
-	text = secretive.ReplaceAllString(text, "$1***")
+	text = secretive.ReplaceAllString(text, "$1$2***")
 	return clip(text)
 }
 

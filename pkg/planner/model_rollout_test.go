@@ -214,8 +214,25 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 			}
 		}
 	}
+	m.checkLeaving(rt, disturbed)
 	if count > 1 {
 		rt.Fatalf("%d members of etcd are disturbed at once: %+v", count, d.Ticket)
+	}
+}
+
+// checkLeaving: a member that works is left alone while one that does not has not left.
+func (m *model) checkLeaving(rt *rapid.T, disturbed map[string]bool) {
+	for _, name := range m.w.names() {
+		o := m.w.machines[name]
+		joined := o.m.HasNode || o.m.Marks.JoinURL != ""
+		if !o.registered || !o.m.Deleting || !o.m.Held || !joined || o.works() && o.m.NodeLostSince.IsZero() {
+			continue
+		}
+		for other := range disturbed {
+			if h := m.w.machines[other]; h.member() && h.works() && !h.draining() && h.m.NodeLostSince.IsZero() {
+				rt.Fatalf("etcd member %s is disturbed while %s has not left and does not work", other, name)
+			}
+		}
 	}
 }
 

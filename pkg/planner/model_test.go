@@ -67,7 +67,8 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 		"node found":         onHost(func(_ *rapid.T, h *host) { h.joinCluster(m.w.cp.Spec.KubernetesVersion) }),
 		"address captured":   onHost(func(_ *rapid.T, h *host) { h.captureAddress() }),
 		"agent restarted":    onHost(func(_ *rapid.T, h *host) { delete(h.data, nodeplan.KeyAppliedChecksum) }),
-		"machine is deleted": onHost(func(_ *rapid.T, h *host) { h.m.Deleting = true }),
+		"machine is deleted": onHost(func(_ *rapid.T, h *host) { h.m.Deleting, h.m.Held = true, h.is("etcd") }),
+		"member has left":    onHost(func(_ *rapid.T, h *host) { h.m.Held = false }),
 		"machine is gone": onHost(func(_ *rapid.T, h *host) {
 			if h.m.Deleting {
 				delete(m.w.machines, h.m.Name)

@@ -107,9 +107,10 @@ func btoi(b bool) int {
 func (r *rollOut) consider(m *machine) finding {
 	state := &m.Plan.State
 	switch {
-	case !state.PlanExists, m.change == nodeplan.ChangeMinor:
+	case !state.PlanExists && !(m.roles.ETCD && m.inEtcdBefore()), m.change == nodeplan.ChangeMinor:
 		return r.send(r.tier, m)
-	case m.change == nodeplan.ChangeMajor:
+	case !state.PlanExists, m.change == nodeplan.ChangeMajor:
+		// Without a plan is also a member of etcd whose plan secret was made anew, and it may be restarted like others.
 		return r.major(m)
 	case state.Phase == nodeplan.PhaseFailed:
 		// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered again
@@ -129,9 +130,11 @@ func (r *rollOut) consider(m *machine) finding {
 func (r *rollOut) major(m *machine) finding {
 	state := &m.Plan.State
 	switch {
+	case (m.PoolPaused || m.Skip) && m.inDrain():
+		return r.undrain(m) // nobody knows for how long, and the others wait for its place
 	case m.PoolPaused:
 		return finding{msgPoolPaused, ReasonPoolPaused}
-	case restartFree(state, m.desired), neverApplied(state) && state.FailureCount == 0:
+	case restartFree(state, m.desired), state.PlanExists && neverApplied(state) && state.FailureCount == 0:
 		return r.send(r.tier, m)
 	case r.isDown(m):
 		if r.etcdStarting(m) {
@@ -171,12 +174,12 @@ func (r *rollOut) leaveOut(m *machine) {
 	}
 	switch {
 	case m.Skip:
-		m.found = finding{"is left out of the roll-out by annotation; " + m.found.message, ReasonLeftOut}
+		m.found = finding{msgLeftOut + m.found.message, ReasonLeftOut}
 	case r.unreachable(m):
 		m.found = finding{"is unreachable since " + m.missingSince() + "; the roll-out goes on without it", ReasonLeftOut}
 	case m.roles.OnlyWorker() && m.found.reason == ReasonPoolPaused:
 		m.found.reason = ReasonLeftOut
 	case m.roles.Server() && !m.NodeLostSince.IsZero():
-		m.found.message += "; its node is unreachable since " + stamp(m.NodeLostSince)
+		m.found.message += msgNodeLost + stamp(m.NodeLostSince)
 	}
 }

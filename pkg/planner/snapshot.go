@@ -84,6 +84,8 @@ type Machine struct {
 	// Annotations of the RKEBootstrap.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Deleting    bool              `json:"deleting,omitempty"`
+	// CreatedAt is when the Machine was made.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
 	// Phase is status.phase of the Machine.
 	Phase string `json:"phase,omitempty"`
 	// InfrastructureReady is the condition of that name: the host exists.

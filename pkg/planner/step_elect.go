@@ -16,6 +16,13 @@ func stepElect(p *pass) verdict {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
 	}
 	marked := p.marked()
+	if len(p.started()) > 0 {
+		// Whoever never got a plan would start another cluster, whoever marked it.
+		marked = slices.DeleteFunc(marked, func(m *machine) bool {
+			m.marks.InitNode = m.delivered()
+			return !m.delivered()
+		})
+	}
 	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && len(marked) == 0 {
 		return p.electDesignated(id)
 	}
@@ -70,9 +77,7 @@ func (p *pass) replaceInit(gone []*machine) verdict {
 
 // nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is none.
 func (p *pass) nextInit() *machine {
-	candidates := p.collect((*machine).canBeInit, (*machine).etcdHealthy, func(m *machine) bool {
-		return !m.marks.InitNode && m.marks.JoinURL != ""
-	})
+	candidates := p.collect((*machine).canBeInit, (*machine).isMember, func(m *machine) bool { return !m.marks.InitNode })
 	if len(candidates) == 0 {
 		return nil
 	}
@@ -123,14 +128,24 @@ func (p *pass) electDesignated(id string) verdict {
 		return stopFor(failure(ReasonDesignatedAbsent, fmt.Sprintf("several machines have the machine ID %s that is designated as init node", id), WakeMachine))
 	case len(chosen) == 0 || !chosen[0].canBeInit():
 		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id, WakeMachine, WakePlanSecret))
+	case !chosen[0].isMember() && slices.ContainsFunc(p.started(), func(m *machine) bool { return m != chosen[0] }):
+		return stopFor(waitFor(ReasonDesignatedAbsent, "designated init node "+chosen[0].Name+
+			" is no working member of the cluster's etcd, and would start a second cluster", WakeMachine, WakePlanSecret, WakeControlPlane))
 	}
 	return p.choose(chosen[0])
 }
 
+// started are the machines of which one has started the cluster, if any did.
+func (p *pass) started() []*machine {
+	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
+}
+
+// isMember reports that a machine is proven to be a member of the cluster's etcd that others can join.
+func (m *machine) isMember() bool { return m.etcdHealthy() && m.marks.JoinURL != "" }
+
 // elect takes the first machine that can start the cluster, unless another one may have started it.
 func (p *pass) elect() verdict {
-	started := slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
-	if len(started) > 0 {
+	if started := p.started(); len(started) > 0 {
 		return p.replaceInit(started)
 	}
 	candidates := p.collect((*machine).canBeInit)

@@ -46,6 +46,8 @@ const (
 	msgEtcd         = "configuration change pending; waiting for the etcd members of"
 	msgDraining     = "draining node"
 	msgUncordon     = "waiting for uncordon to finish"
+	msgLeftOut      = "is left out of the roll-out by annotation; "
+	msgNodeLost     = "; its node is unreachable since "
 	msgTooLarge     = "the plan is larger than 400 KiB; shorten manifests and files in the configuration"
 	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
 		"shorten manifests and files in the configuration, or delete the keys with the names of outputs from the secret"

@@ -9,12 +9,12 @@ import (
 // lostAfter is how long a node may be out of reach before the others go on without it.
 const lostAfter = 10 * time.Minute
 
-// unreachable reports that the roll-out goes on without a worker: its plan was delivered, its agent has said nothing about it, and its
-// node, if it has one, is lost, all for longer than the deadline. An agent that has reported is no case for this: what the plan
+// unreachable reports that the roll-out goes on without a worker: its plan was delivered, no other one can be while its pool is paused,
+// its agent has said nothing about it, and its node, if it has one, is lost, all for longer than the deadline. An agent that has reported is no case for this: what the plan
 // did to its node may happen to the next one. Nor is a server, whose etcd member and API are others' business too.
 func (p *pass) unreachable(m *machine) bool {
 	state := &m.Plan.State
-	silent := state.PlanExists && m.change == nodeplan.ChangeNone && !state.InSync && state.FailedChecksum != state.Checksum
+	silent := state.PlanExists && (m.change == nodeplan.ChangeNone || m.PoolPaused) && !state.InSync && state.FailedChecksum != state.Checksum
 	if !m.roles.OnlyWorker() || !silent || m.HasNode && m.NodeLostSince.IsZero() {
 		return false
 	}

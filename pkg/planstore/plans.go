@@ -1,6 +1,7 @@
 package planstore
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -182,17 +183,34 @@ func (p *Plans) WithdrawInitLabel(found *corev1.Secret, e planner.WithdrawInitLa
 	})
 }
 
-// RequestDrain asks the drainer for a node. What was answered to an earlier request is taken away, an end that was asked for too.
+// RequestDrain asks the drainer for a node. What was answered to an earlier request is taken away, an end that was asked for too. So are
+// the answers of hooks: the next drain with the same options would take them for its own.
 func (p *Plans) RequestDrain(found *corev1.Secret, e planner.RequestDrain) (*corev1.Secret, error) {
 	if found.Annotations[rkev1.DrainAnnotation] == e.Options && found.Annotations[rkev1.UncordonAnnotation] == "" {
 		return found, nil
 	}
 	return p.change(found, "ask for the drain of machine "+e.Machine, func(update *corev1.Secret) {
-		for _, answer := range []string{rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation, rkev1.PostDrainAnnotation} {
+		for _, answer := range append(hooksOf(found.Annotations[rkev1.DrainAnnotation]),
+			rkev1.PreDrainAnnotation, rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation, rkev1.PostDrainAnnotation) {
 			delete(update.Annotations, answer)
 		}
 		annotate(update, map[string]string{rkev1.DrainAnnotation: e.Options})
 	})
+}
+
+// hooksOf are the annotations in which the hooks of a drain answer.
+func hooksOf(request string) []string {
+	var options rkev1.DrainOptions
+	if json.Unmarshal([]byte(request), &options) != nil {
+		return nil // nobody can have answered what nobody can read
+	}
+	var out []string
+	for _, hook := range append(options.PreDrainHooks, options.PostDrainHooks...) {
+		if hook.Annotation != "" {
+			out = append(out, hook.Annotation)
+		}
+	}
+	return out
 }
 
 // RequestUncordon asks the drainer to end a drain, if it has not ended by now.

@@ -234,7 +234,7 @@ func TestPlans_NoteReport(t *testing.T) {
 
 // Each request changes what it has to say and nothing else, and what is there already is not written.
 func TestPlans_DrainAndInitLabel(t *testing.T) {
-	const options, other = `{"enabled":true}`, `{"enabled":false}`
+	const options, other, hooked = `{"enabled":true}`, `{"enabled":false}`, `{"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`
 	drain := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {
 		return p.RequestDrain(s, planner.RequestDrain{Machine: "m", Options: options})
 	}
@@ -255,7 +255,9 @@ func TestPlans_DrainAndInitLabel(t *testing.T) {
 	}{
 		"a drain":                            {request: drain, given: annotations{"x": "y"}, want: annotations{"x": "y", key("drain-options"): options}, wantWrite: true},
 		"a drain that was asked for":         {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options}, want: annotations{key("drain-options"): options, key("drain-done"): options}},
-		"a drain after another":              {request: drain, given: annotations{key("drain-options"): other, key("drain-done"): other, key("pre-drain"): other}, want: annotations{key("drain-options"): options, key("pre-drain"): other}, wantWrite: true},
+		"a drain after another":              {request: drain, given: annotations{key("drain-options"): other, key("drain-done"): other, key("pre-drain"): other}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain after one with a hook":      {request: drain, given: annotations{key("drain-options"): hooked, key("pre-drain"): hooked, "before": hooked, "after": hooked}, want: annotations{key("drain-options"): options}, wantWrite: true},
+		"a drain after one nobody can read":  {request: drain, given: annotations{key("drain-options"): "{"}, want: annotations{key("drain-options"): options}, wantWrite: true},
 		"a drain instead of its end":         {request: drain, given: annotations{key("drain-options"): options, key("drain-done"): options, key("uncordon"): options, key("post-drain"): options}, want: annotations{key("drain-options"): options}, wantWrite: true},
 		"an end":                             {request: uncordon, given: annotations{key("drain-options"): options}, want: annotations{key("drain-options"): options, key("uncordon"): options}, wantWrite: true},
 		"an end of what the drainer removed": {request: uncordon, given: annotations{"x": "y"}, want: annotations{"x": "y"}},

@@ -17,7 +17,6 @@ import (
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/planstore"
 )
 
 const (
@@ -146,43 +145,6 @@ func deletedAt(times ...*metav1.Time) time.Time {
 		}
 	}
 	return first
-}
-
-// gatherPeers looks at the other machines of the cluster. Who joined whom is read off the Machines: plan secrets say it too, but
-// a node that could write it there could hold or release another one.
-func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machine) error {
-	joinURL := planstore.ReadMarks(machine).JoinURL
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
-	if err != nil {
-		return fmt.Errorf("list machines of the cluster: %w", err)
-	}
-	staying, going := 0, []*clusterv1.Machine{}
-	for _, peer := range machines {
-		if peer.Name == machine.Name || peer.Spec.Bootstrap.ConfigRef.Name == "" {
-			continue
-		}
-		if joinURL != "" && planstore.ReadMarks(peer).JoinedTo == joinURL && peer.DeletionTimestamp == nil {
-			r.Dependents = true
-		}
-		switch {
-		case !isEtcd(peer.Labels):
-		case peer.DeletionTimestamp == nil:
-			staying++
-		case peer.Annotations[rkev1.PreTerminateAnnotation] != "":
-			going = append(going, peer)
-		}
-	}
-	r.OnlyTwo = staying == 1 && len(going) == 0
-	r.Behind = slices.ContainsFunc(going, func(peer *clusterv1.Machine) bool { return goesBefore(peer, machine) })
-	return nil
-}
-
-// goesBefore orders machines that are deleted: the one that was deleted first goes first.
-func goesBefore(a, b *clusterv1.Machine) bool {
-	if b.DeletionTimestamp == nil {
-		return true
-	}
-	return cmp.Or(a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }
 
 // setHook writes the annotation that Cluster API waits for, or takes it away.

@@ -63,6 +63,9 @@ func (h *handler) member(machine *clusterv1.Machine) (member, error) {
 	if found.state != bootstrapdata.MemberPresent {
 		return found, nil
 	}
+	if broken, err := h.broken(machine); err != nil || broken {
+		return found, err // what does not work takes nothing from the quorum, and etcd may let go of nobody else before it
+	}
 	all, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: etcdNodeLabel + "=" + rkev1.RoleLabelValue})
 	if err != nil {
 		return member{}, fmt.Errorf("list nodes with etcd: %w", err)

@@ -51,8 +51,11 @@ func decide(v view) decision {
 	case asked == "":
 		d.request = end // somebody took the request away, and the node may still be cordoned
 	case json.Unmarshal([]byte(asked), &d.options) != nil:
-		d.problem = "the drain options are not readable"
-		return d
+		d.options = rkev1.DrainOptions{}
+		if end == "" {
+			d.problem = "the drain options are not readable"
+			return d
+		}
 	}
 	if end != "" {
 		return v.end(d)

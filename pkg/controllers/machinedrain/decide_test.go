@@ -44,6 +44,7 @@ func TestDecide(t *testing.T) {
 		"the answers are taken away too":       {given: annotations{rkev1.DrainAnnotation: hooked, rkev1.UncordonAnnotation: hooked, rkev1.PostDrainAnnotation: hooked, "after": hooked}, task: taskUncordon, finished: true, wantRemove: append(append([]string{}, all...), "before", "after")},
 		"an end of what nobody asks for":       {given: annotations{rkev1.UncordonAnnotation: plain}, wantStart: taskUncordon},
 		"options that nobody can read":         {given: annotations{rkev1.DrainAnnotation: "{"}, wantProblem: "the drain options are not readable"},
+		"an end of options nobody can read":    {given: annotations{rkev1.DrainAnnotation: "{", rkev1.UncordonAnnotation: "{"}, wantStart: taskUncordon},
 		"a machine that is deleted goes alone": {given: annotations{rkev1.DrainAnnotation: plain}, deleting: true},
 	} {
 		t.Run(name, func(t *testing.T) {

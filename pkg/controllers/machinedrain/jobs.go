@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxJobs is how many nodes are worked on at a time. Most of them wait for pods to end.
+	// maxJobs is how many nodes are emptied at a time. Most of that is waiting for pods to end.
 	maxJobs = 50
 	// firstRetry and lastRetry bound the time between two attempts at a task that fails.
 	firstRetry = 15 * time.Second
@@ -77,7 +77,7 @@ func (j *jobs) start(key string, next task, request string, run func(context.Con
 	go func() {
 		defer wake()
 		defer cancel()
-		err := j.inSlot(ctx, run)
+		err := j.inSlot(ctx, next, run)
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		begun.done, begun.err = true, err
@@ -86,8 +86,11 @@ func (j *jobs) start(key string, next task, request string, run func(context.Con
 	return 0
 }
 
-// inSlot waits for its turn.
-func (j *jobs) inSlot(ctx context.Context, run func(context.Context) error) error {
+// inSlot waits for its turn. What takes a moment does not wait for evictions: those of other clusters may take all their time.
+func (j *jobs) inSlot(ctx context.Context, what task, run func(context.Context) error) error {
+	if what != taskEvict {
+		return run(ctx)
+	}
 	select {
 	case j.slots <- struct{}{}:
 		defer func() { <-j.slots }()

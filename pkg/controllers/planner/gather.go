@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -267,6 +266,7 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		UID:                 machine.UID,
 		Labels:              machine.Labels,
 		Deleting:            machine.DeletionTimestamp != nil,
+		CreatedAt:           machine.CreationTimestamp.Time,
 		Phase:               machine.Status.Phase,
 		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
 		NodeName:            machine.Status.NodeRef.Name,
@@ -275,7 +275,7 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		Health:              healthOf(machine),
 		Reconciled:          planstore.ReadCondition(machine, rkev1.ConditionReconciled),
 		Marks:               planstore.ReadMarks(machine),
-		NodeLostSince:       nodeLostSince(machine),
+		NodeLostSince:       planstore.NodeLostSince(machine),
 		PoolPaused:          v.pausedPools[machine.Labels[rkev1.MachinePoolNameLabel]],
 		Skip:                strings.EqualFold(machine.Annotations[rkev1.RollOutSkipAnnotation], "true"),
 	}
@@ -348,20 +348,6 @@ func healthOf(machine *clusterv1.Machine) planner.Health {
 		}
 	}
 	return health
-}
-
-// nodeLostSince is since when a machine's node has not been heard of, or is gone. A node that says itself that it is not ready is not
-// lost, and when Cluster API could not look, nothing is known.
-func nodeLostSince(machine *clusterv1.Machine) time.Time {
-	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
-	if c == nil || c.Status == metav1.ConditionTrue {
-		return time.Time{}
-	}
-	switch c.Reason {
-	case clusterv1.MachineNodeReadyUnknownReason, clusterv1.MachineNodeDeletedReason, clusterv1.MachineNodeDoesNotExistReason:
-		return c.LastTransitionTime.Time
-	}
-	return time.Time{}
 }
 
 // firstLine is the first of the points that Cluster API lists.

@@ -1,0 +1,97 @@
+package bootstrap
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/planstore"
+)
+
+// restartTime is how long a member that is being restarted holds up others that leave. Etcd itself refuses what would break its quorum;
+// this spares it the question, and covers the moments before it notices.
+const restartTime = 10 * time.Minute
+
+// gatherPeers looks at the other machines of the cluster. Who joined whom is read off the Machines: plan secrets say it too, but
+// a node that could write it there could hold or release another one.
+//
+// A member that does not work goes first and waits for nobody. It counts towards the quorum until it is gone: each machine that is
+// joined to it would break that when it is restarted to join another one.
+func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machine) error {
+	joinURL := planstore.ReadMarks(machine).JoinURL
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
+	if err != nil {
+		return fmt.Errorf("list machines of the cluster: %w", err)
+	}
+	broken, err := h.broken(machine)
+	if err != nil {
+		return err
+	}
+	staying, going := 0, []*clusterv1.Machine{}
+	for _, peer := range machines {
+		if peer.Name == machine.Name || peer.Spec.Bootstrap.ConfigRef.Name == "" {
+			continue
+		}
+		if !broken && joinURL != "" && planstore.ReadMarks(peer).JoinedTo == joinURL && peer.DeletionTimestamp == nil {
+			r.Dependents = true
+		}
+		switch {
+		case !isEtcd(peer.Labels):
+		case peer.DeletionTimestamp == nil:
+			staying++
+			if r.Behind, err = h.behindRestart(r.Behind, broken, peer); err != nil {
+				return err
+			}
+		case peer.Annotations[rkev1.PreTerminateAnnotation] != "":
+			going = append(going, peer)
+		}
+	}
+	r.OnlyTwo = staying == 1 && len(going) == 0
+	return h.gatherGoing(r, machine, broken, going)
+}
+
+// gatherGoing finds out whether another machine that is deleted goes before.
+func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, broken bool, going []*clusterv1.Machine) error {
+	for _, peer := range going {
+		other, err := h.broken(peer)
+		if err != nil {
+			return err
+		}
+		r.Behind = r.Behind || other && !broken || other == broken && goesBefore(peer, machine)
+	}
+	return nil
+}
+
+// behindRestart reports that a member which works waits for one that was just given a plan: its restart and the removal together would
+// take two members away.
+func (h *handler) behindRestart(already, broken bool, peer *clusterv1.Machine) (bool, error) {
+	if already || broken {
+		return already, nil
+	}
+	secret, err := h.planSecret(peer)
+	return err == nil && secret != nil && planstore.Restarting(secret, h.Now(), restartTime), err
+}
+
+// broken reports that the member of a machine does not work.
+func (h *handler) broken(machine *clusterv1.Machine) (bool, error) {
+	secret, err := h.planSecret(machine)
+	return err == nil && planstore.Broken(machine, secret), err
+}
+
+func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error) {
+	return orNil(h.secrets.Get(machine.Namespace, naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
+}
+
+// goesBefore orders machines that are deleted: the one that was deleted first goes first.
+func goesBefore(a, b *clusterv1.Machine) bool {
+	if b.DeletionTimestamp == nil {
+		return true
+	}
+	return cmp.Or(a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+}

@@ -1,0 +1,94 @@
+package bootstrap_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// lose is Cluster API not hearing of a node any more.
+func (w *world) lose(name string) {
+	w.Helper()
+	found := w.machine(name)
+	found.Status.Conditions = append(found.Status.Conditions, metav1.Condition{
+		Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionUnknown, Reason: clusterv1.MachineNodeReadyUnknownReason,
+		LastTransitionTime: metav1.Now(),
+	})
+	_, err := w.c.CAPI.Machine().UpdateStatus(found)
+	must(w.T, err)
+}
+
+// plan is a plan that was delivered just now and is not applied.
+func (w *world) plan(name string) {
+	w.Helper()
+	secret := w.secret(name + "-machine-plan")
+	secret.Data = map[string][]byte{"plan": []byte(`{}`)}
+	if secret.Annotations == nil {
+		secret.Annotations = map[string]string{}
+	}
+	secret.Annotations[rkev1.PlanUpdatedTimeAnnotation] = time.Now().UTC().Format(time.RFC3339)
+	_, err := w.c.Core.Secret().Update(secret)
+	must(w.T, err)
+}
+
+// TestHook_MemberThatDoesNotWorkWaitsForNobody: each machine that is joined to it would be restarted first, while the lost member counts.
+func TestHook_MemberThatDoesNotWorkWaitsForNobody(t *testing.T) {
+	for name, breaks := range map[string]func(*world){
+		"its node is lost":     func(w *world) { w.lose("m1") },
+		"its plan did not end": func(w *world) { w.plan("m1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
+				w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
+				w.plan("m3")
+				breaks(w)
+				w.settle()
+				w.delete("m1")
+				w.elapse(10 * time.Second)
+				if !w.asked("m1") {
+					t.Error("the lost member is not asked to leave")
+				}
+			})
+		})
+	}
+}
+
+// TestHook_MemberThatDoesNotWorkGoesFirst: etcd lets go of no member that works while the others are no majority without it.
+func TestHook_MemberThatDoesNotWorkGoesFirst(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.delete("m1")
+		w.elapse(time.Second)
+		w.lose("m2")
+		w.delete("m2")
+		w.elapse(10 * time.Second)
+		if !w.asked("m2") {
+			t.Error("the lost member waits for one that works")
+		}
+	})
+}
+
+// TestHook_MemberLeavesAfterARestart: the last machine that was joined to this one says so before it is restarted for that.
+func TestHook_MemberLeavesAfterARestart(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.plan("m2")
+		w.settle()
+		w.delete("m1")
+		w.elapse(time.Minute)
+		if w.asked("m1") {
+			t.Fatal("a member is asked to leave while another one is restarted")
+		}
+		w.wantQuiet(8 * time.Minute)
+		w.elapse(2 * time.Minute)
+		if !w.asked("m1") {
+			t.Error("a member that never ends its restart holds another one for ever")
+		}
+	})
+}

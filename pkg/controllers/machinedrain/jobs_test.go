@@ -1,0 +1,38 @@
+package machinedrain
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Evictions that take all their time do not keep a node from being uncordoned. What is forgotten ends, and leaves nothing behind.
+func TestJobs_EvictionsHoldUpOnlyEvictions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := newJobs(t.Context(), time.Now)
+		evicting, uncordoned := 0, false
+		for i := range maxJobs + 1 {
+			j.start(fmt.Sprint(i), taskEvict, "r", func(ctx context.Context) error {
+				evicting++
+				<-ctx.Done()
+				return ctx.Err()
+			}, func() {})
+			synctest.Wait()
+		}
+		j.start("other", taskUncordon, "r", func(context.Context) error { uncordoned = true; return nil }, func() {})
+		synctest.Wait()
+		if evicting != maxJobs || !uncordoned {
+			t.Errorf("%d evictions, uncordoned %v", evicting, uncordoned)
+		}
+		for i := range maxJobs + 1 {
+			j.forget(fmt.Sprint(i))
+		}
+		j.forget("other")
+		synctest.Wait()
+		if len(j.byKey) > 0 || len(j.slots) > 0 {
+			t.Errorf("%d jobs are remembered, %d slots are taken", len(j.byKey), len(j.slots))
+		}
+	})
+}

@@ -1,0 +1,118 @@
+package planner
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// A drain ends when its machine gets no plan: the node would stay empty, and hold the place of others, for as long as a person likes.
+func TestDecide_APauseEndsADrain(t *testing.T) {
+	for name, hold := range map[string]func(m *Machine){
+		"the pool is paused":      func(m *Machine) { m.PoolPaused = true },
+		"the machine is left out": func(m *Machine) { m.Skip = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := draining(t)
+			w1, w2 := w.machines["w1"], w.machines["w2"]
+			hold(&w1.m)
+			w.run(t)
+			w1.drainNode()
+			w.run(t)
+			if w1.drain != (Drain{}) || w1.hasPlan() || w2.drain.Requested == "" {
+				t.Errorf("w1 is at %+v, w2 at %+v", w1.drain, w2.drain)
+			}
+			w1.m.PoolPaused, w1.m.Skip = false, false
+			w.bringUp(t)
+			if w1.drains == 0 {
+				t.Error("w1 was not drained in the end")
+			}
+		})
+	}
+}
+
+// A worker that is off cannot get another plan while its pool is paused. It holds up nobody for that.
+func TestDecide_ALostWorkerOfAPausedPool(t *testing.T) {
+	w := ready(t, map[string]string{"s": "etcd,control-plane", "w1": "worker", "w2": "worker"})
+	w.edit(restartAll)
+	w.roll(t, "s", "w2")
+	w.off(w.machines["w1"])
+	w.run(t)
+	w.now = w.now.Add(2 * lostAfter)
+	w.roll(t, "w2")
+	w.machines["w1"].m.PoolPaused = true
+	w.edit(restartAll)
+	w.roll(t, "s")
+	if !w.machines["w2"].hasPlan() {
+		t.Errorf("w2 waits for a machine that gets no plan: %s", w.machines["w2"].m.Reconciled.Message)
+	}
+}
+
+// The data of a plan secret are lost while another member is restarted: its machine is a member all the same.
+func TestDecide_AMemberWithoutAPlanWaitsForItsTurn(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.roll(t, "s1")
+	s3 := w.machines["s3"]
+	s3.data, s3.probesSeen, s3.delivered = nil, false, time.Time{}
+	if w.run(t); !w.machines["s2"].hasPlan() || s3.hasPlan() {
+		t.Fatalf("s2 has a plan: %v, s3: %v", w.machines["s2"].hasPlan(), s3.hasPlan())
+	}
+	w.bringUp(t)
+}
+
+// What is told beside a failure is not taken for a part of it.
+func TestDecide_AFailureOfALostServerIsToldOnce(t *testing.T) {
+	for name, note := range map[string]func(w *world, m *Machine){
+		"its node is lost": func(w *world, m *Machine) { m.NodeLostSince = w.now },
+		"it is left out":   func(_ *world, m *Machine) { m.Skip = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.run(t)
+			s1 := w.machines["s1"]
+			s1.failPlan()
+			fail := func(output string) {
+				packed, err := nodeplan.EncodeOutput(map[string][]byte{
+					"install": []byte(output), nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 7}.Encode(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s1.data[nodeplan.KeyFailedOutput] = packed
+			}
+			fail("10:01 no route")
+			note(w, &s1.m)
+			w.run(t)
+			first := s1.m.Reconciled.Message
+			fail("10:02 no route")
+			w.run(t)
+			if got := s1.m.Reconciled.Message; got != first || !strings.Contains(got, "10:01 no route") {
+				t.Errorf("message is %q, was %q", got, first)
+			}
+		})
+	}
+}
+
+func TestRedact(t *testing.T) {
+	p := &pass{s: &Snapshot{}}
+	for _, text := range []string{
+		"Authorization: Basic aHVudGVyMg==", `"authorization": "Basic hunter2 x"`, "-H 'Authorization: Bearer hunter2'", "proxy-authorization: Digest hunter2",
+		"--etcd-s3-secret-key hunter2", "etcd-s3-secret-key=hunter2", "AWS_SECRET_ACCESS_KEY=hunter2", "accessKey: hunter2", "aws_access_key_id = hunter2",
+		`password: "a hunter2 b"`, `{"password":"x hunter2"}`, "passwd hunter2", "PASSPHRASE=hunter2", "pwd=hunter2", "tokenFile: hunter2",
+		"curl -u admin:hunter2 x", "curl --user admin:hunter2 x", "https://u:hunter2@x/", "https://:hunter2@x/", "K10abcdef0123::server:hunter2",
+	} {
+		if got := p.redact([]byte("before " + text + " after")); strings.Contains(got, "hunter2") || strings.Contains(got, "aHVu") ||
+			!strings.HasPrefix(got, "before ") {
+			t.Errorf("%q is told as %q", text, got)
+		}
+	}
+	for _, text := range []string{"exit status 1: no space left on device", "unit rke2-server.service failed"} {
+		if got := p.redact([]byte(text)); got != text {
+			t.Errorf("%q is told as %q", text, got)
+		}
+	}
+}

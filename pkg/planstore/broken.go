@@ -1,0 +1,44 @@
+package planstore
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-io/drover/pkg/conditions"
+)
+
+// NodeLostSince is since when a machine's node has not been heard of, or is gone. A node that says itself that it is not ready is not
+// lost, and when Cluster API could not look, nothing is known.
+func NodeLostSince(machine *clusterv1.Machine) time.Time {
+	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return time.Time{}
+	}
+	switch c.Reason {
+	case clusterv1.MachineNodeReadyUnknownReason, clusterv1.MachineNodeDeletedReason, clusterv1.MachineNodeDoesNotExistReason:
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// Broken reports that a machine's node is lost, or that its plan does not work. The planner sees it the same way. A node can say that of
+// itself, and nothing that makes another one look broken. secret is its plan secret, nil when there is none.
+func Broken(machine *clusterv1.Machine, secret *corev1.Secret) bool {
+	if !NodeLostSince(machine).IsZero() {
+		return true
+	}
+	if secret == nil {
+		return false
+	}
+	plan := decode(secret)
+	return plan.Malformed != "" || plan.State.PlanExists && !plan.State.Works()
+}
+
+// Restarting reports that a plan was delivered within that time and does not work yet, as while a node is restarted with it.
+func Restarting(secret *corev1.Secret, now time.Time, within time.Duration) bool {
+	plan := decode(secret)
+	return plan.State.PlanExists && !plan.State.Works() && now.Sub(plan.DeliveredAt) < within
+}
