@@ -43,7 +43,7 @@ test-e2e: ## tests on real systemd machines (RUN=regex, FULL=1 for all)
 
 .PHONY: bench
 bench: ## measure and print JSON: time and API writes per machine, CPU, memory, topology and render
-	scripts/bench
+	@scripts/bench
 
 .PHONY: quickstart
 quickstart: ## one real cluster on this machine; Ctrl-C stops and keeps the data

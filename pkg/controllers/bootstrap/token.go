@@ -51,14 +51,9 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 	if ours, err := h.ours(machine.Namespace, machine.Spec.ClusterName); err != nil || !ours {
 		return secret, err
 	}
-	plan, err := orNil(h.secrets.Get(secret.Namespace, namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
+	token, err := h.use(secret, machine)
 	if err != nil {
 		return secret, err
-	}
-	token := bootstrapdata.Token{Joined: machine.Status.NodeRef.IsDefined(), Heard: plan != nil && nodeplan.Heard(plan.Data), Now: h.Now()}
-	if used := secret.Annotations[rkev1.LastAccessAnnotation]; used != "" {
-		last, err := time.Parse(time.RFC3339, used)
-		token.LastUse, token.BadLastUse = last, err != nil
 	}
 	expired, left := token.Expired(h.Settings.ReusedTTL)
 	if !expired {
@@ -74,4 +69,18 @@ func (h *handler) onToken(_ string, secret *corev1.Secret) (*corev1.Secret, erro
 		return secret, fmt.Errorf("end the use of token %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
 	return updated, nil
+}
+
+// use is what is known of a token's use.
+func (h *handler) use(secret *corev1.Secret, machine *clusterv1.Machine) (bootstrapdata.Token, error) {
+	plan, err := orNil(h.secrets.Get(secret.Namespace, namesOf(secret.Labels[rkev1.BootstrapNameLabel]).plan))
+	if err != nil {
+		return bootstrapdata.Token{}, err
+	}
+	token := bootstrapdata.Token{Joined: machine.Status.NodeRef.IsDefined(), Heard: plan != nil && nodeplan.Heard(plan.Data), Now: h.Now()}
+	if used := secret.Annotations[rkev1.LastAccessAnnotation]; used != "" {
+		last, err := time.Parse(time.RFC3339, used)
+		token.LastUse, token.BadLastUse = last, err != nil
+	}
+	return token, nil
 }
