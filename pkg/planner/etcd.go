@@ -10,34 +10,61 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 		return nil
 	}
 	var inTheWay, skipped []note
-	members, healthy := 1, 0
-	for _, o := range slices.Concat(p.machines, p.unregistered) {
-		if o == m || !o.roles.ETCD || o.Deleting && !o.Held || !p.inEtcd(o) {
-			continue
-		}
-		members++
-		switch {
-		case o.Deleting && p.leaving(o) && m.etcdHealthy():
-			inTheWay = append(inTheWay, note{name: o.Name}) // one leaves or one restarts, never both
-		case o.Deleting:
-			healthy += btoi(o.Plan != nil && o.Plan.State.Works() && !o.broken())
-		case o.etcdHealthy():
+	members, healthy := p.otherMembers(m), 0
+	for _, o := range members {
+		switch p.standing(m, o) {
+		case memberHealthy:
 			healthy++
-		case !m.inEtcdBefore() && !o.changing():
-			// m has never been a member: others that do not work are no reason to leave it broken too.
-		case o.Skip:
+		case memberSkipped:
 			skipped = append(skipped, note{name: o.Name})
-		default:
+		case memberInTheWay:
 			inTheWay = append(inTheWay, note{name: o.Name})
+		case memberBroken:
 		}
 	}
-	if m.etcdHealthy() && healthy <= members/2 {
+	if m.etcdHealthy() && healthy <= (len(members)+1)/2 {
 		inTheWay = append(inTheWay, skipped...)
-		if members == 2 {
+		if len(members) == 1 {
 			inTheWay = append(inTheWay, p.coming()...)
 		}
 	}
 	return inTheWay
+}
+
+// otherMembers are the other machines that may be members of etcd, with those that are held until they have left it.
+func (p *pass) otherMembers(m *machine) []*machine {
+	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
+		return o == m || !o.roles.ETCD || o.Deleting && !o.Held || !p.inEtcd(o)
+	})
+}
+
+// standing is what another member of etcd means for the restart of one.
+type standing int
+
+const (
+	memberHealthy  standing = iota // it works and stays
+	memberBroken                   // it does not work, and that holds up nobody
+	memberSkipped                  // it does not work, and an operator has left it out
+	memberInTheWay                 // it has to work, or to be gone, first
+)
+
+func (p *pass) standing(m, o *machine) standing {
+	switch {
+	case o.Deleting && p.leaving(o) && m.etcdHealthy():
+		return memberInTheWay // one leaves or one restarts, never both
+	case o.Deleting:
+		if o.Plan != nil && o.Plan.State.Works() && !o.broken() {
+			return memberHealthy
+		}
+		return memberBroken
+	case o.etcdHealthy():
+		return memberHealthy
+	case !m.inEtcdBefore() && !o.changing():
+		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
+	case o.Skip:
+		return memberSkipped
+	}
+	return memberInTheWay
 }
 
 // coming are machines that were just made to be members of etcd. Of two members none can be restarted without an outage, of three each can.

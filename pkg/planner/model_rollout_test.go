@@ -130,7 +130,7 @@ func (m *model) checkRollOut(rt *rapid.T, d Decision) {
 				rt.Fatal(err)
 			}
 			m.checkServer(rt, d, h, e)
-			if before.PlanExists && !restartFree(&before, after) && !(neverApplied(&before) && before.FailureCount == 0) {
+			if before.PlanExists && !restartFree(&before, after) && (!neverApplied(&before) || before.FailureCount > 0) {
 				disturbed[e.Machine] = true
 				m.checkDisturbance(rt, d, h, "restarted")
 				m.checkDrained(rt, h, &before, render.StampsOf(after).Drain)

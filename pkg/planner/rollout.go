@@ -30,22 +30,25 @@ func (p *pass) newRollOut(t tier) *rollOut {
 			continue
 		}
 		counted++
-		if !m.Plan.State.PlanExists || p.unreachable(m) {
-			continue
-		}
-		state, settled := &m.Plan.State, m.change == nodeplan.ChangeNone
-		works := len(m.unhealthyProbes()) == 0
-		m.busy = !state.InSync || m.inDrain() || settled && !works
-		m.sick = !m.busy && !works
-		if m.busy {
-			r.busy++
-		}
-		if settled && (state.Failed || state.InSync && !works || state.InSync && !p.kubeletCurrent(m)) && r.stoppedAt == "" {
-			r.stoppedAt = m.Name
+		if m.Plan.State.PlanExists && !p.unreachable(m) {
+			r.count(m)
 		}
 	}
 	r.limit = concurrency(t.concurrency, counted)
 	return r
+}
+
+// count finds out whether a machine is unavailable, and whether it stops the roll-out.
+func (r *rollOut) count(m *machine) {
+	state, settled := &m.Plan.State, m.change == nodeplan.ChangeNone
+	works := len(m.unhealthyProbes()) == 0
+	m.busy = !state.InSync || m.inDrain() || settled && !works
+	m.sick = !m.busy && !works
+	r.busy += btoi(m.busy)
+	fails := state.Failed || state.InSync && (!works || !r.kubeletCurrent(m))
+	if settled && fails && r.stoppedAt == "" {
+		r.stoppedAt = m.Name
+	}
 }
 
 // concurrency reads how many of that many machines may be unavailable: a number, a share rounded up, 1 when nothing is said. 0 means
@@ -107,7 +110,7 @@ func btoi(b bool) int {
 func (r *rollOut) consider(m *machine) finding {
 	state := &m.Plan.State
 	switch {
-	case !state.PlanExists && !(m.roles.ETCD && m.inEtcdBefore()), m.change == nodeplan.ChangeMinor:
+	case !state.PlanExists && (!m.roles.ETCD || !m.inEtcdBefore()), m.change == nodeplan.ChangeMinor:
 		return r.send(r.tier, m)
 	case !state.PlanExists, m.change == nodeplan.ChangeMajor:
 		// Without a plan is also a member of etcd whose plan secret was made anew, and it may be restarted like others.
@@ -136,14 +139,16 @@ func (r *rollOut) major(m *machine) finding {
 		return finding{msgPoolPaused, ReasonPoolPaused}
 	case restartFree(state, m.desired), state.PlanExists && neverApplied(state) && state.FailureCount == 0:
 		return r.send(r.tier, m)
-	case r.isDown(m):
-		if r.etcdStarting(m) {
-			return finding{msgPending, ReasonChangePending}
-		}
+	case r.isDown(m) && !r.etcdStarting(m):
 		return r.send(r.tier, m)
-	case m.Skip, !r.mayStart(m):
+	case r.isDown(m), m.Skip, !r.mayStart(m):
 		return finding{msgPending, ReasonChangePending}
 	}
+	return r.disrupt(m)
+}
+
+// disrupt drains a machine and restarts what runs on it, as soon as etcd can do without it.
+func (r *rollOut) disrupt(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
 		return finding{about(msgEtcd, others), ReasonEtcdUnhealthy}
 	}

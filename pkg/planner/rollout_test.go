@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +19,7 @@ func restartAll(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration++ }
 func servers(t *testing.T, more map[string]string) *world {
 	t.Helper()
 	roles := map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane"}
-	for name, role := range more {
-		roles[name] = role
-	}
+	maps.Copy(roles, more)
 	return ready(t, roles)
 }
 

@@ -46,21 +46,25 @@ func (p *pass) keepInit(m *machine) verdict {
 	if m.NodeLostSince.IsZero() || !m.delivered() || p.designated() {
 		return goOn("the init node is " + m.Name)
 	}
-	next, members, healthy := p.nextInit(), 1, 0
-	for _, o := range p.machines {
-		if o != m && o.roles.ETCD && !o.Deleting && p.inEtcd(o) {
-			members++
-			healthy += btoi(o.etcdHealthy())
-		}
-	}
 	if p.unwell == "" {
 		p.unwell = "the node of init machine " + m.Name + " is unreachable since " + stamp(m.NodeLostSince)
 	}
-	if next == nil || healthy <= members/2 || !p.overdue(m.NodeLostSince) {
+	next := p.nextInit()
+	if next == nil || !p.majorityWithout(m) || !p.overdue(m.NodeLostSince) {
 		return goOn("the init node is " + m.Name + ", whose node is lost")
 	}
 	m.marks.InitNode = false
 	return p.choose(next)
+}
+
+// majorityWithout reports that most members of etcd are proven to work, and that one is not among them.
+func (p *pass) majorityWithout(m *machine) bool {
+	members := p.collect(isEtcd, isLive, p.inEtcd, func(o *machine) bool { return o != m })
+	healthy := 0
+	for _, o := range members {
+		healthy += btoi(o.etcdHealthy())
+	}
+	return healthy > (len(members)+1)/2
 }
 
 // replaceInit finds another one for an init node that is no good any more, or waits.

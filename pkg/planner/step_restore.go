@@ -75,11 +75,8 @@ func (o *operation) enter(phase rkev1.ETCDSnapshotPhase) {
 	o.status.ETCDSnapshotRestorePhase = phase
 	record := o.record(o.kind)
 	record.Step, record.StepStartedAt = string(phase), nil
-	if phase == rkev1.ETCDSnapshotPhaseShutdown {
-		record.Stopped = true
-	} else if phase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup {
-		record.Stopped = false
-	}
+	// From the one phase to the other, machines are stopped.
+	record.Stopped = phase == rkev1.ETCDSnapshotPhaseShutdown || record.Stopped && phase != rkev1.ETCDSnapshotPhasePostRestorePodCleanup
 	o.remember(record)
 }
 

@@ -33,14 +33,22 @@ func stepSnapshotCreate(p *pass) verdict {
 	if why := p.occupied(kindCreate); why != "" {
 		return goOn("a snapshot is asked for, " + why)
 	}
-	if !p.initialized() || !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) {
-		return goOn("a snapshot is asked for, but the cluster is not up")
-	}
-	if len(p.collect(isEtcd, isLive, (*machine).leftHalfWay)) > 0 {
-		return goOn("a snapshot is asked for, but another operation has left etcd machines half-way")
+	if why := p.noSnapshotNow(); why != "" {
+		return goOn("a snapshot is asked for, but " + why)
 	}
 	p.status.ETCDSnapshotCreate, p.status.ETCDSnapshotCreatePhase = request.DeepCopy(), rkev1.ETCDSnapshotPhaseStarted
 	return o.start(request)
+}
+
+// noSnapshotNow is why a snapshot cannot be taken now, empty when it can.
+func (p *pass) noSnapshotNow() string {
+	switch {
+	case !p.initialized(), !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped):
+		return "the cluster is not up"
+	case len(p.collect(isEtcd, isLive, (*machine).leftHalfWay)) > 0:
+		return "another operation has left etcd machines half-way"
+	}
+	return ""
 }
 
 // takeSnapshots asks all members at once: none of them stops for it.

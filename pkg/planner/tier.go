@@ -106,9 +106,9 @@ func tierWait(name string, byReason map[Reason][]note) *Wait {
 	} {
 		var notes []note
 		reason := reasons[0]
-		for i := len(reasons) - 1; i >= 0; i-- {
-			if found := byReason[reasons[i]]; len(found) > 0 {
-				notes, reason = append(notes, found...), reasons[i]
+		for _, r := range slices.Backward(reasons) {
+			if found := byReason[r]; len(found) > 0 {
+				notes, reason = append(notes, found...), r
 			}
 		}
 		if len(notes) == 0 {

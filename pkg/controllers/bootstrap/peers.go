@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,27 +34,31 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 	if err != nil {
 		return err
 	}
-	staying, going := 0, []*clusterv1.Machine{}
+	staying, going := peersOf(machine, machines)
+	joined := func(peer *clusterv1.Machine) bool { return planstore.ReadMarks(peer).JoinedTo == joinURL }
+	r.Dependents = r.Dependents || !broken && joinURL != "" && slices.ContainsFunc(staying, joined)
+	staying = slices.DeleteFunc(staying, func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })
+	r.OnlyTwo = len(staying) == 1 && len(going) == 0
+	for _, peer := range staying {
+		if r.Behind, err = h.behindRestart(r.Behind, broken, peer); err != nil {
+			return err
+		}
+	}
+	return h.gatherGoing(r, machine, broken, going)
+}
+
+// peersOf are the other machines that stay, and those with etcd that go and are held for that.
+func peersOf(machine *clusterv1.Machine, machines []*clusterv1.Machine) (staying, going []*clusterv1.Machine) {
 	for _, peer := range machines {
-		if peer.Name == machine.Name || peer.Spec.Bootstrap.ConfigRef.Name == "" {
-			continue
-		}
-		if !broken && joinURL != "" && planstore.ReadMarks(peer).JoinedTo == joinURL && peer.DeletionTimestamp == nil {
-			r.Dependents = true
-		}
 		switch {
-		case !isEtcd(peer.Labels):
+		case peer.Name == machine.Name, peer.Spec.Bootstrap.ConfigRef.Name == "":
 		case peer.DeletionTimestamp == nil:
-			staying++
-			if r.Behind, err = h.behindRestart(r.Behind, broken, peer); err != nil {
-				return err
-			}
-		case peer.Annotations[rkev1.PreTerminateAnnotation] != "":
+			staying = append(staying, peer)
+		case isEtcd(peer.Labels) && peer.Annotations[rkev1.PreTerminateAnnotation] != "":
 			going = append(going, peer)
 		}
 	}
-	r.OnlyTwo = staying == 1 && len(going) == 0
-	return h.gatherGoing(r, machine, broken, going)
+	return staying, going
 }
 
 // gatherGoing finds out whether another machine that is deleted goes before.

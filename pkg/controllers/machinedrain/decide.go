@@ -79,7 +79,7 @@ func (v view) drain(d decision) decision {
 	}
 	switch {
 	case !v.answered(d.options.PreDrainHooks, d.request):
-	case d.options.Enabled && !(v.task == taskEvict && v.finished):
+	case d.options.Enabled && (v.task != taskEvict || !v.finished):
 		d.start = taskEvict
 	default:
 		d.set = rkev1.DrainDoneAnnotation
@@ -95,7 +95,7 @@ func (v view) end(d decision) decision {
 	}
 	switch {
 	case !v.answered(d.options.PostDrainHooks, d.request):
-	case !(v.task == taskUncordon && v.finished):
+	case v.task != taskUncordon || !v.finished:
 		d.start = taskUncordon
 	default:
 		d.remove = []string{

@@ -2,7 +2,7 @@ package machinedrain
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +14,7 @@ func TestJobs_EvictionsHoldUpOnlyEvictions(t *testing.T) {
 		j := newJobs(t.Context(), time.Now)
 		evicting, uncordoned := 0, false
 		for i := range maxJobs + 1 {
-			j.start(fmt.Sprint(i), taskEvict, "r", func(ctx context.Context) error {
+			j.start(strconv.Itoa(i), taskEvict, "r", func(ctx context.Context) error {
 				evicting++
 				<-ctx.Done()
 				return ctx.Err()
@@ -27,7 +27,7 @@ func TestJobs_EvictionsHoldUpOnlyEvictions(t *testing.T) {
 			t.Errorf("%d evictions, uncordoned %v", evicting, uncordoned)
 		}
 		for i := range maxJobs + 1 {
-			j.forget(fmt.Sprint(i))
+			j.forget(strconv.Itoa(i))
 		}
 		j.forget("other")
 		synctest.Wait()
