@@ -28,8 +28,12 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
-// machines records the identity of machines; nothing else of the client is used.
+// machines records the identity of machines, which no other one has; nothing else of the client is used.
 type machines struct{ capicontrollers.MachineClient }
+
+func (machines) List(string, metav1.ListOptions) (*clusterv1.MachineList, error) {
+	return &clusterv1.MachineList{}, nil
+}
 
 func (machines) Patch(string, string, types.PatchType, []byte, ...string) (*clusterv1.Machine, error) {
 	return &clusterv1.Machine{}, nil

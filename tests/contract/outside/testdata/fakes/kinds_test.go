@@ -85,6 +85,14 @@ func (s *sets) Apply(_ context.Context, setID string, _ runtime.Object, _ applys
 	return s.apply(setID, objs)
 }
 
+func (s *sets) PurgeLive(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string, _ []schema.GroupVersionKind) error {
+	return s.w.write("purge", setID, name)
+}
+
+func (s *sets) PurgeKept(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string, _ []schema.GroupVersionKind) error {
+	return s.w.write("purge what was kept of", setID, name)
+}
+
 func (s *sets) Purge(_ context.Context, setID string, _ schema.GroupVersionKind, _, name string, _ []schema.GroupVersionKind) (applyset.Result, error) {
 	return applyset.Result{}, s.w.write("purge", setID, name)
 }
