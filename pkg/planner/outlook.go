@@ -194,3 +194,6 @@ func (c Class) Stronger(than Class) bool {
 func (t TierOutlook) LimitText() string {
 	return cmp.Or(map[int]string{0: "all at once", 1: "one at a time"}[t.Limit], strconv.Itoa(t.Limit)+" at a time")
 }
+
+// RolesText lists the roles that labels of a machine give it.
+func RolesText(labels map[string]string) string { return rolesOf(labels).String() }
