@@ -77,23 +77,7 @@ func printConditions(w io.Writer, conditions []inspect.Condition) {
 
 func printDecision(w io.Writer, d *planner.Explanation) {
 	row(w, "Step:", d.Step)
-	if d.Wait == nil {
-		row(w, "Waits for:", "nothing; the cluster is in order")
-	} else {
-		wakes := make([]string, 0, len(d.Wait.Wakes))
-		for _, wake := range d.Wait.Wakes {
-			wakes = append(wakes, string(wake))
-		}
-		row(w, "Waits for:", d.Wait.Message)
-		row(w, "Reason:", string(d.Wait.Reason))
-		row(w, "Woken by:", strings.Join(wakes, ", "))
-		if d.Wait.After != "" {
-			row(w, "Looks again:", "after "+d.Wait.After+" at the latest")
-		}
-		if d.Wait.NeedsPerson {
-			row(w, "Ends:", "when somebody corrects it")
-		}
-	}
+	printWait(w, d.Wait)
 	if len(d.Effects) > 0 {
 		heading(w, "Done now:")
 		for _, effect := range d.Effects {
@@ -122,5 +106,25 @@ func printDecision(w io.Writer, d *planner.Explanation) {
 		for _, warning := range d.Warnings {
 			table(w, warning.Field, warning.Message)
 		}
+	}
+}
+
+func printWait(w io.Writer, wait *planner.ExplainedWait) {
+	if wait == nil {
+		row(w, "Waits for:", "nothing; the cluster is in order")
+		return
+	}
+	wakes := make([]string, 0, len(wait.Wakes))
+	for _, wake := range wait.Wakes {
+		wakes = append(wakes, string(wake))
+	}
+	row(w, "Waits for:", wait.Message)
+	row(w, "Reason:", string(wait.Reason))
+	row(w, "Woken by:", strings.Join(wakes, ", "))
+	if wait.After != "" {
+		row(w, "Looks again:", "after "+wait.After+" at the latest")
+	}
+	if wait.NeedsPerson {
+		row(w, "Ends:", "when somebody corrects it")
 	}
 }

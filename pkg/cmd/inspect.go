@@ -76,7 +76,7 @@ func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect
 	if err != nil {
 		return nil, fmt.Errorf("--release-data: %w", err)
 	}
-	return inspect.New(inspect.Options{Config: config, Version: Version, Settings: o.settings, Releases: table}, namespace)
+	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Settings: o.settings, Releases: table}, namespace)
 }
 
 // print writes a value as JSON, or as a table.
@@ -140,7 +140,7 @@ func readFile(path string, in io.Reader) ([]byte, error) {
 	if path == "-" {
 		return io.ReadAll(in)
 	}
-	data, err := os.ReadFile(path) //nolint:gosec // the user names the file
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the file: %w", err)
 	}

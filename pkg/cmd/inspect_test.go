@@ -125,7 +125,7 @@ func TestPreview_Commands(t *testing.T) {
 		want string
 	}{
 		"a new cluster":              {newCluster, nil, 2, "Result:   Add"},
-		"an unknown field":           {strings.Replace(newCluster, "quantity: 2", "quantitty: 2", 1), nil, 1, `unknown field "spec.rkeConfig.machinePools[0].quantitty"`},
+		"an unknown field":           {strings.Replace(newCluster, "quantity: 2", "amount: 2", 1), nil, 1, `unknown field "spec.rkeConfig.machinePools[0].amount"`},
 		"a repeated field":           {strings.Replace(newCluster, "quantity: 2", "quantity: 2\n      quantity: 3", 1), nil, 1, `key "quantity" already set`},
 		"a version that is none":     {strings.Replace(newCluster, "v1.36.2+k3s1", "latest", 1), nil, 1, `spec.kubernetesVersion: Invalid value: "latest": must be v and a semantic version`},
 		"a credential that is not":   {strings.Replace(newCluster, "SecretName: cc", "SecretName: dd", 1), nil, 1, `spec.cloudCredentialSecretName: Not found: "dd": no Secret dd in namespace fleet-default`},

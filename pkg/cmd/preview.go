@@ -54,7 +54,7 @@ environment) that differ from the server's, plans seem to differ from what is on
   drover preview -f cluster.yaml
 
   # apply only what replaces no machine
-  drover preview -f cluster.yaml; [ $? -lt 3 ] && kubectl apply -f cluster.yaml
+  drover preview -f cluster.yaml; case $? in 0|2) kubectl apply -f cluster.yaml ;; esac
 
   # which fields make machines restart?
   drover preview -f - -o json < cluster.yaml | jq '.fields[] | select(.class == "Restart")'`,

@@ -35,7 +35,7 @@ func (r *Reader) Explain(name string) (Explanation, error) {
 	}
 	out := Explanation{Cluster: r.namespace + "/" + name, ManagedBy: cluster.Annotations[rkev1.InstanceAnnotation]}
 	for _, c := range cluster.Status.Conditions {
-		out.Conditions = append(out.Conditions, Condition{c.Type, string(c.Status), c.Reason, c.Message})
+		out.Conditions = append(out.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 	}
 	controlPlane, err := r.controlPlane(name)
 	if err != nil || controlPlane == nil {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -183,28 +184,25 @@ func merge(live, file *provv1.Cluster) *provv1.Cluster {
 	if was == nil || now == nil {
 		return out
 	}
-	if now.ETCDSnapshotCreate == nil {
-		now.ETCDSnapshotCreate = was.ETCDSnapshotCreate
-	}
-	if now.ETCDSnapshotRestore == nil {
-		now.ETCDSnapshotRestore = was.ETCDSnapshotRestore
-	}
-	if now.RotateCertificates == nil {
-		now.RotateCertificates = was.RotateCertificates
-	}
-	if now.RotateEncryptionKeys == nil {
-		now.RotateEncryptionKeys = was.RotateEncryptionKeys
-	}
+	now.ETCDSnapshotCreate = cmp.Or(now.ETCDSnapshotCreate, was.ETCDSnapshotCreate)
+	now.ETCDSnapshotRestore = cmp.Or(now.ETCDSnapshotRestore, was.ETCDSnapshotRestore)
+	now.RotateCertificates = cmp.Or(now.RotateCertificates, was.RotateCertificates)
+	now.RotateEncryptionKeys = cmp.Or(now.RotateEncryptionKeys, was.RotateEncryptionKeys)
 	for i := range now.MachinePools {
-		pool := &now.MachinePools[i]
-		for _, old := range was.MachinePools {
-			sameKind := old.NodeConfig != nil && pool.NodeConfig != nil && old.NodeConfig.Kind == pool.NodeConfig.Kind
-			if old.Name == pool.Name && sameKind && pool.DynamicSchemaSpec == "" {
-				pool.DynamicSchemaSpec = old.DynamicSchemaSpec
-			}
-		}
+		keepSchema(&now.MachinePools[i], was.MachinePools)
 	}
 	return out
+}
+
+// keepSchema gives a pool the copy of its driver's schema that it has on the server.
+func keepSchema(pool *provv1.RKEMachinePool, live []provv1.RKEMachinePool) {
+	for i := range live {
+		old := &live[i]
+		sameKind := old.NodeConfig != nil && pool.NodeConfig != nil && old.NodeConfig.Kind == pool.NodeConfig.Kind
+		if old.Name == pool.Name && sameKind && pool.DynamicSchemaSpec == "" {
+			pool.DynamicSchemaSpec = old.DynamicSchemaSpec
+		}
+	}
 }
 
 func over(below, above map[string]string) map[string]string {

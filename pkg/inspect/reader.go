@@ -51,7 +51,7 @@ type Reader struct {
 }
 
 // New returns a reader. It makes no API call. Close ends it.
-func New(opts Options, namespace string) (*Reader, error) {
+func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	config := rest.CopyConfig(opts.Config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
 	c, err := clients.New(config, clients.Options{Version: opts.Version, WithoutDynamic: true})
@@ -75,7 +75,9 @@ func New(opts Options, namespace string) (*Reader, error) {
 	r.topology = provisioningcluster.Deps{
 		Clusters: clusters, CAPIClusters: capiClusters, Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
 		MachineDeployments: readOnce(c.CAPI.MachineDeployment(), namespace), DynamicSchemas: readOnceGlobal(c.Management.DynamicSchema()),
-		DynamicKinds: machineConfigs{live: live},
+		DynamicKinds: machineConfigs{get: func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+			return live.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		}},
 	}
 	r.planner, r.desired = planner.NewReader(r.plans), provisioningcluster.NewReader(r.topology)
 	return r, nil
@@ -121,7 +123,7 @@ func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
 // machineConfigs gets machine configs. The other methods of the interface are for controllers, and never called.
 type machineConfigs struct {
 	provisioningcluster.DynamicKinds
-	live dynamic.Interface
+	get func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
 	// edited come before what there is, by kind and name.
 	edited map[string]*unstructured.Unstructured
 }
@@ -131,6 +133,5 @@ func (m machineConfigs) Get(gvk schema.GroupVersionKind, namespace, name string)
 	if found := m.edited[gvk.Kind+"/"+name]; found != nil {
 		return found, nil
 	}
-	resource := gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
-	return m.live.Resource(resource).Namespace(namespace).Get(context.TODO(), name, metav1.GetOptions{})
+	return m.get(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind)+"s"), namespace, name)
 }

@@ -131,6 +131,19 @@ func Describe(effect Effect) string {
 	switch e := effect.(type) {
 	case CreateTokens:
 		return "create the join tokens"
+	case ResetClusterInitialized:
+		return "tell Cluster API that there is no API any more"
+	case PauseCluster:
+		return "pause the CAPI cluster for " + e.Operation
+	case ResumeCluster:
+		return "resume the CAPI cluster"
+	}
+	return describeOfMachine(effect)
+}
+
+// describeOfMachine is Describe for effects on one machine.
+func describeOfMachine(effect Effect) string {
+	switch e := effect.(type) {
 	case MarkMachine:
 		return "mark machine " + e.Machine + describeMarks(e.Marks)
 	case DeliverPlan:
@@ -148,14 +161,8 @@ func Describe(effect Effect) string {
 		return "repeat the join URL of machine " + e.Machine + " on its plan secret"
 	case SetMachineCondition:
 		return fmt.Sprintf("set condition Reconciled of machine %s to %s", e.Machine, e.Condition.Status)
-	case ResetClusterInitialized:
-		return "tell Cluster API that there is no API any more"
 	case ForceRemoveMachine:
 		return "let machine " + e.Machine + " go without removing its etcd member"
-	case PauseCluster:
-		return "pause the CAPI cluster for " + e.Operation
-	case ResumeCluster:
-		return "resume the CAPI cluster"
 	}
 	return fmt.Sprintf("%T", effect)
 }

@@ -17,10 +17,8 @@ func expected(o Outlook) []string {
 		if m.Drained {
 			text += " drained"
 		}
-		for _, more := range []string{m.Held, m.Problem} {
-			if more != "" {
-				text += ": " + more
-			}
+		if more := m.Held + m.Problem; more != "" {
+			text += ": " + more
 		}
 		lines = append(lines, text)
 	}
@@ -133,6 +131,17 @@ func TestAssess_AgreesWithDecide(t *testing.T) {
 				t.Errorf("class %s, ticket %v", o.Class, d.Ticket)
 			}
 		})
+	}
+}
+
+func TestDescribe_EveryEffectHasASentence(t *testing.T) {
+	for _, effect := range []Effect{
+		CreateTokens{}, MarkMachine{}, DeliverPlan{}, RequestDrain{}, RequestUncordon{}, WithdrawInitLabel{}, PublishJoinURL{}, SetMachineCondition{},
+		ResetClusterInitialized{}, ForceRemoveMachine{}, PauseCluster{}, ResumeCluster{},
+	} {
+		if text := Describe(effect); strings.Contains(text, "planner.") {
+			t.Errorf("%T: %q", effect, text)
+		}
 	}
 }
 

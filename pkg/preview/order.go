@@ -7,8 +7,8 @@ import (
 	"github.com/drover-io/drover/pkg/planner"
 )
 
-// stages fills in the order in which machines are changed. The first stages are Cluster API's pools, which begin at once, then
-// come the planner's tiers.
+// stages fills in the order in which machines are changed: the planner's tiers, one after the other, and Cluster API's pools,
+// which begin at once beside them.
 func (c *comparison) stages(r *Report) {
 	byName := map[string]*Machine{}
 	for i := range r.Machines {
@@ -39,7 +39,7 @@ func (c *comparison) stages(r *Report) {
 }
 
 func (c *comparison) poolStage(r *Report, name string) {
-	stage, replaced, touched := Stage{Name: "pool " + name, Pace: "all at once"}, false, false
+	stage, replaced, touched := Stage{Name: "pool " + name, Pace: "beside the tiers, all at once"}, false, false
 	for i := range r.Machines {
 		m := &r.Machines[i]
 		if m.Pool != name || m.Class != planner.ClassReplace && m.Class != planner.ClassAdd && m.Class != planner.ClassRemove {
@@ -52,7 +52,7 @@ func (c *comparison) poolStage(r *Report, name string) {
 		}
 	}
 	if replaced {
-		stage.Pace = c.after.pools[name].pace()
+		stage.Pace = "beside the tiers, " + c.after.pools[name].pace()
 	}
 	if touched {
 		r.Order = append(r.Order, stage)

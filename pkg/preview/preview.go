@@ -116,10 +116,7 @@ func (in *Input) compare() (*comparison, error) {
 }
 
 func (c *comparison) compareWith(document document, after *side) error {
-	order := map[string]int{}
-	for name, i := range c.indexes {
-		order[name] = i
-	}
+	order := maps.Clone(c.indexes)
 	for i, p := range c.in.Before.Cluster.Spec.RKEConfig.MachinePools {
 		if _, stays := order[p.Name]; !stays {
 			order[p.Name] = len(c.indexes) + i

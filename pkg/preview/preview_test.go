@@ -102,7 +102,7 @@ func TestCompute(t *testing.T) {
 		"an edited machine config replaces its pool only": {
 			edit: func(*provv1.Cluster) {}, sizes: map[string]string{"worker": "large"}, result: planner.ClassReplace,
 			want:  []string{"worker-1 Replace PodConfig/worker: size", "worker-2 Replace PodConfig/worker: size"},
-			order: []string{"pool worker, at most 1 more and 0 fewer than there shall be: worker-1 worker-2"},
+			order: []string{"pool worker, beside the tiers, at most 1 more and 0 fewer than there shall be: worker-1 worker-2"},
 		},
 		"another machine config replaces by what is in it": {
 			edit:  func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].NodeConfig.Name = "other" },
@@ -110,17 +110,17 @@ func TestCompute(t *testing.T) {
 			want: []string{
 				"worker-1 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name", "worker-2 Replace PodConfig/other: size " + pool1 + ".machineConfigRef.name",
 			},
-			order: []string{"pool worker, at most 1 more and 0 fewer than there shall be: worker-1 worker-2"},
+			order: []string{"pool worker, beside the tiers, at most 1 more and 0 fewer than there shall be: worker-1 worker-2"},
 		},
 		"a larger pool": {
-			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = number(4) }, result: planner.ClassAdd,
+			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(4)) }, result: planner.ClassAdd,
 			want:  []string{"new in worker Add " + pool1 + ".quantity", "new in worker Add " + pool1 + ".quantity"},
-			order: []string{"pool worker, all at once: "},
+			order: []string{"pool worker, beside the tiers, all at once: "},
 		},
 		"a smaller pool loses its oldest": {
-			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = number(1) }, result: planner.ClassRemove,
+			edit: func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) }, result: planner.ClassRemove,
 			want:  []string{"worker-2 Remove " + pool1 + ".quantity"},
-			order: []string{"pool worker, all at once: worker-2"},
+			order: []string{"pool worker, beside the tiers, all at once: worker-2"},
 		},
 		"a pool that is removed, and one that comes": {
 			edit: func(c *provv1.Cluster) {
@@ -181,9 +181,9 @@ func TestCompute(t *testing.T) {
 func TestCompute_FieldsThatWorkOnlyTogetherAreAllNamed(t *testing.T) {
 	w := newWorld(t)
 	r := w.preview(t, func(c *provv1.Cluster) {
-		c.Spec.RKEConfig.MachinePools[0].Quantity = number(1)
-		c.Spec.RKEConfig.MachinePools[0].AutoscalingMinSize = number(4)
-		c.Spec.RKEConfig.MachinePools[0].AutoscalingMaxSize = number(5)
+		c.Spec.RKEConfig.MachinePools[0].Quantity = new(int32(1))
+		c.Spec.RKEConfig.MachinePools[0].AutoscalingMinSize = new(int32(4))
+		c.Spec.RKEConfig.MachinePools[0].AutoscalingMaxSize = new(int32(5))
 	}, nil)
 	i := slices.IndexFunc(r.Machines, func(m Machine) bool { return m.Class == planner.ClassAdd })
 	if i < 0 || len(r.Machines[i].Causes) != 3 {

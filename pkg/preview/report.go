@@ -49,8 +49,8 @@ type Cause struct {
 	Class planner.Class `json:"class"`
 }
 
-// Stage is a group of machines that are changed together. Those of the planner come one after the other; Cluster API replaces, adds and removes
-// machines beside them.
+// Stage is a group of machines that are changed together. The planner's tiers come one after the other. Cluster API replaces, adds
+// and removes the machines of pools beside them, from the beginning.
 type Stage struct {
 	// Name is a tier of the planner, or "pool" and the name of a machine pool.
 	Name string `json:"name"`

@@ -35,11 +35,9 @@ type world struct {
 
 func release(version string) distro.Release { return distro.Release{Version: version, Known: true} }
 
-func number(n int32) *int32 { return &n }
-
 func machinePool(name string, quantity int32, roles string) provv1.RKEMachinePool {
 	return provv1.RKEMachinePool{
-		Name: name, Quantity: number(quantity), NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: name},
+		Name: name, Quantity: new(quantity), NodeConfig: &corev1.ObjectReference{Kind: "PodConfig", Name: name},
 		EtcdRole: strings.Contains(roles, "e"), ControlPlaneRole: strings.Contains(roles, "c"), WorkerRole: strings.Contains(roles, "w"),
 	}
 }

@@ -23,7 +23,7 @@ func (w *world) reader() *inspect.Reader {
 	w.Helper()
 	table, err := releases.Embedded()
 	check(w.T, err)
-	r, err := inspect.New(inspect.Options{Config: w.api.Config("looker"), Version: "look", Releases: table}, fleet)
+	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("looker"), Version: "look", Releases: table}, fleet)
 	check(w.T, err)
 	return r
 }
