@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -175,5 +176,42 @@ func TestVerdict(t *testing.T) {
 	}
 	if err := verdict(newRoot(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err == nil || !strings.Contains(err.Error(), "no plan for 1 machines") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestPrintReport(t *testing.T) {
+	var out bytes.Buffer
+	field := preview.Cause{Field: "spec.kubernetesVersion", Class: planner.ClassRestart}
+	r := preview.Report{
+		Cluster: "a/demo", Result: planner.ClassRestart,
+		Machines: []preview.Machine{
+			{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassRestart, Stage: 1, Drained: true, Causes: []preview.Cause{field}},
+			{Name: "w1", Pool: "worker", Roles: "worker", Class: planner.ClassNone, Held: "is being deleted"},
+		},
+		Order:  []preview.Stage{{Name: "bootstrap", Pace: "one at a time", Machines: []string{"s1"}}},
+		Fields: []preview.Cause{field}, Notes: []string{"the cluster is paused"},
+	}
+	o := inspectOptions{output: outputTable}
+	check(t, o.print(&out, r, func(w io.Writer) { printReport(w, r) }))
+	want := `Cluster:  a/demo
+Result:   Restart
+
+Machines:
+  NAME  POOL    ROLES   CLASS    DRAIN  STAGE  CAUSE
+  s1    server  etcd    Restart  yes    1      spec.kubernetesVersion
+  w1    worker  worker  None     no     -      held: is being deleted
+
+Order:
+  STAGE  GROUP      PACE           MACHINES
+  1      bootstrap  one at a time  s1
+
+Fields that differ:
+  spec.kubernetesVersion  Restart
+
+Notes:
+  the cluster is paused
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }

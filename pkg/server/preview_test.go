@@ -9,11 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/releases"
 )
@@ -70,10 +74,10 @@ func said(r preview.Report) map[string]planner.Class {
 	return out
 }
 
-// fact is what can be seen of a machine from outside.
+// fact is what can be seen of a machine from outside. The copy of the spec that snapshots take along is not part of the plan here.
 type fact struct {
-	uid, checksum string
-	installs      int
+	plan     string
+	installs int
 }
 
 func (w *world) facts() map[string]fact {
@@ -84,13 +88,18 @@ func (w *world) facts() map[string]fact {
 		if found, err := w.api.Get(secret); err != nil || !found {
 			w.Fatalf("plan secret of %s: %v", m.GetName(), err)
 		}
-		out[m.GetName()] = fact{string(m.GetUID()), string(secret.Data["applied-checksum"]), installs[m.GetName()]}
+		delivered, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan])
+		check(w.T, err)
+		delivered.Files = slices.DeleteFunc(delivered.Files, render.IsSnapshotMetadata)
+		plan, err := nodeplan.Encode(delivered)
+		check(w.T, err)
+		out[m.GetName()] = fact{string(plan), installs[m.GetName()]}
 	}
 	return out
 }
 
 // happened classifies what became of machines.
-func happened(before, after map[string]fact, servers map[string]bool) map[string]planner.Class {
+func happened(before, after map[string]fact) map[string]planner.Class {
 	out := map[string]planner.Class{}
 	for name, was := range before {
 		now, there := after[name]
@@ -99,7 +108,7 @@ func happened(before, after map[string]fact, servers map[string]bool) map[string
 			out[name] = "gone"
 		case now.installs > was.installs:
 			out[name] = planner.ClassRestart
-		case now.checksum != was.checksum && !servers[name]:
+		case now.plan != was.plan:
 			out[name] = planner.ClassInPlace
 		default:
 			out[name] = planner.ClassNone
@@ -130,6 +139,9 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 			{"a key of the configuration", func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"debug": true}
 			}, planner.ClassRestart, "spec.rkeConfig.machineGlobalConfig.debug"},
+			{"a manifest", func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.AdditionalManifest = "kind: ConfigMap"
+			}, planner.ClassInPlace, "spec.rkeConfig.additionalManifest"},
 			{"an upgrade", func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+k3s1" }, planner.ClassRestart, "spec.kubernetesVersion"},
 		} {
 			before := w.facts()
@@ -140,11 +152,7 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 			w.edit(edit.change)
 			time.Sleep(3 * time.Minute)
 			w.until(edit.name, 10*time.Minute, w.ready(3))
-			servers := map[string]bool{}
-			for _, m := range r.Machines {
-				servers[m.Name] = m.Pool == "server"
-			}
-			if diff := cmp.Diff(said(r), happened(before, w.facts(), servers)); diff != "" {
+			if diff := cmp.Diff(said(r), happened(before, w.facts())); diff != "" {
 				t.Errorf("%s (-said +happened):\n%s", edit.name, diff)
 			}
 		}
@@ -183,17 +191,37 @@ func (w *world) previewOfPools() {
 		}
 		gone[name] = class
 	}
-	servers := map[string]bool{}
-	for _, m := range r.Machines {
-		servers[m.Name] = m.Pool == "server"
-	}
-	if found := happened(before, w.facts(), servers); !sameCounts(gone, found) {
+	if found := happened(before, w.facts()); !sameCounts(gone, found) {
 		w.Errorf("one fewer worker: said %v, happened %v", gone, found)
 	}
 	larger := func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 }
 	r = w.preview(larger, nil)
+	w.edit(larger)
+	w.until("two more workers", 10*time.Minute, w.ready(4))
 	if r.Result != planner.ClassAdd || said(r)["new in worker"] != planner.ClassAdd || len(r.Machines) != 4 {
 		w.Errorf("two more workers: %+v", r.Machines)
+	}
+	w.previewOfReplacement(config)
+}
+
+// previewOfReplacement gives the workers other hosts.
+func (w *world) previewOfReplacement(config map[string]any) {
+	w.Helper()
+	before, r := w.facts(), w.preview(nil, config)
+	patch := []byte(`{"size":"s-4vcpu-8gb"}`)
+	configs := w.live.Resource(schema.GroupVersionResource{Group: "rke-machine-config.cattle.io", Version: "v1", Resource: "digitaloceanconfigs"})
+	_, err := configs.Namespace(fleet).Patch(w.Context(), demo+"-worker", types.MergePatchType, patch, metav1.PatchOptions{})
+	check(w.T, err)
+	time.Sleep(10 * time.Minute)
+	w.until("other workers", 20*time.Minute, w.ready(4))
+	want := said(r)
+	for name, class := range want {
+		if class == planner.ClassReplace {
+			want[name] = "gone"
+		}
+	}
+	if diff := cmp.Diff(want, happened(before, w.facts())); diff != "" {
+		w.Errorf("other workers (-said +happened):\n%s", diff)
 	}
 }
 
