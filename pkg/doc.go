@@ -82,4 +82,5 @@
 //   - controllers/rkecluster: the smallest handler, all four verbs on one screen
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped
+//   - inspect, preview: the same decisions, explained and asked in advance
 package pkg

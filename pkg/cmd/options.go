@@ -78,14 +78,7 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 
 // complete fills flags that were not given from the environment and then from the configuration file.
 func complete(cmd *cobra.Command, environ []string) error {
-	given := map[string]string{}
-	for _, pair := range environ {
-		name, value, _ := strings.Cut(pair, "=")
-		if key, ok := strings.CutPrefix(name, environmentPrefix); ok {
-			given[strings.ToLower(strings.ReplaceAll(key, "_", "-"))] = value
-		}
-	}
-	if err := fill(cmd.Flags(), given, "environment"); err != nil {
+	if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
 		return err
 	}
 	path, err := cmd.Flags().GetString("config")
@@ -97,6 +90,18 @@ func complete(cmd *cobra.Command, environ []string) error {
 		return err
 	}
 	return fill(cmd.Flags(), values, "config file "+path)
+}
+
+// environment are the values of flags that the environment gives, by their names.
+func environment(environ []string) map[string]string {
+	given := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if key, ok := strings.CutPrefix(name, environmentPrefix); ok {
+			given[strings.ToLower(strings.ReplaceAll(key, "_", "-"))] = value
+		}
+	}
+	return given
 }
 
 func fill(flags *pflag.FlagSet, values map[string]string, source string) error {

@@ -4,6 +4,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,8 @@ import (
 // Version of the program; the build sets it.
 var Version = "dev"
 
-// Main runs the program and returns its exit code: 0 when it did what was asked, 1 otherwise.
+// Main runs the program and returns its exit code: 0 when it did what was asked, 1 otherwise. Commands that answer a question by
+// their exit code say so in their help.
 func Main(ctx context.Context, args, environ []string) int {
 	root := newRoot(environ) //nolint:contextcheck // commands get their context when they are executed
 	if agent.IsAgent(args[0]) {
@@ -34,7 +36,11 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 		}
 	}
 	root.SetArgs(args)
-	if err := root.ExecuteContext(ctx); err != nil {
+	err := root.ExecuteContext(ctx)
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
+	}
+	if err != nil {
 		return 1
 	}
 	return 0
@@ -50,6 +56,8 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 	}
 	root.AddCommand(
 		newServerCommand(environ),
+		newExplainCommand(environ, &inspectOptions{}),
+		newPreviewCommand(environ, &inspectOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
 		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "drover", Version)

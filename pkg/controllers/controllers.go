@@ -159,11 +159,12 @@ func (d Deps) registerPlanSecret(ctx context.Context, machineStore *planstore.Ma
 }
 
 // renderSettings are the settings that plans depend on.
-func (d Deps) renderSettings() render.Settings {
-	settings := render.Settings{
-		InstallerImage: d.Settings.SystemAgentInstallerImage, SystemDefaultRegistry: d.Settings.SystemDefaultRegistry,
-	}
-	for _, name := range d.Settings.SystemDefaultRegistryPullSecrets {
+func (d Deps) renderSettings() render.Settings { return d.Settings.Render() }
+
+// Render are those of the settings that plans depend on.
+func (s Settings) Render() render.Settings {
+	settings := render.Settings{InstallerImage: s.SystemAgentInstallerImage, SystemDefaultRegistry: s.SystemDefaultRegistry}
+	for _, name := range s.SystemDefaultRegistryPullSecrets {
 		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets, types.NamespacedName{Namespace: systemNamespace, Name: name})
 	}
 	return settings

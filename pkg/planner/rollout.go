@@ -88,15 +88,18 @@ func (p *pass) assess(t tier, m *machine) {
 // run decides about every member, in the order of names. Those that do not work anyway come first: to change them costs nothing.
 // Those whose nodes are lost come last: they hold up the others.
 func (r *rollOut) run() {
-	order := slices.SortedStableFunc(slices.Values(r.tier.members), func(a, b *machine) int {
-		return cmp.Or(cmp.Compare(btoi(!a.NodeLostSince.IsZero()), btoi(!b.NodeLostSince.IsZero())), cmp.Compare(btoi(b.sick), btoi(a.sick)))
-	})
-	for _, m := range order {
+	for _, m := range r.order() {
 		if m.found.message == "" {
 			m.found = r.consider(m)
 		}
 		r.leaveOut(m)
 	}
+}
+
+func (r *rollOut) order() []*machine {
+	return slices.SortedStableFunc(slices.Values(r.tier.members), func(a, b *machine) int {
+		return cmp.Or(cmp.Compare(btoi(!a.NodeLostSince.IsZero()), btoi(!b.NodeLostSince.IsZero())), cmp.Compare(btoi(b.sick), btoi(a.sick)))
+	})
 }
 
 func btoi(b bool) int {

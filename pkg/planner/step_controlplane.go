@@ -3,13 +3,7 @@ package planner
 // stepControlPlane lets control-plane machines without etcd join, and then tells Cluster API that there is an API. Those
 // with etcd have been looked at in the tier before.
 func stepControlPlane(p *pass) verdict {
-	wait := p.tier(tier{
-		name: "control plane", ticket: ticketControlPlane,
-		concurrency: p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneConcurrency,
-		members:     p.collect(isControlPlane, isLive, notInit, func(m *machine) bool { return !m.roles.ETCD }),
-		join:        p.joinInit,
-	})
-	if wait != nil {
+	if wait := p.tier(p.controlPlaneTier()); wait != nil {
 		return stopFor(wait)
 	}
 	if len(p.collect(isControlPlane, isLive, func(m *machine) bool { return m.marks.JoinURL != "" })) == 0 {
@@ -19,4 +13,13 @@ func stepControlPlane(p *pass) verdict {
 		p.setInitialized(true)
 	}
 	return goOn("all control-plane machines are in order")
+}
+
+func (p *pass) controlPlaneTier() tier {
+	return tier{
+		name: "control plane", ticket: ticketControlPlane,
+		concurrency: p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneConcurrency,
+		members:     p.collect(isControlPlane, isLive, notInit, func(m *machine) bool { return !m.roles.ETCD }),
+		join:        p.joinInit,
+	}
 }

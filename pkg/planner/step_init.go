@@ -2,11 +2,7 @@ package planner
 
 // stepInit brings up the init node, alone.
 func stepInit(p *pass) verdict {
-	wait := p.tier(tier{
-		name: "bootstrap", ticket: ticketInit, ticketFirsts: true,
-		members: []*machine{p.init},
-		join:    func(*machine) (string, string) { return "", "" },
-	})
+	wait := p.tier(p.initTier())
 	if wait != nil && wait.Reason == ReasonEtcdUnhealthy && p.init.marks.JoinURL != "" {
 		p.blocked = wait
 		return goOn("the init node waits for other etcd members")
@@ -25,4 +21,12 @@ func stepInit(p *pass) verdict {
 		return stopFor(waitFor(ReasonJoinURL, text, WakeMachine, WakePlanSecret))
 	}
 	return goOn("the init node is in order")
+}
+
+func (p *pass) initTier() tier {
+	return tier{
+		name: "bootstrap", ticket: ticketInit, ticketFirsts: true,
+		members: []*machine{p.init},
+		join:    func(*machine) (string, string) { return "", "" },
+	}
 }

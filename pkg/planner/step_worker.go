@@ -5,18 +5,8 @@ const windowsFailures = 5
 
 // stepWorker lets workers join, Linux first: Windows nodes need the network that Linux nodes bring up.
 func stepWorker(p *pass) verdict {
-	onlyWorker := func(m *machine) bool { return m.roles.OnlyWorker() }
 	for _, windows := range []bool{false, true} {
-		t := tier{
-			name: "worker", ticket: ticketWorker,
-			concurrency: p.s.ControlPlane.Spec.UpgradeStrategy.WorkerConcurrency,
-			members:     p.collect(onlyWorker, isLive, func(m *machine) bool { return m.windows == windows }),
-			join:        p.joinAnyServer,
-		}
-		if windows {
-			t.failureThreshold = windowsFailures
-		}
-		if wait := p.tier(t); wait != nil {
+		if wait := p.tier(p.workerTier(windows)); wait != nil {
 			return stopFor(wait)
 		}
 	}
@@ -27,6 +17,20 @@ func stepWorker(p *pass) verdict {
 		return stopFor(p.leftOut)
 	}
 	return goOn("all workers are in order")
+}
+
+func (p *pass) workerTier(windows bool) tier {
+	onlyWorker := func(m *machine) bool { return m.roles.OnlyWorker() }
+	t := tier{
+		name: "worker", ticket: ticketWorker,
+		concurrency: p.s.ControlPlane.Spec.UpgradeStrategy.WorkerConcurrency,
+		members:     p.collect(onlyWorker, isLive, func(m *machine) bool { return m.windows == windows }),
+		join:        p.joinAnyServer,
+	}
+	if windows {
+		t.failureThreshold = windowsFailures
+	}
+	return t
 }
 
 func (p *pass) joinAnyServer(m *machine) (joinURL, problem string) {

@@ -108,18 +108,23 @@ func Register(ctx context.Context, d Deps) error {
 	if d.DeletionDeadline == 0 {
 		d.DeletionDeadline = defaultDeletionDeadline
 	}
-	h := &handler{
-		Deps: d, ctx: ctx,
-		clusters: d.Clusters.Cache(), capiClusters: d.CAPIClusters.Cache(), machines: d.Machines.Cache(),
-		deployments: d.MachineDeployments.Cache(), controlPlanes: d.ControlPlanes.Cache(),
-		dynamicSchemas: d.DynamicSchemas.Cache(), secrets: d.Secrets.Cache(),
-	}
+	h := newHandler(d)
+	h.ctx = ctx
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
 	}
 	h.index()
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	return h.wake(ctx)
+}
+
+func newHandler(d Deps) *handler {
+	return &handler{
+		Deps:     d,
+		clusters: d.Clusters.Cache(), capiClusters: d.CAPIClusters.Cache(), machines: d.Machines.Cache(),
+		deployments: d.MachineDeployments.Cache(), controlPlanes: d.ControlPlanes.Cache(),
+		dynamicSchemas: d.DynamicSchemas.Cache(), secrets: d.Secrets.Cache(),
+	}
 }
 
 func (h *handler) index() {

@@ -39,11 +39,7 @@ func (f *facts) hasChildren() bool { return f.capiCluster != nil || f.controlPla
 
 // problems lists what is wrong with the cluster.
 func (f *facts) problems() field.ErrorList {
-	if f.input.Cluster.Spec.RKEConfig == nil && f.controlPlane != nil {
-		return field.ErrorList{field.Required(field.NewPath("spec", "rkeConfig"),
-			"it was removed from a cluster that was provisioned with it; put it back, or delete the cluster")}
-	}
-	return topology.Validate(f.input)
+	return Problems(f.input, f.controlPlane != nil)
 }
 
 func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {

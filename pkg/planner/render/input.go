@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -105,6 +106,20 @@ func (r Roles) OnlyControlPlane() bool { return r.ControlPlane && !r.ETCD }
 
 // OnlyWorker reports whether the node runs workloads only.
 func (r Roles) OnlyWorker() bool { return r.Worker && !r.Server() }
+
+// String lists the roles.
+func (r Roles) String() string {
+	var names []string
+	for _, role := range []struct {
+		has  bool
+		name string
+	}{{r.ETCD, "etcd"}, {r.ControlPlane, "control-plane"}, {r.Worker, "worker"}} {
+		if role.has {
+			names = append(names, role.name)
+		}
+	}
+	return strings.Join(names, ",")
+}
 
 // Driver is the part of a machine driver's saved configuration that addresses depend on; see [DecodeDriver].
 type Driver struct {

@@ -34,13 +34,22 @@ func (m *machinePlan) fileClusterAgent() error {
 	return nil
 }
 
+// snapshotMetadata ends the name of the manifest that holds the cluster's spec.
+const snapshotMetadata = "-etcd-snapshot-extra-metadata"
+
+// IsSnapshotMetadata reports that a file of a plan only keeps a copy of the cluster's spec for snapshots. Every edit of the
+// spec changes it, and nothing on the node follows from it.
+func IsSnapshotMetadata(file plan.File) bool {
+	return strings.HasSuffix(file.Path, snapshotMetadata+".yaml")
+}
+
 // fileSnapshotMetadata puts the cluster's spec into the cluster, from where snapshots take it along.
 func (m *machinePlan) fileSnapshotMetadata() error {
 	clusterSpec := m.in.ControlPlane.Annotations[rkev1.ClusterSpecAnnotation]
 	if !m.roles.ControlPlane || m.in.ClusterAgent.PreBootstrap || clusterSpec == "" {
 		return nil
 	}
-	name := string(m.runtime) + "-etcd-snapshot-extra-metadata"
+	name := string(m.runtime) + snapshotMetadata
 	content, err := toYAML(map[string]any{
 		"apiVersion": "v1",
 		"kind":       "ConfigMap",

@@ -1,0 +1,130 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+func newExplainCommand(environ []string, o *inspectOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain CLUSTER",
+		Short: "Say what happens with a cluster, and what is waited for",
+		Long: `Say what the planner would decide now about a cluster: the step that decides and what it waits for, why the steps before it had
+nothing to do, what would be done at once, and a line for each machine. While there is no control plane, the conditions of the
+Cluster are all there is to say.
+
+It reads with your rights, writes nothing and shows no plans and no secrets. With settings (--system-default-registry and others, or
+DROVER_… in the environment) that differ from the server's, plans seem to differ from what is on the nodes.
+
+-o json prints the type Explanation of package pkg/inspect.`,
+		Example: `  # what is cluster demo waiting for?
+  drover explain demo
+
+  # in another namespace, for a program
+  drover explain demo -n team-a -o json | jq .decision.wait`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.clusterNames,
+		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			e, err := r.Explain(args[0])
+			if err != nil {
+				return err
+			}
+			return o.print(cmd.OutOrStdout(), e, func(w io.Writer) { printExplanation(w, e) })
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+func printExplanation(w io.Writer, e inspect.Explanation) {
+	row(w, "Cluster:", e.Cluster)
+	if e.ManagedBy == "" {
+		row(w, "Managed by:", "nobody yet; is a Drover server running?")
+	} else {
+		row(w, "Managed by:", "instance "+e.ManagedBy)
+	}
+	if e.Decision == nil {
+		row(w, "Control plane:", "does not exist yet")
+		printConditions(w, e.Conditions)
+		return
+	}
+	printDecision(w, e.Decision)
+}
+
+func printConditions(w io.Writer, conditions []inspect.Condition) {
+	heading(w, "Conditions of the Cluster:")
+	if len(conditions) == 0 {
+		table(w, "none: no controller has looked at it yet")
+		return
+	}
+	table(w, "TYPE", "STATUS", "REASON", "MESSAGE")
+	for _, c := range conditions {
+		table(w, c.Type, c.Status, c.Reason, c.Message)
+	}
+}
+
+func printDecision(w io.Writer, d *planner.Explanation) {
+	row(w, "Step:", d.Step)
+	printWait(w, d.Wait)
+	if len(d.Effects) > 0 {
+		heading(w, "Done now:")
+		for _, effect := range d.Effects {
+			_, _ = fmt.Fprintln(w, "  "+effect)
+		}
+	}
+	if len(d.Passed) > 0 {
+		heading(w, "Steps before:")
+		for _, passed := range d.Passed {
+			table(w, passed.Step, passed.Why)
+		}
+	}
+	if len(d.Machines) > 0 {
+		heading(w, "Machines:")
+		table(w, "NAME", "ROLES", "TIER", "PLAN", "CHANGE", "MESSAGE")
+		for _, m := range d.Machines {
+			roles := m.Roles
+			if m.InitNode {
+				roles += " (init node)"
+			}
+			table(w, m.Name, roles, m.Tier, m.Plan, string(m.Change), m.Message)
+		}
+	}
+	if len(d.Warnings) > 0 {
+		heading(w, "Warnings:")
+		for _, warning := range d.Warnings {
+			table(w, warning.Field, warning.Message)
+		}
+	}
+}
+
+func printWait(w io.Writer, wait *planner.ExplainedWait) {
+	if wait == nil {
+		row(w, "Waits for:", "nothing; the cluster is in order")
+		return
+	}
+	wakes := make([]string, 0, len(wait.Wakes))
+	for _, wake := range wait.Wakes {
+		wakes = append(wakes, string(wake))
+	}
+	row(w, "Waits for:", wait.Message)
+	row(w, "Reason:", string(wait.Reason))
+	row(w, "Woken by:", strings.Join(wakes, ", "))
+	if wait.After != "" {
+		row(w, "Looks again:", "after "+wait.After+" at the latest")
+	}
+	if wait.NeedsPerson {
+		row(w, "Ends:", "when somebody corrects it")
+	}
+}

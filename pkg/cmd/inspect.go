@@ -1,0 +1,148 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/releases"
+)
+
+// defaultNamespace is where clusters are when nothing else is said.
+const defaultNamespace = "fleet-default"
+
+// Forms of output.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
+
+// inspectOptions are the flags of the commands that look at clusters.
+type inspectOptions struct {
+	kubeconfig, namespace, output, releaseData string
+	settings                                   controllers.Settings
+	// config overrides the kubeconfig in tests.
+	config *rest.Config
+}
+
+func (o *inspectOptions) addFlags(cmd *cobra.Command) {
+	f, s := cmd.Flags(), &o.settings
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
+	f.StringVarP(&o.output, "output", "o", outputTable, "`format` table or json")
+	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as the server has it")
+	f.StringVar(&s.SystemDefaultRegistry, "system-default-registry", "", "`registry` for images of clusters that name none, as the server has it")
+	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil, "`names` of Secrets for that registry, as the server has them")
+	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images, as the server has it")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// complete fills flags that were not given from the environment, as for the server, and checks them.
+func (o *inspectOptions) complete(cmd *cobra.Command, environ []string) error {
+	if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+		return err
+	}
+	if o.output != outputTable && o.output != outputJSON {
+		return fmt.Errorf("--output: %q is unknown; use table or json", o.output)
+	}
+	return nil
+}
+
+// reader returns what looks at the clusters of a namespace.
+func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect.Reader, error) {
+	config := o.config
+	if config == nil {
+		rules := clientcmd.NewDefaultClientConfigLoadingRules()
+		rules.ExplicitPath = o.kubeconfig
+		var err error
+		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+		if err != nil {
+			return nil, fmt.Errorf("find management cluster; give --kubeconfig: %w", err)
+		}
+	}
+	table, err := releases.Load(ctx, o.releaseData, releases.FromFileOrURL(&http.Client{Timeout: 30 * time.Second}))
+	if err != nil {
+		return nil, fmt.Errorf("--release-data: %w", err)
+	}
+	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Settings: o.settings, Releases: table}, namespace)
+}
+
+// print writes a value as JSON, or as a table.
+func (o *inspectOptions) print(out io.Writer, value any, table func(w io.Writer)) error {
+	if o.output == outputJSON {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	}
+	aligned := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	table(aligned)
+	return aligned.Flush()
+}
+
+// clusterNames completes the name of a cluster in a shell.
+func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer r.Close()
+	names, err := r.Names()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func orDefault(namespace string) string {
+	if namespace == "" {
+		return defaultNamespace
+	}
+	return namespace
+}
+
+// row writes the cells of a table's line. Empty cells are shown as a dash, and no text breaks a line.
+func row(w io.Writer, cells ...string) {
+	for i, cell := range cells {
+		cell = strings.Join(strings.Fields(cell), " ")
+		if cell == "" {
+			cell = "-"
+		}
+		cells[i] = cell
+	}
+	_, _ = fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+}
+
+// heading begins a part of the output. Columns before and after it are not aligned with each other.
+func heading(w io.Writer, text string) {
+	if aligned, ok := w.(*tabwriter.Writer); ok {
+		_ = aligned.Flush()
+	}
+	_, _ = fmt.Fprintln(w, "\n"+text)
+}
+
+func readFile(path string, in io.Reader) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(in)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the file: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,217 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+const newCluster = `apiVersion: provisioning.cattle.io/v1
+kind: Cluster
+metadata:
+  name: demo
+spec:
+  kubernetesVersion: v1.36.2+k3s1
+  cloudCredentialSecretName: cc
+  rkeConfig:
+    machinePools:
+    - name: all
+      quantity: 2
+      etcdRole: true
+      controlPlaneRole: true
+      workerRole: true
+      machineConfigRef: {kind: PodConfig, name: demo-all}
+---
+apiVersion: rke-machine-config.cattle.io/v1
+kind: PodConfig
+metadata:
+  name: demo-all
+size: small
+`
+
+// management is a management cluster with a node driver, a credential and a cluster without a control plane.
+func management(t *testing.T) *memkube.Server {
+	t.Helper()
+	scheme, err := clients.NewScheme()
+	check(t, err)
+	spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"size": {Type: "string"}}}
+	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: driverschema.CRDs("pod", spec), Namespaces: []string{defaultNamespace}})
+	for _, object := range []runtime.Object{
+		&mgmtv3.DynamicSchema{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "DynamicSchema"}, ObjectMeta: metav1.ObjectMeta{Name: "podconfig"}, Spec: spec},
+		&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "cc"}},
+		&provv1.Cluster{
+			TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "young"},
+			Status: provv1.ClusterStatus{Conditions: []rkev1.GenericCondition{{Type: "Updated", Status: "False", Reason: "Error", Message: "spec.kubernetesVersion:\nRequired value"}}},
+		},
+	} {
+		check(t, api.Add(object))
+	}
+	return api
+}
+
+// look runs one of the commands and returns its exit code and both outputs.
+func look(t *testing.T, api *memkube.Server, args ...string) (code int, out, problems string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	root := newRoot(nil)
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "explain" || cmd.Name() == "preview" {
+			root.RemoveCommand(cmd)
+		}
+	}
+	o := inspectOptions{config: api.Config("looker")}
+	second := o
+	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second))
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	code = execute(context.Background(), root, args)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestExplain_WithoutControlPlaneTheConditionsSpeak(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := management(t)
+		code, out, problems := look(t, api, "explain", "young")
+		want := `Cluster:        fleet-default/young
+Managed by:     nobody yet; is a Drover server running?
+Control plane:  does not exist yet
+
+Conditions of the Cluster:
+  TYPE     STATUS  REASON  MESSAGE
+  Updated  False   Error   spec.kubernetesVersion: Required value
+`
+		if diff := cmp.Diff(want, out); diff != "" || code != 0 {
+			t.Errorf("exit code %d, %s (-want +got):\n%s", code, problems, diff)
+		}
+		code, _, problems = look(t, api, "explain", "nobody")
+		if code != 1 || !strings.Contains(problems, `read cluster fleet-default/nobody: `) {
+			t.Errorf("exit code %d, %q", code, problems)
+		}
+		code, out, _ = look(t, api, cobraComplete, "explain", "")
+		if code != 0 || !strings.HasPrefix(out, "young\n") {
+			t.Errorf("completion: %d %q", code, out)
+		}
+		if writes := api.Writes("drover"); len(writes) > 0 {
+			t.Errorf("writes: %v", writes)
+		}
+	})
+}
+
+// cobraComplete is the hidden command by which shells ask.
+const cobraComplete = "__complete"
+
+func TestPreview_Commands(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file string
+		args []string
+		code int
+		want string
+	}{
+		"a new cluster":              {newCluster, nil, 2, "Result:   Add"},
+		"an unknown field":           {strings.Replace(newCluster, "quantity: 2", "amount: 2", 1), nil, 1, `unknown field "spec.rkeConfig.machinePools[0].amount"`},
+		"a repeated field":           {strings.Replace(newCluster, "quantity: 2", "quantity: 2\n      quantity: 3", 1), nil, 1, `key "quantity" already set`},
+		"a version that is none":     {strings.Replace(newCluster, "v1.36.2+k3s1", "latest", 1), nil, 1, `spec.kubernetesVersion: Invalid value: "latest": must be v and a semantic version`},
+		"a credential that is not":   {strings.Replace(newCluster, "SecretName: cc", "SecretName: dd", 1), nil, 1, `spec.cloudCredentialSecretName: Not found: "dd": no Secret dd in namespace fleet-default`},
+		"two namespaces":             {strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: a\n", 1), []string{"-n", "b"}, 1, "is in namespace a, not in b"},
+		"no Cluster":                 {"kind: ConfigMap\napiVersion: v1\n", nil, 1, "there is no Cluster of provisioning.cattle.io/v1 in the file"},
+		"two Clusters":               {newCluster + "---\n" + newCluster, nil, 1, "several Clusters"},
+		"what cannot be read at all": {"{", nil, 1, "read the file"},
+		"an output that is none":     {newCluster, []string{"-o", "yaml"}, 1, "--output"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, "cluster.yaml", tc.file)
+			synctest.Test(t, func(t *testing.T) {
+				code, out, problems := look(t, management(t), append([]string{"preview", "-f", path}, tc.args...)...)
+				if code != tc.code || !strings.Contains(out+problems, tc.want) {
+					t.Errorf("exit code %d, want %d; output, want %q:\n%s%s", code, tc.code, tc.want, out, problems)
+				}
+			})
+		})
+	}
+}
+
+func TestPreview_JSON(t *testing.T) {
+	path := write(t, "cluster.yaml", newCluster)
+	synctest.Test(t, func(t *testing.T) {
+		code, out, problems := look(t, management(t), "preview", "-f", path, "-o", "json")
+		report := preview.Report{}
+		if err := json.Unmarshal([]byte(out), &report); err != nil || code != 2 || problems != "" {
+			t.Fatalf("exit code %d, %v, %q:\n%s", code, err, problems, out)
+		}
+		line := preview.Machine{Pool: "all", Roles: "etcd,control-plane,worker", Class: planner.ClassAdd, Stage: 1}
+		if diff := cmp.Diff([]preview.Machine{line, line}, report.Machines); diff != "" || !report.New {
+			t.Errorf("machines (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestVerdict(t *testing.T) {
+	for class, want := range map[planner.Class]int{
+		planner.ClassNone: 0, planner.ClassInPlace: 2, planner.ClassRestart: 2, planner.ClassAdd: 2, planner.ClassRemove: 2, planner.ClassReplace: 3,
+	} {
+		root := newRoot(nil)
+		err := verdict(root, preview.Report{Result: class})
+		code, _ := err.(exitError) //nolint:errorlint // it is returned as it is
+		if int(code) != want {
+			t.Errorf("%s: exit code %d, want %d", class, code, want)
+		}
+	}
+	if err := verdict(newRoot(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err == nil || !strings.Contains(err.Error(), "no plan for 1 machines") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPrintReport(t *testing.T) {
+	var out bytes.Buffer
+	field := preview.Cause{Field: "spec.kubernetesVersion", Class: planner.ClassRestart}
+	r := preview.Report{
+		Cluster: "a/demo", Result: planner.ClassRestart,
+		Machines: []preview.Machine{
+			{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassRestart, Stage: 1, Drained: true, Causes: []preview.Cause{field}},
+			{Name: "w1", Pool: "worker", Roles: "worker", Class: planner.ClassNone, Held: "is being deleted"},
+		},
+		Order:  []preview.Stage{{Name: "bootstrap", Pace: "one at a time", Machines: []string{"s1"}}},
+		Fields: []preview.Cause{field}, Notes: []string{"the cluster is paused"},
+	}
+	o := inspectOptions{output: outputTable}
+	check(t, o.print(&out, r, func(w io.Writer) { printReport(w, r) }))
+	want := `Cluster:  a/demo
+Result:   Restart
+
+Machines:
+  NAME  POOL    ROLES   CLASS    DRAIN  STAGE  CAUSE
+  s1    server  etcd    Restart  yes    1      spec.kubernetesVersion
+  w1    worker  worker  None     no     -      held: is being deleted
+
+Order:
+  STAGE  GROUP      PACE           MACHINES
+  1      bootstrap  one at a time  s1
+
+Fields that differ:
+  spec.kubernetesVersion  Restart
+
+Notes:
+  the cluster is paused
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,199 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/preview"
+)
+
+// Exit codes of drover preview beside 0 and 1.
+const (
+	exitChanges  = 2
+	exitReplaces = 3
+)
+
+// exitError ends the program with a code, and says nothing.
+type exitError int
+
+// Error implements error.
+func (e exitError) Error() string { return "exit code " + strconv.Itoa(int(e)) }
+
+func newPreviewCommand(environ []string, o *inspectOptions) *cobra.Command {
+	path := ""
+	cmd := &cobra.Command{
+		Use:   "preview -f FILE",
+		Short: "Say what an edit of a cluster would do to its machines",
+		Long: `Say what applying a Cluster would do to each machine, with the code of the server that then does it:
+
+  None      nothing happens on the node
+  InPlace   files change, nothing restarts
+  Restart   the distribution on the node restarts, perhaps in another version; with DRAIN its pods leave first
+  Replace   a new machine takes the place of this one
+  Add       a machine comes
+  Remove    a machine goes
+
+Beside it are the fields of the file that cause it, found by changing each of them alone, and the order. The spec in the file counts as
+the whole new spec, as with kubectl replace. What the server fills in itself, and requests for operations, may be missing.
+Machine configs of the pools in the same file count too. Other objects in it do not.
+
+Exit codes: 0 the edit changes nothing on machines, 1 an error, also when the Cluster is not valid or some machine could be given no plan, 2 it
+changes, adds or removes machines, 3 it replaces some.
+
+It reads with your rights and writes nothing. With settings (--system-default-registry and others, or DROVER_… in the
+environment) that differ from the server's, plans seem to differ from what is on the nodes.
+
+-o json prints the type Report of package pkg/preview.`,
+		Example: `  # what would this edit do?
+  drover preview -f cluster.yaml
+
+  # apply only what replaces no machine
+  drover preview -f cluster.yaml; case $? in 0|2) kubectl apply -f cluster.yaml ;; esac
+
+  # which fields make machines restart?
+  drover preview -f - -o json < cluster.yaml | jq '.fields[] | select(.class == "Restart")'`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runPreview(cmd, o, path) },
+	}
+	o.addFlags(cmd)
+	cmd.Flags().StringVarP(&path, "filename", "f", "", "`file` with the edited Cluster, YAML or JSON; - reads standard input")
+	_ = cmd.MarkFlagRequired("filename")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	return cmd
+}
+
+func runPreview(cmd *cobra.Command, o *inspectOptions, path string) error {
+	data, err := readFile(path, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	file, err := inspect.ParseFile(data)
+	if err != nil {
+		return err
+	}
+	namespace := file.Cluster.Namespace
+	switch {
+	case namespace != "" && o.namespace != "" && namespace != o.namespace:
+		return fmt.Errorf("the Cluster in the file is in namespace %s, not in %s; leave out --namespace or correct it", namespace, o.namespace)
+	case namespace == "":
+		namespace = orDefault(o.namespace)
+	}
+	r, err := o.reader(cmd.Context(), namespace)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	report, err := r.Preview(file)
+	if err != nil {
+		return err
+	}
+	if err := o.print(cmd.OutOrStdout(), report, func(w io.Writer) { printReport(w, report) }); err != nil {
+		return err
+	}
+	return verdict(cmd, report)
+}
+
+// verdict turns a report into an exit code.
+func verdict(cmd *cobra.Command, report preview.Report) error {
+	if n := report.Problems(); n > 0 {
+		return fmt.Errorf("there could be no plan for %d machines; see their problems", n)
+	}
+	code := exitError(0)
+	switch report.Result {
+	case planner.ClassNone:
+		return nil
+	case planner.ClassReplace:
+		code = exitReplaces
+	default:
+		code = exitChanges
+	}
+	cmd.SilenceErrors = true
+	return code
+}
+
+func printReport(w io.Writer, r preview.Report) {
+	row(w, "Cluster:", r.Cluster)
+	row(w, "Result:", string(r.Result))
+	if len(r.Machines) > 0 {
+		heading(w, "Machines:")
+		table(w, "NAME", "POOL", "ROLES", "CLASS", "DRAIN", "STAGE", "CAUSE")
+		for _, m := range r.Machines {
+			printMachine(w, m)
+		}
+	}
+	if len(r.Order) > 0 {
+		heading(w, "Order:")
+		table(w, "STAGE", "GROUP", "PACE", "MACHINES")
+		for i, stage := range r.Order {
+			table(w, strconv.Itoa(i+1), stage.Name, stage.Pace, strings.Join(stage.Machines, ", "))
+		}
+	}
+	if len(r.Fields) > 0 {
+		heading(w, "Fields that differ:")
+		for _, field := range r.Fields {
+			table(w, field.Field, string(field.Class))
+		}
+	}
+	if len(r.Warnings) > 0 {
+		heading(w, "Warnings:")
+		for _, warning := range r.Warnings {
+			table(w, warning.Field, warning.Message)
+		}
+	}
+	if len(r.Notes) > 0 {
+		heading(w, "Notes:")
+		for _, note := range r.Notes {
+			_, _ = fmt.Fprintln(w, "  "+note)
+		}
+	}
+}
+
+func printMachine(w io.Writer, m preview.Machine) {
+	name, drain, stage := m.Name, "no", ""
+	if name == "" {
+		name = "(new)"
+	}
+	if m.Drained {
+		drain = "yes"
+	}
+	if m.Stage > 0 {
+		stage = strconv.Itoa(m.Stage)
+	}
+	table(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, cause(m))
+}
+
+// cause is why something happens to a machine, and what stands in the way.
+func cause(m preview.Machine) string {
+	var words []string
+	if m.Pending {
+		words = append(words, "pending without the edit")
+	}
+	for _, c := range m.Causes {
+		if c.Class == m.Class || c.Class == planner.ClassNone {
+			words = append(words, c.Field)
+		} else {
+			words = append(words, c.Field+" ("+string(c.Class)+")")
+		}
+	}
+	text := strings.Join(words, ", ")
+	if m.Held != "" {
+		text += "; held: " + m.Held
+	}
+	if m.Problem != "" {
+		text += "; PROBLEM: " + m.Problem
+	}
+	return strings.TrimPrefix(text, "; ")
+}
+
+// table writes a line of a table below a heading.
+func table(w io.Writer, cells ...string) {
+	_, _ = io.WriteString(w, "  ")
+	row(w, cells...)
+}

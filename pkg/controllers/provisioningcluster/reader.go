@@ -1,0 +1,36 @@
+package provisioningcluster
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// Reader gathers what the controller gathers, for programs that preview an edit. It writes nothing.
+type Reader struct{ handler *handler }
+
+// NewReader returns a reader. It needs the caches of the Deps, and to get objects by DynamicKinds.
+func NewReader(d Deps) *Reader { return &Reader{newHandler(d)} }
+
+// Input is what the objects of a cluster follow from.
+func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
+	in := topology.Input{Cluster: cluster}
+	for _, gather := range []func(*topology.Input) error{
+		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials, r.handler.gatherReplicas,
+	} {
+		if err := gather(&in); err != nil {
+			return in, err
+		}
+	}
+	return in, nil
+}
+
+// Problems lists what the server would find wrong with a cluster. provisioned tells whether it has a control plane already.
+func Problems(in topology.Input, provisioned bool) field.ErrorList {
+	if in.Cluster.Spec.RKEConfig == nil && provisioned {
+		return field.ErrorList{field.Required(field.NewPath("spec", "rkeConfig"),
+			"it was removed from a cluster that was provisioned with it; put it back, or delete the cluster")}
+	}
+	return topology.Validate(in)
+}

@@ -1,0 +1,104 @@
+package preview
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+// stages fills in the order in which machines are changed: the planner's tiers, one after the other, and Cluster API's pools,
+// which begin at once beside them.
+func (c *comparison) stages(r *Report) {
+	byName := map[string]*Machine{}
+	for i := range r.Machines {
+		byName[r.Machines[i].Name] = &r.Machines[i]
+	}
+	for _, tier := range c.after.outlook.Tiers {
+		stage := Stage{Name: tier.Name, Pace: tier.LimitText()}
+		for _, expected := range tier.Machines {
+			if m := byName[expected.Name]; m.Class == planner.ClassInPlace || m.Class == planner.ClassRestart {
+				stage.Machines = append(stage.Machines, m.Name)
+				m.Stage = len(r.Order) + 1
+			}
+		}
+		if len(stage.Machines) > 0 {
+			r.Order = append(r.Order, stage)
+		}
+	}
+	pools := c.poolNames()
+	for name := range c.before.pools {
+		if _, stays := c.after.pools[name]; !stays {
+			pools = append(pools, name)
+		}
+	}
+	slices.Sort(pools[len(c.after.pools):])
+	for _, name := range pools {
+		c.poolStage(r, name)
+	}
+}
+
+func (c *comparison) poolStage(r *Report, name string) {
+	stage, replaced, touched := Stage{Name: "pool " + name, Pace: "beside the tiers, all at once"}, false, false
+	for i := range r.Machines {
+		m := &r.Machines[i]
+		if m.Pool != name || m.Class != planner.ClassReplace && m.Class != planner.ClassAdd && m.Class != planner.ClassRemove {
+			continue
+		}
+		replaced, touched = replaced || m.Class == planner.ClassReplace, true
+		m.Stage = len(r.Order) + 1
+		if m.Name != "" {
+			stage.Machines = append(stage.Machines, m.Name)
+		}
+	}
+	if replaced {
+		stage.Pace = "beside the tiers, " + c.after.pools[name].pace()
+	}
+	if touched {
+		r.Order = append(r.Order, stage)
+	}
+}
+
+// fields are all that differ, with the most that each does to any machine.
+func (c *comparison) fields(machines []Machine) []Cause {
+	var out []Cause
+	for _, one := range c.changes {
+		field := Cause{one.text(c.indexes), planner.ClassNone}
+		for _, m := range machines {
+			for _, cause := range m.Causes {
+				if cause.Field == field.Field && cause.Class.Stronger(field.Class) {
+					field.Class = cause.Class
+				}
+			}
+		}
+		out = append(out, field)
+	}
+	return out
+}
+
+// operations are the fields of rkeConfig that ask for one.
+var operations = []string{"etcdSnapshotCreate", "etcdSnapshotRestore", "rotateCertificates", "rotateEncryptionKeys"}
+
+func (c *comparison) notes(r Report) []string {
+	var notes []string
+	for _, operation := range operations {
+		prefix := "spec." + partRKE + "." + operation
+		if slices.ContainsFunc(r.Fields, func(f Cause) bool { return f.Field == prefix || strings.HasPrefix(f.Field, prefix+".") }) {
+			notes = append(notes, prefix+" asks for an operation, which is not previewed")
+		}
+	}
+	if cluster := c.in.Snapshot.Cluster; cluster != nil && cluster.Paused {
+		notes = append(notes, "the cluster is paused: nothing happens until it is resumed")
+	}
+	if c.after.outlook.Blocked != "" && !r.New && len(r.Machines) > 0 {
+		notes = append(notes, "no plans can be made now: "+c.after.outlook.Blocked)
+	}
+	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Pending }) {
+		notes = append(notes, "what is pending comes without the edit too; if the cluster is at rest, this command does not have the settings of the server "+
+			"(--system-default-registry and others)")
+	}
+	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Class == planner.ClassRemove && c.leaving[m.Name] }) {
+		notes = append(notes, "which machines a smaller pool loses is chosen by Cluster API when it happens")
+	}
+	return notes
+}
