@@ -52,7 +52,7 @@
 //	controller            its object              also woken by
 //	provisioningcluster   Cluster                 RKEControlPlane, CAPI Cluster, Machine, MachineDeployment, DynamicSchema,
 //	                                              Secret (credential), <Driver>Config
-//	cluster               Cluster                 management Cluster, RKEControlPlane, Machine (server),
+//	cluster               Cluster                 management Cluster, CAPI Cluster, RKEControlPlane, Machine (server),
 //	                                              Secret (plan with captured output, kubeconfig)
 //	rkecluster            RKECluster              CAPI Cluster, Cluster
 //	rkecontrolplane       RKEControlPlane         Machine

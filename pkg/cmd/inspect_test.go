@@ -186,7 +186,7 @@ func TestPrintReport(t *testing.T) {
 		Cluster: "a/demo", Result: planner.ClassRestart,
 		Machines: []preview.Machine{
 			{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassRestart, Stage: 1, Drained: true, Causes: []preview.Cause{field}},
-			{Name: "w1", Pool: "worker", Roles: "worker", Class: planner.ClassNone, Held: "is being deleted"},
+			{Name: "w1", Pool: "other", Roles: "worker", Class: planner.ClassNone, Held: "is being deleted"},
 		},
 		Order:  []preview.Stage{{Name: "bootstrap", Pace: "one at a time", Machines: []string{"s1"}}},
 		Fields: []preview.Cause{field}, Notes: []string{"the cluster is paused"},
@@ -199,7 +199,7 @@ Result:   Restart
 Machines:
   NAME  POOL    ROLES   CLASS    DRAIN  STAGE  CAUSE
   s1    server  etcd    Restart  yes    1      spec.kubernetesVersion
-  w1    worker  worker  None     no     -      held: is being deleted
+  w1    other   worker  None     no     -      held: is being deleted
 
 Order:
   STAGE  GROUP      PACE           MACHINES

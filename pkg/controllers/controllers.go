@@ -86,7 +86,7 @@ func Register(ctx context.Context, d Deps) error {
 		{"cluster", func() error {
 			return cluster.Register(ctx, cluster.Deps{
 				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
-				Machines: c.CAPI.Machine(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID,
+				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID,
 				Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 			})
 		}},

@@ -69,6 +69,7 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	r.plans = planner.Deps{
 		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines, Secrets: secrets,
 		Bootstraps: readOnce(c.RKE.RKEBootstrap(), namespace), ConfigMaps: readOnce(c.Core.ConfigMap(), namespace),
+		Snapshots:          readOnce(c.RKE.ETCDSnapshot(), namespace),
 		ManagementClusters: readOnceGlobal(c.Management.Cluster()),
 		Release:            opts.Releases.Release, Settings: func() render.Settings { return opts.Settings.Render() }, Now: opts.Now,
 	}

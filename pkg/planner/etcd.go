@@ -50,10 +50,10 @@ const (
 
 func (p *pass) standing(m, o *machine) standing {
 	switch {
-	case o.Deleting && p.leaving(o) && m.etcdHealthy():
-		return memberInTheWay // one leaves or one restarts, never both
+	case o.Deleting && m.etcdHealthy() && (p.leaving(o) || o.Plan != nil && !o.Plan.State.Works()):
+		return memberInTheWay // one leaves or one restarts, never both; one that does not work may be at its restart
 	case o.Deleting:
-		if o.Plan != nil && o.Plan.State.Works() && !o.broken() {
+		if o.Plan != nil && o.Plan.State.Works() && !p.broken(o) {
 			return memberHealthy
 		}
 		return memberBroken
@@ -82,15 +82,23 @@ func (p *pass) coming() []note {
 // more, which is what the removal waits for first, or the member does not work. Then the removal waits for nobody: until it is done
 // the member counts towards the quorum, and each restart that frees the machine of somebody joined to it would break that.
 func (p *pass) leaving(m *machine) bool {
-	return m.Held && (m.broken() || !slices.ContainsFunc(p.machines, func(o *machine) bool {
+	return m.Held && (p.broken(m) || !slices.ContainsFunc(p.machines, func(o *machine) bool {
 		return !o.Deleting && m.Marks.JoinURL != "" && o.Marks.JoinedTo == m.Marks.JoinURL
 	}))
 }
 
-// broken reports that a machine's node is lost, or that its plan does not work. Whoever removes members has to see it the same way
-// (planstore.Broken), or the two wait for each other.
-func (m *machine) broken() bool {
-	return !m.NodeLostSince.IsZero() || m.Plan != nil && (m.Plan.Malformed != "" || m.Plan.State.PlanExists && !m.Plan.State.Works())
+// broken reports that a machine's node is lost, or that its plan failed or has not worked for a while. Whoever removes members has to see
+// it the same way (planstore.Broken), or the two wait for each other.
+func (p *pass) broken(m *machine) bool {
+	switch {
+	case !m.NodeLostSince.IsZero():
+		return true
+	case m.Plan == nil:
+		return false
+	case m.Plan.Malformed != "":
+		return true
+	}
+	return m.Plan.State.PlanExists && !m.Plan.State.Works() && (m.Plan.State.Failed || p.overdue(m.Plan.DeliveredAt))
 }
 
 // inEtcd reports that a machine may have a member of etcd. One that got its first plan and was never heard of again has none.

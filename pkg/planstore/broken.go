@@ -24,9 +24,9 @@ func NodeLostSince(machine *clusterv1.Machine) time.Time {
 	return time.Time{}
 }
 
-// Broken reports that a machine's node is lost, or that its plan does not work. The planner sees it the same way. A node can say that of
-// itself, and nothing that makes another one look broken. secret is its plan secret, nil when there is none.
-func Broken(machine *clusterv1.Machine, secret *corev1.Secret) bool {
+// Broken reports that a machine's node is lost, or that its plan failed or has not worked for a while. The planner sees it the same way. A
+// node can say that of itself, and nothing that makes another one look broken. secret is its plan secret, nil when there is none.
+func Broken(machine *clusterv1.Machine, secret *corev1.Secret, now time.Time, after time.Duration) bool {
 	if !NodeLostSince(machine).IsZero() {
 		return true
 	}
@@ -34,7 +34,8 @@ func Broken(machine *clusterv1.Machine, secret *corev1.Secret) bool {
 		return false
 	}
 	plan := decode(secret)
-	return plan.Malformed != "" || plan.State.PlanExists && !plan.State.Works()
+	late := plan.State.Failed || now.Sub(plan.DeliveredAt) >= after
+	return plan.Malformed != "" || plan.State.PlanExists && !plan.State.Works() && late
 }
 
 // Restarting reports that a plan was delivered within that time and does not work yet, as while a node is restarted with it.

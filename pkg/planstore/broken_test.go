@@ -52,11 +52,14 @@ func TestBroken(t *testing.T) {
 		"it works":                      {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy}},
 		"its node is lost":              {lost: true, data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": healthy}, wantBroken: true},
 		"it has no plan":                {data: map[string][]byte{}},
-		"its plan is not applied":       {data: map[string][]byte{"plan": plan, "applied-checksum": []byte("old"), "probe-statuses": healthy}, wantBroken: true, wantRestarting: true},
-		"a probe does not pass":         {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, wantBroken: true, wantRestarting: true},
-		"a probe has not been reported": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum}, wantBroken: true, wantRestarting: true},
-		"it has not worked for long":    {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, after: time.Hour, wantBroken: true},
-		"its reports cannot be read":    {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": []byte("{")}, after: time.Hour, wantBroken: true},
+		"its plan is not applied":       {data: map[string][]byte{"plan": plan, "applied-checksum": []byte("old"), "probe-statuses": healthy}, wantRestarting: true},
+		"a probe does not pass":         {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, wantRestarting: true},
+		"a probe has not been reported": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum}, wantRestarting: true},
+		"its plan has failed": {
+			data: map[string][]byte{"plan": plan, "failed-checksum": checksum, "failure-count": []byte("1")}, wantBroken: true, wantRestarting: true,
+		},
+		"it has not worked for long": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": unhealthy}, after: time.Hour, wantBroken: true},
+		"its reports cannot be read": {data: map[string][]byte{"plan": plan, "applied-checksum": checksum, "probe-statuses": []byte("{")}, after: time.Hour, wantBroken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			machine := &clusterv1.Machine{}
@@ -65,7 +68,7 @@ func TestBroken(t *testing.T) {
 			}
 			secret := &corev1.Secret{Type: "rke.cattle.io/machine-plan", Data: tc.data}
 			secret.Annotations = map[string]string{"rke.cattle.io/plan-last-updated": at.Format(time.RFC3339)}
-			if got := Broken(machine, secret); got != tc.wantBroken {
+			if got := Broken(machine, secret, at.Add(tc.after+time.Minute), 10*time.Minute); got != tc.wantBroken {
 				t.Errorf("broken is %v", got)
 			}
 			if got := Restarting(secret, at.Add(tc.after+time.Minute), 10*time.Minute); got != tc.wantRestarting {
@@ -73,7 +76,7 @@ func TestBroken(t *testing.T) {
 			}
 		})
 	}
-	if Broken(&clusterv1.Machine{}, nil) {
+	if Broken(&clusterv1.Machine{}, nil, at, 0) {
 		t.Error("a machine without a plan secret is broken")
 	}
 }

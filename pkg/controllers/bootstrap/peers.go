@@ -86,7 +86,7 @@ func (h *handler) behindRestart(already, broken bool, peer *clusterv1.Machine) (
 // broken reports that the member of a machine does not work.
 func (h *handler) broken(machine *clusterv1.Machine) (bool, error) {
 	secret, err := h.planSecret(machine)
-	return err == nil && planstore.Broken(machine, secret), err
+	return err == nil && planstore.Broken(machine, secret, h.Now(), restartTime), err
 }
 
 func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error) {

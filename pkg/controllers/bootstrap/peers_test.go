@@ -39,15 +39,15 @@ func (w *world) plan(name string) {
 func TestHook_MemberThatDoesNotWorkWaitsForNobody(t *testing.T) {
 	for name, breaks := range map[string]func(*world){
 		"its node is lost":     func(w *world) { w.lose("m1") },
-		"its plan did not end": func(w *world) { w.plan("m1") },
+		"its plan did not end": func(w *world) { w.plan("m1"); w.elapse(11 * time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
 				etcdCluster(w, "m1", "m2", "m3")
 				w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
 				w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
-				w.plan("m3")
 				breaks(w)
+				w.plan("m3")
 				w.settle()
 				w.delete("m1")
 				w.elapse(10 * time.Second)
@@ -57,6 +57,22 @@ func TestHook_MemberThatDoesNotWorkWaitsForNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestHook_MemberWithANewPlanIsNotBroken: it works, or is restarted, and others are moved to another server before it goes.
+func TestHook_MemberWithANewPlanIsNotBroken(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
+		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
+		w.plan("m1")
+		w.settle()
+		w.delete("m1")
+		w.elapse(time.Minute)
+		if w.asked("m1") {
+			t.Error("a member is asked to leave while another machine is joined to it")
+		}
+	})
 }
 
 // TestHook_MemberThatDoesNotWorkGoesFirst: etcd lets go of no member that works while the others are no majority without it.

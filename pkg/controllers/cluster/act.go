@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,7 +38,7 @@ func (h *handler) connect(seen *facts) error {
 }
 
 func (h *handler) storeKubeconfig(seen *facts) error {
-	wanted := chooseKubeconfig(seen)
+	wanted := chooseKubeconfig(seen, h.mayMoveOn(seen))
 	if wanted == nil {
 		return nil
 	}
@@ -70,26 +72,83 @@ func (h *handler) storeKubeconfig(seen *facts) error {
 }
 
 // chooseKubeconfig returns the kubeconfig that is wanted, nil when no server
-// printed one. What there is now is kept while a server still stands for it, so
-// that a second server or a second address changes nothing.
-func chooseKubeconfig(seen *facts) []byte {
-	var current, first []byte
+// printed one and there is none. What there is now is kept while a server stands
+// for it, so that a second server or a second address changes nothing. When that
+// server goes, or moveOn is set because nobody answers there, the next one in turn
+// is taken: what one server printed opens all of them.
+func chooseKubeconfig(seen *facts, moveOn bool) []byte {
+	var current []byte
 	if seen.kubeconfig != nil {
 		current = seen.kubeconfig.Data[proxy.KubeconfigKey]
 	}
-	for _, captured := range seen.captured {
-		for _, address := range captured.addresses {
-			kubeconfig, err := captured.access.Kubeconfig(address)
-			switch {
-			case err != nil:
-			case bytes.Equal(kubeconfig, current):
-				return current
-			case first == nil:
-				first = kubeconfig
+	all := kubeconfigs(seen, current)
+	i := slices.IndexFunc(all, func(kubeconfig []byte) bool { return bytes.Equal(kubeconfig, current) })
+	switch {
+	case len(all) == 0:
+		return nil
+	case i >= 0 && moveOn:
+		return all[(i+1)%len(all)]
+	case i >= 0:
+		return current
+	}
+	return all[0]
+}
+
+// kubeconfigs are all that would do, the best first: each with the addresses of the
+// server that printed it, then with those of the others. Where the server that
+// printed it is gone, what it printed is in the one there is now.
+func kubeconfigs(seen *facts, current []byte) [][]byte {
+	var all [][]byte
+	add := func(access proxy.Access, addresses []string) {
+		for _, address := range addresses {
+			kubeconfig, err := access.Kubeconfig(address)
+			known := func(other []byte) bool { return bytes.Equal(other, kubeconfig) }
+			if err == nil && !slices.ContainsFunc(all, known) {
+				all = append(all, kubeconfig)
 			}
 		}
 	}
-	return first
+	for _, captured := range seen.captured {
+		add(captured.access, captured.addresses)
+	}
+	for _, captured := range seen.captured {
+		add(captured.access, seen.servers)
+	}
+	if access, err := proxy.Capture(current); len(seen.captured) == 0 && err == nil {
+		add(access, seen.servers)
+	}
+	return all
+}
+
+// mayMoveOn reports whether another server is to be tried, at most once in a while:
+// Cluster API takes its time to find out whether it can be reached.
+func (h *handler) mayMoveOn(seen *facts) bool {
+	key := nameOf(seen.cluster)
+	h.moved.mu.Lock()
+	defer h.moved.mu.Unlock()
+	if !seen.cutOff {
+		delete(h.moved.at, key)
+		return false
+	}
+	if left := h.moved.at[key].Add(moveAfter).Sub(seen.now); left > 0 {
+		h.Clusters.EnqueueAfter(key.Namespace, key.Name, left)
+		return false
+	}
+	if h.moved.at == nil {
+		h.moved.at = map[types.NamespacedName]time.Time{}
+	}
+	h.moved.at[key] = seen.now
+	h.Clusters.EnqueueAfter(key.Namespace, key.Name, moveAfter)
+	return true
+}
+
+// moveAfter is how long one server is tried before the next.
+const moveAfter = time.Minute
+
+// moves is when the kubeconfigs of clusters that are cut off were moved on last.
+type moves struct {
+	mu sync.Mutex
+	at map[types.NamespacedName]time.Time
 }
 
 // writeManagement patches the management cluster's status, which has fields that

@@ -58,10 +58,12 @@ type Deps struct {
 	Clusters           provcontrollers.ClusterController
 	ManagementClusters mgmtcontrollers.ClusterController
 	ControlPlanes      rkecontrollers.RKEControlPlaneController
-	Machines           capicontrollers.MachineController
-	Secrets            corecontrollers.SecretController
-	Apply              Applier
-	Prober             Prober
+	// CAPIClusters say whether a cluster is reached; nil for never trying another server.
+	CAPIClusters capicontrollers.ClusterController
+	Machines     capicontrollers.MachineController
+	Secrets      corecontrollers.SecretController
+	Apply        Applier
+	Prober       Prober
 	// InstanceID is on Clusters that this Drover manages.
 	InstanceID string
 	// Registry is the image registry of clusters that name none.
@@ -91,6 +93,7 @@ type handler struct {
 	controlPlanes rkecontrollers.RKEControlPlaneCache
 	machines      capicontrollers.MachineCache
 	secrets       corecontrollers.SecretCache
+	moved         moves
 }
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
@@ -129,6 +132,11 @@ func (h *handler) wake(ctx context.Context) error {
 	}
 	if err := wakeup.On(ctx, h.Clusters, ofServer, h.Machines); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
+	}
+	if h.CAPIClusters != nil {
+		if err := wakeup.On(ctx, h.Clusters, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters); err != nil {
+			return fmt.Errorf("watch CAPI clusters: %w", err)
+		}
 	}
 	if err := wakeup.On(ctx, h.Clusters, ofSecret, h.Secrets); err != nil {
 		return fmt.Errorf("watch secrets: %w", err)

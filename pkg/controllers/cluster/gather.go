@@ -16,6 +16,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
@@ -31,7 +32,13 @@ type facts struct {
 	kubeconfig   *corev1.Secret
 	// captured are the kubeconfigs that servers printed, by name of the machine.
 	captured []capture
-	now      time.Time
+	// servers are where the servers that have joined the cluster may be reached: what
+	// one of them printed opens all.
+	servers []string
+	// cutOff is true while Cluster API does not reach the cluster with the kubeconfig
+	// there is.
+	cutOff bool
+	now    time.Time
 }
 
 // capture is what one server printed, and the addresses it may be reached at,
@@ -52,6 +59,13 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	}
 	if seen.kubeconfig, err = optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))); err != nil {
 		return nil, fmt.Errorf("read kubeconfig of %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if h.CAPIClusters != nil {
+		core, err := optional(h.CAPIClusters.Cache().Get(cluster.Namespace, cluster.Name))
+		if err != nil {
+			return nil, fmt.Errorf("read CAPI cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+		}
+		seen.cutOff = core != nil && conditions.IsFalseMeta(core.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	}
 	return seen, h.gatherCaptured(seen)
 }
@@ -80,6 +94,9 @@ func (h *handler) gatherCaptured(seen *facts) error {
 		}
 		if secret == nil || secret.Type != rkev1.SecretTypeMachinePlan {
 			continue
+		}
+		if planstore.ReadMarks(server).JoinURL != "" {
+			seen.servers = append(seen.servers, addresses(server)...)
 		}
 		if access, ok := printed(secret); ok {
 			seen.captured = append(seen.captured, capture{access: access, addresses: addresses(server)})
