@@ -18,7 +18,7 @@ type downstream struct {
 	w     *world
 	nodes map[string]*node
 	stage string // of the rotation of encryption keys
-	// reset is the machine that etcd was restored on, until it is healthy.
+	// reset is the machine that etcd was restored on, until its agent reports that it is healthy.
 	reset string
 	// wrong collects what must never happen.
 	wrong []string
@@ -110,6 +110,9 @@ func (d *downstream) reportFailure(h *host) {
 func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string][]byte) {
 	if h.hasPlan() {
 		h.applyPlan()
+	}
+	if len(p.Probes) == 0 {
+		d.healthy(h.m.Name) // there is nothing else to know it by
 	}
 	h.data = maps.Clone(h.data)
 	if len(outputs) > 0 {
@@ -215,6 +218,11 @@ func (d *downstream) probes(name string) {
 		return
 	}
 	h.probes(d.node(name).up)
+	d.healthy(name)
+}
+
+// healthy is a report that tells of a machine whether the distribution runs on it.
+func (d *downstream) healthy(name string) {
 	if d.node(name).up && d.reset == name {
 		d.reset = ""
 	}
