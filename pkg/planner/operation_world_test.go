@@ -41,7 +41,7 @@ func newDownstream(w *world) *downstream {
 	for _, name := range w.names() {
 		n, h := d.node(name), w.machines[name]
 		n.up = h.m.HasNode
-		if state, err := nodeplan.Parse("", h.data); err == nil {
+		if state, err := h.parse(); err == nil {
 			n.stamp = render.StampsOf(state.Plan).Restart
 		}
 	}
@@ -73,10 +73,7 @@ func (d *downstream) apply(name string, f fate, restarted bool) {
 	if h == nil || !h.registered || len(h.data[nodeplan.KeyPlan]) == 0 || !restarted && !h.hasPlan() {
 		return
 	}
-	p, err := nodeplan.Decode(h.data[nodeplan.KeyPlan])
-	if err != nil {
-		return
-	}
+	p := h.state().Plan
 	outputs := map[string][]byte{}
 	for i, instruction := range p.Instructions {
 		if f.dieBefore == i {
@@ -97,7 +94,7 @@ func (d *downstream) apply(name string, f fate, restarted bool) {
 }
 
 func (d *downstream) reportFailure(h *host) {
-	state, _ := nodeplan.Parse("", h.data)
+	state, _ := h.parse()
 	count := 1
 	if state.FailedChecksum == state.Checksum {
 		count = state.FailureCount + 1
@@ -116,7 +113,7 @@ func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string]
 	}
 	h.data = maps.Clone(h.data)
 	if len(outputs) > 0 {
-		state, _ := nodeplan.Parse("", h.data)
+		state, _ := h.parse()
 		merged := maps.Clone(state.Output)
 		maps.Copy(merged, outputs)
 		h.data[nodeplan.KeyAppliedOutput], _ = nodeplan.EncodeOutput(merged)
@@ -129,8 +126,8 @@ func (d *downstream) periodic(h *host, p plan.NodePlan) {
 	if !slices.ContainsFunc(p.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.SecretsEncryptStatus }) {
 		return
 	}
-	state, _ := nodeplan.Parse("", h.data)
-	outputs := state.PeriodicOutput
+	state, _ := h.parse()
+	outputs := maps.Clone(state.PeriodicOutput)
 	for _, i := range p.PeriodicInstructions {
 		if i.Name == render.SecretsEncryptStatus {
 			outputs[i.Name] = plan.PeriodicInstructionOutput{Name: i.Name, Stdout: d.status(i.CommonInstruction), LastSuccessfulRunTime: "now"}
@@ -250,7 +247,7 @@ func (d *downstream) finish(t *testing.T) Decision {
 		}
 		for _, name := range d.w.names() {
 			if h := d.w.machines[name]; len(h.data) > 0 {
-				state, _ := nodeplan.Parse("", h.data)
+				state, _ := h.parse()
 				d.periodic(h, state.Plan)
 			}
 		}
