@@ -101,11 +101,14 @@ func (p *pass) broken(m *machine) bool {
 	return m.Plan.State.PlanExists && !m.Plan.State.Works() && (m.Plan.State.Failed || p.overdue(m.Plan.DeliveredAt))
 }
 
-// inEtcd reports that a machine may have a member of etcd. One that got its first plan and was never heard of again has none.
+// inEtcd reports that a machine may have a member of etcd. One that got its first plan and was never heard of again has none, and one
+// that a restore has stopped is not in the new cluster until it starts again.
 func (p *pass) inEtcd(m *machine) bool {
 	switch {
 	case m.Plan == nil:
 		return m.delivered()
+	case m.stopped():
+		return m.sent
 	case m.sent || m.inEtcdBefore() || m.Plan.State.FailureCount > 0 || m.Plan.Malformed != "":
 		return true
 	}
@@ -117,9 +120,10 @@ func (m *machine) inEtcdBefore() bool {
 	return m.HasNode || m.marks.JoinURL != "" || !neverApplied(&m.Plan.State)
 }
 
-// etcdHealthy reports that the member of a machine is proven to work: the last report says so, and its node is there.
+// etcdHealthy reports that the member of a machine is proven to work: the last report says so, and its node is there. A plan of a restore
+// that was applied proves the opposite, etcd is down with it.
 func (m *machine) etcdHealthy() bool {
-	if m.Plan == nil || m.Plan.Malformed != "" || m.sent || m.inDrain() || !m.NodeLostSince.IsZero() {
+	if m.Plan == nil || m.Plan.Malformed != "" || m.sent || m.inDrain() || !m.NodeLostSince.IsZero() || m.stopped() || m.restored() {
 		return false
 	}
 	state := &m.Plan.State

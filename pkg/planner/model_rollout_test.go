@@ -82,12 +82,6 @@ func (h *host) rank() int {
 	return 2
 }
 
-// state is what the plan secret says.
-func (h *host) state() nodeplan.State {
-	state, _ := nodeplan.Parse(h.m.Name, h.data)
-	return state
-}
-
 // works: the plan that was delivered was applied and all its probes pass.
 func (h *host) works() bool {
 	state := h.state()

@@ -167,7 +167,7 @@ func (m *model) checkDecision(rt *rapid.T, d Decision) {
 		}
 		h := m.w.machines[e.Machine]
 		m.checkDelivery(rt, d, h, e)
-		if before, err := nodeplan.Decode(h.data[nodeplan.KeyPlan]); err == nil && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && len(h.data[nodeplan.KeyAppliedPlan]) > 0 {
+		if before := h.state().Plan; h.data[nodeplan.KeyPlan] != nil && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && len(h.data[nodeplan.KeyAppliedPlan]) > 0 {
 			after, _ := nodeplan.Decode(e.Delivery.Plan)
 			if !slices.EqualFunc(before.Instructions, after.Instructions, sameInstruction) {
 				restarts++

@@ -197,22 +197,29 @@ func (p *pass) needsPause() bool {
 		p.isRunning(kindKeys) && spec.RotateEncryptionKeys != nil
 }
 
+// stopped reports that a restore has stopped what runs on a machine, and taken its data of etcd away.
+func (m *machine) stopped() bool {
+	return m.Plan != nil && render.OperationOf(m.Plan.State.Plan) == render.OperationStop
+}
+
+// restored reports that a restore puts the data of etcd back on a machine, or has done so. Nothing runs there yet.
+func (m *machine) restored() bool {
+	return m.Plan != nil && render.OperationOf(m.Plan.State.Plan) == render.OperationRestore
+}
+
 // isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped what ran there. Windows machines
 // run on while the cluster is replaced under them, and are told to start again with all others.
 func (p *pass) isDown(m *machine) bool {
-	switch render.OperationOf(m.Plan.State.Plan) {
-	case render.OperationStop, render.OperationRestore:
-		return true
-	}
-	return p.restoring && m.windows
+	return m.stopped() || m.restored() || p.restoring && m.windows
 }
 
-// etcdStarting reports that m has etcd and another machine's member is on its way back: they come one after the other.
+// etcdStarting reports that m has etcd and another machine's member is on its way back: they come one after the other, and the one
+// that was restored is the first.
 func (p *pass) etcdStarting(m *machine) bool {
 	return m.roles.ETCD && slices.ContainsFunc(p.machines, func(o *machine) bool {
 		if o == m || !o.roles.ETCD || o.Deleting || !o.Plan.State.PlanExists {
 			return false
 		}
-		return o.sent || render.OperationOf(o.Plan.State.Plan) != render.OperationStop && p.progress(o) != ""
+		return o.sent || o.restored() || !o.stopped() && p.progress(o) != ""
 	})
 }

@@ -74,7 +74,7 @@ func (m *opsModel) checkDecision(rt *rapid.T, d Decision) {
 func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 	h := m.machines[e.Machine]
 	p, err := nodeplan.Decode(e.Delivery.Plan)
-	before, _ := nodeplan.Decode(h.data[nodeplan.KeyPlan])
+	before := h.state().Plan
 	operation := render.OperationOf(p)
 	switch {
 	case err != nil:
@@ -113,7 +113,7 @@ func (m *opsModel) checkPlan(rt *rapid.T, d Decision, e DeliverPlan) int {
 func (m *opsModel) checkOthers(rt *rapid.T, name string) {
 	for _, other := range m.names() {
 		h := m.machines[other]
-		state, err := nodeplan.Parse("", h.data)
+		state, err := h.parse()
 		if err == nil && other != name && h.m.Labels["rke.cattle.io/etcd-role"] == "true" && state.PlanExists && (!state.InSync || !state.Healthy) {
 			rt.Fatalf("etcd on %s is restarted while that on %s is not well", name, other)
 		}
@@ -248,7 +248,7 @@ func (m *opsModel) checkRecovery(rt *rapid.T) {
 		}
 	}
 	for _, name := range m.names() {
-		state, err := nodeplan.Parse("", m.machines[name].data)
+		state, err := m.machines[name].parse()
 		if err == nil && state.InSync && !m.machines[name].m.Deleting && render.OperationOf(state.Plan) == "" && !m.d.node(name).up {
 			rt.Fatalf("%s is down for good", name)
 		}

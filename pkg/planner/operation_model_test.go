@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -72,7 +71,7 @@ func (m *opsModel) periodics(name string) {
 	if h.m.Marks.InitNode && h.m.Labels["rke.cattle.io/control-plane-role"] == "" {
 		h.captureAddress()
 	}
-	if state, err := nodeplan.Parse("", h.data); err == nil && state.PlanExists {
+	if state, err := h.parse(); err == nil && state.PlanExists {
 		m.d.periodic(h, state.Plan)
 	}
 }
@@ -175,8 +174,8 @@ func (m *opsModel) takeBack(rt *rapid.T) {
 
 // agentFails fails at one of the instructions of the plan, once or for good.
 func (m *opsModel) agentFails(rt *rapid.T, name string) {
-	p, err := nodeplan.Decode(m.machines[name].data[nodeplan.KeyPlan])
-	if err != nil || len(p.Instructions) == 0 {
+	p := m.machines[name].state().Plan
+	if len(p.Instructions) == 0 {
 		return
 	}
 	at := rapid.SampledFrom(p.Instructions).Draw(rt, "at").Name
@@ -329,7 +328,7 @@ func TestOperations_AllSucceedWhenEverythingWorks(t *testing.T) {
 			rt.Fatalf("Ready is %s: %s", status, message)
 		}
 		for _, name := range m.names() {
-			if state, _ := nodeplan.Parse("", m.machines[name].data); render.OperationOf(state.Plan) != "" || !m.d.node(name).up {
+			if state, _ := m.machines[name].parse(); render.OperationOf(state.Plan) != "" || !m.d.node(name).up {
 				rt.Fatalf("%s has the plan of %s, up is %v", name, render.OperationOf(state.Plan), m.d.node(name).up)
 			}
 		}

@@ -18,7 +18,7 @@ type downstream struct {
 	w     *world
 	nodes map[string]*node
 	stage string // of the rotation of encryption keys
-	// reset is the machine that etcd was restored on, until it is healthy.
+	// reset is the machine that etcd was restored on, until its agent reports that it is healthy.
 	reset string
 	// wrong collects what must never happen.
 	wrong []string
@@ -41,7 +41,7 @@ func newDownstream(w *world) *downstream {
 	for _, name := range w.names() {
 		n, h := d.node(name), w.machines[name]
 		n.up = h.m.HasNode
-		if state, err := nodeplan.Parse("", h.data); err == nil {
+		if state, err := h.parse(); err == nil {
 			n.stamp = render.StampsOf(state.Plan).Restart
 		}
 	}
@@ -73,10 +73,7 @@ func (d *downstream) apply(name string, f fate, restarted bool) {
 	if h == nil || !h.registered || len(h.data[nodeplan.KeyPlan]) == 0 || !restarted && !h.hasPlan() {
 		return
 	}
-	p, err := nodeplan.Decode(h.data[nodeplan.KeyPlan])
-	if err != nil {
-		return
-	}
+	p := h.state().Plan
 	outputs := map[string][]byte{}
 	for i, instruction := range p.Instructions {
 		if f.dieBefore == i {
@@ -97,7 +94,7 @@ func (d *downstream) apply(name string, f fate, restarted bool) {
 }
 
 func (d *downstream) reportFailure(h *host) {
-	state, _ := nodeplan.Parse("", h.data)
+	state, _ := h.parse()
 	count := 1
 	if state.FailedChecksum == state.Checksum {
 		count = state.FailureCount + 1
@@ -111,9 +108,12 @@ func (d *downstream) reportSuccess(h *host, p plan.NodePlan, outputs map[string]
 	if h.hasPlan() {
 		h.applyPlan()
 	}
+	if len(p.Probes) == 0 {
+		d.healthy(h.m.Name) // there is nothing else to know it by
+	}
 	h.data = maps.Clone(h.data)
 	if len(outputs) > 0 {
-		state, _ := nodeplan.Parse("", h.data)
+		state, _ := h.parse()
 		merged := maps.Clone(state.Output)
 		maps.Copy(merged, outputs)
 		h.data[nodeplan.KeyAppliedOutput], _ = nodeplan.EncodeOutput(merged)
@@ -126,8 +126,8 @@ func (d *downstream) periodic(h *host, p plan.NodePlan) {
 	if !slices.ContainsFunc(p.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.SecretsEncryptStatus }) {
 		return
 	}
-	state, _ := nodeplan.Parse("", h.data)
-	outputs := state.PeriodicOutput
+	state, _ := h.parse()
+	outputs := maps.Clone(state.PeriodicOutput)
 	for _, i := range p.PeriodicInstructions {
 		if i.Name == render.SecretsEncryptStatus {
 			outputs[i.Name] = plan.PeriodicInstructionOutput{Name: i.Name, Stdout: d.status(i.CommonInstruction), LastSuccessfulRunTime: "now"}
@@ -215,6 +215,11 @@ func (d *downstream) probes(name string) {
 		return
 	}
 	h.probes(d.node(name).up)
+	d.healthy(name)
+}
+
+// healthy is a report that tells of a machine whether the distribution runs on it.
+func (d *downstream) healthy(name string) {
 	if d.node(name).up && d.reset == name {
 		d.reset = ""
 	}
@@ -242,7 +247,7 @@ func (d *downstream) finish(t *testing.T) Decision {
 		}
 		for _, name := range d.w.names() {
 			if h := d.w.machines[name]; len(h.data) > 0 {
-				state, _ := nodeplan.Parse("", h.data)
+				state, _ := h.parse()
 				d.periodic(h, state.Plan)
 			}
 		}

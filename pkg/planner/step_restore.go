@@ -106,9 +106,10 @@ func (o *operation) restore(phase rkev1.ETCDSnapshotPhase) verdict {
 	}
 }
 
-// dataLost reports that no machine is left that was ever given a plan for etcd: whoever starts next would begin an empty cluster.
+// dataLost reports that no machine is left that may have the restored data: none was ever given a plan for etcd, or only to stop.
+// Whoever starts next would begin an empty cluster.
 func (o *operation) dataLost() bool {
-	return !slices.ContainsFunc(slices.Concat(o.machines, o.unregistered), func(m *machine) bool { return m.roles.ETCD && m.delivered() })
+	return !slices.ContainsFunc(slices.Concat(o.machines, o.unregistered), func(m *machine) bool { return m.roles.ETCD && m.delivered() && !m.stopped() })
 }
 
 // loseData ends a restore whose data went with the machine that they were restored on. Nothing but another restore starts etcd then.

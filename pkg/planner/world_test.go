@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,6 +53,29 @@ type host struct {
 	data       map[string][]byte
 	reports    int // bytes, beside data
 	serial     int
+	read       parsed
+}
+
+// parsed is what was made of a plan secret. Most of the time of the models went into making the same of the same again.
+type parsed struct {
+	data  map[string][]byte
+	state nodeplan.State
+	err   error
+}
+
+// parse reads the plan secret. What it returns is shared.
+func (h *host) parse() (nodeplan.State, error) {
+	if h.read.data == nil || !maps.EqualFunc(h.read.data, h.data, bytes.Equal) {
+		state, err := nodeplan.Parse(h.m.Name, h.data)
+		h.read = parsed{data: maps.Clone(h.data), state: state, err: err}
+	}
+	return h.read.state, h.read.err
+}
+
+// state is what the plan secret says.
+func (h *host) state() nodeplan.State {
+	state, _ := h.parse()
+	return state
 }
 
 func newWorld(version string) *world {
@@ -114,7 +138,7 @@ func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 		h := w.machines[name]
 		m := h.m
 		if h.registered {
-			state, err := nodeplan.Parse(name, h.data)
+			state, err := h.parse()
 			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen, State: state, ReportSize: h.reports,
 				InitNode: h.initLabel, DeliveredAt: h.delivered, Drain: h.drain}
 			if err != nil {
@@ -225,12 +249,8 @@ func (h *host) probes(healthy bool) {
 	if !h.registered || len(h.data[nodeplan.KeyPlan]) == 0 || h.hasPlan() {
 		return
 	}
-	current, err := nodeplan.Decode(h.data[nodeplan.KeyPlan])
-	if err != nil {
-		return
-	}
 	statuses := map[string]plan.ProbeStatus{}
-	for name := range current.Probes {
+	for name := range h.state().Plan.Probes {
 		statuses[name] = plan.ProbeStatus{Healthy: healthy}
 	}
 	h.data = maps.Clone(h.data)

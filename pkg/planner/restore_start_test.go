@@ -1,0 +1,117 @@
+package planner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+var startTopology = map[string]string{"c1": "control-plane", "e1": "etcd", "e2": "etcd", "e3": "etcd", "w1": "worker"}
+
+// startMoments are how far a restore has come.
+var startMoments = map[string]func(t *testing.T, w *world){
+	"while it is restored":     func(*testing.T, *world) {},
+	"when it is restored":      func(t *testing.T, w *world) { t.Helper(); w.pass(t) },
+	"when it is told to start": func(t *testing.T, w *world) { t.Helper(); w.run(t) },
+}
+
+// Nothing but the machine that etcd was restored on starts etcd before that is known to run, whatever becomes of it: the others have
+// given up their data, and would begin an empty cluster.
+func TestDecide_RestoredMachineStartsFirst(t *testing.T) {
+	for name, happens := range map[string]func(w *world, h *host){
+		"its agent does not answer":     func(*world, *host) {},
+		"its plan fails":                func(_ *world, h *host) { h.failPlan() },
+		"it is deleted":                 func(_ *world, h *host) { h.m.Deleting = true },
+		"it is deleted and held":        func(_ *world, h *host) { h.m.Deleting, h.m.Held = true, true },
+		"it is gone":                    func(w *world, _ *host) { delete(w.machines, "e2") },
+		"its host is gone":              func(_ *world, h *host) { h.m.InfrastructureReady = false },
+		"it has failed":                 func(_ *world, h *host) { h.m.Phase = phaseFailed },
+		"its node is lost":              func(w *world, h *host) { h.m.NodeLostSince = w.now.Add(-24 * time.Hour) },
+		"its plan is too large":         func(_ *world, h *host) { h.reports = MaxSecretSize },
+		"it is left out":                func(_ *world, h *host) { h.m.Skip = true },
+		"it is left out in a held pool": func(_ *world, h *host) { h.m.Skip, h.m.PoolPaused = true, true },
+		"its plan secret is unreadable": func(_ *world, h *host) { h.data[nodeplan.KeyProbeStatuses] = []byte("{") },
+		"its plan secret is lost":       func(_ *world, h *host) { h.registered = false },
+		"its plan secret is new":        func(_ *world, h *host) { h.data = nil },
+	} {
+		for moment, come := range startMoments {
+			for _, version := range []string{k3sVersion, rke2Version} { // of K3s, a machine with etcd alone has no probes
+				for _, late := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/%s/%s/late=%v", name, moment, version, late), func(t *testing.T) {
+						m := restoredOnE2(t, version)
+						come(t, m.world)
+						happens(m.world, m.machines["e2"])
+						for range 4 {
+							m.run(t)
+							if late {
+								m.now = m.now.Add(restartDeadline + time.Minute)
+							}
+						}
+						for _, other := range []string{"e1", "e3"} {
+							if state := m.machines[other].state(); render.OperationOf(state.Plan) != render.OperationStop {
+								t.Errorf("%s is told to start", other)
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// restoredOnE2 is a cluster in which everything was stopped and etcd has just been restored.
+func restoredOnE2(t *testing.T, version string) opsModel {
+	t.Helper()
+	w := newWorld(version)
+	for name, roles := range startTopology {
+		w.add(name, roles)
+	}
+	w.connected = true
+	m := opsModel{world: w, d: newDownstream(w)}
+	for w.run(t).Wait != nil {
+		m.work()
+	}
+	w.snapshots = []ETCDSnapshot{{Name: "on-e2", MachineUID: "uid-e2", File: "f"}}
+	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
+		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "on-e2", Generation: 1}
+	})
+	w.run(t)
+	m.d.all(w.names()...)
+	w.run(t)
+	if w.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseRestore {
+		t.Fatalf("phase is %s", w.cp.Status.ETCDSnapshotRestorePhase)
+	}
+	m.d.all("e2")
+	return m
+}
+
+// The others follow when the restored machine is known to run, and that may be after the restore has run into its deadline: a machine
+// without probes has applied its plan then.
+func TestDecide_OthersFollowTheRestoredMachine(t *testing.T) {
+	for _, version := range []string{k3sVersion, rke2Version} {
+		m := restoredOnE2(t, version)
+		m.run(t)
+		m.now = m.now.Add(restartDeadline + time.Minute)
+		m.run(t)
+		if record := m.operation(kindRestore); record.State != rkev1.OperationStateFailed || record.Stopped {
+			t.Fatalf("%s: the restore is %+v", version, record)
+		}
+		m.d.apply("e2", fine, false)
+		m.run(t)
+		without := len(m.machines["e2"].state().Plan.Probes) == 0
+		if starts := m.machines["e1"].hasPlan(); starts != without || without != (version == k3sVersion) {
+			t.Errorf("%s: e1 is told to start: %v, e2 has no probes: %v", version, starts, without)
+		}
+		for range 20 {
+			m.work()
+			m.run(t)
+		}
+		if status, message := m.condition("Ready"); status != "True" || len(m.d.wrong) > 0 {
+			t.Errorf("%s: Ready is %s: %s; wrong is %v", version, status, message, m.d.wrong)
+		}
+	}
+}
