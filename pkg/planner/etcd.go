@@ -50,13 +50,8 @@ const (
 
 func (p *pass) standing(m, o *machine) standing {
 	switch {
-	case o.Deleting && m.etcdHealthy() && (p.leaving(o) || o.Plan != nil && !o.Plan.State.Works()):
-		return memberInTheWay // one leaves or one restarts, never both; one that does not work may be at its restart
 	case o.Deleting:
-		if o.Plan != nil && o.Plan.State.Works() && !p.broken(o) {
-			return memberHealthy
-		}
-		return memberBroken
+		return p.standingOfLeaver(m, o)
 	case o.etcdHealthy():
 		return memberHealthy
 	case !m.inEtcdBefore() && !o.changing():
@@ -65,6 +60,18 @@ func (p *pass) standing(m, o *machine) standing {
 		return memberSkipped
 	}
 	return memberInTheWay
+}
+
+// standingOfLeaver is standing for a member whose machine is being deleted.
+func (p *pass) standingOfLeaver(m, o *machine) standing {
+	works := o.Plan != nil && o.Plan.State.Works()
+	switch {
+	case m.etcdHealthy() && (p.leaving(o) || o.Plan != nil && !works):
+		return memberInTheWay // one leaves or one restarts, never both; one that does not work may be at its restart
+	case works && !p.broken(o):
+		return memberHealthy
+	}
+	return memberBroken
 }
 
 // coming are machines that were just made to be members of etcd. Of two members none can be restarted without an outage, of three each can.

@@ -39,7 +39,7 @@ func TestHighAvailability(t *testing.T) {
 	w.eventually("an upgrade that has begun", func() (bool, error) {
 		nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 		if err != nil {
-			return false, nil // the server that this client knows restarts
+			return false, nil //nolint:nilerr // the server that this client knows restarts
 		}
 		for i := range nodes.Items {
 			if nodes.Items[i].Status.NodeInfo.KubeletVersion == after {

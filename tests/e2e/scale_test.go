@@ -59,7 +59,7 @@ func TestLostInitNode(t *testing.T) {
 	w.expectRoles("lost", []string{"etcd+api", "etcd+api", "etcd+api", "worker"})
 }
 
-// TestDeadWorkerDoesNotBlock: a worker is switched off, the cluster is upgraded, and all others get the new version.
+// TestDeadWorkerDoesNotBlock: a worker is switched off and missed, the cluster is upgraded, and all others get the new version.
 func TestDeadWorkerDoesNotBlock(t *testing.T) {
 	const before, after = "v1.36.2+rke2r1", version
 	w := newWorld(t, "dead", before, after)
@@ -72,6 +72,10 @@ func TestDeadWorkerDoesNotBlock(t *testing.T) {
 		}
 	}
 	must(t, w.Lab.SetPower(t.Context(), dead, lab.Off, true))
+	w.eventually(dead+" missed", func() (bool, error) {
+		machine, err := w.objects.Resource(machinesResource).Namespace(namespace).Get(t.Context(), dead, metav1.GetOptions{})
+		return err == nil && conditionOf(machine, "NodeReady") == "Unknown", err
+	})
 	w.change("dead", fmt.Sprintf(`{"spec": {"kubernetesVersion": %q}}`, after))
 	w.eventually("the new version on all nodes but "+dead, func() (bool, error) {
 		nodes, err := w.downstream("dead").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -118,6 +122,17 @@ func (w *world) initNode() string {
 		}
 	}
 	return found
+}
+
+// conditionOf is the status of an object's condition.
+func conditionOf(object *unstructured.Unstructured, kind string) string {
+	all, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, entry := range all {
+		if condition, ok := entry.(map[string]any); ok && condition["type"] == kind {
+			return fmt.Sprint(condition["status"])
+		}
+	}
+	return ""
 }
 
 func (w *world) labelOf(machine, label string) (value string, has bool) {
