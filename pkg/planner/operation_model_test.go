@@ -55,7 +55,8 @@ func newOpsModel(rt *rapid.T) *opsModel {
 // work lets every agent do all it can, and Cluster API find the nodes.
 func (m *opsModel) work() {
 	for _, name := range m.names() {
-		m.machines[name].registered, m.machines[name].m.InfrastructureReady = true, true
+		h := m.machines[name]
+		h.registered, h.m.InfrastructureReady, h.m.NodeLostSince, h.m.Skip, h.m.PoolPaused = true, true, time.Time{}, false, false
 		m.d.all(name)
 		m.machines[name].joinCluster(m.cp.Spec.KubernetesVersion)
 		m.periodics(name)
@@ -110,7 +111,18 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 				delete(m.machines, name)
 			}
 		}),
-		"added": m.addMachine,
+		"node is lost or found": onHost(func(rt *rapid.T, name string) {
+			h := m.machines[name]
+			if h.m.NodeLostSince = (time.Time{}); h.m.HasNode && rapid.Bool().Draw(rt, "lost") {
+				h.m.NodeLostSince = m.now
+			}
+		}),
+		"host is lost": onHost(func(rt *rapid.T, name string) {
+			m.machines[name].m.InfrastructureReady = rapid.Bool().Draw(rt, "ready")
+		}),
+		"left out": onHost(func(rt *rapid.T, name string) { m.machines[name].m.Skip = rapid.IntRange(0, 3).Draw(rt, "skip") == 0 }),
+		"pool":     onHost(func(rt *rapid.T, name string) { m.machines[name].m.PoolPaused = rapid.Bool().Draw(rt, "paused") }),
+		"added":    m.addMachine,
 		"user pauses": func(rt *rapid.T) {
 			paused := rapid.Bool().Draw(rt, "paused")
 			if !paused || m.cluster.PausedBy == "" {
