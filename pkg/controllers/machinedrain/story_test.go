@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,11 +37,14 @@ type story struct {
 	api        *memkube.Server
 	world      *clients.Clients
 	downstream *fake.Clientset
-	down       error
+	down       atomic.Bool // nobody reaches the cluster
 }
 
 func (s *story) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
-	return s.downstream, s.down
+	if s.down.Load() {
+		return nil, errors.New("no route")
+	}
+	return s.downstream, nil
 }
 
 func must(t *testing.T, err error) {
@@ -159,7 +163,7 @@ func TestStory_ANodeIsDrainedAndComesBack(t *testing.T) {
 func TestStory_AClusterThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "me")
-		s.down = errors.New("no route")
+		s.down.Store(true)
 		defer s.start()()
 		s.say(rkev1.DrainAnnotation, options)
 		s.elapse(time.Hour)
@@ -169,7 +173,7 @@ func TestStory_AClusterThatDoesNotAnswer(t *testing.T) {
 		if writes := len(s.api.Writes("drover/manager")); writes != 1 {
 			t.Errorf("%d writes for one error", writes)
 		}
-		s.down = nil
+		s.down.Store(false)
 		s.elapse(6 * time.Minute)
 		if got := s.secret().Annotations; got[rkev1.DrainDoneAnnotation] != options || got[rkev1.DrainErrorAnnotation] != "" {
 			t.Errorf("annotations are %v", got)
@@ -181,11 +185,11 @@ func TestStory_AClusterThatDoesNotAnswer(t *testing.T) {
 func TestStory_TheNextManagerGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "me")
-		s.down = errors.New("no route")
+		s.down.Store(true)
 		stop := s.start()
 		s.say(rkev1.DrainAnnotation, options)
 		stop()
-		s.down = nil
+		s.down.Store(false)
 		defer s.start()()
 		s.elapse(time.Minute)
 		if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
