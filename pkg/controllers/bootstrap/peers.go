@@ -25,7 +25,6 @@ const restartTime = 10 * time.Minute
 // A member that does not work goes first and waits for nobody. It counts towards the quorum until it is gone: each machine that is
 // joined to it would break that when it is restarted to join another one.
 func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machine) error {
-	joinURL := planstore.ReadMarks(machine).JoinURL
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
 	if err != nil {
 		return fmt.Errorf("list machines of the cluster: %w", err)
@@ -35,8 +34,10 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 		return err
 	}
 	staying, going := peersOf(machine, machines)
-	joined := func(peer *clusterv1.Machine) bool { return planstore.ReadMarks(peer).JoinedTo == joinURL }
-	r.Dependents = r.Dependents || !broken && joinURL != "" && slices.ContainsFunc(staying, joined)
+	r.Dependents = r.Dependents || !broken && joinedBy(staying, machine)
+	if err := h.gatherGoing(r, machine, broken, staying, going); err != nil {
+		return err
+	}
 	staying = slices.DeleteFunc(staying, func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })
 	r.OnlyTwo = len(staying) == 1 && len(going) == 0
 	for _, peer := range staying {
@@ -44,7 +45,13 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 			return err
 		}
 	}
-	return h.gatherGoing(r, machine, broken, going)
+	return nil
+}
+
+// joinedBy reports that one of the machines is joined to a server.
+func joinedBy(machines []*clusterv1.Machine, server *clusterv1.Machine) bool {
+	joinURL := planstore.ReadMarks(server).JoinURL
+	return joinURL != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return planstore.ReadMarks(m).JoinedTo == joinURL })
 }
 
 // peersOf are the other machines that stay, and those with etcd that go and are held for that.
@@ -61,14 +68,16 @@ func peersOf(machine *clusterv1.Machine, machines []*clusterv1.Machine) (staying
 	return staying, going
 }
 
-// gatherGoing finds out whether another machine that is deleted goes before.
-func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, broken bool, going []*clusterv1.Machine) error {
+// gatherGoing finds out whether another machine that is deleted goes before. One that others are joined to does not: they are moved to
+// another server when nobody is leaving, and so this one has to be gone first.
+func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, broken bool, staying, going []*clusterv1.Machine) error {
 	for _, peer := range going {
 		other, err := h.broken(peer)
 		if err != nil {
 			return err
 		}
-		r.Behind = r.Behind || other && !broken || other == broken && goesBefore(peer, machine)
+		waits := !other && joinedBy(staying, peer)
+		r.Behind = r.Behind || other && !broken || other == broken && !waits && goesBefore(peer, machine)
 	}
 	return nil
 }

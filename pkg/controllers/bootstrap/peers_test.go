@@ -75,6 +75,25 @@ func TestHook_MemberWithANewPlanIsNotBroken(t *testing.T) {
 	})
 }
 
+// TestHook_ServerThatOthersJoinedHoldsUpNobody: those who are joined to it are moved when nobody is leaving, so the other one goes first,
+// whatever their names.
+func TestHook_ServerThatOthersJoinedHoldsUpNobody(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3", "m4", "m5")
+		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
+		for _, other := range []string{"m2", "m3", "m4", "m5"} {
+			w.noteOnMachine(other, rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
+		}
+		w.settle()
+		w.delete("m1")
+		w.delete("m2")
+		w.elapse(10 * time.Second)
+		if w.asked("m1") || !w.asked("m2") {
+			t.Errorf("asked to leave: m1 %v, m2 %v", w.asked("m1"), w.asked("m2"))
+		}
+	})
+}
+
 // TestHook_MemberThatDoesNotWorkGoesFirst: etcd lets go of no member that works while the others are no majority without it.
 func TestHook_MemberThatDoesNotWorkGoesFirst(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
