@@ -52,13 +52,7 @@ func route(ctx context.Context, conn net.Conn, supervisor *queue, api string) {
 		return
 	}
 	defer inner.Close()
-	go func() {
-		_, _ = io.Copy(inner, replayed)
-		if half, ok := inner.(*net.TCPConn); ok {
-			_ = half.CloseWrite()
-		}
-	}()
-	_, _ = io.Copy(conn, inner)
+	splice(ctx, replayed, inner)
 }
 
 // readGreeting reads a TLS ClientHello and returns its bytes and the protocols it offers.
