@@ -27,11 +27,19 @@ lint: ## run the linter over every module
 	scripts/lint
 
 .PHONY: test
-test: test-unit test-contract test-e2e ## all tests: unit, contract and the end-to-end list of tests/e2e/ci.txt
+test: test-unit test-model test-contract test-e2e ## all tests: unit, random models, contract and the end-to-end list of tests/e2e/ci.txt
 
 .PHONY: test-unit
 test-unit: ## pure, handler and in-memory tests of every module, with the race detector (RUN=regex)
 	scripts/test-unit
+
+.PHONY: test-model
+test-model: ## random models of the planner: 100,000 steps, without the race detector (STEPS=n, SEED=n)
+	scripts/test-model
+
+.PHONY: mutants
+mutants: ## put a fault for every invariant and weakness into the code; the tests must notice all (RUN=regex)
+	scripts/mutants
 
 .PHONY: test-contract
 test-contract: ## tests on a real API server with real Cluster API controllers (RUN=regex)

@@ -41,6 +41,8 @@
 //	decision          what to do, in order, and what is waited for
 //	operation         a snapshot, a restore or a rotation: asked for in the spec, done by the planner step by step
 //	ticket            a disruptive effect announced in status before it happens
+//	render version    how plans are made; each machine is pinned to one, and a command moves it
+//	cause             whose wish a restart, drain or replacement is; counted, and never unknown
 //	apply set         children of one owner, kept equal to what is desired
 //	wake-up           the event on another object that queues an object again
 //

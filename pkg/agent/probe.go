@@ -85,6 +85,9 @@ func probeOnce(ctx context.Context, probe plan.Probe) error {
 	}
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxProbeBody)) // the status alone counts
+	if err := ctx.Err(); err != nil {
+		return err // a server that sees the caller give up may answer before the connection is closed
+	}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return errors.New("answered " + response.Status)
 	}

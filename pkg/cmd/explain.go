@@ -19,8 +19,8 @@ func newExplainCommand(environ []string, o *inspectOptions) *cobra.Command {
 nothing to do, what would be done at once, and a line for each machine. While there is no control plane, the conditions of the
 Cluster are all there is to say.
 
-It reads with your rights, writes nothing and shows no plans and no secrets. With settings (--system-default-registry and others, or
-DROVER_… in the environment) that differ from the server's, plans seem to differ from what is on the nodes.
+It reads with your rights, writes nothing and shows no plans and no secrets. The settings of the server are those it has published in
+namespace drover-system; --system-default-registry and others, or DROVER_… in the environment, come before them.
 
 -o json prints the type Explanation of package pkg/inspect.`,
 		Example: `  # what is cluster demo waiting for?
@@ -54,6 +54,9 @@ func printExplanation(w io.Writer, e inspect.Explanation) {
 		row(w, "Managed by:", "nobody yet; is a Drover server running?")
 	} else {
 		row(w, "Managed by:", "instance "+e.ManagedBy)
+	}
+	if e.SettingsUnknown != "" {
+		row(w, "Settings:", "not those of the server; "+e.SettingsUnknown)
 	}
 	if e.Decision == nil {
 		row(w, "Control plane:", "does not exist yet")

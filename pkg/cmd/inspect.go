@@ -33,8 +33,33 @@ const (
 type inspectOptions struct {
 	kubeconfig, namespace, output, releaseData string
 	settings                                   controllers.Settings
+	// given changes settings to those that were given.
+	given func(*controllers.Settings)
 	// config overrides the kubeconfig in tests.
 	config *rest.Config
+}
+
+// Flags that override what the server has published.
+const (
+	flagRegistry       = "system-default-registry"
+	flagPullSecrets    = "system-default-registry-pull-secrets"
+	flagInstallerImage = "system-agent-installer-image"
+)
+
+// override returns what changes settings to those that were given with flags or in the environment.
+func (o *inspectOptions) override(given func(flag string) bool) func(*controllers.Settings) {
+	registry, secrets, image := given(flagRegistry), given(flagPullSecrets), given(flagInstallerImage)
+	return func(s *controllers.Settings) {
+		if registry {
+			s.SystemDefaultRegistry = o.settings.SystemDefaultRegistry
+		}
+		if secrets {
+			s.SystemDefaultRegistryPullSecrets = o.settings.SystemDefaultRegistryPullSecrets
+		}
+		if image {
+			s.SystemAgentInstallerImage = o.settings.SystemAgentInstallerImage
+		}
+	}
 }
 
 func (o *inspectOptions) addFlags(cmd *cobra.Command) {
@@ -43,9 +68,9 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command) {
 	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
 	f.StringVarP(&o.output, "output", "o", outputTable, "`format` table or json")
 	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as the server has it")
-	f.StringVar(&s.SystemDefaultRegistry, "system-default-registry", "", "`registry` for images of clusters that name none, as the server has it")
-	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil, "`names` of Secrets for that registry, as the server has them")
-	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images, as the server has it")
+	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, instead of the server's")
+	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil, "`names` of Secrets for that registry, instead of the server's")
+	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, instead of the server's")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -54,29 +79,38 @@ func (o *inspectOptions) complete(cmd *cobra.Command, environ []string) error {
 	if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
 		return err
 	}
+	o.given = o.override(cmd.Flags().Changed)
 	if o.output != outputTable && o.output != outputJSON {
 		return fmt.Errorf("--output: %q is unknown; use table or json", o.output)
 	}
 	return nil
 }
 
+// restConfig reaches the management cluster with the user's rights.
+func (o *inspectOptions) restConfig() (*rest.Config, error) {
+	if o.config != nil {
+		return o.config, nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find management cluster; give --kubeconfig: %w", err)
+	}
+	return config, nil
+}
+
 // reader returns what looks at the clusters of a namespace.
 func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect.Reader, error) {
-	config := o.config
-	if config == nil {
-		rules := clientcmd.NewDefaultClientConfigLoadingRules()
-		rules.ExplicitPath = o.kubeconfig
-		var err error
-		config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-		if err != nil {
-			return nil, fmt.Errorf("find management cluster; give --kubeconfig: %w", err)
-		}
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
 	}
 	table, err := releases.Load(ctx, o.releaseData, releases.FromFileOrURL(&http.Client{Timeout: 30 * time.Second}))
 	if err != nil {
 		return nil, fmt.Errorf("--release-data: %w", err)
 	}
-	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Settings: o.settings, Releases: table}, namespace)
+	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Override: o.given, Releases: table}, namespace)
 }
 
 // print writes a value as JSON, or as a table.

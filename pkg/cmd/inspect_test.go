@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
@@ -73,13 +75,13 @@ func look(t *testing.T, api *memkube.Server, args ...string) (code int, out, pro
 	var stdout, stderr bytes.Buffer
 	root := newRoot(nil)
 	for _, cmd := range root.Commands() {
-		if cmd.Name() == "explain" || cmd.Name() == "preview" {
+		if slices.Contains([]string{"explain", "preview", "roll"}, cmd.Name()) {
 			root.RemoveCommand(cmd)
 		}
 	}
 	o := inspectOptions{config: api.Config("looker")}
-	second := o
-	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second))
+	second, third := o, o
+	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second), newRollCommand(nil, &third))
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code = execute(context.Background(), root, args)
@@ -92,6 +94,7 @@ func TestExplain_WithoutControlPlaneTheConditionsSpeak(t *testing.T) {
 		code, out, problems := look(t, api, "explain", "young")
 		want := `Cluster:        fleet-default/young
 Managed by:     nobody yet; is a Drover server running?
+Settings:       not those of the server; it has not published them
 Control plane:  does not exist yet
 
 Conditions of the Cluster:
@@ -213,5 +216,35 @@ Notes:
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+// What is given with flags or in the environment comes before what the server has published, and nothing else does.
+func TestInspectOptions_OverrideWhatIsPublished(t *testing.T) {
+	published := controllers.Settings{
+		SystemDefaultRegistry: "theirs", SystemDefaultRegistryPullSecrets: []string{"theirs"}, SystemAgentInstallerImage: "theirs-", ServerURL: "https://theirs",
+	}
+	for name, tc := range map[string]struct {
+		args, environ []string
+		want          func(s *controllers.Settings)
+	}{
+		"nothing given": {want: func(*controllers.Settings) {}},
+		"a flag":        {args: []string{"--system-default-registry", "mine"}, want: func(s *controllers.Settings) { s.SystemDefaultRegistry = "mine" }},
+		"an empty flag": {args: []string{"--system-default-registry="}, want: func(s *controllers.Settings) { s.SystemDefaultRegistry = "" }},
+		"a list":        {args: []string{"--system-default-registry-pull-secrets", "a,b"}, want: func(s *controllers.Settings) { s.SystemDefaultRegistryPullSecrets = []string{"a", "b"} }},
+		"a variable":    {environ: []string{"DROVER_SYSTEM_AGENT_INSTALLER_IMAGE=mine-"}, want: func(s *controllers.Settings) { s.SystemAgentInstallerImage = "mine-" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &inspectOptions{}
+			cmd := newExplainCommand(nil, o)
+			check(t, cmd.ParseFlags(tc.args))
+			check(t, o.complete(cmd, tc.environ))
+			got, want := published, published
+			o.given(&got)
+			tc.want(&want)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -46,8 +46,8 @@ Machine configs of the pools in the same file count too. Other objects in it do 
 Exit codes: 0 the edit changes nothing on machines, 1 an error, also when the Cluster is not valid or some machine could be given no plan, 2 it
 changes, adds or removes machines, 3 it replaces some.
 
-It reads with your rights and writes nothing. With settings (--system-default-registry and others, or DROVER_… in the
-environment) that differ from the server's, plans seem to differ from what is on the nodes.
+It reads with your rights and writes nothing. The settings of the server are those it has published in namespace drover-system;
+--system-default-registry and others, or DROVER_… in the environment, come before them.
 
 -o json prints the type Report of package pkg/preview.`,
 		Example: `  # what would this edit do?

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
 	"github.com/drover-io/drover/pkg/controllers/rkecluster"
 	"github.com/drover-io/drover/pkg/controllers/rkecontrolplane"
+	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/proxy"
@@ -39,7 +40,9 @@ type Deps struct {
 	DataDir string
 	// Downstream reaches clusters; nil takes the kubeconfig that each cluster's servers gave.
 	Downstream Downstream
-	Log        logrus.FieldLogger
+	// Disruptions counts restarts, drains and replacements; nil counts nothing.
+	Disruptions *metrics.Disruptions
+	Log         logrus.FieldLogger
 }
 
 // Downstream is the door to the clusters that Drover manages. A host that has a tunnel of its own to them may bring its own. A
@@ -80,7 +83,7 @@ func Register(ctx context.Context, d Deps) error {
 				Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
 				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), DynamicKinds: c.Dynamic, Apply: c.Apply,
-				InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline,
+				InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline, Disruptions: d.Disruptions,
 			})
 		}},
 		{"cluster", func() error {
@@ -114,6 +117,7 @@ func Register(ctx context.Context, d Deps) error {
 				Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
 				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
 				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Settings: d.machineSettings, InstanceID: d.InstanceID,
+				Disruptions: d.Disruptions,
 			})
 		}},
 		{"machinenodelookup", func() error {
@@ -129,6 +133,7 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
 				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
+				Disruptions: d.Disruptions,
 			})
 		}},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},

@@ -1,12 +1,8 @@
 package crds
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,51 +11,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/testkit/admission"
+	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
 // manifests are the examples with a Cluster that the documentation shows.
 var manifests = []string{"amazonec2", "azure", "chart-values", "custom", "registries-s3", "vmwarevsphere"}
 
-func documents(t *testing.T, path string) []map[string]any {
+// example are the objects of a manifest of the documentation.
+func example(t *testing.T, name string) []map[string]any {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out []map[string]any
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		asJSON, err := yaml.YAMLToJSONStrict(document)
-		if err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		object := map[string]any{}
-		if err := utiljson.Unmarshal(asJSON, &object); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, object)
+	for _, object := range build.Manifest(t, filepath.Join("..", "..", "docs", "examples", name+".yaml")) {
+		out = append(out, object.Object)
 	}
+	return out
 }
 
 // An API server takes the examples without complaint, and a Go program that reads and writes them loses nothing.
 func TestExamples_AreAcceptedStrictlyAndRoundTrip(t *testing.T) {
 	for _, name := range manifests {
 		t.Run(name, func(t *testing.T) {
-			cluster := clusterOf(t, documents(t, filepath.Join("..", "..", "docs", "examples", name+".yaml")))
+			cluster := clusterOf(t, example(t, name))
 
 			result := validator(t, "clusters.provisioning.cattle.io").Create(t.Context(), cluster)
 			if len(result.Errors) > 0 || len(result.Unknown) > 0 {
@@ -95,7 +72,7 @@ func TestExamples_AreAcceptedStrictlyAndRoundTrip(t *testing.T) {
 func TestExamples_AreComplete(t *testing.T) {
 	for _, name := range manifests {
 		t.Run(name, func(t *testing.T) {
-			objects := documents(t, filepath.Join("..", "..", "docs", "examples", name+".yaml"))
+			objects := example(t, name)
 			present := map[string]bool{}
 			for _, object := range objects {
 				metadata := object["metadata"].(map[string]any)
@@ -135,7 +112,7 @@ func TestExamples_MachineConfigsFitTheirDrivers(t *testing.T) {
 	}
 	checked := 0
 	for _, name := range manifests {
-		for _, object := range documents(t, filepath.Join("..", "..", "docs", "examples", name+".yaml")) {
+		for _, object := range example(t, name) {
 			if object["apiVersion"] != driverschema.ConfigGroup+"/v1" {
 				continue
 			}

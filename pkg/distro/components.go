@@ -11,6 +11,7 @@ import (
 const (
 	APIServerPort       = 6443
 	EtcdHealthPort      = 2381
+	EtcdClientPort      = 2379
 	KubeletHealthPort   = 10248
 	CalicoLivenessPort  = 9099
 	AuthnEndpointPort   = 6440

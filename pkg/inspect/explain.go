@@ -13,6 +13,9 @@ type Explanation struct {
 	Cluster string `json:"cluster"`
 	// ManagedBy is the instance of Drover whose cluster it is, empty when it is nobody's yet.
 	ManagedBy string `json:"managedBy,omitempty"`
+	// SettingsUnknown is why the settings of the server are not known, empty when they are. Then plans may look different from what is on
+	// the nodes.
+	SettingsUnknown string `json:"settingsUnknown,omitempty"`
 	// Conditions of the Cluster. They are all there is to say while there is no control plane.
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Decision is the planner's, nil while there is no control plane.
@@ -34,6 +37,7 @@ func (r *Reader) Explain(name string) (Explanation, error) {
 		return Explanation{}, err
 	}
 	out := Explanation{Cluster: r.namespace + "/" + name, ManagedBy: cluster.Annotations[rkev1.InstanceAnnotation]}
+	out.SettingsUnknown = r.learn(cluster)
 	for _, c := range cluster.Status.Conditions {
 		out.Conditions = append(out.Conditions, Condition{c.Type, c.Status, c.Reason, c.Message})
 	}

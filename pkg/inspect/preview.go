@@ -55,11 +55,15 @@ func (r *Reader) Preview(file File) (preview.Report, error) {
 	if err != nil {
 		return preview.Report{}, err
 	}
+	unknown := r.learn(live)
 	in, err := r.inputs(file, live, controlPlane)
 	if err != nil {
 		return preview.Report{}, err
 	}
 	report, err := preview.Compute(in)
+	if unknown != "" {
+		report.Notes = append(report.Notes, "settings are not those of the server; "+unknown)
+	}
 	for _, ignored := range file.Ignored {
 		report.Notes = append(report.Notes, ignored+" in the file is not looked at")
 	}

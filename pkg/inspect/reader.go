@@ -30,8 +30,9 @@ type Options struct {
 	Config *rest.Config
 	// Version of the program, for the user agent.
 	Version string
-	// Settings are those of the server, as far as plans depend on them. With others, plans look different from what is on nodes.
-	Settings controllers.Settings
+	// Override changes the settings that the server has published; nil leaves them as they are. With others than the server's, plans look
+	// different from what is on nodes.
+	Override func(*controllers.Settings)
 	// Releases describes Kubernetes versions, as the server's table does.
 	Releases releases.Table
 	// Now defaults to the clock.
@@ -48,6 +49,7 @@ type Reader struct {
 	topology  provisioningcluster.Deps
 	planner   *planner.Reader
 	desired   *provisioningcluster.Reader
+	settings  controllers.Settings
 }
 
 // New returns a reader. It makes no API call. Close ends it.
@@ -71,7 +73,7 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 		Bootstraps: readOnce(c.RKE.RKEBootstrap(), namespace), ConfigMaps: readOnce(c.Core.ConfigMap(), namespace),
 		Snapshots:          readOnce(c.RKE.ETCDSnapshot(), namespace),
 		ManagementClusters: readOnceGlobal(c.Management.Cluster()),
-		Release:            opts.Releases.Release, Settings: func() render.Settings { return opts.Settings.Render() }, Now: opts.Now,
+		Release:            opts.Releases.Release, Settings: func() render.Settings { return r.settings.Render() }, Now: opts.Now,
 	}
 	r.topology = provisioningcluster.Deps{
 		Clusters: clusters, CAPIClusters: capiClusters, Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
@@ -107,6 +109,27 @@ func (r *Reader) Names() ([]string, error) {
 		names = append(names, list.Items[i].Name)
 	}
 	return names, nil
+}
+
+// learn reads the settings that the server of a cluster has published. It returns why they are not known, empty when they are.
+func (r *Reader) learn(cluster *provv1.Cluster) (unknown string) {
+	r.settings = controllers.Settings{}
+	instance := ""
+	if cluster != nil {
+		instance = cluster.Annotations[rkev1.InstanceAnnotation]
+	}
+	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
+	if err != nil {
+		unknown = "they cannot be read: " + err.Error()
+	} else if found, ok := controllers.PublishedSettings(published.Items, instance); ok {
+		r.settings = found
+	} else {
+		unknown = "it has not published them"
+	}
+	if r.opts.Override != nil {
+		r.opts.Override(&r.settings)
+	}
+	return unknown
 }
 
 // controlPlane returns the control plane of a cluster, nil when there is none.

@@ -13,15 +13,15 @@ type Change string
 const (
 	// ChangeNone means that the node need not hear of the new plan.
 	ChangeNone Change = "none"
-	// ChangeMinor means that only minor files were added or got new content. The plan may be delivered at any time, also when the limit of
-	// unavailable machines is used up.
+	// ChangeMinor means that only minor files were added, removed or got new content, and that others got no more than new permissions.
+	// The plan may be delivered at any time, also when the limit of unavailable machines is used up.
 	ChangeMinor Change = "minor"
 	// ChangeMajor means anything else. Delivery counts against the limit of unavailable machines.
 	ChangeMajor Change = "major"
 )
 
 // Compare classifies the step from a stored plan to a desired one. Nil and empty slices are equal, the order of files
-// counts, and of files only content, path, permissions, dynamic and minor are looked at.
+// counts, and of files only action, content, path, permissions, dynamic and minor are looked at.
 func Compare(stored, desired plan.NodePlan) Change {
 	rest := stored.Error == desired.Error &&
 		slices.EqualFunc(stored.Instructions, desired.Instructions, func(a, b plan.OneTimeInstruction) bool {
@@ -45,30 +45,31 @@ func Compare(stored, desired plan.NodePlan) Change {
 // Equal tells whether two plans mean the same to a node.
 func Equal(a, b plan.NodePlan) bool { return Compare(a, b) == ChangeNone }
 
-// minorFiles tells whether the files differ in minor ones alone: what disappeared was minor, what is new or has new content
-// is minor, and there is something new. A removal or a change of permissions alone is not minor, nor is another order.
+// minorFiles tells whether the files differ in minor ones alone, which come, go or have new content, and in permissions, which restart
+// nothing. Another order alone is not minor, nor are other hints.
 func minorFiles(stored, desired []plan.File) bool {
 	before := byPath(stored)
 	after := byPath(desired)
+	differs := false
 	for path, file := range before {
-		if _, ok := after[path]; !ok && !file.Minor {
-			return false
+		if _, ok := after[path]; !ok {
+			if !file.Minor {
+				return false
+			}
+			differs = true
 		}
 	}
-	news := false
 	for path, file := range after {
 		old, ok := before[path]
-		switch {
-		case ok && equalFile(old, file):
-		case ok && old.Content == file.Content:
-			return false // only permissions or hints changed
-		case !file.Minor:
-			return false
-		default:
-			news = true
+		if ok && equalFile(old, file) {
+			continue
 		}
+		if old.Permissions = file.Permissions; !file.Minor && !equalFile(old, file) || ok && old.Dynamic != file.Dynamic {
+			return false
+		}
+		differs = true
 	}
-	return news
+	return differs
 }
 
 func byPath(files []plan.File) map[string]plan.File {
@@ -80,7 +81,7 @@ func byPath(files []plan.File) map[string]plan.File {
 }
 
 func equalFile(a, b plan.File) bool {
-	return a.Content == b.Content && a.Path == b.Path && a.Permissions == b.Permissions && a.Dynamic == b.Dynamic && a.Minor == b.Minor
+	return a.Action == b.Action && a.Content == b.Content && a.Path == b.Path && a.Permissions == b.Permissions && a.Dynamic == b.Dynamic && a.Minor == b.Minor
 }
 
 func equalCommon(a, b plan.CommonInstruction) bool {

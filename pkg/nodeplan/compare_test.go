@@ -27,12 +27,33 @@ func TestCompare(t *testing.T) {
 		"new content of a minor file":      {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", true)}}, want: ChangeMinor},
 		"new minor file":                   {desired: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, want: ChangeMinor},
 		"new content of another file":      {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, desired: plan.NodePlan{Files: filesOf{file("/a", "2", false)}}, want: ChangeMajor},
-		"minor file removed":               {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, want: ChangeMajor},
-		"minor file replaced by minor":     {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, desired: plan.NodePlan{Files: filesOf{file("/b", "1", true)}}, want: ChangeMinor},
-		"other file replaced by minor":     {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, desired: plan.NodePlan{Files: filesOf{file("/b", "1", true)}}, want: ChangeMajor},
+		"minor file removed":               {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, want: ChangeMinor},
+		"other file removed":               {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, want: ChangeMajor},
+		"minor file deleted on the node": {
+			stored:  plan.NodePlan{Files: filesOf{file("/a", "", true)}},
+			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Minor: true, Action: plan.FileActionDelete}}}, want: ChangeMinor,
+		},
+		"other file deleted on the node": {
+			stored:  plan.NodePlan{Files: filesOf{file("/a", "", false)}},
+			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Action: plan.FileActionDelete}}}, want: ChangeMajor,
+		},
+		"minor file replaced by minor": {stored: plan.NodePlan{Files: filesOf{file("/a", "1", true)}}, desired: plan.NodePlan{Files: filesOf{file("/b", "1", true)}}, want: ChangeMinor},
+		"other file replaced by minor": {stored: plan.NodePlan{Files: filesOf{file("/a", "1", false)}}, desired: plan.NodePlan{Files: filesOf{file("/b", "1", true)}}, want: ChangeMajor},
 		"only permissions": {
 			stored:  plan.NodePlan{Files: filesOf{{Path: "/a", Permissions: "0600", Minor: true}}},
-			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Permissions: "0644", Minor: true}}}, want: ChangeMajor,
+			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Permissions: "0644", Minor: true}}}, want: ChangeMinor,
+		},
+		"only permissions of another file": {
+			stored:  plan.NodePlan{Files: filesOf{{Path: "/a", Content: "1", Permissions: "0600"}}},
+			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Content: "1", Permissions: "0644"}}}, want: ChangeMinor,
+		},
+		"permissions and content of another file": {
+			stored:  plan.NodePlan{Files: filesOf{{Path: "/a", Content: "1", Permissions: "0600"}}},
+			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Content: "2", Permissions: "0644"}}}, want: ChangeMajor,
+		},
+		"a file is dynamic now": {
+			stored:  plan.NodePlan{Files: filesOf{{Path: "/a", Minor: true}}},
+			desired: plan.NodePlan{Files: filesOf{{Path: "/a", Minor: true, Dynamic: true}}}, want: ChangeMajor,
 		},
 		"only order": {
 			stored:  plan.NodePlan{Files: filesOf{file("/a", "1", true), file("/b", "1", true)}},

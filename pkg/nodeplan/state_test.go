@@ -181,6 +181,7 @@ func TestApplied(t *testing.T) {
 	}{
 		"nothing reported":          {data: map[string][]byte{KeyPlan: planBytes}},
 		"applied: copied":           {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum}, wantChanged: true, want: map[string][]byte{KeyAppliedPlan: planBytes}},
+		"another one was applied":   {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: []byte(Checksum([]byte("{}")))}},
 		"applied and copied before": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum, KeyAppliedPlan: planBytes}},
 		"checksum overwritten by an agent that failed in state mode": {data: map[string][]byte{KeyPlan: planBytes, KeyAppliedChecksum: sum, KeyPlanState: []byte("failed")}},
 		"former periodic output is removed": {

@@ -73,11 +73,14 @@ type pass struct {
 	s       *Snapshot
 	runtime distro.Runtime
 	input   render.Input // what all machines have in common
-	// machines are the registered ones, sorted by name; unregistered ones have no plan secret yet.
+	// machines are the registered ones, sorted by name; unregistered ones have no plan secret yet. Those that are gone are in neither.
 	machines     []*machine
 	unregistered []*machine
-	init         *machine
-	trace        []Trace
+	uids         map[types.UID]bool // of all of them
+	// joinable are the servers that workers may join, nil until they are asked for.
+	joinable []*machine
+	init     *machine
+	trace    []Trace
 
 	status   rkev1.RKEControlPlaneStatus
 	ticket   *rkev1.DisruptionTicket
@@ -97,6 +100,8 @@ type pass struct {
 	timer time.Duration
 	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
 	unwell string
+	// evidence is what the plans of all machines have in common, nil until it is asked for.
+	evidence *evidence
 	// restoring is true while a restore brings the machines up again, none of which can be disrupted.
 	restoring bool
 }
@@ -115,8 +120,10 @@ type machine struct {
 	found   finding
 	// busy: it is being changed, and counts as unavailable; sick: it does not work although nothing is being changed.
 	busy, sick bool
-	// sent: it gets a plan in this pass.
-	sent bool
+	// kept: its plan stays as it is, whatever the configuration says.
+	kept bool
+	// sent: it gets a plan in this pass. asked: its drain is asked for.
+	sent, asked bool
 }
 
 func newPass(s *Snapshot) *pass {
@@ -125,10 +132,15 @@ func newPass(s *Snapshot) *pass {
 		runtime:  distro.RuntimeOf(s.ControlPlane.Spec.KubernetesVersion),
 		status:   s.ControlPlane.Status,
 		warnings: map[render.Warning]bool{},
+		uids:     map[types.UID]bool{},
 	}
 	p.status.Conditions = slices.Clone(p.status.Conditions)
 	for i := range s.Machines {
 		m := &s.Machines[i]
+		p.uids[m.UID] = true
+		if m.gone() {
+			continue
+		}
 		wrapped := &machine{Machine: m, roles: rolesOf(m.Labels), windows: m.Labels[rkev1.CattleOSLabel] == "windows", marks: m.Marks}
 		if m.Plan == nil {
 			p.unregistered = append(p.unregistered, wrapped)
@@ -154,7 +166,18 @@ func newPass(s *Snapshot) *pass {
 		Objects:      objectsOf(s.Objects),
 		ClusterAgent: s.ClusterAgent,
 	}
+	if s.Memo != nil {
+		s.Memo.Begin(s.Versions, p.input, func(uid types.UID) bool {
+			return p.uids[uid]
+		})
+	}
 	return p
+}
+
+// gone reports that nothing is left of a machine but its object: Cluster API deletes the host, then what the agent was told, and then
+// tries to delete the Node, which it cannot while the cluster does not answer. Nobody waits for that.
+func (m *Machine) gone() bool {
+	return m.Deleting && !m.Held && !m.InfrastructureReady && m.Plan == nil
 }
 
 func rolesOf(labels map[string]string) render.Roles {

@@ -238,9 +238,12 @@ func TestDecide_Waits(t *testing.T) {
 		"not registered":        {func(w *world) { w.machines["a"].registered = false }, ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered", false},
 		"tokens are being made": {func(*world) {}, ReasonTokens, "waiting for the join tokens of the cluster", false},
 		"tokens are lost":       {func(w *world) { w.machines["a"].m.Marks.RenderVersion = "1" }, ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", true},
-		"tokens are unusable":   {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable, "The cluster state secret cannot be used: secret x must have type y", true},
-		"paused":                {func(w *world) { w.tokens.Exists = true; w.cluster.Paused = true }, ReasonPaused, "CAPI cluster or RKEControlPlane is paused", false},
-		"no host yet":           {func(w *world) { w.tokens.Exists = true; w.machines["a"].m.InfrastructureReady = false }, ReasonNoInitNode, "waiting for viable init node", false},
+		"tokens and a plan secret are lost": {func(w *world) {
+			w.addBare("b", allRoles).m.Marks.RenderVersion = "1"
+		}, ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", true},
+		"tokens are unusable": {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable, "The cluster state secret cannot be used: secret x must have type y", true},
+		"paused":              {func(w *world) { w.tokens.Exists = true; w.cluster.Paused = true }, ReasonPaused, "CAPI cluster or RKEControlPlane is paused", false},
+		"no host yet":         {func(w *world) { w.tokens.Exists = true; w.machines["a"].m.InfrastructureReady = false }, ReasonNoInitNode, "waiting for viable init node", false},
 		"designated is not here": {func(w *world) {
 			w.tokens.Exists = true
 			w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "xyz"}
@@ -272,8 +275,9 @@ func TestDecide_Waits(t *testing.T) {
 			}
 			w.apply(d)
 			if !d.Wait.Quiet {
-				if _, message := w.condition("Ready"); message != tc.wantMessage {
-					t.Errorf("Ready says %q", message)
+				want := map[bool]string{false: "Unknown", true: "False"}[tc.wantFailed]
+				if status, message := w.condition("Ready"); message != tc.wantMessage || status != want {
+					t.Errorf("Ready is %s and says %q, want %s", status, message, want)
 				}
 			}
 		})

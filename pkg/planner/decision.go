@@ -4,6 +4,7 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -70,6 +71,7 @@ const (
 	ReasonDesignatedAbsent  Reason = "DesignatedInitNodeAbsent"
 	ReasonConfiguring       Reason = "ConfiguringNodes"
 	ReasonDraining          Reason = "DrainingNodes"
+	ReasonDrainOverdue      Reason = "DrainOverdue"
 	ReasonUncordoning       Reason = "UncordoningNodes"
 	ReasonChangePending     Reason = "ChangePending"
 	ReasonEtcdUnhealthy     Reason = "EtcdMembersUnhealthy"
@@ -77,6 +79,7 @@ const (
 	ReasonLeftOut           Reason = "MachinesLeftOut"
 	ReasonRenderFailed      Reason = "RenderFailed"
 	ReasonPlanTooLarge      Reason = "PlanTooLarge"
+	ReasonVersionUnknown    Reason = "RenderVersionUnknown"
 	ReasonJoinURL           Reason = "JoinURLUnknown"
 	ReasonControlPlane      Reason = "ControlPlaneUnavailable"
 	ReasonMachinesUnhealthy Reason = "MachinesUnhealthy"
@@ -123,6 +126,12 @@ type DeliverPlan struct {
 	Marks Marks `json:"marks"`
 	// First is true for the first plan of a machine.
 	First bool `json:"first,omitempty"`
+	// Evidence tells what the plan was rendered from; it is kept beside the plan.
+	Evidence string `json:"evidence,omitempty"`
+	// Cause is why the plan restarts what runs on the machine, empty when it does not.
+	Cause disruption.Cause `json:"cause,omitempty"`
+	// Again is true for a plan that the node has given up, and shall try for as long once more.
+	Again bool `json:"again,omitempty"`
 }
 
 // Delivery is an encoded plan with its limits.
@@ -137,14 +146,20 @@ type Delivery struct {
 type RequestDrain struct {
 	Machine string `json:"machine"`
 	Secret  string `json:"secret"`
+	// At is when that was decided.
+	At time.Time `json:"at,omitzero"`
 	// Options are DrainOptions as JSON with sorted keys.
 	Options string `json:"options"`
+	// Cause is why.
+	Cause disruption.Cause `json:"cause"`
 }
 
 // RequestUncordon asks for the end of a drain.
 type RequestUncordon struct {
 	Machine string `json:"machine"`
 	Secret  string `json:"secret"`
+	// At is when that was decided.
+	At time.Time `json:"at,omitzero"`
 	// Options are those of the drain.
 	Options string `json:"options"`
 }

@@ -23,9 +23,15 @@
 // unavailable than the upgrade strategy allows, and only as long as every machine that has its new plan works with it. Before that
 // come, by file:
 //
-//   - etcd.go: the members of etcd are restarted one at a time in the whole cluster, and only while all others are proven healthy;
-//   - drain.go: the pods leave the node first, if the change asks for that, and come back when the machine works with its plan;
-//   - unreachable.go: a worker that nobody hears of holds up the others for a while only.
+//   - etcd.go: the members of etcd are restarted one at a time in the whole cluster, and only while all others are proven healthy. Whose node
+//     cannot be seen is not. The plan begins with an instruction by which the node proves the same: what the server knows may be old. That
+//     instruction belongs to the delivery, not to what a machine should have, and so is never a change by itself;
+//   - drain.go: the pods leave the node first, if the change asks for that, and come back when the machine works with its plan. After its
+//     deadline a drain waits for a person;
+//   - failure.go: an agent tries its plan a hundred times. While it fails, no other machine of the tier gets the change;
+//   - roll.go: machines keep their render version until a command moves them, and their plan when the version is not known here;
+//   - unreachable.go: a worker that nobody hears of holds up the others for a while only. Deadlines of lost nodes count only time in which
+//     somebody could look.
 //
 // # What is remembered, and where
 //
@@ -35,11 +41,17 @@
 //   - label rke.cattle.io/init-node: this machine starts the cluster, all others join it;
 //   - annotations rke.cattle.io/join-url and rke.cattle.io/joined-to: where a server is joined, and whom a machine joined;
 //   - annotation drover.io/render-version: the version of rendering the machine is pinned to, written before its first plan
-//     and thereby also the proof that one was delivered.
+//     and thereby also the proof that one was delivered;
+//   - spec.version: the Kubernetes version of its plan, which Cluster API compares with that of the node.
 //
 // A step that could disrupt etcd is a ticket: the decision names the machines by UID and the plans by checksum, and the
 // ticket is written to the control plane's status, under the resource version of the snapshot, before any of these plans is
 // delivered. A conflict means the view was old, and nothing is delivered.
+//
+// # Why a plan changes
+//
+// A machine's plan is rendered in the version that it is pinned to (roll.go), so another program alone changes no plan. Whatever restarts or
+// drains a machine is an effect with a cause (evidence.go): the edit, health policy or command that it follows from.
 //
 // # Operations
 //

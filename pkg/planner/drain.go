@@ -2,48 +2,86 @@ package planner
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
-// inDrain reports that a drain was asked for and has not been ended.
+// drainGrace is how long a drain may take beyond the time that its options allow for the pods, and the end of one in all, before a person is
+// asked for.
+const drainGrace = 5 * time.Minute
+
+// msgDrainOverdue is what a person can do about a drain that does not end.
+const (
+	msgDrainOverdue      = "; asked for since %s. " + msgDrainSkip
+	msgDrainOverdueAfter = "; asked for some time after %s. " + msgDrainSkip
+	msgDrainSkip         = "Annotate the Machine " + rkev1.DrainSkipAnnotation + "=true to go on without it"
+)
+
+// inDrain reports that a drain was asked for and has not been ended. An operator need not wait for the end.
 func (m *machine) inDrain() bool {
-	return m.Plan.Drain.Requested != "" || m.Plan.Drain.Uncordon != ""
+	drain := m.Plan.Drain
+	return drain.Requested != "" && drain.Uncordon == "" || drain.Uncordon != "" && !m.SkipDrain
 }
 
-// drainFirst drains the node of a machine before it gets its plan, if the plan asks for that. It returns nothing when the plan may be
+// overdueDrain is the finding about a drain, or its end, that takes longer than a drain may: a cluster whose API does not answer never drains
+// anything. Nothing goes on by itself then, for the pods may be in use.
+func (p *pass) overdueDrain(m *machine, limit time.Duration, found finding) finding {
+	since, told := m.Plan.Drain.Since, msgDrainOverdue
+	if since.IsZero() { // a program that did not say when has asked for it: after the plan came that the machine has
+		since, told = m.Plan.DeliveredAt, msgDrainOverdueAfter
+	}
+	if since.IsZero() || !p.overdueBy(since, limit) {
+		return found
+	}
+	return finding{found.message + fmt.Sprintf(told, stamp(since)), ReasonDrainOverdue}
+}
+
+// drainLimit is how long a drain with these options may take.
+func (p *pass) drainLimit(m *machine) time.Duration {
+	options := p.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
+	if m.roles.Server() {
+		options = p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+	}
+	timeout := time.Duration(options.Timeout) * time.Second
+	if timeout <= 0 {
+		timeout = lostAfter // the drainer's own
+	}
+	return timeout + drainGrace
+}
+
+// drainFirst drains the node of a machine before the delivery of its plan, if the plan asks for that. It returns nothing when the plan may be
 // delivered.
-func (r *rollOut) drainFirst(m *machine) finding {
+func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 	options, needed := r.drainOptions(m)
-	if !needed || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && r.overdue(m.NodeLostSince) {
+	if !needed || m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && r.missed(m, m.NodeLostSince) {
 		return finding{} // of a node that is lost for that long the pods have been evicted, and it would confirm nothing
 	}
 	drain := m.Plan.Drain
 	if drain.Requested != options || drain.Uncordon != "" {
-		delivery, found := r.tier.encode(m)
-		if found.message != "" {
-			return found // nobody is drained for a plan that cannot be delivered
-		}
-		r.drain = append(r.drain, RequestDrain{Machine: m.Name, Secret: m.Plan.Name, Options: options})
-		r.addTicket(r.tier.ticket, m, delivery.Checksum, false)
+		m.asked = true
+		cause := r.causeOf(m)
+		r.drain = append(r.drain, RequestDrain{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: options, Cause: cause})
+		r.addTicket(r.tier.ticket, m, delivery.Checksum, string(cause))
 		return finding{msgDraining, ReasonDraining}
 	}
 	if drain.Done == options {
 		return finding{}
 	}
-	return finding{drainMessage(drain, msgDraining), ReasonDraining}
+	return r.overdueDrain(m, r.drainLimit(m), finding{drainMessage(drain, msgDraining), ReasonDraining})
 }
 
 // undrain ends a drain once the machine works with its plan.
 func (r *rollOut) undrain(m *machine) finding {
 	drain := m.Plan.Drain
 	if drain.Requested != "" && drain.Uncordon != drain.Requested {
-		r.drain = append(r.drain, RequestUncordon{Machine: m.Name, Secret: m.Plan.Name, Options: drain.Requested})
+		r.drain = append(r.drain, RequestUncordon{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: drain.Requested})
 		return finding{msgUncordon, ReasonUncordoning}
 	}
-	return finding{drainMessage(drain, msgUncordon), ReasonUncordoning}
+	return r.overdueDrain(m, drainGrace, finding{drainMessage(drain, msgUncordon), ReasonUncordoning})
 }
 
 // drainMessage is what the drainer says is wrong, or what is waited for. A cluster that does not answer for a moment is no news.

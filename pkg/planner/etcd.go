@@ -1,6 +1,21 @@
 package planner
 
-import "slices"
+import (
+	"slices"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// What is said in addition about members that are waited for.
+const (
+	msgEtcdUnseen = "; nodes cannot be looked at while the connection to the cluster is down"
+	msgEtcdBroken = "; repair them or delete their Machines, or leave them out with annotation " + rkev1.RollOutSkipAnnotation +
+		"=true, if the others are a majority of etcd"
+)
 
 // etcdInTheWay names the machines because of which the etcd member of a machine is not restarted now. All others have to be proven
 // healthy, by their probes under the plan they have, so that etcd keeps its quorum without this one. Machines that an operator
@@ -22,7 +37,7 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 		case memberBroken:
 		}
 	}
-	if m.etcdHealthy() && healthy <= (len(members)+1)/2 {
+	if m.etcdServes() && healthy <= (len(members)+1)/2 {
 		inTheWay = append(inTheWay, skipped...)
 		if len(members) == 1 {
 			inTheWay = append(inTheWay, p.coming()...)
@@ -30,6 +45,58 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 	}
 	return inTheWay
 }
+
+// waitForEtcd is what is said about a machine that others are in the way of, and what a person can do about them.
+func (p *pass) waitForEtcd(inTheWay []note) finding {
+	message := about(msgEtcd, inTheWay)
+	in := func(which func(*machine) bool) bool {
+		return slices.ContainsFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
+			return which(o) && slices.ContainsFunc(inTheWay, func(n note) bool { return n.name == o.Name })
+		})
+	}
+	switch {
+	case in(p.broken):
+		message += msgEtcdBroken
+	case in(p.unseen):
+		message += msgEtcdUnseen
+	}
+	return finding{message, ReasonEtcdUnhealthy}
+}
+
+// proven is the plan of a machine as it is delivered: one that restarts a member of etcd begins with the node's own proof that the others can
+// do without it. So does one that follows on a plan whose restart may still be outstanding.
+func (p *pass) proven(m *machine) plan.NodePlan {
+	if !m.roles.ETCD || !m.inEtcdBefore() || m.SkipProof || p.isDown(m) || restartFree(&m.Plan.State, m.desired) && !m.outstanding() {
+		return m.desired
+	}
+	proof := render.EtcdProof{Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)}
+	for _, o := range p.otherMembers(m) {
+		proof.Others++
+		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
+	}
+	if proof.Others == 0 {
+		return m.desired
+	}
+	return p.node(m).WithEtcdProof(m.desired, proof)
+}
+
+// mayHave are the plans of which a node may have the configuration now.
+func (m *machine) mayHave() []plan.NodePlan {
+	state := &m.Plan.State
+	if state.AppliedPlan == nil {
+		return []plan.NodePlan{state.Plan}
+	}
+	return []plan.NodePlan{*state.AppliedPlan, state.Plan}
+}
+
+// outstanding reports that the plan a machine has may still restart it: it was not carried out to its end.
+func (m *machine) outstanding() bool {
+	state := &m.Plan.State
+	return state.Phase == nodeplan.PhaseFailed || render.HasEtcdProof(state.Plan) && !state.InSync
+}
+
+// again reports that another delivery may run the plan a machine has once more.
+func (m *machine) again() bool { return m.gaveUp() || m.outstanding() }
 
 // otherMembers are the other machines that may be members of etcd, with those that are held until they have left it.
 func (p *pass) otherMembers(m *machine) []*machine {
@@ -52,21 +119,40 @@ func (p *pass) standing(m, o *machine) standing {
 	switch {
 	case o.Deleting:
 		return p.standingOfLeaver(m, o)
-	case o.etcdHealthy():
+	case o.etcdHealthy() && (!m.etcdServes() || !p.unseen(o)):
 		return memberHealthy
 	case !m.inEtcdBefore() && !o.changing():
 		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
 	case o.Skip:
 		return memberSkipped
+	case m.failing() && o.inEtcdBefore() && (o.failing() || o.refused()):
+		return memberBroken // neither works, or the other one waits for this one: nothing is lost, and both would wait for ever
 	}
 	return memberInTheWay
 }
+
+// unseen is hidden as far as a roll-out waits for it: for as long as for a node that is lost, and not for machines that an operator left out.
+// What would mend the connection may be what is to be rolled out, and the node's own proof has to do then.
+func (p *pass) unseen(o *machine) bool {
+	return p.hidden(o) && !o.Skip && (o.NodeUnknownSince.IsZero() || !p.overdue(o.NodeUnknownSince))
+}
+
+// hidden reports that a machine may be off without anybody knowing: its node cannot be looked at, although an API server of the cluster
+// works. When none does, it may be this roll-out that mends it.
+func (p *pass) hidden(o *machine) bool {
+	return o.NodeUnknown && slices.ContainsFunc(p.machines, func(c *machine) bool {
+		return c.roles.ControlPlane && !c.Deleting && c.Plan.State.InSync && !slices.Contains(c.unhealthyProbes(), render.ProbeAPIServer)
+	})
+}
+
+// failing reports that a machine does not work and is not at a change either.
+func (m *machine) failing() bool { return !m.etcdServes() && !m.changing() }
 
 // standingOfLeaver is standing for a member whose machine is being deleted.
 func (p *pass) standingOfLeaver(m, o *machine) standing {
 	works := o.Plan != nil && o.Plan.State.Works()
 	switch {
-	case m.etcdHealthy() && (p.leaving(o) || o.Plan != nil && !works):
+	case m.etcdServes() && (p.leaving(o) || o.Plan != nil && !works):
 		return memberInTheWay // one leaves or one restarts, never both; one that does not work may be at its restart
 	case works && !p.broken(o):
 		return memberHealthy
@@ -127,18 +213,34 @@ func (m *machine) inEtcdBefore() bool {
 	return m.HasNode || m.marks.JoinURL != "" || !neverApplied(&m.Plan.State)
 }
 
-// etcdHealthy reports that the member of a machine is proven to work: the last report says so, and its node is there. A plan of a restore
-// that was applied proves the opposite, etcd is down with it.
+// etcdHealthy reports that the member of a machine is proven to work, and to go on doing so.
 func (m *machine) etcdHealthy() bool {
-	if m.Plan == nil || m.Plan.Malformed != "" || m.sent || m.inDrain() || !m.NodeLostSince.IsZero() || m.stopped() || m.restored() {
+	return m.etcdServes() && !m.sent && !m.asked && !m.inDrain() && m.Plan.State.InSync
+}
+
+// etcdServes reports that the member of a machine works: the last report says so, and its node is there. A plan that the node refuses
+// because etcd cannot do without it changes nothing about that. A plan of a restore that was applied proves the opposite, etcd is down with it.
+func (m *machine) etcdServes() bool {
+	if m.Plan == nil || m.Plan.Malformed != "" || !m.NodeLostSince.IsZero() || m.stopped() || m.restored() {
 		return false
 	}
 	state := &m.Plan.State
-	return state.InSync && !state.Failed && len(m.unhealthyProbes()) == 0
+	return (state.InSync && !state.Failed || m.refused()) && len(m.unhealthyProbes()) == 0
+}
+
+// refused reports that the node did not carry its plan out, because it could not prove that etcd can do without it.
+func (m *machine) refused() bool {
+	state := &m.Plan.State
+	if !render.HasEtcdProof(state.Plan) || state.FailedChecksum != state.Checksum {
+		return false
+	}
+	failure, ok := nodeplan.FailureOf(state.FailedOutput)
+	// Agents of other makes do not say where they failed, but keep the output, which is empty once the proof was made.
+	return ok && failure.Instruction == render.EtcdProofInstruction || !ok && len(state.FailedOutput[render.EtcdProofInstruction]) > 0
 }
 
 // changing reports that a machine is at its plan, by this pass or one before.
 func (m *machine) changing() bool {
-	return m.Plan != nil && !neverApplied(&m.Plan.State) &&
-		(m.sent || m.inDrain() || m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed)
+	return m.Plan != nil && m.inEtcdBefore() &&
+		(m.sent || m.asked || m.inDrain() || m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed)
 }

@@ -175,6 +175,9 @@ func describeMarks(marks Marks) string {
 	if marks.JoinURL != "" {
 		words = append(words, "as joinable at "+marks.JoinURL)
 	}
+	if marks.Version != "" {
+		words = append(words, "as of version "+marks.Version)
+	}
 	if len(words) == 0 {
 		return ""
 	}

@@ -7,14 +7,33 @@ import (
 	"strings"
 	"unicode"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
 )
 
 // maxTail is how much of a failing command's output is repeated in conditions, in bytes.
 const maxTail = 200
 
+// retryBudget is how often an agent tries a plan before it waits for a person, about every half minute (spec/04 §1.6). Agents count on from one
+// plan to the next.
+const retryBudget = 100
+
+// msgGaveUp is what a person can do about a plan that a node has given up.
+const msgGaveUp = "; the node has given up: change the configuration, or annotate the Machine " + rkev1.RetryAnnotation + "=true"
+
+// msgRefused is what a person can do about a node that does not get itself restarted.
+const msgRefused = "; annotate the Machine " + rkev1.EtcdProofSkipAnnotation + "=true to restart it without that proof"
+
+// gaveUp reports that the agent has tried the plan of a machine as often as it may. Operations count for themselves.
+func (m *machine) gaveUp() bool {
+	state := &m.Plan.State
+	return state.PlanExists && state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures &&
+		render.OperationOf(state.Plan) == ""
+}
+
 // failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was
-// tried, in powers of two. All of this comes from the node. The agent goes on trying. Output differs from one attempt to the next, in times for example: it is told anew only
+// tried, in powers of two. All of this comes from the node. Output differs from one attempt to the next, in times for example: it is told anew only
 // when the rest of the message is.
 func (p *pass) failureOf(m *machine) string {
 	state := &m.Plan.State
@@ -30,18 +49,25 @@ func (p *pass) failureOf(m *machine) string {
 			head += fmt.Sprintf(", exit code %d", failure.ExitCode)
 			output = state.FailedOutput[failure.Instruction]
 		}
+	} else if m.refused() {
+		head += ", instruction " + render.EtcdProofInstruction
+		output = state.FailedOutput[render.EtcdProofInstruction]
 	}
 	if n := bucket(state.FailureCount); n > 1 {
 		head += fmt.Sprintf(" (%d attempts or more)", n)
 	}
 	text := p.redact(output)
+	hint := ""
+	if m.refused() {
+		hint = msgRefused
+	}
 	if text == "" {
-		return head
+		return head + hint
 	}
 	if told := withoutNotes(m.Reconciled.Message); strings.HasPrefix(told, head+": ") {
-		return told
+		return told + hint
 	}
-	return head + ": " + text
+	return head + ": " + text + hint
 }
 
 // withoutNotes takes off a message what leaveOut put around it, which comes anew with every pass.
@@ -50,7 +76,7 @@ func withoutNotes(message string) string {
 	if cut := strings.LastIndex(message, msgNodeLost); cut >= 0 {
 		message = message[:cut]
 	}
-	return message
+	return strings.TrimSuffix(strings.TrimSuffix(message, msgGaveUp), msgRefused)
 }
 
 // bucket is the largest power of two that is not larger than n.

@@ -113,9 +113,7 @@ func (m *machine) running() bool {
 // chooseServer is the server that a worker joins. It keeps its server while that can be joined, so that others coming and
 // going change nothing for it; otherwise the choice spreads workers by their UID.
 func (p *pass) chooseServer(m *machine) string {
-	servers := p.collect(isLive, func(o *machine) bool {
-		return o.marks.JoinURL != "" && o.UID != m.UID && (o.roles.ControlPlane || o.marks.InitNode)
-	})
+	servers := slices.DeleteFunc(p.servers(), func(o *machine) bool { return o.UID == m.UID })
 	if joined := m.Marks.JoinedTo; joined != "" && slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined }) {
 		return joined
 	}
@@ -124,6 +122,19 @@ func (p *pass) chooseServer(m *machine) string {
 		return ""
 	}
 	return servers[spread(string(m.UID), len(servers))].marks.JoinURL
+}
+
+// servers are those that workers may stay with. Their join URLs are known when the first of a tier's machines asks.
+func (p *pass) servers() []*machine {
+	if p.joinable == nil {
+		p.joinable = p.collect((*machine).canBeJoined)
+	}
+	return slices.Clone(p.joinable)
+}
+
+// canBeJoined reports that workers may stay with a server.
+func (m *machine) canBeJoined() bool {
+	return isLive(m) && m.marks.JoinURL != "" && (m.roles.ControlPlane || m.marks.InitNode)
 }
 
 // spread maps a key to 0..n-1. The formula is the one existing clusters were built with.

@@ -106,3 +106,25 @@ func TestDecide_WorkersKeepTheirServer(t *testing.T) {
 		t.Errorf("the worker moved from %s to %s", joined, got)
 	}
 }
+
+// W-6: servers whose addresses come to be known at the same time are noted in the same pass.
+func TestDecide_JoinURLsAreNotedInOnePass(t *testing.T) {
+	roles := map[string]string{}
+	for _, name := range []string{"s1", "s2", "s3", "s4", "s5"} {
+		roles[name] = allRoles
+	}
+	w := ready(t, roles)
+	for _, h := range w.machines {
+		h.m.Marks.JoinURL, h.joinURL = "", ""
+	}
+	d := w.pass(t)
+	noted := 0
+	for _, e := range d.Effects {
+		if mark, ok := e.(MarkMachine); ok && mark.Marks.JoinURL != "" {
+			noted++
+		}
+	}
+	if noted != len(roles) {
+		t.Errorf("%d join URLs of %d are noted in one pass: %+v", noted, len(roles), d.Effects)
+	}
+}

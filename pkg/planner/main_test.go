@@ -2,27 +2,126 @@ package planner
 
 import (
 	"flag"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"os"
+	"strconv"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
-// worldsVariable sets how many random worlds each model looks at.
-const worldsVariable = "DROVER_TEST_WORLDS"
+const (
+	// stepsVariable sets how many steps the random models take together.
+	stepsVariable = "DROVER_TEST_STEPS"
+	// seedVariable sets what the random models begin with. The same seed makes the same worlds.
+	seedVariable = "DROVER_TEST_SEED"
+)
 
-// TestMain asks for few random worlds, so that the tests can be run often, and for fewer with the race detector: decisions run in one
-// goroutine, and the same tests run without it. The flag -rapid.checks goes before all of this.
+const (
+	// usualSteps is how many steps the models take unless more are asked for; racedSteps with the race detector: decisions run in one goroutine, and
+	// the same tests run without it.
+	usualSteps = 10_000
+	racedSteps = 2_000
+	// batch is how many worlds are looked at with one seed.
+	batch = "25"
+)
+
+// models is what the random models of this run are told, and what they have done.
+var models struct {
+	steps, taken int
+	seed         uint64
+	// chosen: somebody has set a flag of rapid, such as the seed of a world that failed, and gets just what was asked for.
+	chosen bool
+}
+
 func TestMain(m *testing.M) {
-	worlds := "50"
+	flag.Parse()
+	flag.Visit(func(f *flag.Flag) {
+		models.chosen = models.chosen || f.Name == "rapid.seed" || f.Name == "rapid.checks" || f.Name == "rapid.failfile"
+	})
+	models.steps = usualSteps
 	if crashpoints.Raced {
-		worlds = "15"
+		models.steps = racedSteps
 	}
-	if set := os.Getenv(worldsVariable); set != "" {
-		worlds = set
+	models.seed = rand.Uint64N(1_000_000) + 1
+	if err := readModels(); err != nil {
+		fmt.Println(err)
+		os.Exit(2)
 	}
-	if err := flag.Set("rapid.checks", worlds); err != nil {
-		panic(err)
+	code := runAndCheck(m)
+	if models.taken > 0 {
+		fmt.Printf("models: %d steps, %s=%d makes the same worlds again\n", models.taken, seedVariable, models.seed)
 	}
-	m.Run()
+	os.Exit(code)
+}
+
+func readModels() error {
+	if text := os.Getenv(stepsVariable); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n <= 0 {
+			return fmt.Errorf("%s must be a number of steps, not %q", stepsVariable, text)
+		}
+		models.steps = n
+	}
+	if text := os.Getenv(seedVariable); text != "" {
+		n, err := strconv.ParseUint(text, 10, 32)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%s must be a number above 0, not %q", seedVariable, text)
+		}
+		models.seed = n
+	}
+	if models.chosen {
+		return nil
+	}
+	return flag.Set("rapid.checks", batch)
+}
+
+// walk counts the steps of a model.
+type walk struct{ steps int }
+
+// repeat takes random steps.
+func (w *walk) repeat(rt *rapid.T, actions map[string]func(*rapid.T)) {
+	counted := make(map[string]func(*rapid.T), len(actions))
+	for name, action := range actions {
+		if counted[name] = action; name == "" {
+			continue
+		}
+		counted[name] = func(rt *rapid.T) {
+			w.steps++
+			action(rt)
+		}
+	}
+	rt.Repeat(counted)
+}
+
+// explore looks at random worlds until a model has taken its share, in percent, of the steps of all models. A failure tells how to see the same world
+// again, by its own seed.
+func explore(t *testing.T, share int, world func(*rapid.T, *walk)) {
+	t.Helper()
+	w := &walk{}
+	defer func() { models.taken += w.steps }()
+	if models.chosen {
+		rapid.Check(t, func(rt *rapid.T) { world(rt, w) })
+		return
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(t.Name()))
+	seed := models.seed<<32 + uint64(hash.Sum32())
+	for w.steps*100 < models.steps*share {
+		setSeed(t, seed)
+		seed += 1 << 48
+		rapid.Check(t, func(rt *rapid.T) { world(rt, w) })
+	}
+	setSeed(t, 0)
+}
+
+func setSeed(t *testing.T, seed uint64) {
+	t.Helper()
+	if err := flag.Set("rapid.seed", strconv.FormatUint(seed, 10)); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,8 +1,8 @@
 package planner
 
 import (
-	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -134,7 +134,6 @@ func (m *model) checkRollOut(rt *rapid.T, d Decision) {
 	m.checkEtcd(rt, d, disturbed)
 	m.checkGate(rt, disturbed)
 	m.checkConcurrency(rt, disturbed)
-	m.checkTimer(rt, d)
 }
 
 // checkDisturbance: there is a ticket, the pool is not paused, and all machines of the tiers before work.
@@ -203,7 +202,7 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 		}
 		count++
 		for _, o := range m.live() {
-			if o != h && o.member() && !o.m.Skip && (!o.works() || o.draining() || !o.m.NodeLostSince.IsZero()) {
+			if o != h && o.member() && !o.m.Skip && (!h.stuck() || !o.stuck()) && (!o.works() || o.draining() || !o.m.NodeLostSince.IsZero()) {
 				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
 			}
 		}
@@ -212,6 +211,12 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 	if count > 1 {
 		rt.Fatalf("%d members of etcd are disturbed at once: %+v", count, d.Ticket)
 	}
+}
+
+// stuck: it does not work, and is not at a change either.
+func (h *host) stuck() bool {
+	state := h.state()
+	return !h.draining() && (!h.works() || !h.m.NodeLostSince.IsZero()) && (state.InSync || state.Failed || !state.PlanExists)
 }
 
 // checkLeaving: a member that works is left alone while one that does not has not left.
@@ -290,18 +295,18 @@ func (m *model) checkServer(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	}
 }
 
-// checkTimer: whoever waits for a node that is lost is woken at the deadline.
-func (m *model) checkTimer(rt *rapid.T, d Decision) {
-	if d.Wait == nil || d.Step != "worker" || d.Wait.Reason != ReasonConfiguring {
+// checkTimer: when nothing is to be done now, time alone changes that at the moment that was announced, and not before: nobody would look.
+func checkTimer(rt *rapid.T, s Snapshot, d Decision) {
+	if len(d.Effects) > 0 || d.Ticket != nil || !reflect.DeepEqual(d.Status, s.ControlPlane.Status) {
 		return
 	}
-	for _, h := range m.live() {
-		state := h.state()
-		left := h.m.NodeLostSince.Add(lostAfter).Sub(m.w.now)
-		waiting := h.rank() == 2 && state.PlanExists && !state.InSync && state.FailedChecksum != state.Checksum &&
-			bytes.Contains([]byte(d.Wait.Message), []byte(h.m.Name+": "+msgApplied))
-		if waiting && h.m.HasNode && !h.m.NodeLostSince.IsZero() && left > 0 && (d.Wait.After <= 0 || d.Wait.After > lostAfter+time.Second) {
-			rt.Fatalf("nobody looks at %s again when its deadline passes: %+v", h.m.Name, d.Wait)
-		}
+	asleep := 30 * 24 * time.Hour
+	if d.Wait != nil && d.Wait.After > 0 {
+		asleep = d.Wait.After - time.Second
+	}
+	s.Now = s.Now.Add(max(0, asleep))
+	later := Decide(s)
+	if len(later.Effects) > 0 || later.Ticket != nil || !reflect.DeepEqual(later.Status, s.ControlPlane.Status) {
+		rt.Fatalf("in %s there is something to do, and nobody looks before that: %s: %+v; announced was %+v", asleep, later.Step, later.Effects, d.Wait)
 	}
 }

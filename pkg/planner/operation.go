@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -41,13 +43,14 @@ type kind struct {
 	name      string // stored in records, tickets and on the CAPI cluster
 	title     string // shown to users
 	condition string
+	cause     disruption.Cause
 }
 
 var (
-	kindCreate       = kind{"etcd-snapshot-create", "etcd snapshot", ConditionSnapshotCreated}
-	kindRestore      = kind{"etcd-restore", "etcd restore", ConditionSnapshotRestored}
-	kindCertificates = kind{"rotate-certificates", "certificate rotation", ConditionCertificatesRotated}
-	kindKeys         = kind{"rotate-encryption-keys", "encryption key rotation", ConditionKeysRotated}
+	kindCreate       = kind{"etcd-snapshot-create", "etcd snapshot", ConditionSnapshotCreated, disruption.CommandSnapshot}
+	kindRestore      = kind{"etcd-restore", "etcd restore", ConditionSnapshotRestored, disruption.CommandRestore}
+	kindCertificates = kind{"rotate-certificates", "certificate rotation", ConditionCertificatesRotated, disruption.CommandRotateCertificates}
+	kindKeys         = kind{"rotate-encryption-keys", "encryption key rotation", ConditionKeysRotated, disruption.CommandRotateKeys}
 )
 
 // operation is one operation of a pass. Its record is the planner's memory beside the phase in the status: it is stored in
@@ -149,6 +152,8 @@ func (o *operation) cancel() {
 	if o.isRunning(o.kind) {
 		o.end(rkev1.OperationStateCancelled, "")
 		o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed while the operation ran")
+	} else if c := conditions.Get(o.status.Conditions, o.condition); c != nil && c.Status == string(corev1.ConditionUnknown) {
+		o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed before the operation began")
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/nodeplan"
@@ -79,25 +82,30 @@ func (o *operation) hand(t task) report {
 	if err != nil {
 		return report{failed: "cannot encode the plan"}
 	}
-	if message := t.m.tooLarge(data); message != "" {
+	if message := t.m.tooLarge(t.plan, data, &o.s.ControlPlane.Spec); message != "" {
 		return report{failed: message}
 	}
-	first := !t.m.Plan.State.PlanExists
-	if t.m.marks.RenderVersion == "" {
-		t.m.marks.RenderVersion = render.Version
+	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: t.attempts, FailureThreshold: t.attempts}
+	effect := DeliverPlan{Machine: t.m.Name, Secret: t.m.Plan.Name, Delivery: delivery, First: !t.m.Plan.State.PlanExists}
+	if t.disrupts {
+		effect.Cause = o.cause
+	}
+	effect.Evidence = t.m.keptEvidence(delivery.Checksum, effect.Cause)
+	if t.rejoins || t.m.marks.RenderVersion == "" { // others go on with the plan that they have
+		t.m.marks.RenderVersion = o.versionFor(t.m)
 	}
 	if t.rejoins {
-		t.m.marks.JoinedTo = t.joinURL
+		t.m.joins, t.m.marks.JoinedTo = t.joinURL, t.joinURL
+		effect.Evidence = o.evidenceOf(t.m).because(effect.Cause).about(delivery.Checksum)
 	} else if !o.s.ControlPlane.Spec.UnmanagedConfig {
 		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // of the plan in force, which may not be the one delivered last
 	}
-	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: t.attempts, FailureThreshold: t.attempts}
 	t.m.sent = true
-	o.deliver = append(o.deliver, DeliverPlan{Machine: t.m.Name, Secret: t.m.Plan.Name, Delivery: delivery, Marks: t.m.marks, First: first})
+	effect.Marks = t.m.marks
 	if t.disrupts {
-		o.addTicket(o.name, t.m, delivery.Checksum, first)
-		o.ticket.Cause = o.title
+		o.addTicket(o.name, t.m, delivery.Checksum, o.title)
 	}
+	o.deliver = append(o.deliver, effect)
 	return report{missing: msgApplied}
 }
 
@@ -141,7 +149,7 @@ func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 		if o == m || !o.roles.ETCD || !o.Plan.State.PlanExists {
 			continue
 		}
-		if o.sent || !o.Plan.State.InSync || len(o.unhealthyProbes()) > 0 {
+		if o.sent || !o.Plan.State.Works() || !o.NodeLostSince.IsZero() || p.hidden(o) {
 			others = append(others, note{name: o.Name})
 		}
 	}
@@ -149,6 +157,30 @@ func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 		return ""
 	}
 	return about("waiting for etcd to be in order on", others)
+}
+
+// rotatesLater is why a rotation of a kind cannot start now, empty when it can. It pauses the CAPI cluster, and with it everything that would
+// tell that a node can be seen again.
+func (p *pass) rotatesLater(k kind) string {
+	if slices.ContainsFunc(p.machines, func(m *machine) bool { return m.roles.ETCD && !m.Deleting && p.hidden(m) }) {
+		return p.later(k, "it waits for the connection to the cluster")
+	}
+	var lost []note
+	for _, m := range p.machines {
+		if m.roles.ETCD && m.Plan.State.PlanExists && !m.NodeLostSince.IsZero() {
+			lost = append(lost, note{name: m.Name})
+		}
+	}
+	if len(lost) > 0 {
+		return p.later(k, about("it waits for the etcd members of machines whose nodes are unreachable:", lost))
+	}
+	return p.occupied(k)
+}
+
+// later tells those who asked for an operation why it has not begun.
+func (p *pass) later(k kind, why string) string {
+	p.set(k.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, why)
+	return why
 }
 
 // oneByOne brings machines to their plans, each when the one before is in order. It returns the verdict that holds it up.
@@ -242,7 +274,7 @@ func (p *pass) startAgain(m *machine) (bool, finding) {
 	}
 	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: nodeplan.NoLimit, FailureThreshold: 1}
 	m.sent = true
-	p.deliver = append(p.deliver, DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks})
+	p.deliver = append(p.deliver, DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks, Evidence: m.keptEvidence(delivery.Checksum, "")})
 	return true, finding{msgApplied, ReasonConfiguring}
 }
 

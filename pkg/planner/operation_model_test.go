@@ -130,6 +130,7 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"spec edit": func(rt *rapid.T) {
+			m.cp.Generation++
 			m.cp.Spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt, "manifest")
 		},
 		"reencrypted": func(*rapid.T) {
@@ -145,6 +146,8 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 		"agents turn on":  m.turn,
 		"":                m.passes,
 		"half a pass":     m.crash,
+		"writes are lost": m.lossyPass,
+		"an old view":     m.stalePasses,
 	}
 }
 
@@ -172,6 +175,7 @@ func (m *opsModel) ask(rt *rapid.T) {
 
 func (m *opsModel) takeBack(rt *rapid.T) {
 	spec := &m.cp.Spec
+	m.cp.Generation++
 	switch rapid.IntRange(0, 3).Draw(rt, "operation") {
 	case 0:
 		spec.ETCDSnapshotCreate = nil
@@ -214,7 +218,7 @@ func (m *opsModel) turn(rt *rapid.T) {
 }
 
 func (m *opsModel) addMachine(rt *rapid.T) {
-	if len(m.machines) < 6 {
+	if len(m.machines) < 9 {
 		m.added++
 		m.add(fmt.Sprintf("x%d", m.added), rapid.SampledFrom([]string{allRoles, "etcd", "control-plane", "worker"}).Draw(rt, "roles")).serial = 100 + m.added
 	}
@@ -247,6 +251,40 @@ func (m *opsModel) crash(rt *rapid.T) {
 	m.checkWorld(rt)
 }
 
+// lossyPass is a pass in which some writes are refused.
+func (m *opsModel) lossyPass(rt *rapid.T) {
+	d := m.decide(rt)
+	before := m.cp.Status
+	m.cp.Status = d.Status
+	if d.Ticket != nil {
+		m.cp.Status.Ticket = d.Ticket
+	}
+	m.carryOut(d, func(Effect) answer {
+		return rapid.SampledFrom([]answer{written, written, refused, unsaid}).Draw(rt, "answer")
+	})
+	m.checkEdges(rt, before, m.cp.Status)
+	m.checkWorld(rt)
+}
+
+// stalePasses are some of a manager whose caches lag, while agents work; then the caches show everything again.
+func (m *opsModel) stalePasses(rt *rapid.T) {
+	truth, c := m.world, newCaches(m.world)
+	for range rapid.IntRange(1, 4).Draw(rt, "passes") {
+		m.turn(rt)
+		m.now = m.now.Add(time.Second)
+		before := m.cp.Status
+		truth.stalePass(rt, c, func(seen *world, s Snapshot, d Decision) {
+			m.log = append(m.log, d.Step+", decided from an old view")
+			m.world = seen
+			m.checkDecision(rt, d)
+			m.checkClaims(rt, s, d)
+			m.world = truth
+		}, func(_ Decision, write func()) { write() })
+		m.checkEdges(rt, before, m.cp.Status)
+		m.checkWorld(rt)
+	}
+}
+
 func (m *opsModel) decide(rt *rapid.T) Decision {
 	m.now = m.now.Add(time.Second)
 	s := m.snapshot(rt)
@@ -259,6 +297,7 @@ func (m *opsModel) decide(rt *rapid.T) Decision {
 		wait = d.Wait.Message
 	}
 	m.log = append(m.log, d.Step+": "+wait)
+	checkTimer(rt, s, d)
 	m.checkDecision(rt, d)
 	m.checkClaims(rt, s, d)
 	return d
@@ -266,10 +305,10 @@ func (m *opsModel) decide(rt *rapid.T) Decision {
 
 // Whatever happens: no invariant breaks, and in the end every operation has ended and its pause is gone, also when no agent
 // ever answers again.
-func TestOperations_NoWorldBreaksAnInvariant(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+func TestModel_NoOperationBreaksAnInvariant(t *testing.T) {
+	explore(t, 25, func(rt *rapid.T, walk *walk) {
 		m := newOpsModel(rt)
-		rt.Repeat(m.actions())
+		walk.repeat(rt, m.actions())
 		m.addBare("y1", allRoles).serial = 200
 		m.machines["y1"].registered, m.machines["y1"].m.InfrastructureReady = true, true
 		answer := rapid.Bool().Draw(rt, "agents answer")
@@ -294,8 +333,8 @@ func TestOperations_NoWorldBreaksAnInvariant(t *testing.T) {
 
 // When everything works, whatever is asked for happens, in whichever order it was asked for and although agents and server
 // are killed now and then.
-func TestOperations_AllSucceedWhenEverythingWorks(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+func TestModel_OperationsSucceedWhenEverythingWorks(t *testing.T) {
+	explore(t, 5, func(rt *rapid.T, walk *walk) {
 		m := newOpsModel(rt)
 		spec := &m.cp.Spec
 		spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
@@ -316,7 +355,7 @@ func TestOperations_AllSucceedWhenEverythingWorks(t *testing.T) {
 		for _, name := range []string{"", "agent is killed", "report is lost", "agent restarts", "probes", "reencrypted", "everything runs", "half a pass", "spec edit"} {
 			actions[name] = all[name]
 		}
-		rt.Repeat(actions)
+		walk.repeat(rt, actions)
 		for range 250 {
 			m.work()
 			m.decideAndApply(rt)

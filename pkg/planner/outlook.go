@@ -117,7 +117,7 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 	found := m.found
 	if found.message == "" {
 		out.desired, out.known = m.desired, true
-		_, found = r.tier.encode(m)
+		_, found = r.encode(r.tier, m)
 	}
 	switch {
 	case found.reason == ReasonRenderFailed || found.reason == ReasonPlanTooLarge:
@@ -141,6 +141,8 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 // heldUp says why a change waits for a person.
 func (r *rollOut) heldUp(m *machine) string {
 	switch {
+	case m.kept:
+		return r.keptMessage(m)
 	case m.change != nodeplan.ChangeMajor:
 		return ""
 	case m.PoolPaused:
@@ -154,6 +156,7 @@ func (r *rollOut) heldUp(m *machine) string {
 // classOf is the step from one plan to another. The copy of the spec that snapshots take along does not count: every edit
 // changes it, and the node does nothing about it.
 func classOf(before, after plan.NodePlan) Class {
+	before, after = render.WithoutEtcdProof(before), render.WithoutEtcdProof(after)
 	before.Files, after.Files = withoutMetadata(before.Files), withoutMetadata(after.Files)
 	switch nodeplan.Compare(before, after) {
 	case nodeplan.ChangeNone:

@@ -85,7 +85,7 @@ func TestAssess(t *testing.T) {
 			func(w *world) {
 				w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize) })
 			},
-			[]string{"bootstrap s1 None: " + msgTooLarge, "etcd s2 None: " + msgTooLarge, "etcd s3 None: " + msgTooLarge, "worker w None"},
+			[]string{"bootstrap s1 None: " + tooLarge, "etcd s2 None: " + tooLarge, "etcd s3 None: " + tooLarge, "worker w None"},
 		},
 		"a paused cluster too": {
 			func(w *world) { w.edit(restartAll); w.cluster.Paused = true },
@@ -101,6 +101,9 @@ func TestAssess(t *testing.T) {
 		})
 	}
 }
+
+// tooLarge is what is said of a server with a manifest that is too large.
+const tooLarge = "the plan has 538 KiB, at most 400 KiB are delivered; the largest parts are spec.rkeConfig.additionalManifest (533 KiB)"
 
 func TestAssess_WithoutInitNode(t *testing.T) {
 	w := newWorld(rke2Version)

@@ -104,7 +104,10 @@ type rendered struct {
 func (o *operation) tryRender(m *machine, source render.Source) rendered {
 	in := o.inputFor(m, "")
 	in.InitNode = true
-	restore, err := render.RestorePlan(in, source, o.attempt())
+	if !o.s.Versions.Knows(in.Version) {
+		in.Version = o.s.Versions.Newest() // a restore starts everything anew, whatever it was
+	}
+	restore, err := o.s.Versions.RestorePlan(in, source, o.attempt())
 	var pending *render.PendingError
 	switch {
 	case errors.As(err, &pending):

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -113,5 +114,46 @@ func TestDecide_OthersFollowTheRestoredMachine(t *testing.T) {
 		if status, message := m.condition("Ready"); status != "True" || len(m.d.wrong) > 0 {
 			t.Errorf("%s: Ready is %s: %s; wrong is %v", version, status, message, m.d.wrong)
 		}
+	}
+}
+
+// W-21: whoever is down after a restore has nothing to lose. But for members of etcd, which start one after the other, all machines of a
+// tier start at once, whatever the upgrade strategy says.
+func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
+	w := newWorld(rke2Version)
+	for name, roles := range map[string]string{"s1": allRoles, "c1": "control-plane", "c2": "control-plane", "c3": "control-plane", "w1": "worker", "w2": "worker", "w3": "worker"} {
+		w.add(name, roles)
+	}
+	w.connected = true
+	m := opsModel{world: w, d: newDownstream(w)}
+	for w.run(t).Wait != nil {
+		m.work()
+	}
+	w.snapshots = []ETCDSnapshot{{Name: "on-s1", MachineUID: "uid-s1", File: "f"}}
+	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
+		spec.UpgradeStrategy.ControlPlaneConcurrency, spec.UpgradeStrategy.WorkerConcurrency = "1", "1"
+		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "on-s1", Generation: 1}
+	})
+	started := map[string]bool{}
+	for range 60 {
+		m.now = m.now.Add(time.Second)
+		d := Decide(m.snapshot(t))
+		m.apply(d)
+		if told := deliveries(d); w.cp.Status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseInitialRestartCluster {
+			for _, tier := range [][]string{{"c1", "c2", "c3"}, {"w1", "w2", "w3"}} {
+				if slices.Contains(told, tier[0]) && !started[tier[0]] {
+					started[tier[0]] = true
+					if !slices.Equal(told, tier) {
+						t.Errorf("%v are told to start, not all of %v", told, tier)
+					}
+				}
+			}
+		}
+		if len(d.Effects) == 0 {
+			m.work()
+		}
+	}
+	if len(started) != 2 {
+		t.Errorf("started were %v; the restore is %+v", started, w.operation(kindRestore))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
 )
 
 // rollOut is one pass over one tier: who may be changed now.
@@ -18,6 +19,8 @@ type rollOut struct {
 	limit, busy int
 	// stoppedAt is the machine that has its new plan and does not work with it: nobody else is changed until it does.
 	stoppedAt string
+	// failedAt is such a machine that will not work by itself any more, as far as anybody can tell.
+	failedAt string
 }
 
 // newRollOut renders what every member should have, and counts who is unavailable.
@@ -46,8 +49,12 @@ func (r *rollOut) count(m *machine) {
 	m.sick = !m.busy && !works
 	r.busy += btoi(m.busy)
 	fails := state.Failed || state.InSync && (!works || !r.kubeletCurrent(m))
-	if settled && fails && r.stoppedAt == "" {
-		r.stoppedAt = m.Name
+	if !settled || !fails {
+		return
+	}
+	r.stoppedAt = cmp.Or(r.stoppedAt, m.Name)
+	if state.Failed || r.overdue(m.Plan.DeliveredAt) {
+		r.failedAt = cmp.Or(r.failedAt, m.Name)
 	}
 }
 
@@ -74,6 +81,9 @@ func (p *pass) assess(t tier, m *machine) {
 		m.found = found
 		return
 	}
+	if p.keep(m) {
+		return
+	}
 	joinURL, problem := t.join(m)
 	if problem != "" {
 		m.found = finding{problem, ReasonConfiguring}
@@ -81,7 +91,10 @@ func (p *pass) assess(t tier, m *machine) {
 	}
 	m.joins = joinURL
 	if m.desired, m.found = p.render(m, joinURL); m.found.message == "" && m.Plan.State.PlanExists {
-		m.change = nodeplan.Compare(m.Plan.State.Plan, m.desired)
+		if m.change = nodeplan.Compare(render.WithoutEtcdProof(m.Plan.State.Plan), m.desired); m.change == nodeplan.ChangeNone {
+			p.follow(m)
+			m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
+		}
 	}
 }
 
@@ -120,23 +133,35 @@ func (r *rollOut) consider(m *machine) finding {
 		return r.major(m)
 	case state.Phase == nodeplan.PhaseFailed:
 		// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered again
-		// without a state, it tries for ever.
-		return r.send(r.tier, m)
+		// without a state, it tries as often as others.
+		return r.again(m)
+	case m.gaveUp() && (m.Retry || m.refused()), m.SkipProof && m.refused():
+		return r.again(m)
+	case m.gaveUp():
+		return finding{r.failureOf(m) + msgGaveUp, ReasonConfiguring}
 	}
+	return r.accompany(m)
+}
+
+// accompany says what is missing until a machine works with the plan that it has.
+func (r *rollOut) accompany(m *machine) finding {
 	if message := r.planProgress(m); message != "" {
 		return finding{message, ReasonConfiguring}
 	}
 	if m.inDrain() {
 		return r.undrain(m)
 	}
-	return finding{r.nodeProgress(m), ReasonConfiguring}
+	if message := r.nodeProgress(m); message != "" || !m.kept || r.plansApplied() {
+		return finding{message, ReasonConfiguring}
+	}
+	return finding{r.keptMessage(m), ReasonVersionUnknown}
 }
 
 // major decides about a change that may restart or drain.
 func (r *rollOut) major(m *machine) finding {
 	state := &m.Plan.State
 	switch {
-	case (m.PoolPaused || m.Skip) && m.inDrain():
+	case (m.PoolPaused || m.Skip || r.failedFor(m)) && m.inDrain():
 		return r.undrain(m) // nobody knows for how long, and the others wait for its place
 	case m.PoolPaused:
 		return finding{msgPoolPaused, ReasonPoolPaused}
@@ -144,22 +169,48 @@ func (r *rollOut) major(m *machine) finding {
 		return r.send(r.tier, m)
 	case r.isDown(m) && !r.etcdStarting(m):
 		return r.send(r.tier, m)
-	case r.isDown(m), m.Skip, !r.mayStart(m):
+	case r.isDown(m), m.Skip, r.failedFor(m), !r.mayStart(m):
 		return finding{msgPending, ReasonChangePending}
 	}
 	return r.disrupt(m)
 }
 
+// failedFor reports that a machine does not get the change at which another one has failed, not even when it was drained for it. One that does
+// not work either may be changed: it loses nothing.
+func (r *rollOut) failedFor(m *machine) bool {
+	return r.failedAt != "" && r.failedAt != m.Name && !m.Plan.State.Failed && !m.neverHealthy()
+}
+
+// neverHealthy reports that a machine has never worked with the plan that was applied.
+func (m *machine) neverHealthy() bool {
+	return m.Plan.State.InSync && !m.Plan.ProbesPassed && len(m.unhealthyProbes()) > 0
+}
+
+// again delivers a plan once more that failed. It may restart the machine, like the first time.
+func (r *rollOut) again(m *machine) finding {
+	if m.PoolPaused || m.Skip {
+		return finding{msgFailed, ReasonConfiguring}
+	}
+	if others := r.etcdInTheWay(m); len(others) > 0 {
+		return r.waitForEtcd(others)
+	}
+	return r.send(r.tier, m)
+}
+
 // disrupt drains a machine and restarts what runs on it, as soon as etcd can do without it.
 func (r *rollOut) disrupt(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
-		return finding{about(msgEtcd, others), ReasonEtcdUnhealthy}
+		return r.waitForEtcd(others)
+	}
+	delivery, found := r.encode(r.tier, m)
+	if found.message != "" {
+		return found // whom nothing can be delivered to takes nobody's place, and is not drained for it
 	}
 	if !m.busy {
 		m.busy = true
 		r.busy++
 	}
-	if found := r.drainFirst(m); found.message != "" {
+	if found := r.drainFirst(m, delivery); found.message != "" {
 		return found
 	}
 	return r.send(r.tier, m)
@@ -167,9 +218,7 @@ func (r *rollOut) disrupt(m *machine) finding {
 
 // mayStart reports whether there is room for a machine to be changed, or it has been begun, or it never worked with what it has.
 func (r *rollOut) mayStart(m *machine) bool {
-	state := &m.Plan.State
-	neverHealthy := state.InSync && !m.Plan.ProbesPassed && len(m.unhealthyProbes()) > 0
-	if m.inDrain() || state.Failed || neverHealthy {
+	if m.inDrain() || m.Plan.State.Failed || m.neverHealthy() {
 		return true
 	}
 	return r.stoppedAt == "" && (r.limit == 0 || r.busy-btoi(m.busy) < r.limit)
@@ -177,7 +226,7 @@ func (r *rollOut) mayStart(m *machine) bool {
 
 // leaveOut takes the machines that the tier does not wait for out of its account.
 func (r *rollOut) leaveOut(m *machine) {
-	if m.found.message == "" || m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonRenderFailed {
+	if m.found.message == "" || m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonRenderFailed || m.found.reason == ReasonVersionUnknown {
 		return
 	}
 	switch {

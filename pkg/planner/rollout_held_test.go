@@ -50,6 +50,31 @@ func TestDecide_ALostWorkerOfAPausedPool(t *testing.T) {
 	}
 }
 
+// A worker that is off holds up its tier for as long as others do, also when its plan is kept because this program cannot render its version.
+func TestDecide_ALostWorkerWhosePlanIsKept(t *testing.T) {
+	for name, kept := range map[string]bool{"its plan is rendered": false, "its plan is kept": true} {
+		t.Run(name, func(t *testing.T) {
+			w := ready(t, map[string]string{"s": "etcd,control-plane", "w1": "worker", "w2": "worker"})
+			w.edit(restartAll)
+			w.roll(t, "s")
+			w1, w2 := w.machines["w1"], w.machines["w2"]
+			if w.off(w1); !w1.hasPlan() {
+				t.Fatal("w1 has no plan")
+			}
+			if kept {
+				w1.m.Marks.RenderVersion = "unknown"
+			}
+			if w.run(t); w2.hasPlan() {
+				t.Fatal("w2 does not wait")
+			}
+			w.now = w.now.Add(lostAfter)
+			if d := w.run(t); !w2.hasPlan() {
+				t.Errorf("w2 waits for ever: %+v", d.Wait)
+			}
+		})
+	}
+}
+
 // The data of a plan secret are lost while another member is restarted: its machine is a member all the same.
 func TestDecide_AMemberWithoutAPlanWaitsForItsTurn(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})

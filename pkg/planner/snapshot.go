@@ -36,6 +36,12 @@ type Snapshot struct {
 	Objects []Object `json:"objects,omitempty"`
 	// Settings are server-wide.
 	Settings render.Settings `json:"settings,omitzero"`
+	// Roll is the command to move machines to another render version.
+	Roll Roll `json:"roll,omitzero"`
+	// Versions are the render versions there are; the zero value has those that the program knows.
+	Versions render.Versions `json:"-"`
+	// Memo remembers plans from one decision about the cluster to the next. It changes no decision, and may be nil.
+	Memo *render.Memo `json:"-"`
 	// ClusterAgent is the manifest of the agent inside the cluster.
 	ClusterAgent render.ClusterAgent `json:"clusterAgent,omitzero"`
 }
@@ -97,11 +103,21 @@ type Machine struct {
 	NodeName string `json:"nodeName,omitempty"`
 	// NodeLostSince is since when the Node has not been heard of, or is gone. Zero while it is heard of, and while nobody could look.
 	NodeLostSince time.Time `json:"nodeLostSince,omitzero"`
+	// NodeUnknown: nobody can look at the Node now, because the connection to the cluster is down. NodeLostSince is then what was seen last.
+	NodeUnknown bool `json:"nodeUnknown,omitempty"`
+	// NodeUnknownSince is since when NodeUnknown holds, zero when that is not known.
+	NodeUnknownSince time.Time `json:"nodeUnknownSince,omitzero"`
 	// Held: the machine is deleting, and its etcd member has not left yet.
 	Held bool `json:"held,omitempty"`
 	// PoolPaused: the machine pool is paused. Skip: an operator leaves the machine out of roll-outs.
 	PoolPaused bool `json:"poolPaused,omitempty"`
 	Skip       bool `json:"skip,omitempty"`
+	// SkipDrain: an operator does not wait for the node to be drained, nor for the end of its drain.
+	SkipDrain bool `json:"skipDrain,omitempty"`
+	// SkipProof: an operator has the node restarted without its own proof that etcd can do without it.
+	SkipProof bool `json:"skipProof,omitempty"`
+	// Retry: an operator wants the node to go on trying a plan that it has given up.
+	Retry bool `json:"retry,omitempty"`
 	// Addresses are status.addresses of the Machine.
 	Addresses []Address `json:"addresses,omitempty"`
 	// Provisioned is true for machines made by a node driver; Driver is what the driver recorded, nil until it did.
@@ -152,6 +168,9 @@ type Marks struct {
 	JoinedTo string `json:"joinedTo,omitempty"`
 	// RenderVersion is set before the first plan is delivered.
 	RenderVersion string `json:"renderVersion,omitempty"`
+	// Version is the Kubernetes version of the plan last delivered. It is the Machine's own spec.version, with which Cluster API compares the
+	// node's to tell whether the machine is up to date. The templates of pools have none: to Cluster API another version is another machine.
+	Version string `json:"version,omitempty"`
 }
 
 // PlanSecret is a machine's plan secret.
@@ -167,6 +186,8 @@ type PlanSecret struct {
 	DeliveredAt time.Time `json:"deliveredAt,omitzero"`
 	// Drain is how far the node is with being drained.
 	Drain Drain `json:"drain,omitzero"`
+	// Evidence tells what the plan was rendered from, as it came with the plan. Nothing but causes in reports builds on it.
+	Evidence string `json:"evidence,omitempty"`
 	// Malformed says which data key is unreadable, empty when all are readable.
 	Malformed string `json:"malformed,omitempty"`
 	// State is the decoded content.
@@ -184,6 +205,8 @@ type Drain struct {
 	Done      string `json:"done,omitempty"`
 	// Uncordon is set when the planner wants the drain to end. The drainer then takes everything away.
 	Uncordon string `json:"uncordon,omitempty"`
+	// Since is when the last of these was asked for, zero when that is not known.
+	Since time.Time `json:"since,omitzero"`
 	// Error is why the drainer does not get on.
 	Error string `json:"error,omitempty"`
 }

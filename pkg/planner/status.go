@@ -25,6 +25,7 @@ func (p *pass) setSummary(wait *Wait) {
 	}
 	p.setWarnings(wait)
 	p.setQuorum()
+	p.setVersions()
 	if wait == nil {
 		p.set(rkev1.ConditionReady, corev1.ConditionTrue, "", "")
 		p.set(rkev1.ConditionStable, corev1.ConditionTrue, "", "")
@@ -94,6 +95,9 @@ func (p *pass) specApplied() bool {
 	applied := p.s.ControlPlane.Status.AppliedSpec
 	return applied != nil && equality.Semantic.DeepEqual(*applied, p.s.ControlPlane.Spec)
 }
+
+// has reports that there is a condition of that kind.
+func (p *pass) has(kind string) bool { return conditions.Get(p.status.Conditions, kind) != nil }
 
 // set writes a condition of the status. Nothing changes, not even a time, when it says so already.
 func (p *pass) set(kind string, status corev1.ConditionStatus, reason, message string) {

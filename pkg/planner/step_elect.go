@@ -50,7 +50,7 @@ func (p *pass) keepInit(m *machine) verdict {
 		p.unwell = "the node of init machine " + m.Name + " is unreachable since " + stamp(m.NodeLostSince)
 	}
 	next := p.nextInit()
-	if next == nil || !p.majorityWithout(m) || !p.overdue(m.NodeLostSince) {
+	if next == nil || !p.majorityWithout(m) || !p.missed(m, m.NodeLostSince) {
 		return goOn("the init node is " + m.Name + ", whose node is lost")
 	}
 	m.marks.InitNode = false

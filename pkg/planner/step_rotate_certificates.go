@@ -29,7 +29,7 @@ func stepRotateCertificates(p *pass) verdict {
 	case !p.initialized():
 		return goOn("a rotation of certificates is asked for, but the cluster is not up")
 	}
-	if why := p.occupied(kindCertificates); why != "" {
+	if why := p.rotatesLater(kindCertificates); why != "" {
 		return goOn("a rotation of certificates is asked for, " + why)
 	}
 	return o.start(request)

@@ -79,7 +79,7 @@ func (p *pass) keysNotNow() string {
 	case !conditions.IsTrue(p.status.Conditions, rkev1.ConditionReady):
 		return "it waits for the cluster to be ready"
 	}
-	return p.occupied(kindKeys)
+	return p.rotatesLater(kindKeys)
 }
 
 // rotateKeys works on one phase.

@@ -24,8 +24,8 @@ const (
 )
 
 const (
-	// MaxPlanSize is the largest plan that is delivered, in bytes. A secret holds 1 MiB, in which the plan is kept twice beside
-	// the node's reports.
+	// MaxPlanSize is the largest plan that is delivered, in bytes: the budget of one machine, whatever the size of its cluster. A secret
+	// holds 1 MiB, in which the plan is kept twice beside the node's reports.
 	MaxPlanSize = 400 << 10
 	// MaxSecretSize is the most that the data of a plan secret may hold once a plan is delivered and applied, in bytes. The API
 	// refuses secrets above 1 MiB; what is left is for further reports of the agent.
@@ -42,15 +42,17 @@ const (
 	msgPreBootstrap = "waiting for cluster pre-bootstrap to complete"
 	msgConnect      = "waiting for cluster agent to connect"
 	msgPending      = "configuration change pending"
+	msgStopped      = "; the change goes to no other machine while it does not work on "
 	msgPoolPaused   = "configuration change pending; the machine pool is paused"
 	msgEtcd         = "configuration change pending; waiting for the etcd members of"
 	msgDraining     = "draining node"
 	msgUncordon     = "waiting for uncordon to finish"
 	msgLeftOut      = "is left out of the roll-out by annotation; "
 	msgNodeLost     = "; its node is unreachable since "
-	msgTooLarge     = "the plan is larger than 400 KiB; shorten manifests and files in the configuration"
+	msgTooLarge     = "the plan has %d KiB, at most %d KiB are delivered%s"
 	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
-		"shorten manifests and files in the configuration, or delete the keys with the names of outputs from the secret"
+		"delete the keys with the names of outputs from the secret%s"
+	msgLargest = "; the largest parts are "
 )
 
 // tier is a group of machines that are configured together, before the next group is touched.
@@ -76,10 +78,11 @@ type finding struct {
 }
 
 // tier brings every member one step closer to its plan. It returns a wait unless all are in order. Two kinds of members do not
-// count, and are held against the cluster at the end of the walk: those whose plans are too large, whom nothing but an edit by
-// a person helps, and those that the roll-out goes on without.
+// count, and are held against the cluster at the end of the walk: those whose plans are too large or cannot be rendered by this program, whom
+// nothing but a person helps, and those that the roll-out goes on without.
 func (p *pass) tier(t tier) *Wait {
-	p.newRollOut(t).run()
+	r := p.newRollOut(t)
+	r.run()
 	byReason := map[Reason][]note{}
 	for _, m := range t.members {
 		p.noteMachine(m, m.found.message)
@@ -92,17 +95,24 @@ func (p *pass) tier(t tier) *Wait {
 		p.held = failure(ReasonPlanTooLarge, about("configuring "+t.name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane,
 			WakeConfigObject)
 	}
+	if notes := byReason[ReasonVersionUnknown]; len(notes) > 0 && p.held == nil {
+		p.held = failure(ReasonVersionUnknown, about("configuring "+t.name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster)
+	}
 	if notes := byReason[ReasonLeftOut]; len(notes) > 0 && p.leftOut == nil {
 		p.leftOut = waitFor(ReasonLeftOut, about("configuring "+t.name+" node(s)", notes), WakeMachine, WakePlanSecret, WakeCluster, WakeControlPlane)
 	}
-	return tierWait(t.name, byReason)
+	wait := tierWait(t.name, byReason)
+	if wait != nil && r.failedAt != "" && len(byReason[ReasonChangePending]) > 0 {
+		wait.Message += msgStopped + r.failedAt // said once, and not on each of the machines that wait
+	}
+	return wait
 }
 
 // tierWait tells of the machines at which something happens or fails; of those whose turn comes later only when there are no others.
 func tierWait(name string, byReason map[Reason][]note) *Wait {
-	verbs := map[Reason]string{ReasonUncordoning: "uncordoning", ReasonDraining: "draining"}
+	verbs := map[Reason]string{ReasonUncordoning: "uncordoning", ReasonDraining: "draining", ReasonDrainOverdue: "draining"}
 	for _, reasons := range [][]Reason{
-		{ReasonUncordoning}, {ReasonDraining}, {ReasonRenderFailed, ReasonConfiguring}, {ReasonEtcdUnhealthy}, {ReasonPoolPaused, ReasonChangePending},
+		{ReasonUncordoning}, {ReasonDrainOverdue, ReasonDraining}, {ReasonRenderFailed, ReasonConfiguring}, {ReasonEtcdUnhealthy}, {ReasonPoolPaused, ReasonChangePending},
 	} {
 		var notes []note
 		reason := reasons[0]
@@ -117,7 +127,7 @@ func tierWait(name string, byReason map[Reason][]note) *Wait {
 		verb := cmp.Or(verbs[reason], "configuring")
 		wait := waitFor(reason, about(verb+" "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster,
 			WakeConfigObject, WakeManagement)
-		wait.Failed = reason == ReasonRenderFailed
+		wait.Failed = reason == ReasonRenderFailed || reason == ReasonDrainOverdue
 		return wait
 	}
 	return nil
@@ -146,10 +156,7 @@ func (p *pass) noteUnwell(t tier) {
 // inputFor is what the plan of a machine is rendered from.
 func (p *pass) inputFor(m *machine, joinURL string) render.Input {
 	in := p.input
-	in.Version = m.marks.RenderVersion
-	if in.Version == "" {
-		in.Version = render.Version
-	}
+	in.Version = p.versionFor(m)
 	in.InitNode = m.marks.InitNode
 	in.JoinURL = joinURL
 	_, byHand := m.Annotations[rkev1.JoinURLAutosetDisabledAnnotation]
@@ -171,7 +178,8 @@ func (p *pass) inputFor(m *machine, joinURL string) render.Input {
 
 // render makes the plan a machine should have.
 func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
-	desired, warnings, err := render.Plan(p.inputFor(m, joinURL))
+	in := p.inputFor(m, joinURL)
+	desired, warnings, err := p.plan(in)
 	for _, w := range warnings {
 		p.warnings[w] = true
 	}
@@ -182,42 +190,62 @@ func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 	case err != nil:
 		return desired, finding{"cannot render the plan: " + err.Error(), ReasonRenderFailed}
 	}
-	return desired, finding{}
+	return withdraw(render.NodeOf(in), &m.Plan.State, desired), finding{}
+}
+
+// plan renders a plan, unless it is remembered.
+func (p *pass) plan(in render.Input) (plan.NodePlan, []render.Warning, error) {
+	if p.s.Memo == nil {
+		return p.s.Versions.Plan(in)
+	}
+	return p.s.Memo.Plan(p.s.Versions, in)
 }
 
 // encode makes the delivery of a plan, or says why it cannot be delivered.
-func (t tier) encode(m *machine) (Delivery, finding) {
+func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
 	if err := nodeplan.Check(m.desired); err != nil {
 		return Delivery{}, finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
 	}
-	encoded, err := nodeplan.Encode(m.desired)
+	encoded, err := nodeplan.Encode(p.proven(m))
 	if err != nil {
 		return Delivery{}, finding{"cannot encode the plan", ReasonRenderFailed}
 	}
-	if message := m.tooLarge(encoded); message != "" {
+	if message := m.tooLarge(m.desired, encoded, &p.s.ControlPlane.Spec); message != "" {
 		return Delivery{}, finding{message, ReasonPlanTooLarge}
 	}
 	return Delivery{
-		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: nodeplan.NoLimit, FailureThreshold: max(t.failureThreshold, 1),
+		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: max(m.Plan.State.FailureCount, 0) + retryBudget, FailureThreshold: max(t.failureThreshold, 1),
 	}, finding{}
 }
 
 // send delivers a plan, together with the marks that go with it.
 func (p *pass) send(t tier, m *machine) finding {
-	delivery, found := t.encode(m)
+	delivery, found := p.encode(t, m)
 	if found.message != "" {
 		return found
 	}
 	first := !m.Plan.State.PlanExists
-	if m.marks.RenderVersion == "" {
-		m.marks.RenderVersion = render.Version
+	effect := DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, First: first}
+	evidence := p.evidenceOf(m)
+	if kept, ok := m.evidence(); ok && m.kept {
+		evidence = kept
 	}
+	switch {
+	case first && t.ticketFirsts:
+		p.addTicket(t.ticket, m, delivery.Checksum, causeNewMachine)
+	case !first && (m.again() || !restartFree(&m.Plan.State, m.desired)):
+		effect.Cause = p.causeOf(m)
+		evidence = evidence.because(effect.Cause)
+		p.addTicket(t.ticket, m, delivery.Checksum, cmp.Or(string(effect.Cause), causeRetry))
+	}
+	m.marks.RenderVersion = p.versionFor(m)
 	m.marks.JoinedTo = m.joins
-	m.sent = true
-	p.deliver = append(p.deliver, DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, Marks: m.marks, First: first})
-	if first && t.ticketFirsts || !first && !restartFree(&m.Plan.State, m.desired) {
-		p.addTicket(t.ticket, m, delivery.Checksum, first)
+	if !m.kept {
+		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
 	}
+	m.sent = true
+	effect.Marks, effect.Evidence, effect.Again = m.marks, evidence.about(delivery.Checksum), m.gaveUp()
+	p.deliver = append(p.deliver, effect)
 	if neverApplied(&m.Plan.State) {
 		return finding{msgCheckIn, ReasonConfiguring}
 	}
@@ -226,23 +254,33 @@ func (p *pass) send(t tier, m *machine) finding {
 
 // tooLarge says what to do about a plan that its secret cannot hold, empty when it can: beside the reports there are the plan
 // itself and the copy of the one that was applied, which is the old one first and the new one later.
-func (m *machine) tooLarge(encoded []byte) string {
+func (m *machine) tooLarge(p plan.NodePlan, encoded []byte, spec *rkev1.RKEControlPlaneSpec) string {
+	largest := func() string {
+		if parts := render.Largest(spec, p, namedMax); len(parts) > 0 {
+			return msgLargest + strings.Join(parts, ", ")
+		}
+		return ""
+	}
 	switch {
 	case len(encoded) > MaxPlanSize:
-		return msgTooLarge
+		return fmt.Sprintf(msgTooLarge, len(encoded)>>10, MaxPlanSize>>10, largest())
 	case len(encoded)+max(len(encoded), m.Plan.AppliedSize)+m.Plan.ReportSize > MaxSecretSize:
-		return fmt.Sprintf(msgNoRoom, m.Plan.Name)
+		return fmt.Sprintf(msgNoRoom, m.Plan.Name, largest())
 	}
 	return ""
 }
 
-// addTicket puts a machine on the ticket of this pass, which goes on with those of the last one that are still at it.
-func (p *pass) addTicket(step string, m *machine, checksum string, first bool) {
+// causeNewMachine is on tickets for first plans, which disrupt nobody but decide who starts the cluster.
+const causeNewMachine = "new machine"
+
+// causeRetry is on tickets for another try of a plan that disrupted nobody.
+const causeRetry = "another try"
+
+// addTicket puts a machine on the ticket of this pass, which goes on with those of the last one that are still at it. Of several causes
+// the ticket has the first.
+func (p *pass) addTicket(step string, m *machine, checksum, cause string) {
 	if p.ticket == nil {
-		p.ticket = &rkev1.DisruptionTicket{Step: step, Cause: "configuration", Machines: p.openTicket(step)}
-	}
-	if first {
-		p.ticket.Cause = "new machine"
+		p.ticket = &rkev1.DisruptionTicket{Step: step, Cause: cause, Machines: p.openTicket(step)}
 	}
 	p.ticket.Machines = slices.DeleteFunc(p.ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
 	p.ticket.Machines = append(p.ticket.Machines, rkev1.TicketMachine{MachineUID: m.UID, PlanChecksum: checksum})
@@ -269,7 +307,7 @@ func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
 	if render.OperationOf(state.Plan) != "" {
 		return render.SameInstallation(state.Plan, desired)
 	}
-	return slices.EqualFunc(state.Plan.Instructions, desired.Instructions, sameInstruction)
+	return slices.EqualFunc(render.WithoutEtcdProof(state.Plan).Instructions, render.WithoutEtcdProof(desired).Instructions, sameInstruction)
 }
 
 func sameInstruction(a, b plan.OneTimeInstruction) bool {

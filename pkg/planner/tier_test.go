@@ -157,7 +157,7 @@ func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 	w.add("s", allRoles)
 	w.cp.Spec.AdditionalManifest = "# " + strings.Repeat("x", MaxPlanSize)
 	d := w.run(t)
-	if w.machines["s"].hasPlan() || d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "larger than 400 KiB") {
+	if w.machines["s"].hasPlan() || d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "the plan has 538 KiB, at most 400 KiB are delivered; the largest parts are spec.rkeConfig.additionalManifest (533 KiB)") {
 		t.Errorf("wait is %+v", d.Wait)
 	}
 	if status, message := w.condition("Ready"); status != "False" || message != d.Wait.Message {
@@ -167,8 +167,8 @@ func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 
 // A machine whose plan cannot be delivered says what to do, and everybody after it gets a plan all the same.
 func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
-	const remedy = "the plan does not fit into plan secret e-machine-plan beside what its node reported; shorten manifests and files " +
-		"in the configuration, or delete the keys with the names of outputs from the secret"
+	const remedy = "the plan does not fit into plan secret e-machine-plan beside what its node reported; " +
+		"delete the keys with the names of outputs from the secret"
 	for name, roles := range map[string]string{"an etcd machine": "etcd", "a control-plane machine": "control-plane", "a worker": "worker"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(rke2Version)
@@ -358,12 +358,39 @@ func TestDecide_NothingIsBelievedFromAPlanSecret(t *testing.T) {
 	}
 }
 
+// Cluster API compares spec.version of a Machine with what its node runs, and says whether it is up to date.
+func TestDecide_MachinesTellTheVersionOfTheirPlans(t *testing.T) {
+	const before, after = "v1.36.2+rke2r1", "v1.36.3+rke2r1"
+	w := small(t)
+	w.run(t)
+	versions := func() map[string]string {
+		return map[string]string{"s": w.machines["s"].m.Marks.Version, "w": w.machines["w"].m.Marks.Version}
+	}
+	if diff := cmp.Diff(map[string]string{"s": before, "w": before}, versions()); diff != "" {
+		t.Fatalf("versions (-want +got):\n%s", diff)
+	}
+	w.machines["w"].m.Marks.Version = "" // taken back by a MachineSet that has seen an older Machine
+	want := []Effect{MarkMachine{Machine: "w", Marks: Marks{JoinedTo: w.machines["w"].m.Marks.JoinedTo, RenderVersion: render.Version, Version: before}}}
+	if diff := cmp.Diff(want, Decide(w.snapshot(t)).Effects); diff != "" {
+		t.Errorf("effects (-want +got):\n%s", diff)
+	}
+	w.run(t)
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = after })
+	w.run(t)
+	if diff := cmp.Diff(map[string]string{"s": after, "w": before}, versions()); diff != "" {
+		t.Errorf("versions in the middle of an upgrade (-want +got):\n%s", diff)
+	}
+}
+
 func TestDecide_PinnedRenderVersionIsKept(t *testing.T) {
 	w := small(t)
 	w.machines["w"].m.Marks.RenderVersion = "0-unknown"
 	d := w.run(t)
-	if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, `"0-unknown" is not known`) {
-		t.Errorf("wait is %+v", d.Wait)
+	if status, message := w.condition(ConditionRenderVersions); d.Wait != nil || status != "False" || !strings.Contains(message, ": w") {
+		t.Errorf("wait is %+v, condition %s %q", d.Wait, status, message)
+	}
+	if got := w.machines["w"].m.Marks.RenderVersion; got != "0-unknown" {
+		t.Errorf("the machine is pinned to %q now", got)
 	}
 	if w.machines["s"].m.Marks.RenderVersion != render.Version {
 		t.Errorf("new machines are pinned to %q", w.machines["s"].m.Marks.RenderVersion)

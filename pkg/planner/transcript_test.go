@@ -72,6 +72,9 @@ func describe(e Effect) string {
 		if e.Marks.JoinURL != "" {
 			text += " join-url=" + e.Marks.JoinURL
 		}
+		if e.Marks.Version != "" {
+			text += " version=" + e.Marks.Version
+		}
 		return text + " render-version=" + e.Marks.RenderVersion
 	case DeliverPlan:
 		what := "changed"

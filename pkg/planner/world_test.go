@@ -36,6 +36,9 @@ type world struct {
 	machines  map[string]*host
 	snapshots []ETCDSnapshot
 	objects   []Object
+	versions  render.Versions
+	command   Roll
+	memo      *render.Memo
 	forced    []string
 	writes    int
 }
@@ -47,6 +50,7 @@ type host struct {
 	probesSeen bool
 	joinURL    string
 	initLabel  bool
+	evidence   string
 	delivered  time.Time
 	drain      Drain
 	drains     int
@@ -86,6 +90,7 @@ func newWorld(version string) *world {
 			Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: version, ClusterName: "demo", ManagementClusterName: "c-m-1"},
 		},
 		cluster:  &Cluster{InfrastructureProvisioned: true},
+		memo:     &render.Memo{},
 		machines: map[string]*host{},
 	}
 }
@@ -130,17 +135,24 @@ func splitComma(list string) []string {
 
 func (w *world) names() []string { return slices.Sorted(maps.Keys(w.machines)) }
 
-// snapshot is what gather would see.
+// snapshot is what gather would see: values of their own, as those of caches, which nobody changes.
 func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
 	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, Tokens: w.tokens, Snapshots: w.snapshots, Objects: w.objects,
+		Versions: w.versions, Roll: w.command, Memo: w.memo,
 		Release: distro.Release{Version: w.cp.Spec.KubernetesVersion, Known: true}}
+	s.ControlPlane.Spec, s.ControlPlane.Annotations = *w.cp.Spec.DeepCopy(), maps.Clone(w.cp.Annotations)
+	s.Objects = slices.Clone(w.objects)
+	for i := range s.Objects {
+		s.Objects[i].Data, s.Objects[i].Annotations = maps.Clone(s.Objects[i].Data), maps.Clone(s.Objects[i].Annotations)
+	}
 	for _, name := range w.names() {
 		h := w.machines[name]
 		m := h.m
+		m.Labels, m.Annotations = maps.Clone(m.Labels), maps.Clone(m.Annotations)
 		if h.registered {
 			state, err := h.parse()
 			m.Plan = &PlanSecret{Name: naming.PlanSecret(name), JoinURL: h.joinURL, ProbesPassed: h.probesSeen, State: state, ReportSize: h.reports,
-				InitNode: h.initLabel, DeliveredAt: h.delivered, Drain: h.drain}
+				InitNode: h.initLabel, DeliveredAt: h.delivered, Drain: h.drain, Evidence: h.evidence}
 			if err != nil {
 				m.Plan.Malformed = err.Error()
 			}
@@ -180,11 +192,13 @@ func (w *world) applyOne(e Effect) {
 		if err != nil {
 			panic(err)
 		}
-		h.data, h.probesSeen, h.delivered, h.initLabel = data, false, w.now, e.Marks.InitNode
+		h.data, h.probesSeen, h.delivered, h.initLabel, h.evidence = data, false, w.now, e.Marks.InitNode, e.Evidence
+		countDisruption(e.Cause)
 	case RequestDrain:
-		w.machines[e.Machine].drain = Drain{Requested: e.Options, Error: w.machines[e.Machine].drain.Error}
+		w.machines[e.Machine].drain = Drain{Requested: e.Options, Since: e.At, Error: w.machines[e.Machine].drain.Error}
+		countDisruption(e.Cause)
 	case RequestUncordon:
-		w.machines[e.Machine].drain.Uncordon = e.Options
+		w.machines[e.Machine].drain.Uncordon, w.machines[e.Machine].drain.Since = e.Options, e.At
 	case WithdrawInitLabel:
 		w.machines[e.Machine].initLabel = false
 	case PublishJoinURL:
@@ -203,6 +217,15 @@ func (w *world) applyOne(e Effect) {
 	default:
 		panic(fmt.Sprintf("unknown effect %T", e))
 	}
+}
+
+// report changes a key of the plan secret, and takes it away when there is no value.
+func (h *host) report(key string, value []byte) {
+	if h.data = maps.Clone(h.data); value == nil {
+		delete(h.data, key)
+		return
+	}
+	h.data[key] = value
 }
 
 // drainNode is the drainer doing what it was asked for.

@@ -82,17 +82,18 @@ func ReadMarks(machine *clusterv1.Machine) planner.Marks {
 		JoinURL:       machine.Annotations[rkev1.JoinURLAnnotation],
 		JoinedTo:      machine.Annotations[rkev1.JoinedToAnnotation],
 		RenderVersion: machine.Annotations[rkev1.RenderVersionAnnotation],
+		Version:       machine.Spec.Version,
 	}
 }
 
 // Mark writes the planner's notes onto the Machine with that UID, and nothing else: other writers of the Machine are never
-// in conflict with it.
+// in conflict with it. A MachineSet that has seen an older Machine may take the version back once; then it is written again.
 func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clusterv1.Machine, error) {
 	initNode := ""
 	if marks.InitNode {
 		initNode = "true"
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	patch := map[string]any{"metadata": map[string]any{
 		"uid":    machine.UID,
 		"labels": map[string]any{rkev1.InitNodeLabel: orNull(initNode)},
 		"annotations": map[string]any{
@@ -100,7 +101,11 @@ func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clust
 			rkev1.JoinedToAnnotation:      orNull(marks.JoinedTo),
 			rkev1.RenderVersionAnnotation: orNull(marks.RenderVersion),
 		},
-	}})
+	}}
+	if marks.Version != "" {
+		patch["spec"] = map[string]any{"version": marks.Version}
+	}
+	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, fmt.Errorf("encode the notes on machine %s: %w", machine.Name, err)
 	}

@@ -57,20 +57,23 @@ func machineObject(version string) *clusterv1.Machine {
 
 func TestMachines_MarksAreAPatchOfTheirOwn(t *testing.T) {
 	a := &machineAPI{live: machineObject("1")}
-	marks := planner.Marks{InitNode: true, JoinURL: "https://1.2.3.4:6443", RenderVersion: "1"}
+	marks := planner.Marks{InitNode: true, JoinURL: "https://1.2.3.4:6443", RenderVersion: "1", Version: "v1.36.3+rke2r1"}
 	if _, err := NewMachines(a).Mark(machineObject("1"), marks); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"metadata":{"annotations":{"drover.io/render-version":"1","rke.cattle.io/join-url":"https://1.2.3.4:6443","rke.cattle.io/joined-to":null},` +
-		`"labels":{"rke.cattle.io/init-node":"true"},"uid":"u"}}`
+		`"labels":{"rke.cattle.io/init-node":"true"},"uid":"u"},"spec":{"version":"v1.36.3+rke2r1"}}`
 	if diff := cmp.Diff([]string{want}, a.patches); diff != "" {
 		t.Errorf("patches (-want +got):\n%s", diff)
 	}
-	var body struct{ Metadata metav1.ObjectMeta }
+	var body struct {
+		Metadata metav1.ObjectMeta
+		Spec     clusterv1.MachineSpec
+	}
 	if err := json.Unmarshal([]byte(a.patches[0]), &body); err != nil {
 		t.Fatal(err)
 	}
-	if got := ReadMarks(&clusterv1.Machine{ObjectMeta: body.Metadata}); got != marks {
+	if got := ReadMarks(&clusterv1.Machine{ObjectMeta: body.Metadata, Spec: body.Spec}); got != marks {
 		t.Errorf("read back are %+v", got)
 	}
 	a.err = errors.New("refused")

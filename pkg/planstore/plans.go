@@ -86,12 +86,16 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 		JoinURL:      secret.Annotations[rkev1.JoinURLAnnotation],
 		ProbesPassed: secret.Annotations[rkev1.PlanProbesPassedAnnotation] != "",
 		InitNode:     secret.Labels[rkev1.InitNodeLabel] == "true",
+		Evidence:     secret.Annotations[rkev1.PlanEvidenceAnnotation],
 		Drain: planner.Drain{
 			Requested: secret.Annotations[rkev1.DrainAnnotation],
 			Done:      secret.Annotations[rkev1.DrainDoneAnnotation],
 			Uncordon:  secret.Annotations[rkev1.UncordonAnnotation],
 			Error:     secret.Annotations[rkev1.DrainErrorAnnotation],
 		},
+	}
+	if since, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.DrainSinceAnnotation]); err == nil {
+		plan.Drain.Since = since
 	}
 	if at, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.PlanUpdatedTimeAnnotation]); err == nil {
 		plan.DeliveredAt = at // a time that cannot be read is not known
@@ -134,7 +138,7 @@ func (p *Plans) Deliver(found *corev1.Secret, d planner.DeliverPlan, now time.Ti
 	if size(data) > MaxSecretSize {
 		return nil, fmt.Errorf("deliver the plan of machine %s: %w", d.Machine, ErrTooLarge)
 	}
-	if string(found.Data[nodeplan.KeyPlan]) == string(d.Delivery.Plan) && len(found.Data[nodeplan.KeyPlanState]) == 0 {
+	if !d.Again && string(found.Data[nodeplan.KeyPlan]) == string(d.Delivery.Plan) && len(found.Data[nodeplan.KeyPlanState]) == 0 {
 		return found, nil
 	}
 	update := found.DeepCopy()
@@ -144,6 +148,10 @@ func (p *Plans) Deliver(found *corev1.Secret, d planner.DeliverPlan, now time.Ti
 		rkev1.PlanUpdatedTimeAnnotation:  now.UTC().Format(time.RFC3339),
 		rkev1.PlanProbesPassedAnnotation: "",
 	})
+	delete(update.Annotations, rkev1.PlanEvidenceAnnotation)
+	if d.Evidence != "" {
+		annotate(update, map[string]string{rkev1.PlanEvidenceAnnotation: d.Evidence})
+	}
 	if d.Marks.JoinURL != "" {
 		annotate(update, map[string]string{rkev1.JoinURLAnnotation: d.Marks.JoinURL})
 	}
@@ -195,7 +203,16 @@ func (p *Plans) RequestDrain(found *corev1.Secret, e planner.RequestDrain) (*cor
 			delete(update.Annotations, answer)
 		}
 		annotate(update, map[string]string{rkev1.DrainAnnotation: e.Options})
+		dateDrain(update, e.At)
 	})
+}
+
+// dateDrain notes when a drain or its end was asked for.
+func dateDrain(secret *corev1.Secret, at time.Time) {
+	delete(secret.Annotations, rkev1.DrainSinceAnnotation)
+	if !at.IsZero() {
+		annotate(secret, map[string]string{rkev1.DrainSinceAnnotation: at.UTC().Format(time.RFC3339)})
+	}
 }
 
 // hooksOf are the annotations in which the hooks of a drain answer.
@@ -220,6 +237,7 @@ func (p *Plans) RequestUncordon(found *corev1.Secret, e planner.RequestUncordon)
 	}
 	return p.change(found, "ask for the end of the drain of machine "+e.Machine, func(update *corev1.Secret) {
 		annotate(update, map[string]string{rkev1.UncordonAnnotation: e.Options})
+		dateDrain(update, e.At)
 	})
 }
 

@@ -113,6 +113,7 @@ func TestPlans_Deliver(t *testing.T) {
 		Machine:  "m",
 		Delivery: planner.Delivery{Plan: first, Checksum: nodeplan.Checksum(first), MaxFailures: -1, FailureThreshold: 1},
 		Marks:    planner.Marks{InitNode: true, RenderVersion: "1"},
+		Evidence: `{"plan":"x"}`,
 	}
 	stored, err := p.Deliver(found, delivery, noon)
 	if err != nil {
@@ -127,6 +128,10 @@ func TestPlans_Deliver(t *testing.T) {
 	want.Labels = map[string]string{"pool": "a", "rke.cattle.io/init-node": "true"}
 	want.Annotations = map[string]string{
 		"rke.cattle.io/joined-to": "", "rke.cattle.io/plan-last-updated": "2026-09-01T12:00:00Z", "rke.cattle.io/plan-probes-passed": "",
+		"drover.io/plan-evidence": `{"plan":"x"}`,
+	}
+	if got := decode(stored).Evidence; got != delivery.Evidence {
+		t.Errorf("read back is %q", got)
 	}
 	if diff := cmp.Diff(want, stored); diff != "" {
 		t.Errorf("secret (-want +got):\n%s", diff)
@@ -135,7 +140,7 @@ func TestPlans_Deliver(t *testing.T) {
 		t.Errorf("the same plan was written %d times, error %v", a.writes, err)
 	}
 	delivery.Marks = planner.Marks{JoinedTo: "https://1.2.3.4:9345", JoinURL: "https://5.6.7.8:9345"}
-	delivery.Delivery.Plan = encoded(t, "second")
+	delivery.Delivery.Plan, delivery.Evidence = encoded(t, "second"), ""
 	stored, err = p.Deliver(stored, delivery, noon)
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,12 @@
 package preview
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/planner"
 )
 
@@ -87,6 +90,7 @@ func (c *comparison) notes(r Report) []string {
 			notes = append(notes, prefix+" asks for an operation, which is not previewed")
 		}
 	}
+	notes = append(notes, c.rollNotes(r)...)
 	if cluster := c.in.Snapshot.Cluster; cluster != nil && cluster.Paused {
 		notes = append(notes, "the cluster is paused: nothing happens until it is resumed")
 	}
@@ -99,6 +103,29 @@ func (c *comparison) notes(r Report) []string {
 	}
 	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Class == planner.ClassRemove && c.leaving[m.Name] }) {
 		notes = append(notes, "which machines a smaller pool loses is chosen by Cluster API when it happens")
+	}
+	return notes
+}
+
+// rollNotes say what of an edited command to move machines to another render version nobody will follow.
+func (c *comparison) rollNotes(r Report) []string {
+	field := join([]any{partMeta, "annotations", rkev1.RollAnnotation})
+	if !slices.ContainsFunc(r.Fields, func(f Cause) bool { return f.Field == field }) {
+		return nil
+	}
+	var notes []string
+	roll, known := c.after.snapshot.Roll, c.after.snapshot.Versions
+	if roll.Problem != "" {
+		notes = append(notes, field+" is not understood: "+roll.Problem)
+	}
+	versions := slices.Sorted(maps.Values(roll.Pools))
+	if roll.All != "" {
+		versions = slices.Sorted(slices.Values(append(versions, roll.All)))
+	}
+	for _, version := range slices.Compact(versions) {
+		if !known.Knows(version) {
+			notes = append(notes, fmt.Sprintf("%s asks for render version %q, which is not known, known are %s", field, version, strings.Join(known.Names(), ", ")))
+		}
 	}
 	return notes
 }

@@ -9,7 +9,9 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planner/render"
 )
 
 // lines shows a report: machines that nothing happens to are left out.
@@ -43,6 +45,41 @@ func order(r Report) []string {
 		out = append(out, stage.Name+", "+stage.Pace+": "+strings.Join(stage.Machines, " "))
 	}
 	return out
+}
+
+// An edited command to move machines to another render version is told of like any other edit.
+func TestCompute_ARollInTheFile(t *testing.T) {
+	const field = "metadata.annotations[drover.io/roll-render-version]"
+	for name, tc := range map[string]struct {
+		now  string
+		want []string
+		note string
+	}{
+		"all machines": {now: "newer", want: []string{
+			"server-1 Restart " + field, "server-2 Restart " + field, "server-3 Restart " + field, "worker-1 Restart " + field, "worker-2 Restart " + field,
+		}},
+		"one pool":               {now: "worker=newer", want: []string{"worker-1 Restart " + field, "worker-2 Restart " + field}},
+		"the version they have":  {now: "1"},
+		"a version nobody knows": {now: "worker=9", note: field + ` asks for render version "9", which is not known, known are 1, newer`},
+		"no command at all":      {now: "worker=", note: field + ` is not understood: "worker=" is neither VERSION nor POOL=VERSION`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.snapshot.Versions = render.Versions{}.With("newer", func(_ render.Input, files []plan.File) []plan.File {
+				return append(files, plan.File{Path: "/etc/newer", Content: "bmV3ZXI="})
+			})
+			r := w.preview(t, func(c *provv1.Cluster) { c.Annotations[rkev1.RollAnnotation] = tc.now }, nil)
+			if diff := cmp.Diff(tc.want, lines(r)); diff != "" {
+				t.Errorf("machines (-want +got):\n%s", diff)
+			}
+			if want := tc.note != ""; slices.Contains(r.Notes, tc.note) != want || len(r.Notes) > 0 != want {
+				t.Errorf("notes %q, want %q", r.Notes, tc.note)
+			}
+			if len(r.Fields) != 1 || r.Fields[0].Field != field || r.Fields[0].Class != r.Result {
+				t.Errorf("result %s because of %+v", r.Result, r.Fields)
+			}
+		})
+	}
 }
 
 func TestCompute(t *testing.T) {

@@ -40,6 +40,7 @@ func (in *Input) sideOf(given topology.Input) (*side, error) {
 		return nil, err
 	}
 	s := &side{pools: map[string]pool{}, snapshot: in.snapshotOf(controlPlane)}
+	s.snapshot.Roll = planner.ParseRoll(given.Cluster.Annotations[rkev1.RollAnnotation])
 	for _, md := range deployments {
 		s.pools[md.Spec.Template.Labels[rkev1.MachinePoolNameLabel]] = poolOf(md)
 	}

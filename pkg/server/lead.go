@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	lassocache "github.com/rancher/lasso/pkg/cache"
 
@@ -47,6 +48,10 @@ func (s *Server) Lead(ctx context.Context) error {
 	if err := term.Start(kinds); err != nil {
 		return fmt.Errorf("start controllers: %w", err)
 	}
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer cancel(nil) // ends what runs in the background, which is waited for
+	background.Go(func() { s.publish(ctx) })
 	s.leading.Store(true)
 	defer s.leading.Store(false)
 	s.opts.Log.Info("Controllers run")
@@ -75,12 +80,13 @@ func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) 
 
 func (s *Server) deps(c *clients.Clients) controllers.Deps {
 	return controllers.Deps{
-		Clients:    c,
-		InstanceID: s.opts.InstanceID,
-		Settings:   s.opts.Settings,
-		Releases:   *s.opts.Releases,
-		DataDir:    s.opts.DataDir,
-		Downstream: s.opts.Downstream,
-		Log:        s.opts.Log,
+		Clients:     c,
+		InstanceID:  s.opts.InstanceID,
+		Settings:    s.opts.Settings,
+		Releases:    *s.opts.Releases,
+		DataDir:     s.opts.DataDir,
+		Downstream:  s.opts.Downstream,
+		Disruptions: s.disruptions,
+		Log:         s.opts.Log,
 	}
 }

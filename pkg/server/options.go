@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	lassocontroller "github.com/rancher/lasso/pkg/controller"
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/rest"
@@ -73,6 +74,8 @@ type Options struct {
 	ShardKey string
 	// StartTimeout is how long definitions may take to be served and caches to be filled; two minutes when it is zero.
 	StartTimeout time.Duration
+	// Registerer gets the metrics; the process-wide one when it is nil.
+	Registerer prometheus.Registerer
 	// Log receives messages; the standard logger when it is nil.
 	Log logrus.FieldLogger
 }

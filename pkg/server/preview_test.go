@@ -14,20 +14,26 @@ import (
 	"sigs.k8s.io/yaml"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
 // reader looks at the cluster with a user's rights, and fails when it writes.
-func (w *world) reader() *inspect.Reader {
+func (w *world) reader() *inspect.Reader { return w.readerWith(nil) }
+
+// readerWith is one that was told of other settings than those that are published.
+func (w *world) readerWith(override func(*controllers.Settings)) *inspect.Reader {
 	w.Helper()
 	table, err := releases.Embedded()
 	check(w.T, err)
-	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("looker"), Version: "look", Releases: table}, fleet)
+	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("looker"), Version: "look", Releases: table, Override: override}, fleet)
 	check(w.T, err)
 	return r
 }
@@ -157,10 +163,22 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 			}
 		}
 		w.previewOfPools()
+		w.disrupted(disruptions.Counts{disruption.EditConfiguration: 3, disruption.EditVersion: 3, disruption.EditPool: 3})
 		for _, write := range w.api.Writes("drover/look") {
 			t.Errorf("a preview wrote: %v", write)
 		}
 	})
+}
+
+// disrupted fails unless these disruptions are counted, and no others.
+func (w *world) disrupted(want disruptions.Counts) {
+	w.Helper()
+	got, err := disruptions.Gathered(w.metrics)
+	check(w.T, err)
+	maps.DeleteFunc(got, func(_ disruption.Cause, n int) bool { return n == 0 })
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("disruptions (-want +got):\n%s", diff)
+	}
 }
 
 // previewOfPools goes on with edits that replace, add and remove machines.
@@ -258,6 +276,38 @@ func TestStory_ExplainTellsWhatIsWaitedFor(t *testing.T) {
 		}
 		for _, write := range w.api.Writes("drover/look") {
 			t.Errorf("explain wrote: %v", write)
+		}
+	})
+}
+
+// What a roll would do is said with the settings that the server has published, unless somebody gives others.
+func TestStory_RollKnowsTheServersSettings(t *testing.T) {
+	tell(t, func(w *world) {
+		w.registry = "registry.example.com"
+		w.start()
+		w.apply(k3s, w.servers(1, 1))
+		w.until("the cluster", 5*time.Minute, w.ready(2))
+		time.Sleep(time.Minute)
+		for _, look := range []struct {
+			name     string
+			override func(*controllers.Settings)
+			pending  bool
+		}{
+			{"as published", nil, false},
+			{"with another registry", func(s *controllers.Settings) { s.SystemDefaultRegistry = "other.example.com" }, true},
+		} {
+			r := w.readerWith(look.override)
+			roll, err := r.Roll(demo, "", nil)
+			r.Close()
+			check(t, err)
+			if roll.SettingsUnknown != "" || roll.Result != planner.ClassNone || len(roll.Machines) != 2 {
+				t.Errorf("%s: %+v", look.name, roll)
+			}
+			for _, m := range roll.Machines {
+				if m.Pending != look.pending || m.Class != planner.ClassNone != look.pending {
+					t.Errorf("%s: %+v", look.name, m)
+				}
+			}
 		}
 	})
 }

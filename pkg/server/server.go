@@ -11,6 +11,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/connect"
+	"github.com/drover-io/drover/pkg/metrics"
 )
 
 // Paths lists what a host has to route to Handler: exact paths, and prefixes that end in a slash.
@@ -23,6 +24,8 @@ type Server struct {
 	every   *clients.Clients
 	handler http.Handler
 	leading atomic.Bool
+	// disruptions counts over all terms.
+	disruptions *metrics.Disruptions
 
 	// serving is closed once the endpoints serve; serveContext is that of Serve and is set before.
 	serving      chan struct{}
@@ -36,6 +39,9 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("configure drover: %w", err)
 	}
 	s := &Server{opts: opts, serving: make(chan struct{})}
+	if s.disruptions, err = metrics.NewDisruptions(opts.Registerer); err != nil {
+		return nil, fmt.Errorf("configure drover: %w", err)
+	}
 	s.every, err = clients.New(opts.RESTConfig, clients.Options{
 		Version: opts.Version, Factory: opts.ControllerFactory, SyncTimeout: opts.StartTimeout, WithoutDynamic: true,
 	})

@@ -22,11 +22,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
 	"github.com/drover-io/drover/pkg/testkit/fakecapi"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
@@ -49,6 +52,10 @@ type world struct {
 	hosts   *fakeagent.World
 	dataDir string
 	lead    func() // stops what runs
+	// registry is the system default registry of Drover.
+	registry string
+	// metrics are those of all processes of a story.
+	metrics *prometheus.Registry
 
 	mu     sync.Mutex
 	served map[string]downstream // APIs of clusters, by the address of the machine that serves them
@@ -65,7 +72,7 @@ func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	dataDir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, api: newAPI(t), served: map[string]downstream{}, dataDir: dataDir}
+		w := &world{T: t, api: newAPI(t), served: map[string]downstream{}, dataDir: dataDir, metrics: prometheus.NewRegistry()}
 		var err error
 		w.user, err = clients.New(w.api.Config("user"), clients.Options{Version: "user"})
 		check(t, err)
@@ -95,6 +102,7 @@ func tell(t *testing.T, f func(w *world)) {
 			cancel()
 			players.Wait()
 			w.user.Stop()
+			disruptions.Check(t, w.metrics)
 			time.Sleep(time.Hour) // timers of caches that have ended
 		}()
 		f(w)
@@ -210,7 +218,7 @@ func (w *world) start() {
 	w.Helper()
 	opts := Options{
 		RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test", DataDir: w.dataDir, StartTimeout: 10 * time.Second,
-		Settings: Settings{ServerURL: "https://drover.example.com"}, Downstream: w,
+		Settings: Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry}, Downstream: w, Registerer: w.metrics,
 	}
 	s, err := New(opts)
 	check(w.T, err)

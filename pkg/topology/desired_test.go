@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -266,40 +267,6 @@ func TestDesired_Replicas(t *testing.T) {
 	}
 }
 
-// TestDesired_HealthChecksKeepAMajority: without a limit of the user's, health
-// checks never remove so many members that etcd loses its quorum.
-func TestDesired_HealthChecksKeepAMajority(t *testing.T) {
-	t.Parallel()
-	cases := map[string]struct {
-		members  int32
-		worker   bool
-		wantMost *int
-	}{
-		"one member is never replaced": {members: 1, wantMost: new(0)},
-		"three members":                {members: 3, wantMost: new(1)},
-		"five members":                 {members: 5, wantMost: new(2)},
-		"workers have no limit":        {members: 3, worker: true},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			in := demo(t, func(cluster *provv1.Cluster) {
-				pool(cluster, 0).Quantity = &c.members
-				pool(cluster, 0).EtcdRole = !c.worker
-				pool(cluster, 0).UnhealthyNodeTimeout = &metav1.Duration{Duration: time.Minute}
-			})
-			checks := find[*clusterv1.MachineHealthCheck](t, desired(t, in))
-			var got *int
-			if limit := checks[0].Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo; limit != nil {
-				got = new(limit.IntValue())
-			}
-			if diff := cmp.Diff(c.wantMost, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
 func TestDesired_Autoscaler(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -385,5 +352,41 @@ func TestDesired_SpecForSnapshotsHasNoOperations(t *testing.T) {
 	var spec provv1.ClusterSpec
 	if err := json.Unmarshal([]byte(unpack(t, without)), &spec); err != nil || spec.KubernetesVersion != "v1.36.2+rke2r1" {
 		t.Errorf("spec %+v, error %v", spec, err)
+	}
+}
+
+// TestDesired_NodeDeletionTimeout: the limit counts from the beginning of a
+// machine's deletion, so what comes before the Node has to fit in.
+func TestDesired_NodeDeletionTimeout(t *testing.T) {
+	t.Parallel()
+	const minutes = 60
+	drained := func(limit *metav1.Duration) func(*provv1.RKEMachinePool) {
+		return func(p *provv1.RKEMachinePool) { p.DrainBeforeDelete, p.DrainBeforeDeleteTimeout = true, limit }
+	}
+	cases := map[string]struct {
+		pool func(*provv1.RKEMachinePool)
+		want int32
+	}{
+		"not drained":                 {func(*provv1.RKEMachinePool) {}, 10 * minutes},
+		"a limit without a drain":     {func(p *provv1.RKEMachinePool) { p.DrainBeforeDeleteTimeout = &metav1.Duration{Duration: time.Hour} }, 10 * minutes},
+		"drained":                     {drained(nil), 70 * minutes},
+		"drained without limit":       {drained(&metav1.Duration{}), 70 * minutes},
+		"drained for a while":         {drained(&metav1.Duration{Duration: 5 * time.Minute}), 15 * minutes},
+		"drained for the longest":     {drained(&metav1.Duration{Duration: math.MaxInt64}), math.MaxInt32},
+		"drained for a negative time": {drained(&metav1.Duration{Duration: -time.Hour}), 70 * minutes},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := demo(t, func(cluster *provv1.Cluster) { c.pool(pool(cluster, 0)) })
+			objects, err := topology.Desired(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := find[*clusterv1.MachineDeployment](t, objects)[0].Spec.Template.Spec.Deletion.NodeDeletionTimeoutSeconds
+			if diff := cmp.Diff(&c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

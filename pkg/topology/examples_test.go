@@ -1,11 +1,6 @@
 package topology_test
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,13 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/build"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -54,7 +47,7 @@ func example(t *testing.T, file string) topology.Input {
 		Schemas:        map[string]*mgmtv3.DynamicSchemaSpec{},
 		Credentials:    map[string]bool{"cattle-global-data:cc-lab": true}, // the quickstart makes it
 	}
-	for _, document := range documents(t, file) {
+	for _, document := range build.Manifest(t, file) {
 		switch {
 		case document.GetKind() == "Cluster":
 			in.Cluster = &provv1.Cluster{}
@@ -78,33 +71,6 @@ func example(t *testing.T, file string) topology.Input {
 		}
 	}
 	return in
-}
-
-func documents(t *testing.T, file string) []*unstructured.Unstructured {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []*unstructured.Unstructured
-	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		asJSON, err := yaml.YAMLToJSONStrict(document)
-		if err != nil {
-			t.Fatal(err)
-		}
-		object := map[string]any{}
-		if err := utiljson.Unmarshal(asJSON, &object); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, &unstructured.Unstructured{Object: object})
-	}
 }
 
 func TestManagement(t *testing.T) {

@@ -68,6 +68,12 @@ type Input struct {
 	// Replicas of the MachineDeployments that exist, by name. They count for
 	// pools whose size somebody else decides: an autoscaler, or nobody.
 	Replicas map[string]int32
+	// Registered are the roles of machines that came by themselves and belong to
+	// no pool. They count when LacksServers.
+	Registered Servers
+	// RegisteredMembers is how many of them have etcd. They count for the quorum
+	// that health checks keep. Both are known when CountsRegistered.
+	RegisteredMembers int
 }
 
 // configRef returns the machine config a pool refers to, and whether a node

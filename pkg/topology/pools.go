@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -50,7 +49,7 @@ func poolObjects(in Input, pool *provv1.RKEMachinePool, ownInfra bool) ([]runtim
 		return nil, err
 	}
 	objects = append(objects, deployment)
-	if check := machineHealthCheck(in.Cluster, pool); check != nil {
+	if check := machineHealthCheck(in, pool); check != nil {
 		objects = append(objects, check)
 	}
 	return objects, nil
@@ -83,7 +82,10 @@ func machineDeployment(
 					Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{
 						APIGroup: rkeGroup, Kind: "RKEBootstrapTemplate", Name: bootstrapName,
 					}},
-					Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: seconds(pool.DrainBeforeDeleteTimeout)},
+					Deletion: clusterv1.MachineDeletionSpec{
+						NodeDrainTimeoutSeconds:    seconds(pool.DrainBeforeDeleteTimeout),
+						NodeDeletionTimeoutSeconds: nodeDeletionTimeout(pool),
+					},
 				},
 			},
 		},
@@ -119,6 +121,34 @@ func strategy(pool *provv1.RKEMachinePool) clusterv1.MachineDeploymentRolloutStr
 			MaxSurge: &surge, MaxUnavailable: &unavailable,
 		},
 	}
+}
+
+const (
+	// nodeDeletionTime is what the deletion of a machine may take before Cluster API
+	// gives its Node up, apart from draining it: the member of etcd leaves, the host
+	// goes, and when the cluster was reached through that host, the connection has
+	// to move to another server.
+	nodeDeletionTime = 10 * time.Minute
+	// openEndedDrain is allowed for a drain without a limit of its own.
+	openEndedDrain = time.Hour
+)
+
+// nodeDeletionTimeout keeps Cluster API from giving up the Node of a machine too
+// soon: its own limit of ten seconds counts from the beginning of the deletion,
+// and is over before the host is gone. A Node given up stays for ever. There is
+// a limit, because until then no other machine takes the place of this one, and
+// the cluster may never answer again. Changing it replaces no machine, and when
+// the whole cluster is deleted nobody waits for Nodes. (spec/05 §3.1.)
+func nodeDeletionTimeout(pool *provv1.RKEMachinePool) *int32 {
+	limit := nodeDeletionTime
+	if pool.DrainBeforeDelete {
+		drain := openEndedDrain
+		if own := pool.DrainBeforeDeleteTimeout; own != nil && own.Duration > 0 {
+			drain = own.Duration
+		}
+		limit += min(drain, math.MaxInt64-limit)
+	}
+	return seconds(&metav1.Duration{Duration: limit})
 }
 
 // replicas is the pool's quantity, unless somebody else decides the size: an
@@ -193,60 +223,6 @@ func machineLabels(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, deploym
 		labels[rkev1.WorkerRoleLabel] = roleMarked
 	}
 	return labels
-}
-
-// machineHealthCheck has Cluster API replace machines whose node is not ready
-// for too long. A pool without such a time has none.
-func machineHealthCheck(cluster *provv1.Cluster, pool *provv1.RKEMachinePool) *clusterv1.MachineHealthCheck {
-	if pool.UnhealthyNodeTimeout == nil || pool.UnhealthyNodeTimeout.Duration <= 0 {
-		return nil
-	}
-	name := naming.MachineDeployment(cluster.Name, pool.Name)
-	unhealthy := func(status corev1.ConditionStatus) clusterv1.UnhealthyNodeCondition {
-		return clusterv1.UnhealthyNodeCondition{
-			Type: corev1.NodeReady, Status: status, TimeoutSeconds: seconds(pool.UnhealthyNodeTimeout),
-		}
-	}
-	return &clusterv1.MachineHealthCheck{
-		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineHealthCheck"},
-		ObjectMeta: objectMeta(cluster, name),
-		Spec: clusterv1.MachineHealthCheckSpec{
-			ClusterName: cluster.Name,
-			Selector:    metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.MachineDeploymentNameLabel: name}},
-			Checks: clusterv1.MachineHealthCheckChecks{
-				NodeStartupTimeoutSeconds: seconds(pool.NodeStartupTimeout),
-				UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
-					unhealthy(corev1.ConditionUnknown), unhealthy(corev1.ConditionFalse),
-				},
-			},
-			Remediation: clusterv1.MachineHealthCheckRemediation{TriggerIf: remediationLimit(cluster, pool)},
-		},
-	}
-}
-
-// remediationLimit is the user's limit. Without one, machines of etcd are
-// replaced only while the rest of the members still have a majority: a single
-// member is never replaced, its data would be lost.
-func remediationLimit(cluster *provv1.Cluster, pool *provv1.RKEMachinePool) clusterv1.MachineHealthCheckRemediationTriggerIf {
-	limit := clusterv1.MachineHealthCheckRemediationTriggerIf{}
-	if pool.UnhealthyRange != nil {
-		limit.UnhealthyInRange = *pool.UnhealthyRange
-	}
-	switch {
-	case pool.MaxUnhealthy != nil && *pool.MaxUnhealthy != "":
-		parsed := intstr.Parse(*pool.MaxUnhealthy)
-		limit.UnhealthyLessThanOrEqualTo = &parsed
-	case pool.EtcdRole && limit.UnhealthyInRange == "":
-		members := int32(0)
-		for i := range pools(cluster) {
-			if pools(cluster)[i].EtcdRole {
-				members += quantity(&pools(cluster)[i])
-			}
-		}
-		tolerated := intstr.FromInt32(max(members-1, 0) / 2)
-		limit.UnhealthyLessThanOrEqualTo = &tolerated
-	}
-	return limit
 }
 
 func autoscalerSizes(pool *provv1.RKEMachinePool) map[string]string {

@@ -38,7 +38,10 @@ func Validate(in Input) field.ErrorList {
 	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
 	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
 	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles, config.Child("machineSelectorFiles"))...)
-	return append(errs, validatePools(in, config.Child("machinePools"))...)
+	if ofPools := validatePools(in, config.Child("machinePools")); len(ofPools) > 0 {
+		return append(errs, ofPools...)
+	}
+	return append(errs, validateServers(in, config.Child("machinePools"))...)
 }
 
 // shownErrors is how many errors a message names.

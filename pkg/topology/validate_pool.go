@@ -123,6 +123,8 @@ func validatePoolHealth(pool *provv1.RKEMachinePool, at *field.Path) field.Error
 	}
 	if pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !unhealthyRange.MatchString(*pool.UnhealthyRange) {
 		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must look like [3-5]"))
+	} else if _, _, ok := rangeOf(pool); pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !ok {
+		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must begin with the smaller number, as [3-5] does"))
 	}
 	return errs
 }

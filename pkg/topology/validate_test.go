@@ -59,6 +59,23 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			},
 			pools + "[0]", "set etcdRole, controlPlaneRole or workerRole to true",
 		},
+		"no etcd": {
+			func(c *provv1.Cluster) { pool(c, 0).EtcdRole = false },
+			pools, "set etcdRole to true for a pool with a quantity of at least 1",
+		},
+		"no control plane": {
+			func(c *provv1.Cluster) { pool(c, 0).ControlPlaneRole = false },
+			pools, "set controlPlaneRole to true for a pool with a quantity of at least 1",
+		},
+		"etcd scaled away": {
+			func(c *provv1.Cluster) {
+				worker := *pool(c, 0).DeepCopy()
+				worker.Name, worker.EtcdRole = "other", false
+				c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, worker)
+				pool(c, 0).Quantity = new(int32)
+			},
+			pools, "no pool has machines with etcd",
+		},
 		"pool without a name": {
 			func(c *provv1.Cluster) { pool(c, 0).Name = "" },
 			pools + "[0].name", "give every machine pool a name",
@@ -178,6 +195,14 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 		"range that is none": {
 			func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("3-5") },
 			pools + "[0].unhealthyRange", "[3-5]",
+		},
+		"range that is turned round": {
+			func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("[5-3]") },
+			pools + "[0].unhealthyRange", "the smaller number",
+		},
+		"range of numbers too large": {
+			func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("[1-99999999999999999999]") },
+			pools + "[0].unhealthyRange", "the smaller number",
 		},
 		"operating system with a blank": {
 			func(c *provv1.Cluster) { pool(c, 0).MachineOS = "my os" },

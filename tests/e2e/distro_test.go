@@ -69,7 +69,7 @@ func openLab(t *testing.T, name string) (create func(*testing.T, string) machine
 	signer, authorized := keyPair(t)
 	return func(t *testing.T, name string) machine {
 		t.Helper()
-		made, err := l.Create(t.Context(), name, authorized)
+		made, err := l.Create(t.Context(), name, authorized, "")
 		must(t, err)
 		return machine{Machine: made, t: t, lab: l, signer: signer}
 	}, l

@@ -37,12 +37,12 @@ func TestLab(t *testing.T) {
 	signer, authorized := keyPair(t)
 
 	start := time.Now()
-	one, err := l.Create(t.Context(), "one", authorized)
+	one, err := l.Create(t.Context(), "one", authorized, "")
 	must(t, err)
 	t.Logf("first machine answered SSH after %s", time.Since(start).Round(time.Millisecond))
-	two, err := l.Create(t.Context(), "two", authorized)
+	two, err := l.Create(t.Context(), "two", authorized, "")
 	must(t, err)
-	again, err := l.Create(t.Context(), "one", authorized)
+	again, err := l.Create(t.Context(), "one", authorized, "")
 	must(t, err)
 	if again.ID != one.ID {
 		t.Errorf("a create with a name that exists made another machine: %s, then %s", one.ID, again.ID)

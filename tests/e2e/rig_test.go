@@ -65,6 +65,7 @@ func newWorld(t *testing.T, name string, versions ...string) *world {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 		defer cancel()
 		if w.Rig != nil {
+			w.checkDisruptions(ctx)
 			if t.Failed() {
 				t.Logf("%s", w.evidence(ctx))
 			}
@@ -84,6 +85,18 @@ func newWorld(t *testing.T, name string, versions ...string) *world {
 	w.objects, err = dynamic.NewForConfig(w.Config)
 	must(t, err)
 	return w
+}
+
+// checkDisruptions fails when a machine was restarted, drained or replaced although nobody wished it.
+func (w *world) checkDisruptions(ctx context.Context) {
+	w.t.Helper()
+	counts, err := w.Disruptions(ctx)
+	if err != nil {
+		w.t.Errorf("disruptions: %v", err)
+	}
+	if problem := counts.Problem(); problem != "" {
+		w.t.Error(problem)
+	}
 }
 
 // evidence is what helps to see why a test failed: the state of the cluster, and the end of Drover's log.

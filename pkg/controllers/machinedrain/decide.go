@@ -100,7 +100,7 @@ func (v view) end(d decision) decision {
 	default:
 		d.remove = []string{
 			rkev1.PreDrainAnnotation, rkev1.PostDrainAnnotation, rkev1.DrainAnnotation, rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation,
-			rkev1.DrainErrorAnnotation,
+			rkev1.DrainErrorAnnotation, rkev1.DrainSinceAnnotation,
 		}
 		for _, hook := range slices.Concat(d.options.PreDrainHooks, d.options.PostDrainHooks) {
 			if hook.Annotation != "" {

@@ -12,7 +12,7 @@ func TestDecide(t *testing.T) {
 	const plain, hooked, hooksOnly = `{"enabled":true}`, `{"enabled":true,"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`,
 		`{"enabled":false,"preDrainHooks":[{"annotation":"before"}]}`
 	type annotations = map[string]string
-	all := []string{rkev1.PreDrainAnnotation, rkev1.PostDrainAnnotation, rkev1.DrainAnnotation, rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation, rkev1.DrainErrorAnnotation}
+	all := []string{rkev1.PreDrainAnnotation, rkev1.PostDrainAnnotation, rkev1.DrainAnnotation, rkev1.DrainDoneAnnotation, rkev1.UncordonAnnotation, rkev1.DrainErrorAnnotation, rkev1.DrainSinceAnnotation}
 	for name, tc := range map[string]struct {
 		given       annotations
 		deleting    bool

@@ -11,6 +11,8 @@
 //	drainer  post-drain = V         hooks that run after the drain may act
 //	         (uncordons the node, and removes all of these annotations)
 //
+// drain-since is when the planner asked last: it tells a person when a drain takes too long.
+//
 // What takes long, or talks to the cluster, runs beside the handler: an eviction may take its ten minutes without keeping the queue.
 // Nothing has to be remembered over a restart of the program, because every step can be done twice.
 //

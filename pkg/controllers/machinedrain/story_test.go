@@ -208,3 +208,43 @@ func TestStory_ForeignClustersAreLeftAlone(t *testing.T) {
 		}
 	})
 }
+
+// A node is drained and comes back, whichever write the manager is killed after.
+func TestStory_KilledAfterEveryWrite(t *testing.T) {
+	run := func(n int) (writes int) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStory(t, "me")
+			stop := s.start()
+			defer func() { stop() }()
+			s.api.ResetLog()
+			if n > 0 {
+				s.api.CutAfter("drover/manager", n, func() {
+					go func() { // the write that is cut off belongs to the manager that is stopped
+						stop()
+						s.api.Mend("drover/manager")
+						stop = s.start()
+					}()
+				})
+			}
+			s.say(rkev1.DrainAnnotation, options)
+			s.elapse(10 * time.Minute)
+			if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
+				t.Errorf("killed after write %d: cordoned %v, %d pods, annotations %v", n, cordoned, pods, s.secret().Annotations)
+			}
+			s.say(rkev1.UncordonAnnotation, options)
+			s.elapse(10 * time.Minute)
+			if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] != "kept" {
+				t.Errorf("killed after write %d: cordoned %v, annotations %v", n, cordoned, s.secret().Annotations)
+			}
+			writes = len(s.api.Writes("drover/manager"))
+		})
+		return writes
+	}
+	writes := run(0)
+	if writes < 2 {
+		t.Fatalf("only %d writes: the story does not do what it should", writes)
+	}
+	for n := 1; n <= writes; n++ {
+		run(n)
+	}
+}

@@ -14,6 +14,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/machinejob"
 )
 
@@ -120,6 +121,7 @@ func withoutOwner(secrets []*corev1.Secret) []*corev1.Secret {
 func (h *handler) run(obj *unstructured.Unstructured, job *batchv1.Job) error {
 	_, err := h.Jobs.Create(job)
 	if err == nil {
+		h.countUnhealthy(obj)
 		return nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
@@ -210,6 +212,10 @@ func (h *handler) replace(obj *unstructured.Unstructured, name string) error {
 	err = h.Machines.Delete(machine.Namespace, machine.Name, &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Machine %s: %w", name, err)
+	}
+	// The cache may not show yet that the Machine is being deleted since an earlier pass.
+	if err == nil && machine.DeletionTimestamp.IsZero() && h.counted.first(machine.UID) {
+		h.Disruptions.Count(disruption.HealthMachineFailed, 1)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/ownwrites"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
@@ -78,6 +79,8 @@ type Deps struct {
 	Settings func() machinejob.Settings
 	// InstanceID is on Clusters that this Drover manages.
 	InstanceID string
+	// Disruptions counts machines that could not be made and are replaced; nil counts nothing.
+	Disruptions *metrics.Disruptions
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }
@@ -95,6 +98,7 @@ type handler struct {
 	pods         corecontrollers.PodCache
 	secrets      corecontrollers.SecretCache
 	written      *ownwrites.Log
+	counted      counted
 }
 
 // setKinds are the kinds of which the set holds objects. The Job is not one of them: it is made once and never changed.

@@ -16,6 +16,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/controllers/nodedriver"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
@@ -205,71 +206,89 @@ func (w *world) settled(name string) bool {
 
 func TestStory_FailedCreateIsShownAndReplaced(t *testing.T) {
 	tell(t, func(w *world) {
-		w.settings.DeleteFailedAfter = time.Hour
-		w.run()
-		w.fail = "no quota for droplets"
-		w.addMachine("m1", false)
-		w.run()
-		status := w.status("m1")
-		if status.FailureReason != rkev1.ReasonCreateError || !strings.Contains(status.FailureMessage, "no quota") {
-			t.Errorf("failure is %s: %s", status.FailureReason, status.FailureMessage)
-		}
-		machine, err := w.c.CAPI.Machine().Get(namespace, "m1", metav1.GetOptions{})
-		must(t, err)
-		if machine.DeletionTimestamp != nil {
-			t.Error("the Machine is replaced before the time that it is kept for is over")
-		}
-		w.sleep(time.Hour)
-		w.run()
-		if w.machine("m1") != nil {
-			t.Errorf("the failed machine is not replaced: %+v", w.status("m1"))
-		}
+		failedCreate(w)
+		w.counts(disruption.HealthMachineFailed)
 	})
+}
+
+func failedCreate(w *world) {
+	w.Helper()
+	w.settings.DeleteFailedAfter = time.Hour
+	w.run()
+	w.fail = "no quota for droplets"
+	w.addMachine("m1", false)
+	w.run()
+	status := w.status("m1")
+	if status.FailureReason != rkev1.ReasonCreateError || !strings.Contains(status.FailureMessage, "no quota") {
+		w.Errorf("failure is %s: %s", status.FailureReason, status.FailureMessage)
+	}
+	machine, err := w.c.CAPI.Machine().Get(namespace, "m1", metav1.GetOptions{})
+	must(w.T, err)
+	if machine.DeletionTimestamp != nil {
+		w.Error("the Machine is replaced before the time that it is kept for is over")
+	}
+	w.sleep(time.Hour)
+	w.run()
+	if w.machine("m1") != nil {
+		w.Errorf("the failed machine is not replaced: %+v", w.status("m1"))
+	}
 }
 
 func TestStory_FailedRemovalIsRetriedUntilItSucceeds(t *testing.T) {
 	tell(t, func(w *world) {
-		w.run()
-		w.addMachine("m1", false)
-		w.run()
-		w.fail = "forbidden by the cloud"
-		must(t, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
-		w.run()
-		status := w.status("m1")
-		if status.FailureReason != rkev1.ReasonDeleteError || !strings.Contains(status.FailureMessage, "forbidden by the cloud") {
-			t.Errorf("failure is %s: %s", status.FailureReason, status.FailureMessage)
-		}
-		w.fail = ""
-		w.sleep(2 * time.Minute)
-		w.run()
-		if w.machine("m1") != nil || w.removed["m1"] != 1 {
-			t.Errorf("removed %d times, machine %v", w.removed["m1"], w.machine("m1"))
-		}
+		failedRemoval(w)
+		w.counts(disruption.HealthCheckFailed)
 	})
 }
 
-func TestStory_DeletionDuringCreateWaitsForTheDriver(t *testing.T) {
-	tell(t, func(w *world) {
-		w.run()
-		w.hold = true
-		w.addMachine("m1", false)
-		w.run()
-		job, err := w.c.Batch.Job().Get(namespace, "m1-machine-provision", metav1.GetOptions{})
-		must(t, err)
-		job.Status.Active = 1 // its pod runs
-		_, err = w.c.Batch.Job().UpdateStatus(job)
-		must(t, err)
-		must(t, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
-		w.run()
-		if w.machine("m1") == nil {
-			t.Fatal("the machine is let go while its create runs")
-		}
-		w.hold = false
-		w.run()
-		if w.machine("m1") != nil || w.made["m1"] != 1 || w.removed["m1"] != 1 {
-			t.Errorf("made %d, removed %d, machine %v", w.made["m1"], w.removed["m1"], w.machine("m1"))
-		}
-	})
+func failedRemoval(w *world) {
+	w.Helper()
+	w.run()
+	w.addMachine("m1", false)
+	w.run()
+	w.fail = "forbidden by the cloud"
+	machine, err := w.c.CAPI.Machine().Get(namespace, "m1", metav1.GetOptions{})
+	must(w.T, err)
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "HealthCheckSucceeded", Status: "False", Reason: "NodeUnhealthy"}, 1, time.Now())
+	_, err = w.c.CAPI.Machine().UpdateStatus(machine)
+	must(w.T, err)
+	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
+	w.run()
+	status := w.status("m1")
+	if status.FailureReason != rkev1.ReasonDeleteError || !strings.Contains(status.FailureMessage, "forbidden by the cloud") {
+		w.Errorf("failure is %s: %s", status.FailureReason, status.FailureMessage)
+	}
+	w.fail = ""
+	w.sleep(2 * time.Minute)
+	w.run()
+	if w.machine("m1") != nil || w.removed["m1"] != 1 {
+		w.Errorf("removed %d times, machine %v", w.removed["m1"], w.machine("m1"))
+	}
+}
+
+func TestStory_DeletionDuringCreateWaitsForTheDriver(t *testing.T) { tell(t, deletionDuringCreate) }
+
+func deletionDuringCreate(w *world) {
+	w.Helper()
+	w.run()
+	w.hold = true
+	w.addMachine("m1", false)
+	w.run()
+	job, err := w.c.Batch.Job().Get(namespace, "m1-machine-provision", metav1.GetOptions{})
+	must(w.T, err)
+	job.Status.Active = 1 // its pod runs
+	_, err = w.c.Batch.Job().UpdateStatus(job)
+	must(w.T, err)
+	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
+	w.run()
+	if w.machine("m1") == nil {
+		w.Fatal("the machine is let go while its create runs")
+	}
+	w.hold = false
+	w.run()
+	if w.machine("m1") != nil || w.made["m1"] != 1 || w.removed["m1"] != 1 {
+		w.Errorf("made %d, removed %d, machine %v", w.made["m1"], w.removed["m1"], w.machine("m1"))
+	}
 }
 
 func TestStory_PodThatNeverStartsIsTakenBack(t *testing.T) {

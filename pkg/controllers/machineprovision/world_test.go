@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
@@ -30,8 +32,11 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/machineprovision"
 	"github.com/drover-io/drover/pkg/controllers/nodedriver"
 	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -63,11 +68,14 @@ type world struct {
 
 	// patience is how many steps of half a second without a change mean that nothing will change any more.
 	patience int
+	// cut is closed when the manager was killed; another one takes over then.
+	cut <-chan struct{}
 	// fail makes Jobs fail with this message; hold keeps them from ending.
 	fail string
 	hold bool
 	// settings of the installation.
 	settings machinejob.Settings
+	metrics  *prometheus.Registry
 	// made and removed count what happened in the cloud, by instance.
 	made, removed map[string]int
 }
@@ -84,14 +92,28 @@ func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		w.metrics = prometheus.NewRegistry()
 		w.start()
 		defer func() {
 			w.stop()
 			w.c.Stop()
 			w.sleep(time.Minute)
+			disruptions.Check(t, w.metrics)
 		}()
 		f(w)
 	})
+}
+
+// counts fails unless one disruption was counted, with that cause.
+func (w *world) counts(cause disruption.Cause) {
+	w.Helper()
+	counts, err := disruptions.Gathered(w.metrics)
+	must(w.T, err)
+	for of, n := range counts {
+		if want := map[bool]int{true: 1}[of == cause]; n != want {
+			w.Errorf("%d disruptions by %s, want %d", n, of, want)
+		}
+	}
 }
 
 func newWorld(t *testing.T) *world {
@@ -208,8 +230,11 @@ func (w *world) start() {
 			ReusedTTL: 30 * time.Second,
 		},
 	}))
+	counter, err := metrics.NewDisruptions(w.metrics)
+	must(w.T, err)
 	must(w.T, machineprovision.Register(ctx, machineprovision.Deps{
-		Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
+		Disruptions: counter,
+		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
 		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(), Secrets: c.Core.Secret(),
 		Apply: c.Apply, ApplySecrets: c.Secrets, Settings: func() machinejob.Settings { return w.settings },
 	}))
@@ -262,6 +287,12 @@ func (w *world) sleep(d time.Duration) {
 // step lets the players do what they can.
 func (w *world) step() {
 	w.Helper()
+	select {
+	case <-w.cut:
+		w.cut = nil // once is enough
+		w.restart()
+	default:
+	}
 	for _, play := range []func() error{w.playJobs, w.playMachines} {
 		if err := play(); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			w.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/tokens"
@@ -67,7 +68,7 @@ func (a *actor) one(effect planner.Effect) error {
 	case planner.WithdrawInitLabel:
 		return a.withdraw(e)
 	case planner.RequestDrain:
-		return a.secret(e.Machine, "asked for a drain", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.RequestDrain(found, e) })
+		return a.drain(e)
 	case planner.RequestUncordon:
 		return a.secret(e.Machine, "asked for the end of a drain", func(found *corev1.Secret) (*corev1.Secret, error) { return a.plans.RequestUncordon(found, e) })
 	case planner.SetMachineCondition:
@@ -130,9 +131,31 @@ func (a *actor) deliver(e planner.DeliverPlan) error {
 	if stored != found {
 		a.view.secrets[e.Machine] = stored
 		a.note(kindSecret, stored)
-		a.log.WithFields(logrus.Fields{"machine": e.Machine, "first": e.First}).Info("delivered a plan")
+		log := a.log.WithFields(logrus.Fields{"machine": e.Machine, "first": e.First})
+		if e.Cause != "" {
+			log = log.WithField("cause", e.Cause)
+		}
+		log.Info("delivered a plan")
+		a.disrupted(e.Cause)
 	}
 	return nil
+}
+
+// disrupted counts what was just begun, if it disrupts.
+func (a *actor) disrupted(cause disruption.Cause) {
+	if cause != "" {
+		a.Disruptions.Count(cause, 1)
+	}
+}
+
+func (a *actor) drain(e planner.RequestDrain) error {
+	return a.secret(e.Machine, "asked for a drain", func(found *corev1.Secret) (*corev1.Secret, error) {
+		stored, err := a.plans.RequestDrain(found, e)
+		if err == nil && stored != found {
+			a.disrupted(e.Cause)
+		}
+		return stored, err
+	})
 }
 
 // secret changes a plan secret, and says so in the log if that is news. Effects that come later start from what was stored.

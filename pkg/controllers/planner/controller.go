@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
@@ -20,6 +21,7 @@ import (
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
@@ -55,6 +57,10 @@ type Deps struct {
 
 	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
 	MachineStore *planstore.Machines
+	// Disruptions counts restarts and drains that were begun; nil counts nothing.
+	Disruptions *metrics.Disruptions
+	// Versions are the render versions there are; the zero value has those that the program knows.
+	Versions render.Versions
 	// Now and Random default to the clock and to crypto/rand.
 	Now    func() time.Time
 	Random io.Reader
@@ -67,6 +73,8 @@ type handler struct {
 	written *written
 	drivers *planstore.Memo[corev1.Secret, *render.Driver]
 	decoded *planstore.Memo[rkev1.ETCDSnapshot, planner.ETCDSnapshot]
+	// rendered are the plans of each cluster, by namespace/name of its control plane.
+	rendered sync.Map
 }
 
 // Register starts planning all clusters that are ours, until ctx ends.

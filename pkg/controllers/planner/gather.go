@@ -57,6 +57,8 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: cp.Status,
 			},
 			Settings:     h.Settings(),
+			Versions:     h.Versions,
+			Memo:         h.memoOf(cp),
 			Release:      h.Release(cp.Spec.KubernetesVersion),
 			ClusterAgent: h.ClusterAgent(cp),
 		},
@@ -71,6 +73,12 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 		}
 	}
 	return v, nil
+}
+
+// memoOf remembers the plans of a cluster. The queue never has the same cluster under work twice.
+func (h *handler) memoOf(cp *rkev1.RKEControlPlane) *render.Memo {
+	memo, _ := h.rendered.LoadOrStore(cp.Namespace+"/"+cp.Name, &render.Memo{})
+	return memo.(*render.Memo) //nolint:forcetypeassert // nothing else is stored
 }
 
 // cached looks an object up that we may have written.
@@ -158,15 +166,19 @@ func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// gatherPools reads off the cluster which machine pools are paused.
+// gatherPools reads off the cluster which machine pools are paused, and which render version machines are to move to.
 func (h *handler) gatherPools(cp *rkev1.RKEControlPlane, v *view) error {
 	v.pausedPools = map[string]bool{}
 	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
-	if apierrors.IsNotFound(err) || err == nil && cluster.Spec.RKEConfig == nil {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the cluster: %w", err)
+	}
+	v.snapshot.Roll = planner.ParseRoll(cluster.Annotations[rkev1.RollAnnotation])
+	if cluster.Spec.RKEConfig == nil {
+		return nil
 	}
 	for _, pool := range cluster.Spec.RKEConfig.MachinePools {
 		if pool.Paused {
@@ -275,10 +287,15 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		Health:              healthOf(machine),
 		Reconciled:          planstore.ReadCondition(machine, rkev1.ConditionReconciled),
 		Marks:               planstore.ReadMarks(machine),
-		NodeLostSince:       planstore.NodeLostSince(machine),
+		NodeLostSince:       planstore.NodeMissedSince(machine, v.cluster),
+		NodeUnknown:         planstore.NodeUnknown(machine, v.cluster),
 		PoolPaused:          v.pausedPools[machine.Labels[rkev1.MachinePoolNameLabel]],
 		Skip:                strings.EqualFold(machine.Annotations[rkev1.RollOutSkipAnnotation], "true"),
 	}
+	out.NodeUnknownSince = planstore.NodeUnknownSince(machine, v.cluster)
+	out.SkipDrain = strings.EqualFold(machine.Annotations[rkev1.DrainSkipAnnotation], "true")
+	out.SkipProof = strings.EqualFold(machine.Annotations[rkev1.EtcdProofSkipAnnotation], "true")
+	out.Retry = strings.EqualFold(machine.Annotations[rkev1.RetryAnnotation], "true")
 	_, held := machine.Annotations[rkev1.PreTerminateAnnotation]
 	out.Held = out.Deleting && held
 	if machine.Status.NodeInfo != nil {

@@ -9,8 +9,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -54,4 +56,33 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// W-11: a plan secret that cannot be written to keeps its own machine from its plan, and no other.
+func TestStory_OneMachineThatRefusesDoesNotStopTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		roles := map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}
+		s := newStory(t, "v1.36.2+rke2r1", roles)
+		s.api.Intercept(func(r memkube.Request) error {
+			if strings.HasPrefix(r.Agent, manager) && r.Verb == "update" && r.Name == naming.PlanSecret("w1-boot") {
+				return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook says no"))
+			}
+			return nil
+		})
+		stop := s.startManager()
+		defer stop()
+		for range 60 {
+			s.elapse(5 * time.Second)
+			s.agentsPass()
+		}
+		for name := range roles {
+			machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
+			must(t, err)
+			if found := machine.Status.NodeRef.Name != ""; found != (name != "w1") {
+				t.Errorf("%s has become a node: %v", name, found)
+			}
+		}
+		s.api.Intercept(nil)
+		s.untilReady()
+	})
 }

@@ -23,6 +23,7 @@ const conflictRetry = time.Second
 func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
 	if cp == nil {
 		h.written.forget(key)
+		h.rendered.Delete(key)
 		return nil, nil
 	}
 	if cp.DeletionTimestamp != nil {

@@ -58,6 +58,7 @@ func (s *story) addSnapshot(name, machine string, edit func(*rkev1.ETCDSnapshot)
 
 func (s *story) askRestore(name string) {
 	s.Helper()
+	synctest.Wait() // the snapshots are known
 	cp := s.controlPlane()
 	cp.Spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: 1}
 	_, err := s.world.RKE.RKEControlPlane().Update(cp)

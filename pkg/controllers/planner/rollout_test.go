@@ -16,10 +16,12 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -117,6 +119,12 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 				t.Errorf("killed after write %d: %d writes although nothing happens", n, len(late))
 			}
 			stop()
+			// Each machine is drained once and restarted once. What a manager did last before it was killed it may not have counted.
+			counts, err := disruptions.Gathered(s.metrics)
+			must(t, err)
+			if got, all := counts[disruption.EditReinstall], 2*len(want); got > all || got < all-min(n, 1) {
+				t.Errorf("killed after write %d: %d disruptions are counted, want %d", n, got, all)
+			}
 		})
 		return writes
 	}

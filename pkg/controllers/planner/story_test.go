@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,11 +29,13 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/plansecret"
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -51,6 +54,10 @@ type story struct {
 	roles map[string]string
 	// stamps are the restart stamps of the first plans.
 	stamps map[string]string
+	// metrics are those of all managers.
+	metrics *prometheus.Registry
+	// versions are the render versions that the next manager knows.
+	versions render.Versions
 }
 
 // sameTokens makes the tokens of all managers the same, so that their outcomes can be compared.
@@ -70,10 +77,11 @@ func newStory(t *testing.T, version string, roles map[string]string) *story {
 	must(t, err)
 	definitions, err := crds.All()
 	must(t, err)
-	s := &story{T: t, roles: roles, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}})}
+	s := &story{T: t, roles: roles, metrics: prometheus.NewRegistry(), api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}})}
 	s.world, err = clients.New(s.api.Config("world"), clients.Options{Version: "world"})
 	must(t, err)
 	t.Cleanup(s.world.Stop)
+	t.Cleanup(func() { disruptions.Check(t, s.metrics) })
 	s.createCluster(version)
 	for _, name := range slices.Sorted(maps.Keys(roles)) {
 		s.createMachine(name)
@@ -152,6 +160,8 @@ func (s *story) startManager() (stop func()) {
 	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
 	must(s.T, err)
 	machines := planstore.NewMachines(c.CAPI.Machine())
+	counter, err := metrics.NewDisruptions(s.metrics)
+	must(s.T, err)
 	must(s.T, planner.Register(c.HandlerContext(), planner.Deps{
 		InstanceID:           instance,
 		ProvisioningClusters: c.Provisioning.Cluster(),
@@ -167,6 +177,8 @@ func (s *story) startManager() (stop func()) {
 		Settings:             func() render.Settings { return render.Settings{} },
 		Random:               sameTokens{},
 		MachineStore:         machines,
+		Disruptions:          counter,
+		Versions:             s.versions,
 	}))
 	must(s.T, plansecret.Register(c.HandlerContext(), plansecret.Deps{
 		InstanceID:           instance,

@@ -42,12 +42,13 @@ func probesPass(s *nodeplan.State) bool {
 	return true
 }
 
-// failedForGood reports a failure that is worth telling: the agent has given up, or it has no limit and would never say so.
+// failedForGood reports a failure that is worth telling: the agent has given up or has no limit, or the server says what is enough.
 func failedForGood(s *nodeplan.State) bool {
 	if s.Phase == nodeplan.PhaseFailed {
 		return true
 	}
-	return s.FailedChecksum == s.Checksum && (s.MaxFailures == nodeplan.NoLimit || s.FailureCount == s.MaxFailures)
+	threshold := s.FailureThreshold > 0 && s.FailureCount >= s.FailureThreshold
+	return s.FailedChecksum == s.Checksum && (s.MaxFailures == nodeplan.NoLimit || s.FailureCount == s.MaxFailures || threshold)
 }
 
 // failure is the message of a failed plan. Users and their scripts know it.

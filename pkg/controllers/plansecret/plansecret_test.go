@@ -154,7 +154,11 @@ func TestHandler(t *testing.T) {
 			given:      func(f *fakes) { f.cp = nil },
 			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: "error applying plan -- check rancher-system-agent.service logs on node for more information",
 		},
-		"failed once of three times": {report: map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "3"}},
+		"failed once of three times": {report: map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "3", "failure-threshold": "3"}},
+		"failed once of many times, which is enough": {
+			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "1", "max-failures": "100"},
+			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),
+		},
 		"failed three of three times": {
 			report:     map[string]string{"failed-checksum": "CHECKSUM", "failure-count": "3", "max-failures": "3"},
 			wantWrites: []string{"condition"}, wantCondition: "False", wantMessage: strings.ReplaceAll(onBoth, "rke2-server", "rke2-agent"),

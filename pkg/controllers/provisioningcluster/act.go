@@ -64,7 +64,9 @@ func (h *handler) apply(seen *facts) error {
 			kinds = append(kinds, gvk)
 		}
 	}
-	_, err = h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kinds, objects)
+	planned := topology.Replacements(seen.deployments, objects, h.machineTemplate(cluster.Namespace))
+	done, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kinds, objects)
+	h.countReplacements(planned, done)
 	return err
 }
 

@@ -23,6 +23,7 @@ import (
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/topology"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
@@ -68,6 +69,8 @@ type Deps struct {
 	// DeletionDeadline is after how long a machine that does not go away is
 	// reported as overdue; 0 means 30 minutes.
 	DeletionDeadline time.Duration
+	// Disruptions counts the machines of pools that were given another template; nil counts nothing.
+	Disruptions *metrics.Disruptions
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }
@@ -98,6 +101,7 @@ type handler struct {
 	controlPlanes  rkecontrollers.RKEControlPlaneCache
 	dynamicSchemas mgmtcontrollers.DynamicSchemaCache
 	secrets        corecontrollers.SecretCache
+	replaced       replacements
 }
 
 // Register adds the handlers, indexes and wake-ups. They end with ctx.
@@ -162,10 +166,10 @@ func (h *handler) wake(ctx context.Context) error {
 	if err := wakeup.On(ctx, target, wakeup.BySameName[*clusterv1.Cluster](), h.CAPIClusters); err != nil {
 		return fmt.Errorf("watch Cluster API clusters: %w", err)
 	}
-	if err := wakeup.On(ctx, target, ofMachine, h.Machines); err != nil {
+	if err := wakeup.On(ctx, target, h.ofMachine, h.Machines); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
 	}
-	if err := wakeup.On(ctx, target, ofMachineDeployment, h.MachineDeployments); err != nil {
+	if err := wakeup.On(ctx, target, h.ofMachineDeployment, h.MachineDeployments); err != nil {
 		return fmt.Errorf("watch machine deployments: %w", err)
 	}
 	bySchema := wakeup.ByIndex[*mgmtv3.DynamicSchema](h.clusters, indexBySchema, func(s *mgmtv3.DynamicSchema) string { return s.Name })
@@ -191,20 +195,32 @@ func (h *handler) ofControlPlane(cp *rkev1.RKEControlPlane) []wakeup.Key {
 	return []wakeup.Key{{Namespace: cp.Namespace, Name: cp.Spec.ClusterName}}
 }
 
-// ofMachine wakes clusters that wait for machines to go away, and only those.
-func ofMachine(m *clusterv1.Machine) []wakeup.Key {
-	if m.DeletionTimestamp.IsZero() {
+// ofMachine wakes clusters that wait for machines to go away, or that machines
+// of no pool matter to, and only those.
+func (h *handler) ofMachine(m *clusterv1.Machine) []wakeup.Key {
+	if m.DeletionTimestamp.IsZero() && !h.awaits(m) {
 		return nil
 	}
 	return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
 }
 
+func (h *handler) awaits(m *clusterv1.Machine) bool {
+	if !registered(m) {
+		return false
+	}
+	cluster, err := h.clusters.Get(m.Namespace, m.Spec.ClusterName)
+	return err == nil && topology.CountsRegistered(cluster)
+}
+
 // ofMachineDeployment wakes clusters whose pool was deleted by somebody, or is
-// scaled by somebody else.
-func ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.Key {
+// scaled by somebody else while that matters.
+func (h *handler) ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.Key {
 	_, scaled := md.Annotations[clusterv1.AutoscalerMinSizeAnnotation]
 	if md.DeletionTimestamp.IsZero() && !scaled {
-		return nil
+		cluster, err := h.clusters.Get(md.Namespace, md.Spec.ClusterName)
+		if err != nil || !topology.LimitsFollow(cluster, md.Name) {
+			return nil
+		}
 	}
 	return []wakeup.Key{{Namespace: md.Namespace, Name: md.Spec.ClusterName}}
 }

@@ -32,6 +32,8 @@ type facts struct {
 	// machines are those of a cluster that is deleted, sorted by name.
 	machines []*clusterv1.Machine
 	now      time.Time
+	// deployments are the MachineDeployments of a cluster that lives.
+	deployments []*clusterv1.MachineDeployment
 }
 
 // hasChildren reports whether somebody made objects for the cluster.
@@ -73,13 +75,14 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 		}
 	}
 	for _, gather := range []func(*topology.Input) error{
-		h.gatherConfigs, h.gatherCredentials, h.gatherReplicas,
+		h.gatherConfigs, h.gatherCredentials, h.gatherRegistered,
 	} {
 		if err := gather(&seen.input); err != nil {
 			return nil, err
 		}
 	}
-	return seen, nil
+	seen.deployments, err = h.gatherReplicas(&seen.input)
+	return seen, err
 }
 
 // gatherLive asks the API server itself whether a cluster that is nobody's yet
@@ -156,11 +159,11 @@ func (h *handler) gatherCredentials(in *topology.Input) error {
 	return nil
 }
 
-func (h *handler) gatherReplicas(in *topology.Input) error {
+func (h *handler) gatherReplicas(in *topology.Input) ([]*clusterv1.MachineDeployment, error) {
 	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: in.Cluster.Name})
 	found, err := h.deployments.List(in.Cluster.Namespace, selector)
 	if err != nil {
-		return fmt.Errorf("list machine deployments of %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
+		return nil, fmt.Errorf("list machine deployments of %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
 	}
 	in.Replicas = map[string]int32{}
 	for _, deployment := range found {
@@ -168,7 +171,34 @@ func (h *handler) gatherReplicas(in *topology.Input) error {
 			in.Replicas[deployment.Name] = *deployment.Spec.Replicas
 		}
 	}
+	return found, nil
+}
+
+// gatherRegistered finds out what machines of no pool are for, when that matters.
+func (h *handler) gatherRegistered(in *topology.Input) error {
+	if !topology.CountsRegistered(in.Cluster) {
+		return nil
+	}
+	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: in.Cluster.Name})
+	found, err := h.machines.List(in.Cluster.Namespace, selector)
+	if err != nil {
+		return fmt.Errorf("list machines of %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
+	}
+	for _, machine := range found {
+		if registered(machine) {
+			if machine.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue {
+				in.Registered.Etcd = true
+				in.RegisteredMembers++
+			}
+			in.Registered.ControlPlane = in.Registered.ControlPlane || machine.Labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue
+		}
+	}
 	return nil
+}
+
+// registered reports that a machine belongs to no pool, and stays.
+func registered(machine *clusterv1.Machine) bool {
+	return machine.DeletionTimestamp.IsZero() && machine.Labels[rkev1.MachinePoolNameLabel] == ""
 }
 
 func (h *handler) gatherMachines(seen *facts) error {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rancher/wrangler/v3/pkg/generic/fake"
+	"go.uber.org/mock/gomock"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -237,6 +239,102 @@ func TestOnChange_FollowsTheControlPlane(t *testing.T) {
 	}
 }
 
+func workersOnly(w *world) {
+	pool := &w.cluster.Spec.RKEConfig.MachinePools[0]
+	pool.EtcdRole, pool.ControlPlaneRole, pool.WorkerRole = false, false, true
+}
+
+func pooled(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachinePoolNameLabel: "pool1"} }
+
+// A cluster of pools without servers is refused, until servers have registered.
+func TestOnChange_RefusesClustersWithoutServers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, workersOnly)
+	handle := w.register()
+	message := func() (status, message string) {
+		t.Helper()
+		if _, err := handle("", w.cluster.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		condition := conditions.Get(w.cluster.Status.Conditions, "RKECluster")
+		if condition == nil {
+			return "", ""
+		}
+		return condition.Status, condition.Message
+	}
+	if status, text := message(); status != "False" || !strings.Contains(text, "no pool has machines with etcd") || len(w.applied) > 0 {
+		t.Fatalf("RKECluster is %q: %s; applied %d objects", status, text, len(w.applied))
+	}
+	server := machine("s")
+	server.Labels = map[string]string{rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
+	leaving := machine("s", deletedFor(0))
+	leaving.Labels = server.Labels
+	w.machines = []*clusterv1.Machine{leaving, machine("p", pooled)}
+	if _, text := message(); !strings.Contains(text, "no pool has machines with etcd") {
+		t.Errorf("a server that goes counts: %s", text)
+	}
+	w.machines = []*clusterv1.Machine{server}
+	if _, text := message(); strings.Contains(text, "no pool") || len(w.applied) == 0 {
+		t.Errorf("servers have registered: %s", text)
+	}
+}
+
+// healthChecked has the machines of the first pool replaced when they are not well.
+func healthChecked(w *world) {
+	pool := &w.cluster.Spec.RKEConfig.MachinePools[0]
+	pool.EtcdRole, pool.ControlPlaneRole, pool.Quantity = true, true, new(int32(4))
+	pool.UnhealthyNodeTimeout = &metav1.Duration{Duration: time.Minute}
+}
+
+// Members of etcd that registered themselves count for the quorum that health checks keep.
+func TestOnChange_HealthChecksCountRegisteredMembers(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		machines []*clusterv1.Machine
+		want     string
+	}{
+		"none":                        {want: "49%"},
+		"one with etcd":               {machines: []*clusterv1.Machine{machine("s", registeredEtcd)}, want: "25%"},
+		"one with etcd that goes":     {machines: []*clusterv1.Machine{machine("s", registeredEtcd, deletedFor(0))}, want: "49%"},
+		"a worker, and one of a pool": {machines: []*clusterv1.Machine{machine("w"), machine("p", pooled)}, want: "49%"},
+	} {
+		w := newWorld(t, healthChecked, func(w *world) { w.machines = tc.machines })
+		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, object := range w.applied {
+			if check, ok := object.(*clusterv1.MachineHealthCheck); ok {
+				got = check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo.String()
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: the limit is %q, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func registeredEtcd(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.EtcdRoleLabel: "true"} }
+
+// What the control plane warns of is told where users look.
+func TestOnChange_RepeatsWarnings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(w *world) { w.controlPlane = &rkev1.RKEControlPlane{} })
+	conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{
+		Type: "EtcdQuorum", Status: "False", Reason: "EvenMembers", Message: "use an odd number",
+	}, now)
+	if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	got := conditions.Get(w.cluster.Status.Conditions, "EtcdQuorum")
+	if got == nil || got.Status != "False" || got.Reason != "EvenMembers" || got.Message != "use an odd number" {
+		t.Errorf("condition %+v", got)
+	}
+	if conditions.Get(w.cluster.Status.Conditions, "ConfigurationUnderstood") != nil {
+		t.Error("a warning that the control plane does not have was copied")
+	}
+}
+
 func TestOnChange_ApplyFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(w *world) { w.applyErr = errors.New("the API server said no") })
@@ -269,24 +367,44 @@ func TestOnChange_ScaledBySomebodyElse(t *testing.T) {
 
 func TestWakeUps(t *testing.T) {
 	t.Parallel()
-	if keys := ofMachine(machine("a")); len(keys) != 0 {
-		t.Errorf("a machine that lives wakes %v", keys)
+	onlyWorkers, checked := newWorld(t, workersOnly).cluster, newWorld(t, healthChecked).cluster
+	for name, tc := range map[string]struct {
+		machine *clusterv1.Machine
+		cluster *provv1.Cluster
+		want    bool
+	}{
+		"a machine that lives":                      {machine: machine("a")},
+		"a machine that goes":                       {machine: machine("a", deletedFor(0)), want: true},
+		"a machine of a pool, where servers lack":   {machine: machine("a", pooled), cluster: onlyWorkers},
+		"a machine of no pool, where servers lack":  {machine: machine("a"), cluster: onlyWorkers, want: true},
+		"a machine of no pool, where nothing lacks": {machine: machine("a"), cluster: newWorld(t).cluster},
+		"a machine of no pool, beside checked etcd": {machine: machine("a"), cluster: checked, want: true},
+		"a machine of a pool, of checked etcd":      {machine: machine("a", pooled), cluster: checked},
+	} {
+		cache := fake.NewMockCacheInterface[*provv1.Cluster](gomock.NewController(t))
+		cache.EXPECT().Get(gomock.Any(), "demo").DoAndReturn(func(_, name string) (*provv1.Cluster, error) { return get(tc.cluster, name) }).AnyTimes()
+		tc.machine.Spec.ClusterName = "demo"
+		if keys := (&handler{clusters: cache}).ofMachine(tc.machine); (len(keys) > 0) != tc.want {
+			t.Errorf("%s wakes %v", name, keys)
+		}
 	}
-	gone := machine("a", deletedFor(0))
-	gone.Spec.ClusterName = "demo"
-	if keys := ofMachine(gone); len(keys) != 1 || keys[0].Name != "demo" {
-		t.Errorf("keys %v", keys)
-	}
+	cache := fake.NewMockCacheInterface[*provv1.Cluster](gomock.NewController(t))
+	cache.EXPECT().Get("n", "demo").DoAndReturn(func(_, _ string) (*provv1.Cluster, error) { return checked, nil }).AnyTimes()
+	h := &handler{clusters: cache}
 	scaled := &clusterv1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Annotations: map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "1"}},
 		Spec:       clusterv1.MachineDeploymentSpec{ClusterName: "demo"},
 	}
-	if keys := ofMachineDeployment(scaled); len(keys) != 1 {
+	if keys := h.ofMachineDeployment(scaled); len(keys) != 1 {
 		t.Errorf("keys %v", keys)
 	}
-	scaled.Annotations = nil
-	if keys := ofMachineDeployment(scaled); len(keys) != 0 {
-		t.Errorf("keys %v", keys)
+	scaled.Annotations, scaled.Name = nil, checked.Name+"-"+checked.Spec.RKEConfig.MachinePools[0].Name
+	if keys := h.ofMachineDeployment(scaled); len(keys) != 0 {
+		t.Errorf("keys %v of a pool that the manifest sizes", keys)
+	}
+	checked.Spec.RKEConfig.MachinePools[0].Quantity = nil
+	if keys := h.ofMachineDeployment(scaled); len(keys) != 1 {
+		t.Errorf("keys %v of a pool that somebody else sizes", keys)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
@@ -27,6 +28,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/metrics"
 )
 
 const instance = "instance-1"
@@ -54,6 +56,9 @@ type world struct {
 	writes  []string
 	applied []runtime.Object
 	after   time.Duration
+	// updated is what an apply says it has updated.
+	updated []string
+	metrics *prometheus.Registry
 }
 
 func notFound(name string) error {
@@ -89,8 +94,14 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 	clusters.EXPECT().EnqueueAfter(gomock.Any(), gomock.Any(), gomock.Any()).Do(
 		func(_, _ string, after time.Duration) { w.after = after }).AnyTimes()
 
+	w.metrics = prometheus.NewRegistry()
+	counter, err := metrics.NewDisruptions(w.metrics)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	deps := Deps{
-		Clusters: clusters, CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
+		Disruptions: counter,
+		Clusters:    clusters, CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
 		MachineDeployments: w.deploymentController(ctrl), ControlPlanes: w.controlPlaneController(ctrl),
 		DynamicSchemas: w.schemaController(ctrl), Secrets: w.secretController(ctrl),
 		DynamicKinds: dynamicKinds{w}, Apply: applier{w},
@@ -276,7 +287,7 @@ func (a applier) Apply(_ context.Context, setID string, _ runtime.Object, refs a
 	}
 	a.applied = objs
 	a.writes = append(a.writes, "apply")
-	return applyset.Result{}, nil
+	return applyset.Result{Updated: a.updated}, nil
 }
 
 func (a applier) PurgeLive(context.Context, string, schema.GroupVersionKind, string, string, []schema.GroupVersionKind) error {

@@ -17,7 +17,8 @@ func NewReader(d Deps) *Reader { return &Reader{newHandler(d)} }
 func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
 	in := topology.Input{Cluster: cluster}
 	for _, gather := range []func(*topology.Input) error{
-		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials, r.handler.gatherReplicas,
+		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials, r.handler.gatherRegistered,
+		func(in *topology.Input) error { _, err := r.handler.gatherReplicas(in); return err },
 	} {
 		if err := gather(&in); err != nil {
 			return in, err

@@ -2,6 +2,7 @@ package provisioningcluster
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -11,6 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/planner"
 )
 
 const (
@@ -44,7 +46,7 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 	status := cluster.Status.DeepCopy()
 	condition, retry := outcome.Conclude(provv1.ConditionRKECluster, end)
 	outcome.Record(&status.Conditions, condition, retry, seen.now)
-	for _, line := range lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition) {
+	for _, line := range slices.Concat(lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition), warnings(seen.controlPlane)) {
 		conditions.Set(&status.Conditions, line, seen.now)
 	}
 	updated, err := h.write(cluster, status)
@@ -78,6 +80,21 @@ func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Con
 			continue
 		}
 		out = append(out, line)
+	}
+	return out
+}
+
+// warnings are the conditions by which the control plane tells of what works and
+// should be looked at all the same. Users look at the Cluster.
+func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
+	if controlPlane == nil {
+		return nil
+	}
+	var out []conditions.Condition
+	for _, conditionType := range []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum} {
+		if found := conditions.Get(controlPlane.Status.Conditions, conditionType); found != nil {
+			out = append(out, conditions.Condition{Type: conditionType, Status: found.Status, Reason: found.Reason, Message: found.Message})
+		}
 	}
 	return out
 }

@@ -65,7 +65,9 @@ func (m *machinePlan) layerAddresses() error {
 		m.config["node-external-ip"] = anyList(externalIP)
 	}
 	if m.roles.Server() && len(nodeIP) > 0 && len(externalIP) > 0 && !sameSet(nodeIP, externalIP) {
-		m.set("advertise-address", nodeIP[0])
+		if user, _ := m.config["advertise-address"].(string); user == "" {
+			m.config["advertise-address"] = nodeIP[0]
+		}
 		m.extendUnique("tls-san", externalIP)
 	}
 	return nil

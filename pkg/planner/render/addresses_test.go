@@ -69,6 +69,11 @@ func TestPlan_Addresses(t *testing.T) {
 		"link-local addresses are of no use": {place: "init", edits: edits{addressed("10.0.0.7", "fe80::1")}, want: map[string]any{
 			"node-ip": list("10.0.0.7"),
 		}},
+		"the user's own advertised address stays": {place: "init", edits: edits{
+			addressed("10.0.0.7", "203.0.113.7"), global("advertise-address", "10.9.9.9"),
+		}, want: map[string]any{
+			"node-ip": list("10.0.0.7"), "node-external-ip": list("203.0.113.7"), "advertise-address": "10.9.9.9", "tls-san": list("203.0.113.7"),
+		}},
 		"the user's own come first": {place: "init", edits: edits{
 			addressed("10.0.0.7", "203.0.113.7"), global("node-ip", "10.9.9.9"), global("node-external-ip", list("203.0.113.9")),
 			global("tls-san", "api.example.com"),

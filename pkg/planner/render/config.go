@@ -30,6 +30,14 @@ const (
 	ReasonOverriddenConfigKey = "OverriddenConfigKey"
 	// ReasonUnknownChart: values are given for a chart that does not come with the release; they are passed through.
 	ReasonUnknownChart = "UnknownChart"
+	// ReasonMissingKey: an object has no key of that name; a file made of it is empty.
+	ReasonMissingKey = "MissingKey"
+	// ReasonSameFile: several sources write the same file.
+	ReasonSameFile = "SameFile"
+	// ReasonServerOnlyKey: a key that only servers understand is meant for some machines, and left out on workers.
+	ReasonServerOnlyKey = "ServerOnlyConfigKey"
+	// ReasonMisplacedKey: a key passes through, but a field of the cluster's spec should be set instead.
+	ReasonMisplacedKey = "MisplacedConfigKey"
 	// ReasonUnusablePullSecret: a pull secret of the system default registry was skipped.
 	ReasonUnusablePullSecret = "UnusablePullSecret" //nolint:gosec // the name of a reason, not a secret
 )
@@ -124,6 +132,7 @@ func (m *machinePlan) layerRelease() error {
 		kind, known := release.Arg(key, m.roles.Server())
 		if !known {
 			if _, serverOnly := release.ServerArgs[key]; serverOnly {
+				m.warnServerOnly(key)
 				continue
 			}
 			if !release.Empty() {
@@ -133,6 +142,23 @@ func (m *machinePlan) layerRelease() error {
 		m.config[key] = m.typed(key, value, kind)
 	}
 	return nil
+}
+
+// warnServerOnly tells of a key left out on a worker that was chosen by a selector. What is written for all machines alike means the
+// servers.
+func (m *machinePlan) warnServerOnly(key string) {
+	for i, entry := range m.spec.MachineSelectorConfig {
+		_, has := entry.Config.Data[key]
+		field := fmt.Sprintf("%s[%d]", fieldSelector, i)
+		if has && m.origin[key] == field+".config."+key && !selectsAll(entry.MachineLabelSelector) {
+			m.warn(ReasonServerOnlyKey, m.origin[key], "Key %s is one of servers and left out of the configuration of workers", key)
+		}
+	}
+}
+
+// selectsAll reports that a selector leaves nobody out.
+func selectsAll(selector *metav1.LabelSelector) bool {
+	return selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0
 }
 
 // typed converts a value to the type of its key where that is safe, and warns where it is not.
@@ -172,8 +198,12 @@ func (m *machinePlan) set(key string, value any) {
 }
 
 func (m *machinePlan) layerDataDir() error {
+	const key = "data-dir"
 	if m.spec.DataDirectories.K8sDistro != "" {
-		m.set("data-dir", m.dirs.Data)
+		m.set(key, m.dirs.Data)
+	} else if own, set := m.config[key]; set && own != m.dirs.Data {
+		m.warn(ReasonMisplacedKey, m.origin[key],
+			"Key %s is passed through, but files and health checks stay in %s: set spec.rkeConfig.dataDirectories.k8sDistro instead", key, m.dirs.Data)
 	}
 	return nil
 }

@@ -190,6 +190,10 @@ func TestPlan_ComponentMountsExtendTheUsers(t *testing.T) {
 	}
 }
 
+func knownEverywhere(key string) func(*render.Input) {
+	return func(in *render.Input) { in.Release.AgentArgs[key] = distro.ArgString }
+}
+
 func TestPlan_Warnings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -217,6 +221,30 @@ func TestPlan_Warnings(t *testing.T) {
 				Message: "Key token is not known to this release and is passed through",
 			},
 		}},
+		"a key of servers chosen for workers": {place: "worker", edits: edits{selected(labelled("a"), "disable", "x")}, want: []render.Warning{{
+			Reason: "ServerOnlyConfigKey", Field: "spec.rkeConfig.machineSelectorConfig[0].config.disable",
+			Message: "Key disable is one of servers and left out of the configuration of workers",
+		}}},
+		"a key of servers chosen for servers":        {place: "init", edits: edits{selected(labelled("a"), "disable", "x")}},
+		"a key of servers for all, in selector form": {place: "worker", edits: edits{selected(&metav1.LabelSelector{}, "disable", "x")}},
+		"a key of servers chosen for other workers":  {place: "worker", edits: edits{selected(labelled("b"), "disable", "x")}},
+		"a data directory in the wrong place": {place: "worker", edits: edits{knownEverywhere("data-dir"), global("data-dir", "/mnt/k8s")}, want: []render.Warning{{
+			Reason: "MisplacedConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.data-dir",
+			Message: "Key data-dir is passed through, but files and health checks stay in /var/lib/rancher/rke2: set spec.rkeConfig.dataDirectories.k8sDistro instead",
+		}}},
+		"a data directory where it is anyway": {place: "worker", edits: edits{knownEverywhere("data-dir"), global("data-dir", "/var/lib/rancher/rke2")}},
+		"a file from a key that is not there": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "none", Path: "/a"})}, want: []render.Warning{{
+			Reason: "MissingKey", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].key",
+			Message: "Secret fleet-default/files has no key none; the file is empty",
+		}}},
+		"a file that is written twice": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/etc/rancher/rke2/registries.yaml"})}, want: []render.Warning{{
+			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
+			Message: "/etc/rancher/rke2/registries.yaml is written more than once; the last one to be written stays",
+		}}},
+		"a file that hides the configuration": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml"})}, want: []render.Warning{{
+			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
+			Message: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml is written more than once; the last one to be written stays",
+		}}},
 		"a managed key with the managed value": {place: "server", edits: edits{global("system-default-registry", "r.example.com")}},
 		"a map where a file's text belongs": {place: "init", edits: edits{global("audit-policy-file", list("x"))}, want: []render.Warning{{
 			Reason: "UnexpectedValue", Field: "spec.rkeConfig.machineGlobalConfig.audit-policy-file",

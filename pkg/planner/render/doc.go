@@ -7,7 +7,8 @@
 // # How to read it
 //
 //   - input.go     what goes in, as plain values ([Input])
-//   - render.go    [Plan], the ordered list of steps, and how versions stand side by side
+//   - versions.go  [Plan], and how versions stand side by side
+//   - render.go    the ordered lists of steps of each version
 //   - config.go    the layers of 50-rancher.yaml, the configuration file of RKE2 and K3s; later layers win
 //   - install.go   the `install` instruction with its restart stamp and drain hash
 //   - idempotent.go a wrapper that runs a command at most once, used by operations such as restore and rotation
@@ -26,5 +27,6 @@
 //
 // New rendering must not restart a fleet. Each machine keeps the version it was last rendered with, and [Plan] renders
 // exactly the version asked for. A change of output for existing inputs is therefore a new version: copy the step list in
-// render.go, replace the steps that differ, keep the old ones.
+// render.go, replace the steps that differ, keep the old ones, and add it to the list in versions.go. testdata/corpus holds the plans of
+// every version for every example of the documentation, byte for byte.
 package render

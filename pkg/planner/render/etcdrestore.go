@@ -74,7 +74,7 @@ type Source struct {
 
 // RestorePlan is the plan of the machine that etcd begins anew on (spec/02 §6.2). It installs the wanted version, which may
 // be another one than before, but starts nothing except the restore itself.
-func RestorePlan(in Input, source Source, attempt string) (plan.NodePlan, error) {
+func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.NodePlan, error) {
 	args, env, ca, err := s3Restore(in, source.S3)
 	if err != nil {
 		return plan.NodePlan{}, err
@@ -86,7 +86,7 @@ func RestorePlan(in Input, source Source, attempt string) (plan.NodePlan, error)
 		own.S3 = nil
 		local.ControlPlane.Spec.ETCD = &own
 	}
-	desired, _, err := Plan(local)
+	desired, _, err := v.Plan(local)
 	if err != nil {
 		return plan.NodePlan{}, err
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/drover-io/drover/pkg/distro"
 )
 
-// Version is the newest rendering version. A machine that gets its first plan is pinned to it.
-const Version = "1"
-
 // Input is everything one plan depends on. Two equal inputs give byte-identical plans.
 type Input struct {
 	// Version is the rendering version the machine is pinned to; [Version] for a machine without a plan.

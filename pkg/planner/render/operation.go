@@ -93,7 +93,7 @@ func (n Node) parked(have plan.NodePlan) plan.OneTimeInstruction {
 
 // withoutOperation drops files and periodic instructions of an operation, and shares no slices with the plan it is made of.
 func (n Node) withoutOperation(p plan.NodePlan) plan.NodePlan {
-	p.Files = slices.DeleteFunc(slices.Clone(p.Files), func(f plan.File) bool { return strings.HasPrefix(f.Path, n.Dirs.Data+"/capr/") })
+	p.Files = slices.DeleteFunc(slices.Clone(p.Files), func(f plan.File) bool { return n.OfOperation(f.Path) })
 	p.PeriodicInstructions = slices.DeleteFunc(slices.Clone(p.PeriodicInstructions),
 		func(i plan.PeriodicInstruction) bool { return i.Name == SecretsEncryptStatus })
 	return p
@@ -128,6 +128,9 @@ func SameInstallation(a, b plan.NodePlan) bool {
 	stamps := StampsOf(a)
 	return stamps.Restart != "" && slices.Equal(installEnv(a), installEnv(b))
 }
+
+// OfOperation reports that a file belongs to an operation, by where it lies.
+func (n Node) OfOperation(file string) bool { return strings.HasPrefix(file, n.Dirs.Data+"/capr/") }
 
 // OperationDir is where an operation keeps its scripts on a node.
 func (n Node) OperationDir(operation string) string {

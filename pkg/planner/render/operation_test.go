@@ -243,7 +243,7 @@ func TestRestorePlan(t *testing.T) {
 			if tc.current != nil {
 				in.ControlPlane.Spec.ETCD = &rkev1.ETCD{S3: tc.current, SnapshotRetention: 3}
 			}
-			got, err := render.RestorePlan(in, render.Source{File: "snap", S3: tc.s3}, "1")
+			got, err := render.Versions{}.RestorePlan(in, render.Source{File: "snap", S3: tc.s3}, "1")
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("error is %v, want %q", err, tc.wantErr)
@@ -284,7 +284,7 @@ func TestOperations_SecretsStayOutOfArguments(t *testing.T) {
 	t.Parallel()
 	in := basicInput(distro.RKE2, "init", credential)
 	in.Tokens = render.Tokens{Server: "S3CR3T", Agent: "S3CR3T"}
-	p, err := render.RestorePlan(in, render.Source{File: "f", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}}, "1")
+	p, err := render.Versions{}.RestorePlan(in, render.Source{File: "f", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: "cc"}}, "1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package render
 
 import (
 	"fmt"
+	"path"
+	"strings"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
@@ -45,8 +47,8 @@ func (m *machinePlan) moveToFile(p part) error {
 	case !isText && value != nil:
 		m.warn(ReasonUnexpectedValue, m.origin[key], "Key %s takes the content of a file as text; its value is passed through", key)
 		return nil
-	case text == "":
-		return nil
+	case text == "", path.IsAbs(text) && !strings.Contains(text, "\n"):
+		return nil // no file of these kinds begins like a path: it is one, to a file that the user brings along
 	}
 	content := []byte(text)
 	if p == partCloudProvider {
@@ -55,9 +57,9 @@ func (m *machinePlan) moveToFile(p part) error {
 			return err
 		}
 	}
-	path := m.dirs.ConfigPart(key)
-	m.parts[p] = fileOf(path, content)
-	m.config[key] = path
+	at := m.dirs.ConfigPart(key)
+	m.parts[p] = fileOf(at, content)
+	m.config[key] = at
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (m *machinePlan) periodicInstructions() error {
 	if m.in.InitNode && m.roles.OnlyETCD() && !m.in.Machine.JoinURLAutosetDisabled {
 		m.periodic(CaptureAddress, "sh", "-c", fmt.Sprintf(
 			"curl -f --retry 100 --retry-delay 5 --cacert %s https://localhost:%d/db/info | grep 'clientURLs'",
-			m.dirs.ServerTLS("server-ca.crt"), m.runtime.SupervisorPort()))
+			m.dirs.ServerTLS("server-ca.crt"), m.supervisorPort()))
 		m.periodic(EtcdName, "sh", "-c", "cat "+m.dirs.EtcdName())
 	}
 	if (m.in.InitNode && m.roles.ControlPlane) || m.roles.OnlyControlPlane() {

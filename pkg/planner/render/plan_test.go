@@ -2,6 +2,7 @@ package render_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/distro"
@@ -53,12 +55,106 @@ func TestPlan_WhichProbes(t *testing.T) {
 	}
 }
 
-func TestPlan_ProbePortsFollowTheUser(t *testing.T) {
+// A probe that asks where nobody listens never passes, and holds up everything after it.
+func TestPlan_ProbesFollowTheUser(t *testing.T) {
 	t.Parallel()
-	p := mustPlan(t, basicInput(distro.K3s, "init", global("https-listen-port", 7443.0), global("kubelet-arg", list("healthz-port=1", "healthz-port=2"))))
-	for probe, want := range map[string]string{"kube-apiserver": "https://localhost:7443/readyz", "kubelet": "http://localhost:2/healthz"} {
-		if got := p.Probes[probe].HTTPGetAction.URL; got != want {
-			t.Errorf("probe %s asks %s, want %s", probe, got, want)
+	charts := func(values map[string]any) func(*render.Input) {
+		return func(in *render.Input) { in.ControlPlane.Spec.ChartValues.Data = map[string]any{"rke2-calico": values} }
+	}
+	for name, tc := range map[string]struct {
+		runtime distro.Runtime
+		edit    func(*render.Input)
+		probe   string
+		want    string // empty: there is no such probe
+	}{
+		"the API of K3s moves":                  {distro.K3s, global("https-listen-port", 7443.0), "kube-apiserver", "https://localhost:7443/readyz"},
+		"that of RKE2 does not":                 {distro.RKE2, global("https-listen-port", 7443.0), "kube-apiserver", "https://localhost:6443/readyz"},
+		"the kubelet moves, the last one wins":  {distro.K3s, global("kubelet-arg", list("healthz-port=1", "healthz-port=2")), "kubelet", "http://localhost:2/healthz"},
+		"the kubelet serves no health":          {distro.K3s, global("kubelet-arg", "healthz-port=0"), "kubelet", ""},
+		"the kubelet listens on one address":    {distro.K3s, global("kubelet-arg", "healthz-bind-address=10.0.0.5"), "kubelet", "http://10.0.0.5:10248/healthz"},
+		"the kubelet listens on all addresses":  {distro.K3s, global("kubelet-arg", "healthz-bind-address=0.0.0.0"), "kubelet", "http://localhost:10248/healthz"},
+		"there is no kubelet":                   {distro.K3s, global("disable-agent", true), "kubelet", ""},
+		"the scheduler listens on one address":  {distro.RKE2, global("kube-scheduler-arg", "bind-address=fd00::5"), "kube-scheduler", "https://[fd00::5]:10259/healthz"},
+		"the scheduler serves nothing":          {distro.RKE2, global("kube-scheduler-arg", "secure-port=0"), "kube-scheduler", ""},
+		"there is no scheduler":                 {distro.RKE2, global("disable-scheduler", true), "kube-scheduler", ""},
+		"there is no controller manager":        {distro.RKE2, global("disable-controller-manager", true), "kube-controller-manager", ""},
+		"there is no API server":                {distro.K3s, global("disable-apiserver", true), "kube-apiserver", ""},
+		"etcd moves":                            {distro.RKE2, global("etcd-arg", list("quota-backend-bytes=1", "listen-metrics-urls=http://127.0.0.1:2500,http://10.0.0.5:2500")), "etcd", "http://localhost:2500/health"},
+		"etcd listens on one address":           {distro.RKE2, global("etcd-arg", "listen-metrics-urls=https://10.0.0.5:2500"), "etcd", "https://10.0.0.5:2500/health"},
+		"etcd is told something that is no URL": {distro.RKE2, global("etcd-arg", "listen-metrics-urls=nonsense"), "etcd", "http://localhost:2381/health"},
+		"calico moves":                          {distro.RKE2, charts(map[string]any{"felixConfiguration": map[string]any{"healthPort": 9100.0}}), "calico", "http://localhost:9100/liveness"},
+		"other values of calico":                {distro.RKE2, charts(map[string]any{"felixConfiguration": "odd"}), "calico", "http://localhost:9099/liveness"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := mustPlan(t, basicInput(tc.runtime, "init", tc.edit)).Probes[tc.probe].HTTPGetAction.URL; got != tc.want {
+				t.Errorf("probe asks %q, want %q", got, tc.want)
+			}
+		})
+	}
+	secure := mustPlan(t, basicInput(distro.RKE2, "init", global("etcd-arg", "listen-metrics-urls=https://127.0.0.1:2500"))).Probes["etcd"].HTTPGetAction
+	if secure.CACert == "" || secure.ClientCert == "" || secure.ClientKey == "" {
+		t.Errorf("etcd is asked over TLS without certificates: %+v", secure)
+	}
+}
+
+// Others join at the port that K3s serves its API at, unless it has one for them.
+func TestSupervisorPort(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		runtime distro.Runtime
+		edits   edits
+		want    int
+	}{
+		"RKE2":                         {distro.RKE2, edits{global("https-listen-port", 7443)}, 9345},
+		"K3s":                          {distro.K3s, nil, 6443},
+		"K3s with another API port":    {distro.K3s, edits{global("https-listen-port", "7443")}, 7443},
+		"K3s with a port for joining":  {distro.K3s, edits{global("https-listen-port", 7443.0), global("supervisor-port", 7444.0)}, 7444},
+		"only for this machine":        {distro.K3s, edits{selected(labelled("a"), "https-listen-port", 7443)}, 7443},
+		"only for others":              {distro.K3s, edits{selected(labelled("b"), "https-listen-port", 7443)}, 6443},
+		"a port that cannot be one":    {distro.K3s, edits{global("https-listen-port", 74430)}, 6443},
+		"a selector that is not valid": {distro.K3s, edits{selected(&metav1.LabelSelector{MatchLabels: map[string]string{"-": "-"}}, "https-listen-port", 7443)}, 6443},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := basicInput(tc.runtime, "init-etcd", tc.edits...)
+			if got := render.SupervisorPort(in); got != tc.want {
+				t.Errorf("port %d, want %d", got, tc.want)
+			}
+			p, _, err := render.Plan(in)
+			if err == nil && !strings.Contains(p.PeriodicInstructions[0].Args[1], fmt.Sprintf("https://localhost:%d/db/info", tc.want)) {
+				t.Errorf("the node asks another port: %s", p.PeriodicInstructions[0].Args[1])
+			}
+		})
+	}
+}
+
+// Windows nodes restrict access to what the cluster has moved, and then to the usual places as well.
+func TestPlan_WindowsPermissionsFollowDirectories(t *testing.T) {
+	t.Parallel()
+	script := func(dirs rkev1.DataDirectories) string {
+		return contentAt(t, mustPlan(t, basicInput(distro.RKE2, "windows", func(in *render.Input) {
+			in.ControlPlane.Initialized, in.ControlPlane.Spec.DataDirectories = true, dirs
+		})), distro.WindowsPermissionsScript)
+	}
+	usual := script(rkev1.DataDirectories{})
+	moved := script(rkev1.DataDirectories{K8sDistro: "/mnt/k8s", SystemAgent: "/mnt/agent's", Provisioning: "/mnt/unused"})
+	const want = "Restrict-Access -Path 'c:\\mnt\\k8s' -Directory $true\nRestrict-Access -Path 'c:\\mnt\\agent''s' -Directory $true\n"
+	if diff := cmp.Diff(usual+want, moved); diff != "" {
+		t.Errorf("script (-want +got):\n%s", diff)
+	}
+}
+
+// A value that is a path instead of the content of a file stays one.
+func TestPlan_PathsStayPaths(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"audit-policy-file", "cloud-provider-config", "flannel-conf"} {
+		p := mustPlan(t, basicInput(distro.K3s, "init", global(key, "/etc/mine.yaml")))
+		if got := configOf(t, p, distro.K3s)[key]; got != "/etc/mine.yaml" {
+			t.Errorf("%s is %v", key, got)
+		}
+		if _, there := fileAt(p, "/var/lib/rancher/k3s/etc/config-files/"+key); there {
+			t.Errorf("a file is made of the path under %s", key)
 		}
 	}
 }

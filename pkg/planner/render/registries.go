@@ -34,9 +34,7 @@ func (m *machinePlan) privateRegistry() registryChoice {
 		return registryChoice{host: host}
 	}
 	for _, entry := range m.spec.MachineSelectorConfig {
-		selector := entry.MachineLabelSelector
-		forAll := selector == nil || (len(selector.MatchLabels) == 0 && len(selector.MatchExpressions) == 0)
-		if host, _ := entry.Config.Data[key].(string); forAll && host != "" {
+		if host, _ := entry.Config.Data[key].(string); selectsAll(entry.MachineLabelSelector) && host != "" {
 			return registryChoice{host: host}
 		}
 	}

@@ -13,56 +13,6 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Plan renders the full desired plan of one machine, in the rendering version the input asks for.
-//
-// Warnings are sorted and free of duplicates. The error is a [*PendingError] when a fact is still missing, otherwise it
-// names the field of the cluster's spec that is wrong and what would be right. It concerns this machine only.
-func Plan(in Input) (plan.NodePlan, []Warning, error) {
-	version, err := versionOf(in.Version)
-	if err != nil {
-		return plan.NodePlan{}, nil, err
-	}
-	if err := checkMachine(in); err != nil {
-		return plan.NodePlan{}, nil, err
-	}
-	m := newMachinePlan(in)
-	for _, layer := range version.layers {
-		if err := layer(m); err != nil {
-			return plan.NodePlan{}, nil, err
-		}
-	}
-	for _, step := range version.steps {
-		if err := step(m); err != nil {
-			return plan.NodePlan{}, nil, err
-		}
-	}
-	return m.out, m.sortedWarnings(), nil
-}
-
-// Versions lists the rendering versions that [Plan] knows, oldest first.
-func Versions() []string { return []string{Version1} }
-
-// Version1 is the first rendering version.
-const Version1 = "1"
-
-// step is one move in the construction of a plan.
-type step func(*machinePlan) error
-
-// rendering is one version of rendering. Layers build the main configuration, steps build the plan from it. The order of
-// steps is the order of files and instructions in the plan, which agents and stamps depend on.
-type rendering struct {
-	layers, steps []step
-}
-
-func versionOf(version string) (rendering, error) {
-	switch version {
-	case Version1:
-		return rendering{layers: layersV1(), steps: stepsV1()}, nil
-	default:
-		return rendering{}, fmt.Errorf("rendering version %q is not known, known are %q", version, Versions())
-	}
-}
-
 // layersV1 are the layers of 50-rancher.yaml; a later layer overrides an earlier one.
 func layersV1() []step {
 	return []step{
@@ -83,7 +33,8 @@ func layersV1() []step {
 	}
 }
 
-func stepsV1() []step {
+// filesV1 make the files, in the order in which they are in the plan.
+func filesV1() []step {
 	return []step{
 		(*machinePlan).fileAgentRegistries,
 		(*machinePlan).filesRegistryTLS,
@@ -101,6 +52,12 @@ func stepsV1() []step {
 		(*machinePlan).fileAuthnWebhook,
 		(*machinePlan).fileIdempotentScript,
 		(*machinePlan).fileWindowsPermissions,
+	}
+}
+
+// restV1 makes everything that runs.
+func restV1() []step {
+	return []step{
 		(*machinePlan).probes,
 		(*machinePlan).install,
 		(*machinePlan).periodicInstructions,

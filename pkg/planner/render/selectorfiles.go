@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
@@ -64,9 +65,16 @@ func (m *machinePlan) filesOfObject(field, kind string, source rkev1.K8sObjectFi
 			field, kind, m.local(source.Name), m.in.ControlPlane.Name, rkev1.AuthorizedObjectAnnotation)
 	}
 	for i, item := range source.Items {
-		file, err := selectedFile(fmt.Sprintf("%s.items[%d]", field, i), source.DefaultPermissions, item, data[item.Key])
+		field := fmt.Sprintf("%s.items[%d]", field, i)
+		file, err := selectedFile(field, source.DefaultPermissions, item, data[item.Key])
 		if err != nil {
 			return err
+		}
+		if _, there := data[item.Key]; !there {
+			m.warn(ReasonMissingKey, field+".key", "%s %s has no key %s; the file is empty", kind, m.local(source.Name), item.Key)
+		}
+		if slices.ContainsFunc(m.out.Files, func(f plan.File) bool { return f.Path == file.Path }) || file.Path == m.runtime.ConfigFile() {
+			m.warn(ReasonSameFile, field+".path", "%s is written more than once; the last one to be written stays", file.Path)
 		}
 		m.addFile(file)
 	}

@@ -1,6 +1,8 @@
 package render
 
 import (
+	"strings"
+
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/distro"
 )
@@ -13,10 +15,22 @@ func (m *machinePlan) fileWindowsPermissions() error {
 	if !m.restrictsWindows() {
 		return nil
 	}
-	file := fileOf(distro.WindowsPermissionsScript, []byte(windowsPermissions))
+	file := fileOf(distro.WindowsPermissionsScript, []byte(windowsPermissions+m.movedOnWindows()))
 	file.Dynamic, file.Minor = true, true
 	m.addFile(file)
 	return nil
+}
+
+// movedOnWindows has the script look after directories that the cluster has moved, too. What was in the usual places may still be there.
+func (m *machinePlan) movedOnWindows() string {
+	var script strings.Builder
+	for _, moved := range []string{m.spec.DataDirectories.K8sDistro, m.spec.DataDirectories.SystemAgent} {
+		if moved != "" {
+			local := `c:` + strings.ReplaceAll(moved, "/", `\`)
+			script.WriteString("Restrict-Access -Path '" + strings.ReplaceAll(local, "'", "''") + "' -Directory $true\n")
+		}
+	}
+	return script.String()
 }
 
 func (m *machinePlan) windowsPermissions() error {

@@ -108,6 +108,10 @@ func (v *Validator) Update(ctx context.Context, old, object map[string]any) Resu
 	}
 	correlation := common.NewCorrelatedObject(result.Stored, before, &model.Structural{Structural: v.structural})
 	result.Errors = validation.ValidateCustomResourceUpdate(nil, result.Stored, before, v.schema, validation.WithRatcheting(correlation))
+	// Keys that stood twice in any list before may go on to: the API server looks at the object as a whole.
+	if len(listtype.ValidateListSetsAndMaps(nil, v.structural, before)) == 0 {
+		result.Errors = append(result.Errors, listtype.ValidateListSetsAndMaps(nil, v.structural, result.Stored)...)
+	}
 	if v.rules != nil && !blocking(result.Errors) {
 		found, _ := v.rules.Validate(ctx, nil, v.structural, result.Stored, before, celconfig.RuntimeCELCostBudget, cel.WithRatcheting(correlation))
 		result.Errors = append(result.Errors, found...)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/server"
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/tests/contract/plane"
@@ -101,9 +103,11 @@ func (st *Stage) startDrover(s Settings) {
 	endpoint := httptest.NewUnstartedServer(nil)
 	log := logrus.New()
 	log.SetOutput(st.t.Output())
+	registry := prometheus.NewRegistry()
+	st.t.Cleanup(func() { disruptions.Check(st.t, registry) }) // after drover has ended, which is run later
 	drover, err := server.New(server.Options{
 		RESTConfig: plane.Config(st.t, ""), InstanceID: "contract", Version: "contract", CAPI: s.CAPI,
-		DataDir: st.t.TempDir(), Log: log,
+		DataDir: st.t.TempDir(), Log: log, Registerer: registry,
 		Settings: server.Settings{
 			ServerURL: "https://" + endpoint.Listener.Addr().String(), MachineProvisionImage: "rancher/machine:test",
 			MachineProvisionImagePullPolicy: "IfNotPresent", SystemAgentInstallerImage: "rancher/system-agent-installer-",

@@ -35,10 +35,10 @@ func NewClient(address, token string, ca []byte) (*Client, error) {
 	}}, nil
 }
 
-// Create makes a machine, or returns the one with that name.
-func (c *Client) Create(ctx context.Context, name, authorizedKey string) (Machine, error) {
+// Create makes a machine with a tag that may be empty, or returns the one with that name.
+func (c *Client) Create(ctx context.Context, name, authorizedKey, tag string) (Machine, error) {
 	var m Machine
-	return m, c.call(ctx, http.MethodPost, "/v1/machines", createRequest{Name: name, AuthorizedKey: authorizedKey}, &m)
+	return m, c.call(ctx, http.MethodPost, "/v1/machines", createRequest{Name: name, AuthorizedKey: authorizedKey, Tag: tag}, &m)
 }
 
 // Get returns a machine, or an error that is ErrNotFound.

@@ -131,8 +131,8 @@ func (l *Lab) Namespace() string { return l.namespace }
 func (l *Lab) MachineNamespace(machine string) string { return l.machineNamespace(machine) }
 
 // Create makes and boots a machine on which root may log in with the private key of authorizedKey. A machine with that name is
-// returned as it is, booted if it should run; so a caller that did not hear the answer asks again.
-func (l *Lab) Create(ctx context.Context, name, authorizedKey string) (Machine, error) {
+// returned as it is, booted if it should run; so a caller that did not hear the answer asks again. The tag may be empty.
+func (l *Lab) Create(ctx context.Context, name, authorizedKey, tag string) (Machine, error) {
 	if !validName.MatchString(name) {
 		return Machine{}, fmt.Errorf("%w: machine name %q: use lower-case letters, digits and dashes, at most 63", ErrInvalid, name)
 	}
@@ -155,7 +155,7 @@ func (l *Lab) Create(ctx context.Context, name, authorizedKey string) (Machine, 
 	}
 	id := make([]byte, 8)
 	_, _ = rand.Read(id)
-	m := &Machine{Name: name, ID: hex.EncodeToString(id), Address: address, Power: On}
+	m := &Machine{Name: name, ID: hex.EncodeToString(id), Address: address, Power: On, Tag: tag}
 	if err := l.prepareDisk(ctx, m, authorizedKey); err != nil {
 		return Machine{}, err
 	}

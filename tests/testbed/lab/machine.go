@@ -41,6 +41,8 @@ type Machine struct {
 	ID string `json:"id"`
 	// Address is the machine's IPv4 address on the lab's network.
 	Address netip.Addr `json:"address"`
+	// Tag is any text that was given when the machine was made.
+	Tag string `json:"tag,omitempty"`
 	// Power is what the machine should be, kept over a restart of the lab.
 	Power Power `json:"power"`
 	// Running is whether it runs now.

@@ -90,6 +90,7 @@ func (l *Lab) takeFault(action, machine string) error {
 type createRequest struct {
 	Name          string `json:"name"`
 	AuthorizedKey string `json:"authorizedKey"`
+	Tag           string `json:"tag,omitempty"`
 }
 
 // powerRequest is the body of POST /v1/machines/{name}/power.
@@ -116,7 +117,7 @@ func (l *Lab) Handler(token string) http.Handler {
 		if !read(w, r, &body) {
 			return
 		}
-		m, err := l.Create(r.Context(), body.Name, body.AuthorizedKey)
+		m, err := l.Create(r.Context(), body.Name, body.AuthorizedKey, body.Tag)
 		written := l.await(r.Context())
 		answer(w, m, err)
 		written(w)

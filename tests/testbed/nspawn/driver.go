@@ -34,6 +34,8 @@ type Driver struct {
 	Token string
 	// CA is the certificate authority of the lab's certificate, base64 of PEM.
 	CA string
+	// Tag is kept with the machine in the lab, as clouds do it.
+	Tag string
 	// ID is the machine's identity in the lab. Empty until the machine was made.
 	ID string
 }
@@ -54,12 +56,14 @@ func (d *Driver) GetCreateFlags() []mcnflag.Flag {
 		mcnflag.StringFlag{Name: "nspawn-url", Usage: "Address of the lab, https://HOST:PORT", EnvVar: "NSPAWN_URL"},
 		mcnflag.StringFlag{Name: "nspawn-token", Usage: "Token of the lab", EnvVar: "NSPAWN_TOKEN"},
 		mcnflag.StringFlag{Name: "nspawn-ca", Usage: "Certificate authority of the lab, base64 of PEM", EnvVar: "NSPAWN_CA"},
+		mcnflag.StringFlag{Name: "nspawn-tag", Usage: "Any text, kept with the machine in the lab", EnvVar: "NSPAWN_TAG"},
 	}
 }
 
 // SetConfigFromFlags takes over the settings of a create, or of a remove with fresh credentials.
 func (d *Driver) SetConfigFromFlags(flags drivers.DriverOptions) error {
 	d.URL, d.Token, d.CA = flags.String("nspawn-url"), flags.String("nspawn-token"), flags.String("nspawn-ca")
+	d.Tag = flags.String("nspawn-tag")
 	d.SetSwarmConfigFromFlags(flags)
 	for name, value := range map[string]string{"nspawn-url": d.URL, "nspawn-token": d.Token, "nspawn-ca": d.CA} {
 		if value == "" {
@@ -107,7 +111,7 @@ func (d *Driver) Create() error {
 		return fmt.Errorf("read SSH key: %w", err)
 	}
 	return d.call(func(ctx context.Context, client *lab.Client) error {
-		m, err := client.Create(ctx, d.MachineName, string(public))
+		m, err := client.Create(ctx, d.MachineName, string(public), d.Tag)
 		if err != nil {
 			return err
 		}

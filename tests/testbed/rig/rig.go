@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-io/drover/pkg/managementplane/supervise"
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
@@ -59,6 +60,8 @@ type Rig struct {
 
 	api        *labAPI
 	supervisor *supervise.Supervisor
+	// disruptions are those that servers had counted which KillPlane has ended.
+	disruptions disruptions.Counts
 }
 
 func (o Options) labConfig(image string) lab.Config {
@@ -166,12 +169,7 @@ func (r *Rig) Answers(ctx context.Context) error { return r.serverReady(ctx) }
 func (r *Rig) droverReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	client := http.Client{Transport: &http.Transport{DialContext: r.Dial, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8081/readyz", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
+	resp, err := r.ask(ctx, "/readyz")
 	if err != nil {
 		return err
 	}
@@ -194,6 +192,9 @@ func (r *Rig) ServerPID() int { return r.supervisor.PID(serverName) }
 // group of its own, so that a terminal's interrupt reaches their parent alone: all these groups together are the plane, and all get
 // SIGKILL. What runs in pods is in other groups and goes on, and drover server is started again.
 func (r *Rig) KillPlane() error {
+	if counts, err := r.Disruptions(context.Background()); err == nil { // one that does not answer has nothing to tell
+		r.disruptions = counts
+	}
 	files, err := filepath.Glob(filepath.Join(r.DataDir(), "run", "*.json"))
 	if err != nil {
 		return fmt.Errorf("find processes: %w", err)

@@ -48,7 +48,8 @@ type RKEMachinePool struct {
 	// +required
 	NodeConfig *corev1.ObjectReference `json:"machineConfigRef"`
 
-	// Quantity is how many machines the pool has. Absent leaves the number to Cluster API, or to an autoscaler.
+	// Quantity is how many machines the pool has. Absent leaves the number to Cluster API, or to an autoscaler. All pools together
+	// need at least one machine with etcd and one with a control plane.
 	// +nullable
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -88,12 +89,14 @@ type RKEMachinePool struct {
 	// +optional
 	NodeStartupTimeout *metav1.Duration `json:"nodeStartupTimeout,omitempty"`
 
-	// UnhealthyNodeTimeout is how long a node may be unready before its machine is replaced. Absent or 0 never replaces.
+	// UnhealthyNodeTimeout is how long a node may be unready before its machine is replaced. Absent or 0 never replaces. Pools
+	// with the etcd role are looked after together, with the longest of their times.
 	// +nullable
 	// +optional
 	UnhealthyNodeTimeout *metav1.Duration `json:"unhealthyNodeTimeout,omitempty"`
 
-	// MaxUnhealthy stops replacing when more machines than this number or percentage are unhealthy.
+	// MaxUnhealthy stops replacing when more machines than this number or percentage are unhealthy. Whatever it is, machines
+	// with etcd are replaced only while the others are a majority.
 	// +nullable
 	// +optional
 	MaxUnhealthy *string `json:"maxUnhealthy,omitempty"`

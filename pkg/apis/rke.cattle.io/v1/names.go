@@ -113,6 +113,8 @@ const (
 	UncordonAnnotation = "rke.cattle.io/uncordon"
 	// PostDrainAnnotation repeats the request once hooks may act before the end of the drain.
 	PostDrainAnnotation = "rke.cattle.io/post-drain"
+	// DrainSinceAnnotation is when the planner asked last for a drain, or for its end.
+	DrainSinceAnnotation = "drover.io/drain-since"
 	// DrainErrorAnnotation is why a drain does not get on.
 	DrainErrorAnnotation = "rke.cattle.io/drain-error"
 	// PlanUpdatedTimeAnnotation is when the plan was last written, in RFC 3339.
@@ -198,6 +200,16 @@ const (
 	InstanceAnnotation = "drover.io/instance"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
+	// RollAnnotation asks on a PC that machines move to another version of plan rendering: VERSION, or POOL=VERSION, or several with commas.
+	RollAnnotation = "drover.io/roll-render-version"
+	// PlanEvidenceAnnotation tells what the plan in a plan secret was rendered from, as digests, on S.
+	PlanEvidenceAnnotation = "drover.io/plan-evidence"
+	// DrainSkipAnnotation is "true" on an M whose node is changed without waiting for its drain, or for the end of one.
+	DrainSkipAnnotation = "drover.io/drain-skip"
+	// EtcdProofSkipAnnotation is "true" on an M whose node is restarted without its own proof that etcd can do without it.
+	EtcdProofSkipAnnotation = "drover.io/etcd-proof-skip"
+	// RetryAnnotation is "true" on an M whose node goes on trying a plan that it has given up.
+	RetryAnnotation = "drover.io/retry"
 	// RollOutSkipAnnotation is "true" on an M that a roll-out neither changes nor waits for.
 	RollOutSkipAnnotation = "drover.io/roll-out-skip"
 	// PausedByOperationAnnotation is the operation that has paused the CAPI Cluster, on the Cluster. It comes and goes in the

@@ -1,0 +1,241 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// rollOptions are the flags of drover roll beside those of looking.
+type rollOptions struct {
+	*inspectOptions
+	pools        []string
+	to           string
+	dryRun, wait bool
+}
+
+// rollInterval is how often --wait looks.
+const rollInterval = 5 * time.Second
+
+func newRollCommand(environ []string, o *inspectOptions) *cobra.Command {
+	r := &rollOptions{inspectOptions: o}
+	cmd := &cobra.Command{
+		Use:   "roll CLUSTER",
+		Short: "Move the machines of a cluster to another version of plan rendering",
+		Long: `Move the machines of a cluster to another version of plan rendering.
+
+Each machine is pinned to the version that its plan was first made with, so an upgrade of Drover changes no plan. This command asks that
+machines move, to the newest version if none is named: the server does it by the rules of every roll-out, tier by tier, no more at a time
+than the upgrade strategy allows, drained if it says so. What is asked for is recorded on the Cluster, in the annotation
+drover.io/roll-render-version; asking twice changes nothing, and it may be asked in the same way to go back.
+
+With --dry-run it only says what would happen, as drover preview does. It writes with your rights: you need to be allowed to patch the Cluster.
+
+The settings of the server are those it has published in namespace drover-system; --system-default-registry and others, or DROVER_… in the
+environment, come before them.
+
+Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry-run, machines would be changed.
+
+-o json prints the type Roll of package pkg/inspect.`,
+		Example: `  # what would move, and who would be restarted?
+  drover roll demo --dry-run
+
+  # move the workers first, and wait until they are done
+  drover roll demo --pool workers --wait
+
+  # move all others
+  drover roll demo`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.clusterNames,
+		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
+	}
+	o.addFlags(cmd)
+	f := cmd.Flags()
+	f.StringSliceVar(&r.pools, "pool", nil, "`names` of machine pools whose machines move; all machines without it")
+	f.StringVar(&r.to, "to", "", "`version` to move to; the newest when it is empty")
+	f.BoolVar(&r.dryRun, "dry-run", false, "say what would happen, and ask for nothing")
+	f.BoolVar(&r.wait, "wait", false, "return when all of them have moved and the cluster is in order")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
+	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(render.Versions{}.Names(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("pool", r.poolNames)
+	return cmd
+}
+
+// look asks anew what there is to do.
+func (o *rollOptions) look(ctx context.Context, name string) (inspect.Roll, *planner.Explanation, error) {
+	r, err := o.reader(ctx, orDefault(o.namespace))
+	if err != nil {
+		return inspect.Roll{}, nil, err
+	}
+	defer r.Close()
+	roll, err := r.Roll(name, o.to, o.pools)
+	if err != nil {
+		return roll, nil, err
+	}
+	explained, err := r.Explain(name)
+	return roll, explained.Decision, err
+}
+
+func (o *rollOptions) run(cmd *cobra.Command, name string) error {
+	roll, _, err := o.look(cmd.Context(), name)
+	if err != nil {
+		return err
+	}
+	if err := o.print(cmd.OutOrStdout(), roll, func(w io.Writer) { printRoll(w, roll) }); err != nil {
+		return err
+	}
+	switch {
+	case o.dryRun:
+		return rollVerdict(cmd, roll)
+	case roll.Command != roll.Was:
+		if err := o.ask(name, roll.Command); err != nil {
+			return err
+		}
+	}
+	if o.wait {
+		return o.await(cmd, name)
+	}
+	return nil
+}
+
+// rollVerdict turns what would happen into an exit code.
+func rollVerdict(cmd *cobra.Command, roll inspect.Roll) error {
+	for _, m := range roll.Machines {
+		if m.Problem != "" {
+			return fmt.Errorf("there could be no plan for machine %s: %s", m.Name, m.Problem)
+		}
+	}
+	if roll.Result == planner.ClassNone {
+		return nil
+	}
+	cmd.SilenceErrors = true
+	return exitError(exitChanges)
+}
+
+// ask records the command on the Cluster.
+func (o *rollOptions) ask(name, command string) error {
+	config, err := o.restConfig()
+	if err != nil {
+		return err
+	}
+	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{rkev1.RollAnnotation: command}}})
+	if err != nil {
+		return fmt.Errorf("encode the command: %w", err)
+	}
+	if _, err := c.Provisioning.Cluster().Patch(orDefault(o.namespace), name, types.MergePatchType, patch); err != nil {
+		return fmt.Errorf("ask on cluster %s/%s: %w", orDefault(o.namespace), name, err)
+	}
+	return nil
+}
+
+// await returns when everybody has moved. What it waits for is told when that changes.
+func (o *rollOptions) await(cmd *cobra.Command, name string) error {
+	ticker := time.NewTicker(rollInterval)
+	defer ticker.Stop()
+	told := ""
+	for {
+		roll, decision, err := o.look(cmd.Context(), name)
+		if err != nil {
+			return err
+		}
+		pending := roll.Pending()
+		if len(pending) == 0 && decision != nil && decision.Wait == nil {
+			return nil
+		}
+		text := "waiting for " + strings.Join(pending, ", ")
+		if decision != nil && decision.Wait != nil {
+			text = decision.Wait.Message
+			if decision.Wait.NeedsPerson {
+				return fmt.Errorf("the cluster needs somebody: %s", text)
+			}
+		}
+		if text != told {
+			cmd.PrintErrln(text)
+			told = text
+		}
+		select {
+		case <-cmd.Context().Done():
+			return fmt.Errorf("machines still to move: %s: %w", strings.Join(pending, ", "), cmd.Context().Err())
+		case <-ticker.C:
+		}
+	}
+}
+
+func printRoll(w io.Writer, r inspect.Roll) {
+	row(w, "Cluster:", r.Cluster)
+	row(w, "To:", "render version "+r.To)
+	row(w, "Result:", string(r.Result))
+	if r.SettingsUnknown != "" {
+		row(w, "Settings:", "not those of the server; "+r.SettingsUnknown)
+	}
+	if len(r.Machines) == 0 {
+		return
+	}
+	heading(w, "Machines:")
+	table(w, "NAME", "POOL", "ROLES", "FROM", "CLASS", "DRAIN", "CAUSE")
+	for _, m := range r.Machines {
+		drain := "no"
+		if m.Drained {
+			drain = "yes"
+		}
+		table(w, m.Name, m.Pool, m.Roles, m.From, string(m.Class), drain, rollCause(m))
+	}
+}
+
+func rollCause(m inspect.RollMachine) string {
+	var words []string
+	if m.Pending {
+		words = append(words, "pending without the command")
+	}
+	if m.Cause != "" {
+		words = append(words, string(m.Cause))
+	}
+	if m.Held != "" {
+		words = append(words, "held: "+m.Held)
+	}
+	if m.Problem != "" {
+		words = append(words, "PROBLEM: "+m.Problem)
+	}
+	return strings.Join(words, "; ")
+}
+
+// poolNames completes the names of the pools of the cluster that is named before.
+func (o *rollOptions) poolNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) != 1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer r.Close()
+	cluster, err := r.Cluster(args[0])
+	if err != nil || cluster.Spec.RKEConfig == nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, pool := range cluster.Spec.RKEConfig.MachinePools {
+		names = append(names, pool.Name)
+	}
+	slices.Sort(names)
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,157 @@
+package cmd
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/disruption"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// provisioned adds a cluster with a control plane, a pool, and no machines yet.
+func provisioned(t *testing.T) *memkube.Server {
+	t.Helper()
+	api := management(t)
+	check(t, api.Add(&provv1.Cluster{
+		TypeMeta: metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"},
+		Spec: provv1.ClusterSpec{KubernetesVersion: "v1.36.2+k3s1", RKEConfig: &provv1.RKEConfig{MachinePools: []provv1.RKEMachinePool{{Name: "workers"}}}},
+	}))
+	check(t, api.Add(&rkev1.RKEControlPlane{
+		TypeMeta: metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"}, ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"},
+		Spec: rkev1.RKEControlPlaneSpec{KubernetesVersion: "v1.36.2+k3s1", ClusterName: "demo", ManagementClusterName: "c-m-1"},
+	}))
+	return api
+}
+
+func TestRoll_RecordsTheCommandOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := provisioned(t)
+		asked := func() string {
+			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"}}
+			if found, err := api.Get(cluster); err != nil || !found {
+				t.Fatal(err)
+			}
+			return cluster.Annotations[rkev1.RollAnnotation]
+		}
+		for _, step := range []struct {
+			args []string
+			want string
+		}{
+			{[]string{"--dry-run"}, ""},
+			{[]string{"--pool", "workers"}, "workers=1"},
+			{[]string{"--to", "1"}, "1"},
+			{nil, "1"},
+			{[]string{"--pool", "workers"}, "1,workers=1"},
+		} {
+			code, out, problems := look(t, api, append([]string{"roll", "demo"}, step.args...)...)
+			if code != 0 || !strings.Contains(out, " render version 1\n") || asked() != step.want {
+				t.Errorf("%v: exit code %d, asked %q, want %q\n%s%s", step.args, code, asked(), step.want, out, problems)
+			}
+		}
+		if writes := api.Writes("drover"); len(writes) != 3 {
+			t.Errorf("%d writes, want one for each command that is news: %v", len(writes), writes)
+		}
+	})
+}
+
+// What is said depends on the settings of the server: that they are not known is told.
+func TestRoll_TellsThatSettingsAreUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const told = "Settings:  not those of the server; it has not published them\n"
+		api := provisioned(t)
+		if code, out, problems := look(t, api, "roll", "demo", "--dry-run"); code != 0 || !strings.Contains(out, told) {
+			t.Errorf("exit code %d, want %q in\n%s%s", code, told, out, problems)
+		}
+		published := controllers.Settings{}.ConfigMap("mine")
+		published.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+		check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: published.Namespace}}))
+		check(t, api.Add(published))
+		if code, out, problems := look(t, api, "roll", "demo", "--dry-run"); code != 0 || strings.Contains(out, "Settings:") {
+			t.Errorf("exit code %d, settings that are known in\n%s%s", code, out, problems)
+		}
+	})
+}
+
+func TestRoll_Mistakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a version that nobody knows": {[]string{"demo", "--to", "9"}, `render version "9" is not known, known are 1`},
+		"a pool that is not there":    {[]string{"demo", "--pool", "gpu"}, `cluster fleet-default/demo has no machine pool "gpu"`},
+		"a cluster that is not there": {[]string{"nobody"}, "read cluster fleet-default/nobody"},
+		"a cluster that is too young": {[]string{"young"}, "has no control plane yet"},
+		"two wishes":                  {[]string{"demo", "--wait", "--dry-run"}, "none of the others can be"},
+		"no cluster":                  {nil, "accepts 1 arg"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := provisioned(t)
+				code, out, problems := look(t, api, append([]string{"roll"}, tc.args...)...)
+				if code != 1 || !strings.Contains(problems, tc.want) {
+					t.Errorf("exit code %d, want %q:\n%s%s", code, tc.want, out, problems)
+				}
+				if writes := api.Writes("drover"); len(writes) > 0 {
+					t.Errorf("writes: %v", writes)
+				}
+			})
+		})
+	}
+}
+
+func TestRoll_Completion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for flag, want := range map[string]string{"--pool": "workers\n", "--to": "1\n"} {
+			if code, out, _ := look(t, provisioned(t), cobraComplete, "roll", "demo", flag, ""); code != 0 || !strings.HasPrefix(out, want) {
+				t.Errorf("%s: %d %q", flag, code, out)
+			}
+		}
+	})
+}
+
+func TestPrintRoll(t *testing.T) {
+	var out bytes.Buffer
+	r := inspect.Roll{Cluster: "a/demo", To: "2", Result: planner.ClassRestart, Machines: []inspect.RollMachine{
+		{Name: "s1", Pool: "servers", Roles: "etcd", From: "1", Class: planner.ClassRestart, Drained: true, Cause: disruption.CommandRoll},
+		{Name: "w1", Pool: "workers", Roles: "worker", From: "2", Class: planner.ClassNone},
+		{Name: "w2", Roles: "worker", Class: planner.ClassNone, Held: "has no plan yet"},
+	}}
+	o := inspectOptions{output: outputTable}
+	check(t, o.print(&out, r, func(w io.Writer) { printRoll(w, r) }))
+	want := `Cluster:  a/demo
+To:       render version 2
+Result:   Restart
+
+Machines:
+  NAME  POOL     ROLES   FROM  CLASS    DRAIN  CAUSE
+  s1    servers  etcd    1     Restart  yes    command-roll
+  w1    workers  worker  2     None     no     -
+  w2    -        worker  -     None     no     held: has no plan yet
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"s1", "w2"}, r.Pending()); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	root := newRoot(nil)
+	if err := rollVerdict(root, r); err == nil || err.Error() != "exit code 2" {
+		t.Errorf("verdict %v", err)
+	}
+	r.Machines[0].Problem = "too large"
+	if err := rollVerdict(root, r); err == nil || !strings.Contains(err.Error(), "no plan for machine s1: too large") {
+		t.Errorf("verdict %v", err)
+	}
+}

@@ -1,0 +1,37 @@
+package machineprovision_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+)
+
+// What goes wrong comes to the same end when the process is killed meanwhile, after whichever of its writes.
+func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
+	for name, story := range map[string]func(*world){
+		"a create that fails": failedCreate, "a removal that fails": failedRemoval, "a deletion during the create": deletionDuringCreate,
+	} {
+		t.Run(name, func(t *testing.T) {
+			total := 0
+			tell(t, func(w *world) {
+				w.run()
+				w.api.ResetLog()
+				story(w)
+				total = len(w.api.Writes(manager))
+			})
+			for _, n := range crashpoints.Of(total, 8) {
+				t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
+					t.Parallel()
+					tell(t, func(w *world) {
+						w.run()
+						cut := make(chan struct{})
+						w.cut = cut
+						w.api.CutAfter(manager, n, func() { close(cut) })
+						story(w)
+					})
+				})
+			}
+		})
+	}
+}

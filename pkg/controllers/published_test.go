@@ -1,0 +1,64 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestPublishedSettings(t *testing.T) {
+	t.Parallel()
+	full := Settings{
+		ServerURL: "https://drover.example.com", CACerts: "PEM", SystemDefaultRegistry: "r.example.com",
+		SystemDefaultRegistryPullSecrets: []string{"a", "b"}, SystemAgentInstallerImage: "i-", MachineProvisionImage: "m",
+		MachineProvisionImagePullPolicy: "Never",
+	}
+	other := Settings{SystemDefaultRegistry: "other.example.com"}
+	mine, theirs := *full.ConfigMap("mine"), *other.ConfigMap("theirs")
+	for name, tc := range map[string]struct {
+		published []corev1.ConfigMap
+		instance  string
+		want      Settings
+		wantKnown bool
+	}{
+		"nothing published":           {instance: "mine"},
+		"the server of the cluster":   {published: []corev1.ConfigMap{theirs, mine}, instance: "mine", want: full, wantKnown: true},
+		"another server":              {published: []corev1.ConfigMap{theirs}, instance: "mine"},
+		"nobody's cluster yet":        {published: []corev1.ConfigMap{theirs}, want: other, wantKnown: true},
+		"whose the cluster may be":    {published: []corev1.ConfigMap{theirs, mine}},
+		"a server that sets nothing":  {published: []corev1.ConfigMap{*Settings{}.ConfigMap("mine")}, instance: "mine", wantKnown: true},
+		"an instance with odd a name": {published: []corev1.ConfigMap{*other.ConfigMap("My Drover/1")}, instance: "My Drover/1", want: other, wantKnown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, known := PublishedSettings(tc.published, tc.instance)
+			if diff := cmp.Diff(tc.want, got); diff != "" || known != tc.wantKnown {
+				t.Errorf("known %v, settings (-want +got):\n%s", known, diff)
+			}
+		})
+	}
+	if mine.Name == theirs.Name {
+		t.Errorf("two servers publish as %s", mine.Name)
+	}
+}
+
+// Everybody who may look at clusters may read what is published.
+func TestPublishedSettings_HoldNoSecrets(t *testing.T) {
+	t.Parallel()
+	s := Settings{ServerURL: "https://user:PASSWORD@drover.example.com", ProxyEnv: map[string]string{"HTTPS_PROXY": "http://user:PASSWORD@proxy"}}
+	published := s.ConfigMap("mine")
+	for key, value := range published.Data {
+		if strings.Contains(value, "PASSWORD") {
+			t.Errorf("%s shows a secret: %s", key, value)
+		}
+	}
+	if got := published.Data["server-url"]; got != "https://drover.example.com" {
+		t.Errorf("server-url is %q", got)
+	}
+	broken := Settings{ServerURL: "https://user:PASSWORD@drover.example.com:port"}
+	if got := broken.ConfigMap("mine").Data["server-url"]; got != "" {
+		t.Errorf("server-url is %q", got)
+	}
+}

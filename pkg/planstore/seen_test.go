@@ -1,0 +1,63 @@
+package planstore
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// A deadline counts only time in which somebody could look at the node.
+func TestNodeMissedSince_LeavesOutBreaksOfTheConnection(t *testing.T) {
+	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		reason      string // of the node, since at; empty for a machine without a node
+		connection  string // empty: Cluster API does not tell
+		since       time.Duration
+		want        time.Time
+		wantUnknown bool
+	}{
+		"connected all the time":                       {"NodeReadyUnknown", "True", -time.Hour, at, false},
+		"Cluster API does not tell":                    {"NodeReadyUnknown", "", 0, at, false},
+		"the connection came back while it was lost":   {"NodeReadyUnknown", "True", time.Hour, at.Add(time.Hour), false},
+		"the connection is down":                       {"NodeReadyUnknown", "False", time.Hour, at, true},
+		"the connection is down, the node was there":   {"NodeReady", "False", time.Hour, time.Time{}, true},
+		"down for so long that nothing is known":       {"ConnectionDown", "False", -time.Minute, time.Time{}, true},
+		"back, and nobody has looked at the node":      {"ConnectionDown", "True", time.Minute, time.Time{}, true},
+		"the node is there":                            {"NodeReady", "True", -time.Hour, time.Time{}, false},
+		"the machine never was a node, and down it is": {"", "False", time.Hour, time.Time{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine, cluster := &clusterv1.Machine{}, &clusterv1.Cluster{}
+			if tc.reason != "" {
+				machine.Status.NodeRef.Name = "node"
+				status := metav1.ConditionUnknown
+				if tc.reason == "NodeReady" {
+					status = metav1.ConditionTrue
+				}
+				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: status, Reason: tc.reason, LastTransitionTime: metav1.NewTime(at)}}
+			}
+			if tc.connection != "" {
+				cluster.Status.Conditions = []metav1.Condition{{
+					Type: "RemoteConnectionProbe", Status: metav1.ConditionStatus(tc.connection), LastTransitionTime: metav1.NewTime(at.Add(tc.since)),
+				}}
+			}
+			if got := NodeMissedSince(machine, cluster); !got.Equal(tc.want) {
+				t.Errorf("missed since %s, want %s", got, tc.want)
+			}
+			wantSince := time.Time{}
+			if tc.wantUnknown {
+				if wantSince = at.Add(tc.since); tc.connection == "True" {
+					wantSince = at
+				}
+			}
+			if got := NodeUnknownSince(machine, cluster); !got.Equal(wantSince) {
+				t.Errorf("unknown since %s, want %s", got, wantSince)
+			}
+			if got := NodeUnknown(machine, cluster); got != tc.wantUnknown {
+				t.Errorf("unknown %v, want %v", got, tc.wantUnknown)
+			}
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// publishAgain is when publishing is tried anew: after a second, then after longer and longer up to a minute.
+var publishAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: time.Minute}
+
+// publish lets other programs know the settings that what the controllers do depends on. Those who lead write them, and only when they
+// differ. That they could not be published is no reason not to lead: it is tried until it worked or the term ends.
+func (s *Server) publish(ctx context.Context) {
+	told := ""
+	_ = publishAgain.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		err := s.publishSettings(ctx)
+		if err != nil && ctx.Err() == nil && err.Error() != told {
+			told = err.Error()
+			s.opts.Log.WithError(err).Warn("Settings could not be published; until they are, drover explain, preview and roll have to be told")
+		}
+		return err == nil, nil
+	})
+}
+
+func (s *Server) publishSettings(ctx context.Context) error {
+	wanted := s.opts.Settings.ConfigMap(s.opts.InstanceID)
+	client := s.every.Kubernetes.CoreV1().ConfigMaps(wanted.Namespace)
+	found, err := client.Get(ctx, wanted.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = client.Create(ctx, wanted, metav1.CreateOptions{})
+		return wrapped(wanted, err)
+	case err != nil:
+		return wrapped(wanted, err)
+	case maps.Equal(found.Data, wanted.Data) && contains(found.Labels, wanted.Labels) && contains(found.Annotations, wanted.Annotations):
+		return nil
+	}
+	changed := found.DeepCopy()
+	changed.Data = wanted.Data
+	changed.Labels, changed.Annotations = merged(found.Labels, wanted.Labels), merged(found.Annotations, wanted.Annotations)
+	_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
+	return wrapped(wanted, err)
+}
+
+func wrapped(object *corev1.ConfigMap, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("publish settings in ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
+}
+
+func contains(all, some map[string]string) bool {
+	for key, value := range some {
+		if all[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func merged(first, second map[string]string) map[string]string {
+	out := maps.Clone(first)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, second)
+	return out
+}

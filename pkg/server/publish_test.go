@@ -1,0 +1,122 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// publishedBy starts a server, lets it lead, and stops it. It returns what it has published, and whether it wrote that.
+func publishedBy(t *testing.T, api *memkube.Server, settings Settings) (data map[string]string, wrote bool) {
+	t.Helper()
+	opts := options(t, api)
+	opts.Settings = settings
+	s, err := New(opts)
+	check(t, err)
+	before := len(api.Writes("drover"))
+	stop := start(t, s.Start)
+	settle()
+	stop()
+	wrote = slices.ContainsFunc(api.Writes("drover")[before:], func(e memkube.Entry) bool { return e.Resource == "configmaps" })
+	published := settings.ConfigMap("test")
+	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: published.Namespace, Name: published.Name}}
+	if there, err := api.Get(found); err != nil || !there {
+		t.Fatalf("nothing is published: %v", err)
+	}
+	return found.Data, wrote
+}
+
+// The leader publishes its settings, writes when they differ and not when they do not, and takes back what is not set any more.
+func TestLead_PublishesSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newAPI(t)
+		first := Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: "r.example.com", SystemAgentInstallerImage: "i-"}
+		second := Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: "other.example.com"}
+		for _, term := range []struct {
+			name      string
+			settings  Settings
+			wantWrite bool
+		}{{"a first start", first, true}, {"a restart", first, false}, {"other settings", second, true}} {
+			data, wrote := publishedBy(t, api, term.settings)
+			if diff := cmp.Diff(term.settings.ConfigMap("test").Data, data); diff != "" || wrote != term.wantWrite {
+				t.Errorf("%s: wrote %v, published (-want +got):\n%s", term.name, wrote, diff)
+			}
+		}
+	})
+}
+
+// An API that does not take the settings for a while gets them later, in the same term; nobody waits for it to lead.
+func TestLead_PublishesSettingsOnceTheAPITakesThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, refused := range map[string]func(memkube.Request) bool{
+			"reads fail":  func(r memkube.Request) bool { return r.Verb == "get" },
+			"writes fail": func(r memkube.Request) bool { return r.Verb == "create" },
+			"all fails":   func(memkube.Request) bool { return true },
+		} {
+			api := newAPI(t)
+			opts := options(t, api)
+			s, err := New(opts)
+			check(t, err)
+			wanted := opts.Settings.ConfigMap("test")
+			published := func() bool {
+				there, err := api.Get(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}})
+				check(t, err)
+				return there
+			}
+			tries := 0
+			api.Intercept(func(r memkube.Request) error {
+				if r.Resource.Resource != "configmaps" || r.Namespace != wanted.Namespace || !refused(r) {
+					return nil
+				}
+				tries++
+				return apierrors.NewInternalError(errors.New("passing"))
+			})
+			stop := start(t, s.Start)
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if !s.leading.Load() || published() || tries < 10 || tries > 30 {
+				t.Errorf("%s: leads %v, published %v, tried %d times in ten minutes", name, s.leading.Load(), published(), tries)
+			}
+			api.Intercept(nil)
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if !published() {
+				t.Errorf("%s: not published once it would work", name)
+			}
+			stop()
+		}
+	})
+}
+
+// A term ends although its settings never could be published.
+func TestLead_EndsWithoutHavingPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newAPI(t)
+		api.Intercept(func(r memkube.Request) error {
+			if r.Resource.Resource == "configmaps" && r.Verb == "get" {
+				return apierrors.NewServiceUnavailable("never")
+			}
+			return nil
+		})
+		s, err := New(options(t, api))
+		check(t, err)
+		stop := start(t, s.Start)
+		settle()
+		ended := make(chan struct{})
+		go func() { defer close(ended); stop() }()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("the server does not stop")
+		}
+	})
+}

@@ -1,0 +1,104 @@
+// Package disruptions is the check that ends a story of any tier: no machine was restarted, drained or replaced that nobody wished it for.
+package disruptions
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/drover-io/drover/pkg/disruption"
+	"github.com/drover-io/drover/pkg/metrics"
+)
+
+// Counts are disruptions by cause.
+type Counts map[disruption.Cause]int
+
+// Gathered reads the counter of a server in this process.
+func Gathered(from prometheus.Gatherer) (Counts, error) {
+	families, err := from.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("gather metrics: %w", err)
+	}
+	for _, family := range families {
+		if family.GetName() == metrics.DisruptionsName {
+			return count(family), nil
+		}
+	}
+	return nil, errMissing
+}
+
+// Scraped reads the counter of another process from what its metrics endpoint answers.
+func Scraped(text io.Reader) (Counts, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(text)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	if family := families[metrics.DisruptionsName]; family != nil {
+		return count(family), nil
+	}
+	return nil, errMissing
+}
+
+// errMissing keeps a story from passing because nobody counts.
+var errMissing = fmt.Errorf("there is no metric %s", metrics.DisruptionsName)
+
+func count(family *dto.MetricFamily) Counts {
+	out := Counts{}
+	for _, metric := range family.GetMetric() {
+		for _, label := range metric.GetLabel() {
+			if label.GetName() == metrics.CauseLabel {
+				out[disruption.Cause(label.GetValue())] += int(metric.GetCounter().GetValue())
+			}
+		}
+	}
+	return out
+}
+
+// Problem says which disruptions nobody wished for, empty when there are none.
+func (c Counts) Problem() string {
+	total := 0
+	for cause, n := range c {
+		if cause.Kind() == disruption.KindNone {
+			total += n
+		}
+	}
+	if total == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d disruptions have a cause that is no edit, health policy or command: %v", total, c.happened())
+}
+
+// happened leaves out causes that nothing happened for.
+func (c Counts) happened() Counts {
+	out := Counts{}
+	for cause, n := range c {
+		if n > 0 {
+			out[cause] = n
+		}
+	}
+	return out
+}
+
+// T is what a story ends with.
+type T interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Check fails a story whose server is in this process.
+func Check(t T, from prometheus.Gatherer) {
+	t.Helper()
+	counts, err := Gathered(from)
+	if err != nil {
+		t.Errorf("disruptions: %v", err)
+		return
+	}
+	if problem := counts.Problem(); problem != "" {
+		t.Errorf("%s", problem)
+	}
+}

@@ -1,0 +1,43 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
+)
+
+// healthAddress is where drover server answers about itself, on the loopback of the lab's namespace.
+const healthAddress = "http://127.0.0.1:8081"
+
+// ask asks drover server about itself. The caller closes the answer's body.
+func (r *Rig) ask(ctx context.Context, path string) (*http.Response, error) {
+	client := http.Client{Transport: &http.Transport{DialContext: r.Dial, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, healthAddress+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(req)
+}
+
+// Disruptions are the restarts, drains and replacements that Drover has begun since the rig was started, by cause. What a server that
+// crashed by itself had counted is lost; what one had that KillPlane ended is not.
+func (r *Rig) Disruptions(ctx context.Context) (disruptions.Counts, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	resp, err := r.ask(ctx, "/metrics")
+	if err != nil {
+		return nil, fmt.Errorf("ask for metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	counts, err := disruptions.Scraped(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	for cause, n := range r.disruptions {
+		counts[cause] += n
+	}
+	return counts, nil
+}
