@@ -34,7 +34,7 @@ test-unit: ## pure, handler and in-memory tests of every module, with the race d
 	scripts/test-unit
 
 .PHONY: test-model
-test-model: ## random models of the planner: 100,000 steps, without the race detector (STEPS=n, SEED=n)
+test-model: ## random models of the planner: 100,000 steps, without the race detector (STEPS=n, SEED=n or random)
 	scripts/test-model
 
 .PHONY: mutants

@@ -17,8 +17,10 @@ import (
 const (
 	// stepsVariable sets how many steps the random models take together.
 	stepsVariable = "DROVER_TEST_STEPS"
-	// seedVariable sets what the random models begin with. The same seed makes the same worlds.
+	// seedVariable sets what the random models begin with: a number, or "random" for another one every time. The same seed makes the same worlds.
 	seedVariable = "DROVER_TEST_SEED"
+	// usualSeed is the seed of every run that asks for no other: a test that passes for one passes for all who have the same code.
+	usualSeed = 1
 )
 
 const (
@@ -47,7 +49,7 @@ func TestMain(m *testing.M) {
 	if crashpoints.Raced {
 		models.steps = racedSteps
 	}
-	models.seed = rand.Uint64N(1_000_000) + 1
+	models.seed = usualSeed
 	if err := readModels(); err != nil {
 		fmt.Println(err)
 		os.Exit(2)
@@ -67,10 +69,12 @@ func readModels() error {
 		}
 		models.steps = n
 	}
-	if text := os.Getenv(seedVariable); text != "" {
+	if text := os.Getenv(seedVariable); text == "random" {
+		models.seed = rand.Uint64N(1_000_000) + 1
+	} else if text != "" {
 		n, err := strconv.ParseUint(text, 10, 32)
 		if err != nil || n == 0 {
-			return fmt.Errorf("%s must be a number above 0, not %q", seedVariable, text)
+			return fmt.Errorf("%s must be a number above 0 or 'random', not %q", seedVariable, text)
 		}
 		models.seed = n
 	}
