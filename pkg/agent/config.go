@@ -25,7 +25,7 @@ type Config struct {
 	WorkDirectory string `json:"workDirectory,omitempty"`
 	// PreserveWorkDirectory keeps the scratch directories.
 	PreserveWorkDirectory bool `json:"preserveWorkDirectory,omitempty"`
-	// AppliedPlanDirectory keeps the last 64 applied plans, with all their secrets.
+	// AppliedPlanDirectory keeps an outline of the last 64 applied plans, without what may be secret in them.
 	AppliedPlanDirectory string `json:"appliedPlanDirectory,omitempty"`
 	// InterlockDirectory holds the marks by which install script and agent keep out of each other's way.
 	InterlockDirectory string `json:"interlockDirectory,omitempty"`

@@ -18,7 +18,8 @@ const (
 	stampLayout   = "20060102-150405"
 )
 
-// history keeps the plans this machine applied, newest last. The files hold every secret of a plan and are 0600.
+// history keeps an outline of the plans this machine applied, newest last: which files and commands, not what is in them. Nothing reads the
+// records but people, and the agent the checksum of the newest. Those of agents of other makes hold every secret of a plan; the files are 0600.
 type history struct{ dir string }
 
 type historyEntry struct {
@@ -48,7 +49,7 @@ func (h history) add(p plan.NodePlan, checksum string, now time.Time) error {
 	if h.dir == "" || h.newest() == checksum {
 		return nil
 	}
-	data, err := json.Marshal(historyEntry{Plan: p, Checksum: checksum})
+	data, err := json.Marshal(historyEntry{Plan: outline(p), Checksum: checksum})
 	if err != nil {
 		return fmt.Errorf("encode applied plan: %w", err)
 	}
@@ -68,6 +69,30 @@ func (h history) add(p plan.NodePlan, checksum string, now time.Time) error {
 		os.Remove(filepath.Join(h.dir, old))
 	}
 	return nil
+}
+
+// outline is a plan without what may be secret in it: contents of files, scripts, arguments, and the values of variables.
+func outline(p plan.NodePlan) plan.NodePlan {
+	p.Files = slices.Clone(p.Files)
+	for i := range p.Files {
+		p.Files[i].Content = ""
+	}
+	bare := func(c plan.CommonInstruction) plan.CommonInstruction {
+		c.Args, c.Script, c.Env = nil, "", slices.Clone(c.Env)
+		for i := range c.Env {
+			c.Env[i], _, _ = strings.Cut(c.Env[i], "=")
+		}
+		return c
+	}
+	p.Instructions = slices.Clone(p.Instructions)
+	for i := range p.Instructions {
+		p.Instructions[i].CommonInstruction = bare(p.Instructions[i].CommonInstruction)
+	}
+	p.PeriodicInstructions = slices.Clone(p.PeriodicInstructions)
+	for i := range p.PeriodicInstructions {
+		p.PeriodicInstructions[i].CommonInstruction = bare(p.PeriodicInstructions[i].CommonInstruction)
+	}
+	return p
 }
 
 // names lists the records by time. The part before the suffix is compared, so that 20060102-150405a comes after

@@ -245,6 +245,7 @@ func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	case h.m.Labels["rke.cattle.io/etcd-role"] == "true" && e.First && (d.Ticket == nil || !strings.Contains(fmt.Sprint(d.Ticket.Machines), e.Delivery.Checksum)):
 		rt.Fatalf("etcd machine %s gets its first plan without a ticket", e.Machine)
 	}
+	m.checkJoiners(rt, d, h, e)
 	server, _ := config(rt, e.Delivery.Plan)["server"].(string)
 	if server != e.Marks.JoinedTo {
 		rt.Fatalf("the plan of %s joins %q, its mark says %q", e.Machine, server, e.Marks.JoinedTo)
@@ -277,6 +278,23 @@ func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 	}
 	if !published {
 		rt.Fatalf("%s joins %s, which no live server publishes", e.Machine, server)
+	}
+}
+
+// checkJoiners: of the machines that have got their first plan with etcd less than two minutes ago, one at most has not applied it, unless one failed.
+func (m *model) checkJoiners(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
+	if !e.First || !h.is("etcd") || h.member() {
+		return
+	}
+	for _, o := range m.live() {
+		state, err := o.parse()
+		joins := state.PlanExists && neverApplied(&state) && !state.Failed && m.w.now.Sub(o.delivered) < 2*time.Minute || slices.ContainsFunc(d.Effects, func(other Effect) bool {
+			p, ok := other.(DeliverPlan)
+			return ok && p.First && p.Machine == o.m.Name
+		})
+		if o != h && o.is("etcd") && err == nil && !o.m.Skip && joins {
+			rt.Fatalf("%s joins etcd while %s does", h.m.Name, o.m.Name)
+		}
 	}
 }
 

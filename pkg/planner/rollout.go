@@ -126,7 +126,9 @@ func btoi(b bool) int {
 func (r *rollOut) consider(m *machine) finding {
 	state := &m.Plan.State
 	switch {
-	case !state.PlanExists && (!m.roles.ETCD || !m.inEtcdBefore()), m.change == nodeplan.ChangeMinor:
+	case !state.PlanExists && m.roles.ETCD && !m.inEtcdBefore():
+		return r.joinEtcd(m)
+	case !state.PlanExists && !m.roles.ETCD, m.change == nodeplan.ChangeMinor:
 		return r.send(r.tier, m)
 	case !state.PlanExists, m.change == nodeplan.ChangeMajor:
 		// Without a plan is also a member of etcd whose plan secret was made anew, and it may be restarted like others.

@@ -1,5 +1,16 @@
 package planner
 
+import (
+	"slices"
+	"time"
+
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// joinAfter is how long a new member of etcd may take before the next one is joined all the same. It is short, because health checks count
+// the time of machines that wait, and etcd itself takes one member at a time in.
+const joinAfter = 2 * time.Minute
+
 // stepEtcd lets the other etcd machines join the init node, and changes them one at a time. It also is asked while the init node cannot
 // be changed because another member does not work: that one may be waiting for its change here.
 func stepEtcd(p *pass) verdict {
@@ -24,3 +35,26 @@ func notInit(m *machine) bool { return !m.marks.InitNode }
 
 // joinInit makes a server join the init node.
 func (p *pass) joinInit(*machine) (joinURL, problem string) { return p.init.marks.JoinURL, "" }
+
+// joinEtcd delivers the first plan of a machine with etcd, one after the other: etcd has room for one learner, and a second one would fail and
+// start again until the first is a member.
+func (r *rollOut) joinEtcd(m *machine) finding {
+	i := slices.IndexFunc(r.tier.members, func(o *machine) bool { return o != m && r.joiningEtcd(o) })
+	if i < 0 {
+		return r.send(r.tier, m)
+	}
+	return finding{msgJoinEtcd + r.tier.members[i].Name, ReasonChangePending}
+}
+
+// joiningEtcd reports that a machine has got its first plan a moment ago and is not seen to work with it yet. One that failed holds up nobody.
+func (p *pass) joiningEtcd(m *machine) bool {
+	state := &m.Plan.State
+	joined := !neverApplied(state) && (m.HasNode || m.marks.JoinURL != "" || !slices.Contains(m.unhealthyProbes(), render.ProbeETCD))
+	switch {
+	case !state.PlanExists:
+		return m.sent
+	case joined, m.Plan.Malformed != "", m.Skip, state.Failed:
+		return false
+	}
+	return !p.overdueBy(m.Plan.DeliveredAt, joinAfter)
+}

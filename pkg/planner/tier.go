@@ -45,6 +45,7 @@ const (
 	msgStopped      = "; the change goes to no other machine while it does not work on "
 	msgPoolPaused   = "configuration change pending; the machine pool is paused"
 	msgEtcd         = "configuration change pending; waiting for the etcd members of"
+	msgJoinEtcd     = "waiting for its turn to join etcd, after "
 	msgDraining     = "draining node"
 	msgUncordon     = "waiting for uncordon to finish"
 	msgLeftOut      = "is left out of the roll-out by annotation; "

@@ -220,7 +220,8 @@ func storyHA(version string) func(t *testing.T, tr *transcript) {
 		tr.event("the cluster's API has answered")
 		w.connected = true
 		tr.settle(t, w)
-		tr.come(t, w, "s2", "s3")
+		tr.come(t, w, "s2")
+		tr.come(t, w, "s3")
 		tr.come(t, w, workers...)
 	}
 }

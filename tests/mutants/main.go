@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	return summary(out, results, *pattern == ""), nil
+	return summary(out, results), nil
 }
 
 func selectMutants(pattern string) ([]mutant, error) {
@@ -139,7 +139,7 @@ func printOutcome(out io.Writer, o outcome, verbose bool) {
 }
 
 // summary prints what is left to do, and the count last.
-func summary(out io.Writer, results []outcome, all bool) bool {
+func summary(out io.Writer, results []outcome) bool {
 	count := 0
 	for _, o := range results {
 		switch o.fate {
@@ -149,11 +149,6 @@ func summary(out io.Writer, results []outcome, all bool) bool {
 			fmt.Fprintf(out, "survived: %s: %s; %s in %s must notice\n", o.name, o.breaks, o.run, o.tests)
 		case broken:
 			fmt.Fprintf(out, "error: %s: %s\n", o.name, o.reason)
-		}
-	}
-	if all {
-		for _, a := range absent {
-			fmt.Fprintf(out, "absent: %s: %s\n", a.name, a.why)
 		}
 	}
 	fmt.Fprintf(out, "caught %d/%d\n", count, len(results))

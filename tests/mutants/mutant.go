@@ -25,9 +25,6 @@ type mutant struct {
 	tests, run string
 }
 
-// absence is a weakness, or an invariant, that no fault in the code can stand for.
-type absence struct{ name, why string }
-
 // limit is how long the tests of one mutant may take once they are built. A fault may make them hang.
 const limit = 2 * time.Minute
 

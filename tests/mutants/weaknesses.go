@@ -144,6 +144,11 @@ var weaknesses = []mutant{
 		tests: "pkg/controllers/bootstrap", run: "TestHook_",
 	},
 	{
+		name: "W28", breaks: "a machine keeps the secrets of all plans it ever had",
+		file: "pkg/agent/history.go", old: `Plan: outline(p), Checksum`, fault: `Plan: p, Checksum`,
+		tests: "pkg/agent", run: "TestHistory_KeepsNoSecrets",
+	},
+	{
 		name: "W29", breaks: "the reason why an operation failed is not kept",
 		file: "pkg/planner/operation.go", old: `o.end(rkev1.OperationStateFailed, message)`, fault: `o.end(rkev1.OperationStateFailed, "")`,
 		tests: planner, run: "TestOperationTranscripts|TestDecide_OperationsEndInTime",
@@ -173,10 +178,9 @@ var weaknesses = []mutant{
 		file: "pkg/nodeplan/deliver.go", old: `delete(out, KeyPlanState)`, fault: `out[KeyPlanState] = []byte(PhasePending)`,
 		tests: plans, run: "TestDeliver",
 	},
-}
-
-// absent are those that no fault stands for, and why.
-var absent = []absence{
-	{"W28", "not beaten: the agents of the ecosystem read plans as plain text, so whoever may read a plan secret or the records on a node sees the secrets in them"},
-	{"W35", "not built: new etcd machines get their first plans all at once, and their distribution lets them join one after the other"},
+	{
+		name: "W35", breaks: "all new members of etcd get their first plans at once",
+		file: "pkg/planner/step_etcd.go", old: "\tcase !state.PlanExists:\n\t\treturn m.sent\n", fault: "\tcase !state.PlanExists:\n\t\treturn false\n",
+		tests: planner, run: "TestDecide_NewMembersJoinEtcdOneAfterTheOther",
+	},
 }
