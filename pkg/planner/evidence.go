@@ -17,7 +17,7 @@ import (
 )
 
 // evidence tells what a plan was rendered from, so that a later change of the plan can be traced to what has changed since. It lies
-// beside the plan, in the same secret and write, and holds digests only. No decision builds on it: a node can write there.
+// beside the plan, in the same secret and write, and holds digests only. A node can write there: only what concerns nobody else builds on it.
 type evidence struct {
 	// Plan is the checksum of the plan that this is about.
 	Plan string `json:"plan"`
@@ -212,6 +212,17 @@ func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
 		found[disruption.CommandRoll] = true
 	}
 	return found
+}
+
+// onlyReleaseData reports that a plan would change because more is known about its release, as after an upgrade of Drover, and because of nothing
+// that somebody wished: the node is not restarted for it, and gets what is known now with its next change. Evidence that the node has forged
+// keeps from it what it could leave undone anyway.
+func (p *pass) onlyReleaseData(m *machine) bool {
+	had, ok := m.evidence()
+	if !ok || p.restoring || m.stopped() || m.restored() || m.again() || render.OperationOf(m.Plan.State.Plan) != "" {
+		return false
+	}
+	return had.Other[partRelease] != p.evidenceOf(m).Other[partRelease] && len(p.wishes(m, had)) == 0
 }
 
 // edited are the fields of the spec that were edited since a machine's plan was known to be right: since it was delivered, or since all

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,16 +74,8 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 		"the data of a ConfigMap":      {change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
 		"a label that a selector sees": {happen: labelled, want: disruption.EditMachine},
 		"the server's settings":        {change: func(s *Snapshot) { s.Settings.SystemDefaultRegistry = "mirror.example.com" }, want: disruption.EditSettings},
-		"the release data know more":   {change: knowSelinux, want: disruption.Unknown},
-		"release data and an edit that concerns nobody": {
-			happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.UpgradeStrategy.WorkerConcurrency = "2" }), change: knowSelinux, want: disruption.Unknown,
-		},
-		"release data, and an old edit that did not concern the server": {
-			happen: func(t *testing.T, w *world) {
-				t.Helper()
-				edited(onlyOnWorkers("profile", "cis"))(t, w)
-				w.bringUp(t)
-			}, change: knowSelinux, want: disruption.Unknown,
+		"the release data know more when there is an edit": {
+			happen: edited(globally("profile", "cis")), change: knowSelinux, want: disruption.EditConfiguration,
 		},
 		"an edit is taken back while it is rolled out": {
 			happen: func(t *testing.T, w *world) {
@@ -117,6 +110,38 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 			}
 			if d.Ticket == nil || d.Ticket.Cause != string(tc.want) {
 				t.Errorf("ticket %+v, want cause %q", d.Ticket, tc.want)
+			}
+		})
+	}
+}
+
+// An upgrade of Drover that brings newer release data restarts nobody: the plans stay as they are until somebody wishes a change.
+func TestDecide_NewerReleaseDataDisruptNobody(t *testing.T) {
+	for name, happen := range map[string]func(t *testing.T, w *world){
+		"nothing else happens":          func(*testing.T, *world) {},
+		"an edit concerns nobody":       edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.UpgradeStrategy.WorkerConcurrency = "2" }),
+		"an edit concerned others once": func(t *testing.T, w *world) { t.Helper(); edited(onlyOnWorkers("profile", "cis"))(t, w); w.bringUp(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := settledWorld(t)
+			happen(t, w)
+			s := w.snapshot(t)
+			knowSelinux(&s)
+			d := Decide(s)
+			if got := deliveries(d); len(got) > 0 || d.Ticket != nil {
+				t.Errorf("plans for %v, ticket %+v", got, d.Ticket)
+			}
+			if d.Wait != nil {
+				t.Errorf("the cluster waits: %+v", d.Wait)
+			}
+			s.ControlPlane.Spec.MachineGlobalConfig.Data = map[string]any{"selinux": "yes", "profile": "cis"}
+			later := Decide(s)
+			if got := causes(later)["s"]; got != disruption.EditConfiguration {
+				t.Errorf("cause of the next change: %q", got)
+			}
+			i := slices.IndexFunc(later.Effects, func(e Effect) bool { p, ok := e.(DeliverPlan); return ok && p.Machine == "s" })
+			if got := config(t, later.Effects[i].(DeliverPlan).Delivery.Plan)["selinux"]; got != true {
+				t.Errorf("the next change does not bring what is known now: selinux is %v", got)
 			}
 		})
 	}

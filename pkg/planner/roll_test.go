@@ -287,9 +287,9 @@ func TestRoll_OnlyWhatItChangesIsItsDoing(t *testing.T) {
 	}{
 		"a version with other plans":                   {versions: next, to: "next", want: disruption.CommandRoll},
 		"its mark is written, the delivery failed":     {versions: next, to: "next", happen: pinned("next"), want: disruption.CommandRoll},
-		"newer facts after a version with equal plans": {versions: same, to: "same", rolled: true, change: knowSelinux, want: disruption.Unknown},
-		"newer facts with a version with equal plans":  {versions: same, to: "same", change: knowSelinux, want: disruption.Unknown},
-		"newer facts after a version with other plans": {versions: next, to: "next", rolled: true, change: knowSelinux, want: disruption.Unknown},
+		"newer facts after a version with equal plans": {versions: same, to: "same", rolled: true, change: knowSelinux, want: ""},
+		"newer facts with a version with equal plans":  {versions: same, to: "same", change: knowSelinux, want: ""},
+		"newer facts after a version with other plans": {versions: next, to: "next", rolled: true, change: knowSelinux, want: ""},
 		"no evidence": {versions: next, to: "next", happen: forget, want: disruption.CommandRoll},
 		"no evidence, the mark is written, the delivery failed": {versions: next, to: "next", happen: both(forget, pinned("next")), want: disruption.CommandRoll},
 		"no evidence, newer facts after equal plans":            {versions: same, to: "same", rolled: true, happen: forget, change: knowSelinux, want: disruption.Unknown},

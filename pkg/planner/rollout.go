@@ -90,11 +90,16 @@ func (p *pass) assess(t tier, m *machine) {
 		return
 	}
 	m.joins = joinURL
-	if m.desired, m.found = p.render(m, joinURL); m.found.message == "" && m.Plan.State.PlanExists {
-		if m.change = nodeplan.Compare(render.WithoutEtcdProof(m.Plan.State.Plan), m.desired); m.change == nodeplan.ChangeNone {
-			p.follow(m)
-			m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
-		}
+	if m.desired, m.found = p.render(m, joinURL); m.found.message != "" || !m.Plan.State.PlanExists {
+		return
+	}
+	had := render.WithoutEtcdProof(m.Plan.State.Plan)
+	if m.change = nodeplan.Compare(had, m.desired); m.change == nodeplan.ChangeMajor && p.onlyReleaseData(m) {
+		m.desired, m.change = had, nodeplan.ChangeNone
+	}
+	if m.change == nodeplan.ChangeNone {
+		p.follow(m)
+		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
 	}
 }
 
