@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"unicode"
@@ -30,6 +31,11 @@ func (m *machine) gaveUp() bool {
 	state := &m.Plan.State
 	return state.PlanExists && state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures &&
 		render.OperationOf(state.Plan) == ""
+}
+
+// attempts is the count of failures at which the agent of a machine gives up its next plan. The count comes from the node.
+func (m *machine) attempts() int {
+	return min(max(m.Plan.State.FailureCount, 0), math.MaxInt-retryBudget) + retryBudget
 }
 
 // failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was
@@ -82,7 +88,7 @@ func withoutNotes(message string) string {
 // bucket is the largest power of two that is not larger than n.
 func bucket(n int) int {
 	b := 1
-	for b*2 <= n {
+	for b <= n/2 { // n comes from the node: b*2 may be more than there are numbers
 		b *= 2
 	}
 	return b

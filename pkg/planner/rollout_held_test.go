@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -117,6 +119,25 @@ func TestDecide_AFailureOfALostServerIsToldOnce(t *testing.T) {
 			w.run(t)
 			if got := s1.m.Reconciled.Message; got != first || !strings.Contains(got, "10:01 no route") {
 				t.Errorf("message is %q, was %q", got, first)
+			}
+		})
+	}
+}
+
+// The count of failures comes from the node. Whatever it says is that node's business, and keeps nobody from deciding.
+func TestDecide_ANodeThatReportsEndlessFailures(t *testing.T) {
+	for _, count := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt/2 + 1, math.MinInt} {
+		t.Run(strconv.Itoa(count), func(t *testing.T) {
+			w := small(t)
+			w.edit(restartAll)
+			w.roll(t, "s")
+			h := w.machines["w"]
+			h.failPlan()
+			h.data[nodeplan.KeyFailureCount] = []byte(strconv.Itoa(count))
+			w.edit(restartAll)
+			w.roll(t, "s")
+			if limit := h.state().MaxFailures; limit < retryBudget {
+				t.Errorf("the next plan may fail %d times", limit)
 			}
 		})
 	}

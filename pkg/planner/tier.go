@@ -214,7 +214,7 @@ func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
 		return Delivery{}, finding{message, ReasonPlanTooLarge}
 	}
 	return Delivery{
-		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: max(m.Plan.State.FailureCount, 0) + retryBudget, FailureThreshold: max(t.failureThreshold, 1),
+		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: m.attempts(), FailureThreshold: max(t.failureThreshold, 1),
 	}, finding{}
 }
 
