@@ -147,7 +147,7 @@ func (r *rollOut) heldUp(m *machine) string {
 		return ""
 	case m.PoolPaused:
 		return "the machine pool is paused"
-	case m.Skip:
+	case m.Skip && !restartFree(&m.Plan.State, m.desired):
 		return "is left out of roll-outs by annotation"
 	}
 	return ""

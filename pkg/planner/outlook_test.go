@@ -81,6 +81,13 @@ func TestAssess(t *testing.T) {
 				"- s3 None: is being deleted", "- x None: has no plan yet",
 			},
 		},
+		"a change in place reaches a machine that is left out": {
+			func(w *world) {
+				w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "a: b" })
+				w.machines["s2"].m.Skip = true
+			},
+			[]string{"bootstrap s1 InPlace", "etcd s2 InPlace", "etcd s3 InPlace", "worker w None"},
+		},
 		"a plan that cannot be made": {
 			func(w *world) {
 				w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize) })
