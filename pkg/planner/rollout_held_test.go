@@ -150,15 +150,29 @@ func TestRedact(t *testing.T) {
 		"--etcd-s3-secret-key hunter2", "etcd-s3-secret-key=hunter2", "AWS_SECRET_ACCESS_KEY=hunter2", "accessKey: hunter2", "aws_access_key_id = hunter2",
 		`password: "a hunter2 b"`, `{"password":"x hunter2"}`, "passwd hunter2", "PASSPHRASE=hunter2", "pwd=hunter2", "tokenFile: hunter2",
 		"curl -u admin:hunter2 x", "curl --user admin:hunter2 x", "https://u:hunter2@x/", "https://:hunter2@x/", "K10abcdef0123::server:hunter2",
+		"https://hunter2@x/", `"auth":"aHVudGVyMg=="`, "auth: aHVudGVyMg==", "--from-literal=pass=hunter2", "psk: hunter2", "client-key-data: hunter2",
 	} {
 		if got := p.redact([]byte("before " + text + " after")); strings.Contains(got, "hunter2") || strings.Contains(got, "aHVu") ||
 			!strings.HasPrefix(got, "before ") {
 			t.Errorf("%q is told as %q", text, got)
 		}
 	}
-	for _, text := range []string{"exit status 1: no space left on device", "unit rke2-server.service failed"} {
+	for _, text := range []string{
+		"exit status 1: no space left on device", "unit rke2-server.service failed", "authentication failed: x509", "get https://a/b?c=d@e",
+	} {
 		if got := p.redact([]byte(text)); got != text {
 			t.Errorf("%q is told as %q", text, got)
+		}
+	}
+}
+
+// Of a long output only the end is looked at. A secret there stays one, also when what announces it is cut off and what follows it is masked.
+func TestRedact_LongOutput(t *testing.T) {
+	p := &pass{s: &Snapshot{}}
+	for size := range 5 * maxTail {
+		text := strings.Repeat("x ", 3*maxTail) + "password: hunter2 " + strings.Repeat("A", size)
+		if got := p.redact([]byte(text)); strings.Contains(got, "hunter") {
+			t.Errorf("before %d bytes that are masked: %q", size, got)
 		}
 	}
 }
