@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
 )
 
@@ -72,6 +73,43 @@ func TestDecide_ALostWorkerWhosePlanIsKept(t *testing.T) {
 			w.now = w.now.Add(lostAfter)
 			if d := w.run(t); !w2.hasPlan() {
 				t.Errorf("w2 waits for ever: %+v", d.Wait)
+			}
+		})
+	}
+}
+
+// Kubelets must not be newer than the API servers that they talk to. So a server that cannot get the plan of another version holds up what comes
+// after it, and says why.
+func TestDecide_NoNodeIsNewerThanAServerThatIsHeld(t *testing.T) {
+	const newer = "v1.37.0+rke2r1"
+	for name, tc := range map[string]struct {
+		given func(w *world)
+		to    string
+		want  Reason
+		gets  bool
+	}{
+		"its plan is too large": {func(w *world) {
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize) })
+		}, newer, ReasonPlanTooLarge, false},
+		"its plan is kept": {func(w *world) { w.machines["s1"].m.Marks.RenderVersion = "unknown" }, newer, ReasonVersionUnknown, false},
+		"its plan is too large for the same version": {func(w *world) {
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize); restartAll(s) })
+		}, rke2Version, ReasonPlanTooLarge, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.connected = true
+			for _, h := range w.machines {
+				h.m.KubeletVersion = rke2Version
+			}
+			tc.given(w)
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = tc.to })
+			d := w.run(t)
+			if d.Wait == nil || d.Wait.Reason != tc.want || !strings.Contains(d.Wait.Message, "s1") || !d.Wait.Failed {
+				t.Errorf("wait is %+v", d.Wait)
+			}
+			if got := w.machines["w"].hasPlan(); got != tc.gets {
+				t.Errorf("the worker gets a plan: %v", got)
 			}
 		})
 	}
