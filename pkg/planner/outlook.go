@@ -132,7 +132,7 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 	}
 	out.Class = classOf(m.Plan.State.Plan, m.desired)
 	if out.Class == ClassRestart && !r.isDown(m) {
-		_, out.Drained = r.drainOptions(m)
+		_, out.Drained = r.toDrain(m)
 	}
 	out.Held = r.heldUp(m)
 	return out

@@ -93,7 +93,10 @@ func TestDecide_NoNodeIsNewerThanAServerThatIsHeld(t *testing.T) {
 		}, newer, ReasonPlanTooLarge, false},
 		"its plan is kept": {func(w *world) { w.machines["s1"].m.Marks.RenderVersion = "unknown" }, newer, ReasonVersionUnknown, false},
 		"its plan is too large for the same version": {func(w *world) {
-			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize); restartAll(s) })
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+				s.AdditionalManifest = strings.Repeat("x", MaxPlanSize)
+				restartAll(s)
+			})
 		}, rke2Version, ReasonPlanTooLarge, true},
 	} {
 		t.Run(name, func(t *testing.T) {

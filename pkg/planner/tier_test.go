@@ -325,7 +325,9 @@ func TestDecide_OddConfigurationIsReportedWhileAMachineIsUnwell(t *testing.T) {
 	w := small(t)
 	w.machines["w"].m.Health = Health{Failing: true, Message: "the disk is full"}
 	for _, key := range []string{"odd", "odder"} {
-		w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = map[string]any{key: map[string]any{"a": "b"}} })
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineGlobalConfig.Data = map[string]any{key: map[string]any{"a": "b"}}
+		})
 		w.roll(t, "s", "w")
 		if d := w.run(t); d.Wait == nil || d.Wait.Reason != ReasonMachinesUnhealthy {
 			t.Fatalf("wait is %+v", d.Wait)
