@@ -98,6 +98,8 @@ type pass struct {
 	blocked *Wait
 	// timer is when the next deadline passes, 0 for none.
 	timer time.Duration
+	// rendered: the plans of all machines were, whatever is waited for.
+	rendered bool
 	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
 	unwell string
 	// evidence is what the plans of all machines have in common, nil until it is asked for.

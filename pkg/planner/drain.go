@@ -56,9 +56,9 @@ func (p *pass) drainLimit(m *machine) time.Duration {
 // drainFirst drains the node of a machine before the delivery of its plan, if the plan asks for that. It returns nothing when the plan may be
 // delivered.
 func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
-	options, needed := r.drainOptions(m)
-	if !needed || m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && r.missed(m, m.NodeLostSince) {
-		return finding{} // of a node that is lost for that long the pods have been evicted, and it would confirm nothing
+	options, needed := r.toDrain(m)
+	if !needed {
+		return finding{}
 	}
 	drain := m.Plan.Drain
 	if drain.Requested != options || drain.Uncordon != "" {
@@ -72,6 +72,15 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 		return finding{}
 	}
 	return r.overdueDrain(m, r.drainLimit(m), finding{drainMessage(drain, msgDraining), ReasonDraining})
+}
+
+// toDrain is drainOptions for a machine whose drain nobody has called off. Of a node that is lost for long the pods have been evicted, and it
+// would confirm nothing.
+func (p *pass) toDrain(m *machine) (options string, needed bool) {
+	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.missed(m, m.NodeLostSince) {
+		return "", false
+	}
+	return p.drainOptions(m)
 }
 
 // undrain ends a drain once the machine works with its plan.

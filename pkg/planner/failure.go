@@ -3,6 +3,7 @@ package planner
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
 	"unicode"
@@ -30,6 +31,11 @@ func (m *machine) gaveUp() bool {
 	state := &m.Plan.State
 	return state.PlanExists && state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures &&
 		render.OperationOf(state.Plan) == ""
+}
+
+// attempts is the count of failures at which the agent of a machine gives up its next plan. The count comes from the node.
+func (m *machine) attempts() int {
+	return min(max(m.Plan.State.FailureCount, 0), math.MaxInt-retryBudget) + retryBudget
 }
 
 // failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was
@@ -82,17 +88,18 @@ func withoutNotes(message string) string {
 // bucket is the largest power of two that is not larger than n.
 func bucket(n int) int {
 	b := 1
-	for b*2 <= n {
+	for b <= n/2 { // n comes from the node: b*2 may be more than there are numbers
 		b *= 2
 	}
 	return b
 }
 
-// secretive finds values after words that announce a secret, credentials in URLs and of curl, and key material. A value may be quoted, and
-// that of a header begins with the name of a scheme.
+// secretive finds values after words that announce a secret, or do before a colon or an equals sign, credentials in URLs and of curl, and key
+// material. A value may be quoted, and that of a header begins with the name of a scheme.
 var secretive = regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
 	`(?:\s*[:=]\s*|\s+)(?:["']?(?:basic|bearer|digest|negotiate)\s+)?)(?:"[^"]*"|'[^']*'|\S+)` +
-	`|(\s-(?:u|-user)[ =])\S+|://[^/\s:@]*:[^/\s@]+@|[A-Za-z0-9+/_=-]{40,}|K10[0-9a-f]{8,}\S*`)
+	`|((?:\bauth|\bpass|\bpsk|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
+	`|(\s-(?:u|-user)[ =])\S+|://[^/\s@]+@|[A-Za-z0-9+/_=-]{40,}|K10[0-9a-f]{8,}\S*`)
 
 // redact makes one line of the end of an output, without what looks like a secret and without the tokens of the cluster.
 func (p *pass) redact(output []byte) string {
@@ -108,8 +115,32 @@ func (p *pass) redact(output []byte) string {
 			text = strings.ReplaceAll(text, token, "***")
 		}
 	}
-	text = secretive.ReplaceAllString(text, "$1$2***")
-	return clip(text)
+	return clip(masked(text))
+}
+
+// masked is the end of a text with what looks like a secret made unreadable. Only the last part is told: what announces a secret before that is
+// still seen, however little is left of what follows it.
+func masked(text string) string {
+	at := max(0, len(text)-2*maxTail)
+	if cut := strings.IndexAny(text[at:], " \n"); at > 0 && cut >= 0 {
+		at += cut
+	}
+	var out strings.Builder
+	for _, found := range secretive.FindAllStringSubmatchIndex(text, -1) {
+		if found[1] <= at {
+			continue
+		}
+		out.WriteString(text[at:max(at, found[0])])
+		for group := 2; group+1 < len(found); group += 2 {
+			if from, to := found[group], found[group+1]; from >= at {
+				out.WriteString(text[from:to])
+			}
+		}
+		out.WriteString("***")
+		at = found[1]
+	}
+	out.WriteString(text[at:])
+	return out.String()
 }
 
 // clip makes a short line of a text: its end, in whole words.

@@ -132,7 +132,7 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 	}
 	out.Class = classOf(m.Plan.State.Plan, m.desired)
 	if out.Class == ClassRestart && !r.isDown(m) {
-		_, out.Drained = r.drainOptions(m)
+		_, out.Drained = r.toDrain(m)
 	}
 	out.Held = r.heldUp(m)
 	return out
@@ -147,7 +147,7 @@ func (r *rollOut) heldUp(m *machine) string {
 		return ""
 	case m.PoolPaused:
 		return "the machine pool is paused"
-	case m.Skip:
+	case m.Skip && !restartFree(&m.Plan.State, m.desired):
 		return "is left out of roll-outs by annotation"
 	}
 	return ""

@@ -81,6 +81,24 @@ func TestAssess(t *testing.T) {
 				"- s3 None: is being deleted", "- x None: has no plan yet",
 			},
 		},
+		"drains that nobody waits for": {
+			func(w *world) {
+				w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+					restartAll(s)
+					s.UpgradeStrategy.WorkerDrainOptions.Enabled, s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = true, true
+				})
+				w.machines["s2"].m.SkipDrain = true
+				w.machines["w"].m.NodeLostSince = w.now.Add(-lostAfter)
+			},
+			[]string{"bootstrap s1 Restart drained", "etcd s2 Restart", "etcd s3 Restart drained", "worker w Restart"},
+		},
+		"a change in place reaches a machine that is left out": {
+			func(w *world) {
+				w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "a: b" })
+				w.machines["s2"].m.Skip = true
+			},
+			[]string{"bootstrap s1 InPlace", "etcd s2 InPlace", "etcd s3 InPlace", "worker w None"},
+		},
 		"a plan that cannot be made": {
 			func(w *world) {
 				w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize) })

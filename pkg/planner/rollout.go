@@ -158,10 +158,11 @@ func (r *rollOut) accompany(m *machine) finding {
 	if m.inDrain() {
 		return r.undrain(m)
 	}
-	if message := r.nodeProgress(m); message != "" || !m.kept || r.plansApplied() {
-		return finding{message, ReasonConfiguring}
+	message := r.nodeProgress(m)
+	if m.kept && !r.plansApplied() && (message == "" || message == msgKubelet) { // nobody tells this kubelet to update
+		return finding{r.keptMessage(m), ReasonVersionUnknown}
 	}
-	return finding{r.keptMessage(m), ReasonVersionUnknown}
+	return finding{message, ReasonConfiguring}
 }
 
 // major decides about a change that may restart or drain.

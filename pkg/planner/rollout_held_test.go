@@ -1,10 +1,13 @@
 package planner
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
 )
 
@@ -75,6 +78,46 @@ func TestDecide_ALostWorkerWhosePlanIsKept(t *testing.T) {
 	}
 }
 
+// Kubelets must not be newer than the API servers that they talk to. So a server that cannot get the plan of another version holds up what comes
+// after it, and says why.
+func TestDecide_NoNodeIsNewerThanAServerThatIsHeld(t *testing.T) {
+	const newer = "v1.37.0+rke2r1"
+	for name, tc := range map[string]struct {
+		given func(w *world)
+		to    string
+		want  Reason
+		gets  bool
+	}{
+		"its plan is too large": {func(w *world) {
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = strings.Repeat("x", MaxPlanSize) })
+		}, newer, ReasonPlanTooLarge, false},
+		"its plan is kept": {func(w *world) { w.machines["s1"].m.Marks.RenderVersion = "unknown" }, newer, ReasonVersionUnknown, false},
+		"its plan is too large for the same version": {func(w *world) {
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+				s.AdditionalManifest = strings.Repeat("x", MaxPlanSize)
+				restartAll(s)
+			})
+		}, rke2Version, ReasonPlanTooLarge, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.connected = true
+			for _, h := range w.machines {
+				h.m.KubeletVersion = rke2Version
+			}
+			tc.given(w)
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = tc.to })
+			d := w.run(t)
+			if d.Wait == nil || d.Wait.Reason != tc.want || !strings.Contains(d.Wait.Message, "s1") || !d.Wait.Failed {
+				t.Errorf("wait is %+v", d.Wait)
+			}
+			if got := w.machines["w"].hasPlan(); got != tc.gets {
+				t.Errorf("the worker gets a plan: %v", got)
+			}
+		})
+	}
+}
+
 // The data of a plan secret are lost while another member is restarted: its machine is a member all the same.
 func TestDecide_AMemberWithoutAPlanWaitsForItsTurn(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
@@ -122,6 +165,25 @@ func TestDecide_AFailureOfALostServerIsToldOnce(t *testing.T) {
 	}
 }
 
+// The count of failures comes from the node. Whatever it says is that node's business, and keeps nobody from deciding.
+func TestDecide_ANodeThatReportsEndlessFailures(t *testing.T) {
+	for _, count := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt/2 + 1, math.MinInt} {
+		t.Run(strconv.Itoa(count), func(t *testing.T) {
+			w := small(t)
+			w.edit(restartAll)
+			w.roll(t, "s")
+			h := w.machines["w"]
+			h.failPlan()
+			h.data[nodeplan.KeyFailureCount] = []byte(strconv.Itoa(count))
+			w.edit(restartAll)
+			w.roll(t, "s")
+			if limit := h.state().MaxFailures; limit < retryBudget {
+				t.Errorf("the next plan may fail %d times", limit)
+			}
+		})
+	}
+}
+
 func TestRedact(t *testing.T) {
 	p := &pass{s: &Snapshot{}}
 	for _, text := range []string{
@@ -129,15 +191,29 @@ func TestRedact(t *testing.T) {
 		"--etcd-s3-secret-key hunter2", "etcd-s3-secret-key=hunter2", "AWS_SECRET_ACCESS_KEY=hunter2", "accessKey: hunter2", "aws_access_key_id = hunter2",
 		`password: "a hunter2 b"`, `{"password":"x hunter2"}`, "passwd hunter2", "PASSPHRASE=hunter2", "pwd=hunter2", "tokenFile: hunter2",
 		"curl -u admin:hunter2 x", "curl --user admin:hunter2 x", "https://u:hunter2@x/", "https://:hunter2@x/", "K10abcdef0123::server:hunter2",
+		"https://hunter2@x/", `"auth":"aHVudGVyMg=="`, "auth: aHVudGVyMg==", "--from-literal=pass=hunter2", "psk: hunter2", "client-key-data: hunter2",
 	} {
 		if got := p.redact([]byte("before " + text + " after")); strings.Contains(got, "hunter2") || strings.Contains(got, "aHVu") ||
 			!strings.HasPrefix(got, "before ") {
 			t.Errorf("%q is told as %q", text, got)
 		}
 	}
-	for _, text := range []string{"exit status 1: no space left on device", "unit rke2-server.service failed"} {
+	for _, text := range []string{
+		"exit status 1: no space left on device", "unit rke2-server.service failed", "authentication failed: x509", "get https://a/b?c=d@e",
+	} {
 		if got := p.redact([]byte(text)); got != text {
 			t.Errorf("%q is told as %q", text, got)
+		}
+	}
+}
+
+// Of a long output only the end is looked at. A secret there stays one, also when what announces it is cut off and what follows it is masked.
+func TestRedact_LongOutput(t *testing.T) {
+	p := &pass{s: &Snapshot{}}
+	for size := range 5 * maxTail {
+		text := strings.Repeat("x ", 3*maxTail) + "password: hunter2 " + strings.Repeat("A", size)
+		if got := p.redact([]byte(text)); strings.Contains(got, "hunter") {
+			t.Errorf("before %d bytes that are masked: %q", size, got)
 		}
 	}
 }

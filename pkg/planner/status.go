@@ -52,14 +52,14 @@ const ConditionConfigurationUnderstood = "ConfigurationUnderstood"
 // setWarnings reports oddities of the configuration. They are all known only when all machines were rendered: until then
 // what was reported before stays.
 func (p *pass) setWarnings(wait *Wait) {
-	warnings := sortedWarnings(p.warnings)
+	warnings, all := sortedWarnings(p.warnings), wait == nil || p.rendered
 	if len(warnings) == 0 {
-		if wait == nil && conditions.Get(p.status.Conditions, ConditionConfigurationUnderstood) != nil {
+		if all && conditions.Get(p.status.Conditions, ConditionConfigurationUnderstood) != nil {
 			p.set(ConditionConfigurationUnderstood, corev1.ConditionTrue, "", "")
 		}
 		return
 	}
-	if wait != nil && conditions.IsFalse(p.status.Conditions, ConditionConfigurationUnderstood) {
+	if !all && conditions.IsFalse(p.status.Conditions, ConditionConfigurationUnderstood) {
 		return
 	}
 	texts := make([]string, 0, namedMax+1)

@@ -10,6 +10,7 @@ func stepWorker(p *pass) verdict {
 			return stopFor(wait)
 		}
 	}
+	p.rendered = true
 	if p.held != nil {
 		return stopFor(p.held) // what follows the tiers needs all machines in order
 	}

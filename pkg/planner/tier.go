@@ -92,21 +92,37 @@ func (p *pass) tier(t tier) *Wait {
 		}
 	}
 	p.noteUnwell(t)
-	if notes := byReason[ReasonPlanTooLarge]; len(notes) > 0 && p.held == nil {
-		p.held = failure(ReasonPlanTooLarge, about("configuring "+t.name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane,
-			WakeConfigObject)
-	}
-	if notes := byReason[ReasonVersionUnknown]; len(notes) > 0 && p.held == nil {
-		p.held = failure(ReasonVersionUnknown, about("configuring "+t.name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster)
-	}
-	if notes := byReason[ReasonLeftOut]; len(notes) > 0 && p.leftOut == nil {
-		p.leftOut = waitFor(ReasonLeftOut, about("configuring "+t.name+" node(s)", notes), WakeMachine, WakePlanSecret, WakeCluster, WakeControlPlane)
-	}
+	p.hold(t.name, byReason)
 	wait := tierWait(t.name, byReason)
+	if wait == nil && slices.ContainsFunc(t.members, p.staysBehind) {
+		return p.held
+	}
 	if wait != nil && r.failedAt != "" && len(byReason[ReasonChangePending]) > 0 {
 		wait.Message += msgStopped + r.failedAt // said once, and not on each of the machines that wait
 	}
 	return wait
+}
+
+// hold remembers why the cluster is not in order because of machines that do not hold up others.
+func (p *pass) hold(name string, byReason map[Reason][]note) {
+	if notes := byReason[ReasonPlanTooLarge]; len(notes) > 0 && p.held == nil {
+		p.held = failure(ReasonPlanTooLarge, about("configuring "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane,
+			WakeConfigObject)
+	}
+	if notes := byReason[ReasonVersionUnknown]; len(notes) > 0 && p.held == nil {
+		p.held = failure(ReasonVersionUnknown, about("configuring "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster)
+	}
+	if notes := byReason[ReasonLeftOut]; len(notes) > 0 && p.leftOut == nil {
+		p.leftOut = waitFor(ReasonLeftOut, about("configuring "+name+" node(s)", notes), WakeMachine, WakePlanSecret, WakeCluster, WakeControlPlane)
+	}
+}
+
+// staysBehind reports that a server stays at another Kubernetes version than the one that is asked for, because no plan can be delivered to it.
+// Nodes must not be newer than the servers that they talk to: the tiers after it wait.
+func (p *pass) staysBehind(m *machine) bool {
+	held := m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonVersionUnknown
+	return held && m.roles.Server() && m.Plan.State.PlanExists &&
+		(m.marks.Version != "" && m.marks.Version != p.s.ControlPlane.Spec.KubernetesVersion || !p.kubeletCurrent(m))
 }
 
 // tierWait tells of the machines at which something happens or fails; of those whose turn comes later only when there are no others.
@@ -215,7 +231,7 @@ func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
 		return Delivery{}, finding{message, ReasonPlanTooLarge}
 	}
 	return Delivery{
-		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: max(m.Plan.State.FailureCount, 0) + retryBudget, FailureThreshold: max(t.failureThreshold, 1),
+		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: m.attempts(), FailureThreshold: max(t.failureThreshold, 1),
 	}, finding{}
 }
 

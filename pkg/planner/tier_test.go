@@ -319,6 +319,30 @@ func TestDecide_OddConfigurationIsReportedAndPassedOn(t *testing.T) {
 	}
 }
 
+// A machine that others find fault with may stay like that for long. Meanwhile the configuration is edited, all machines get their plans, and what
+// is odd about it is told as ever.
+func TestDecide_OddConfigurationIsReportedWhileAMachineIsUnwell(t *testing.T) {
+	w := small(t)
+	w.machines["w"].m.Health = Health{Failing: true, Message: "the disk is full"}
+	for _, key := range []string{"odd", "odder"} {
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineGlobalConfig.Data = map[string]any{key: map[string]any{"a": "b"}}
+		})
+		w.roll(t, "s", "w")
+		if d := w.run(t); d.Wait == nil || d.Wait.Reason != ReasonMachinesUnhealthy {
+			t.Fatalf("wait is %+v", d.Wait)
+		}
+		if status, message := w.condition(ConditionConfigurationUnderstood); status != "False" || !strings.Contains(message, key) {
+			t.Errorf("with %s the condition is %s %q", key, status, message)
+		}
+	}
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = nil })
+	w.roll(t, "s", "w")
+	if status, message := w.condition(ConditionConfigurationUnderstood); status != "True" {
+		t.Errorf("in the end the condition is %s %q", status, message)
+	}
+}
+
 func TestDecide_JoinURLByHand(t *testing.T) {
 	w := newWorld(k3sVersion)
 	h := w.add("s", "etcd,control-plane")

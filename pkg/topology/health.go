@@ -90,19 +90,23 @@ func machinesOf(cluster *provv1.Cluster, group []*provv1.RKEMachinePool) metav1.
 const nodeStartupDefault = 10 * time.Minute
 
 // longestTimes are the longest times of pools. The second is nil when none of
-// them has one.
+// them has one, and 0 when one of them waits for nodes without an end, which is
+// what 0 means to Cluster API.
 func longestTimes(group []*provv1.RKEMachinePool) (unhealthy, startup *metav1.Duration) {
 	var longest, longestStart time.Duration
-	told := false
+	told, endless := false, false
 	for _, pool := range group {
 		longest = max(longest, pool.UnhealthyNodeTimeout.Duration)
 		start := nodeStartupDefault
 		if pool.NodeStartupTimeout != nil {
 			start, told = pool.NodeStartupTimeout.Duration, true
 		}
-		longestStart = max(longestStart, start)
+		longestStart, endless = max(longestStart, start), endless || start < time.Second
 	}
-	if told {
+	switch {
+	case endless:
+		startup = &metav1.Duration{}
+	case told:
 		startup = &metav1.Duration{Duration: longestStart}
 	}
 	return &metav1.Duration{Duration: longest}, startup

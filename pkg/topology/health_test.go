@@ -161,6 +161,27 @@ func TestDesired_HealthChecks(t *testing.T) {
 	}
 }
 
+// To Cluster API a time of 0 means that nodes may take for ever to appear. That
+// is longer than all other times.
+func TestDesired_HealthChecksWithoutALimitForNodesToAppear(t *testing.T) {
+	t.Parallel()
+	endless := func(p *provv1.RKEMachinePool) { p.NodeStartupTimeout = &metav1.Duration{} }
+	for name, pools := range map[string][]provv1.RKEMachinePool{
+		"a pool alone":              {etcdPool("a", 3, endless)},
+		"beside one that says none": {etcdPool("a", 2), etcdPool("b", 1, endless)},
+		"beside one with a time":    {etcdPool("a", 2, endless), etcdPool("b", 1, longer)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, check := range healthChecks(t, pools...) {
+				if got := check.Spec.Checks.NodeStartupTimeoutSeconds; got == nil || *got != 0 {
+					t.Errorf("%s waits for nodes for %v seconds", check.Name, got)
+				}
+			}
+		})
+	}
+}
+
 // Members that nobody looks after are counted as they are, not as the manifest
 // has them.
 func TestDesired_HealthChecksCountWhoIsThere(t *testing.T) {

@@ -35,7 +35,7 @@ func (c *counted) first(uid types.UID) bool {
 }
 
 // countUnhealthy counts a machine whose removal was begun because its pool's health check found it unhealthy. Cluster API deletes it, by the
-// check that we made.
+// check that we made. One that could not be made may be found unhealthy, too, before we delete it, and counts once.
 func (h *handler) countUnhealthy(obj *unstructured.Unstructured) {
 	if obj.GetDeletionTimestamp() == nil {
 		return
@@ -45,7 +45,7 @@ func (h *handler) countUnhealthy(obj *unstructured.Unstructured) {
 		return
 	}
 	checked := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
-	if checked != nil && checked.Status == rkev1.ConditionFalse && h.counted.first(obj.GetUID()) {
+	if checked != nil && checked.Status == rkev1.ConditionFalse && h.counted.first(machine.UID) {
 		h.Disruptions.Count(disruption.HealthCheckFailed, 1)
 	}
 }

@@ -3,14 +3,18 @@ package machineprovision
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/machinejob"
 	"github.com/drover-io/drover/pkg/metrics"
@@ -72,5 +76,44 @@ func TestAct_AReplacedMachineIsCountedOnce(t *testing.T) {
 				t.Errorf("counted %d times, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// A machine that could not be made is kept for a while, and never becomes a node: the health check of its pool finds it unhealthy, too. When it is
+// replaced at last, and what there is of it removed, that is one replacement.
+func TestAct_AReplacedMachineThatIsUnhealthyIsCountedOnce(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter, err := metrics.NewDisruptions(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctrl := gomock.NewController(t)
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1", UID: "a"}}
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: "HealthCheckSucceeded", Status: "False", Reason: "NodeStartupTimeout"}, 1, time.Now())
+	cache := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
+	cache.EXPECT().Get("ns", "m1").Return(machine, nil).AnyTimes()
+	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](ctrl)
+	machines.EXPECT().Delete("ns", "m1", gomock.Any()).Return(nil)
+	jobs := fake.NewMockControllerInterface[*batchv1.Job, *batchv1.JobList](ctrl)
+	jobs.EXPECT().Create(gomock.Any()).Return(&batchv1.Job{}, nil)
+	h := (&server{}).handler(t)
+	h.machines, h.Machines, h.Jobs, h.Disruptions = cache, machines, jobs, counter
+	obj := guarded()
+	if err := h.replace(obj, "m1"); err != nil {
+		t.Fatal(err)
+	}
+	now := metav1.Now()
+	obj.SetDeletionTimestamp(&now)
+	obj.SetUID("infra")
+	obj.SetLabels(map[string]string{rkev1.CAPIMachineNameLabel: "m1"})
+	if err := h.run(obj, &batchv1.Job{}); err != nil {
+		t.Fatal(err)
+	}
+	counts, err := disruptions.Gathered(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts[disruption.HealthMachineFailed] != 1 || counts[disruption.HealthCheckFailed] != 0 {
+		t.Errorf("counted %v", counts)
 	}
 }

@@ -319,19 +319,22 @@ func registeredEtcd(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.E
 // What the control plane warns of is told where users look.
 func TestOnChange_RepeatsWarnings(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(w *world) { w.controlPlane = &rkev1.RKEControlPlane{} })
-	conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{
-		Type: "EtcdQuorum", Status: "False", Reason: "EvenMembers", Message: "use an odd number",
-	}, now)
-	if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
-	got := conditions.Get(w.cluster.Status.Conditions, "EtcdQuorum")
-	if got == nil || got.Status != "False" || got.Reason != "EvenMembers" || got.Message != "use an odd number" {
-		t.Errorf("condition %+v", got)
-	}
-	if conditions.Get(w.cluster.Status.Conditions, "ConfigurationUnderstood") != nil {
-		t.Error("a warning that the control plane does not have was copied")
+	warnings := []string{"ConfigurationUnderstood", "EtcdQuorum", "RenderVersionsKnown"}
+	for _, warning := range warnings {
+		w := newWorld(t, func(w *world) { w.controlPlane = &rkev1.RKEControlPlane{} })
+		conditions.Set(&w.controlPlane.Status.Conditions, conditions.Condition{Type: warning, Status: "False", Reason: "Odd", Message: "look at it"}, now)
+		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		got := conditions.Get(w.cluster.Status.Conditions, warning)
+		if got == nil || got.Status != "False" || got.Reason != "Odd" || got.Message != "look at it" {
+			t.Errorf("condition %+v", got)
+		}
+		for _, other := range warnings {
+			if other != warning && conditions.Get(w.cluster.Status.Conditions, other) != nil {
+				t.Errorf("with %s, %s was copied, which the control plane does not have", warning, other)
+			}
+		}
 	}
 }
 

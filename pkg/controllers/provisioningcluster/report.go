@@ -91,7 +91,7 @@ func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
 		return nil
 	}
 	var out []conditions.Condition
-	for _, conditionType := range []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum} {
+	for _, conditionType := range []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum, planner.ConditionRenderVersions} {
 		if found := conditions.Get(controlPlane.Status.Conditions, conditionType); found != nil {
 			out = append(out, conditions.Condition{Type: conditionType, Status: found.Status, Reason: found.Reason, Message: found.Message})
 		}

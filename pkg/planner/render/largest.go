@@ -66,7 +66,7 @@ func selectedField(spec *rkev1.RKEControlPlaneSpec, file string) string {
 		for j, source := range entry.FileSources {
 			for kind, object := range map[string]rkev1.K8sObjectFileSource{"secret": source.Secret, "configMap": source.ConfigMap} {
 				for k, item := range object.Items {
-					if item.Path == file {
+					if item.Path == file && object.Name != "" { // of two that are named there is no plan
 						field = fmt.Sprintf("spec.rkeConfig.machineSelectorFiles[%d].fileSources[%d].%s.items[%d]", i, j, kind, k)
 					}
 				}
