@@ -130,65 +130,109 @@ func (w *world) removed() {
 	}
 }
 
-// Three members of etcd come one after the other, and leave the same way.
-func TestStory_ThreeServers(t *testing.T) {
-	tell(t, func(w *world) {
+// killAfter lets Drover be killed after its n-th write from now, and another process take over. It lives on when n is 0.
+func (w *world) killAfter(n int) {
+	w.Helper()
+	killed := make(chan struct{})
+	if n > 0 {
+		w.api.CutAfter(ours, n, func() { close(killed) })
+	}
+	if w.lead == nil {
 		w.start()
-		w.apply(k3s, w.servers(3, 1))
-		w.until("the cluster", 10*time.Minute, w.ready(4))
-		made, before := w.installs(), w.joined()
-		w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[0].Quantity = 1 })
-		w.until("two fewer servers", 10*time.Minute, w.ready(2))
-		after := w.joined()
-		for name, n := range w.installs() {
-			if moved := before[name] != after[name]; n != made[name] && !moved { // whose server is gone has to join another
-				t.Errorf("machine %s, joined to %q, was restarted by the removal of others", name, after[name])
-			}
+	}
+	go func() {
+		select {
+		case <-killed:
+			w.stop()
+			w.api.Mend(ours)
+			w.start()
+		case <-w.Context().Done():
 		}
-		w.removed()
+	}()
+}
+
+// Three members of etcd come one after the other, and leave the same way, wherever the process is killed meanwhile.
+func TestStory_ThreeServers(t *testing.T) {
+	crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		tell(t, func(w *world) {
+			w.killAfter(n)
+			w.apply(k3s, w.servers(3, 1))
+			w.until("the cluster", 10*time.Minute, w.ready(4))
+			made, before := w.installs(), w.joined()
+			w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[0].Quantity = 1 })
+			w.until("two fewer servers", 10*time.Minute, w.ready(2))
+			after := w.joined()
+			for name, n := range w.installs() {
+				if moved := before[name] != after[name]; n != made[name] && !moved { // whose server is gone has to join another
+					t.Errorf("machine %s, joined to %q, was restarted by the removal of others", name, after[name])
+				}
+			}
+			w.removed()
+			writes = len(w.api.Writes(ours))
+		})
+		return writes
+	})
+}
+
+// Workers come and go without a restart of the others, wherever the process is killed meanwhile.
+func TestStory_ScalingIsKilledAfterAnyWrite(t *testing.T) {
+	crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		tell(t, func(w *world) {
+			w.start()
+			w.apply(k3s, w.servers(1, 1))
+			w.until("the cluster", 5*time.Minute, w.ready(2))
+			time.Sleep(time.Minute)
+			made := w.installs()
+			w.api.ResetLog()
+			w.killAfter(n)
+			w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 })
+			w.until("two more workers", 10*time.Minute, w.ready(4))
+			w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 0 })
+			w.until("no workers", 10*time.Minute, w.ready(1))
+			if left := len(w.hosts.Machines(fleet)); left != 1 {
+				t.Errorf("%d machines are left in the cloud, want 1", left)
+			}
+			for name, installs := range w.installs() {
+				if installs != made[name] {
+					t.Errorf("machine %s was restarted because others came and went", name)
+				}
+			}
+			writes = len(w.api.Writes(ours))
+		})
+		return writes
 	})
 }
 
 // A process that is killed right after any of its writes, and started again, comes to the same end.
 func TestStory_KilledAfterAnyWrite(t *testing.T) {
-	total, want := 0, []string(nil)
-	tell(t, func(w *world) {
-		w.start()
-		w.apply(k3s, w.servers(1, 1))
-		w.until("the cluster", 5*time.Minute, w.ready(2))
-		total, want = len(w.api.Writes(ours)), inventory(w)
-	})
-	for _, n := range crashpoints.Of(total, 6) {
-		t.Run(strconv.Itoa(n), func(t *testing.T) {
-			tell(t, func(w *world) {
-				killed := make(chan struct{})
-				w.api.CutAfter(ours, n, func() { close(killed) })
-				w.start()
-				go func() {
-					select {
-					case <-killed:
-						w.stop()
-						w.api.Mend(ours)
-						w.start()
-					case <-w.Context().Done():
-					}
-				}()
-				w.apply(k3s, w.servers(1, 1))
-				w.until("the cluster", 10*time.Minute, w.ready(2))
-				if diff := cmp.Diff(want, inventory(w)); diff != "" {
-					t.Errorf("what there is after a kill (-without +with):\n%s", diff)
-				}
-				if n := len(w.hosts.Machines(fleet)); n != 2 {
-					t.Errorf("%d machines were made, want 2", n)
-				}
-			})
+	var want []string
+	crashpoints.Each(t, 6, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		tell(t, func(w *world) {
+			w.killAfter(n)
+			w.apply(k3s, w.servers(1, 1))
+			w.until("the cluster", 10*time.Minute, w.ready(2))
+			got := inventory(w)
+			if want == nil {
+				want = got
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("what there is after a kill (-without +with):\n%s", diff)
+			}
+			if n := len(w.hosts.Machines(fleet)); n != 2 {
+				t.Errorf("%d machines were made, want 2", n)
+			}
+			writes = len(w.api.Writes(ours))
 		})
-	}
+		return writes
+	})
 }
 
 // A cluster that is deleted leaves nothing behind, not even a machine in the cloud, wherever the process is killed meanwhile.
 func TestStory_RemovalIsKilledAfterAnyWrite(t *testing.T) {
-	run := func(t *testing.T, n int) (writes int) {
+	crashpoints.Each(t, 6, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		tell(t, func(w *world) {
 			w.start()
@@ -196,27 +240,12 @@ func TestStory_RemovalIsKilledAfterAnyWrite(t *testing.T) {
 			w.until("the cluster", 5*time.Minute, w.ready(2))
 			time.Sleep(time.Minute)
 			w.api.ResetLog()
-			if n > 0 {
-				killed := make(chan struct{})
-				w.api.CutAfter(ours, n, func() { close(killed) })
-				go func() {
-					select {
-					case <-killed:
-						w.stop()
-						w.api.Mend(ours)
-						w.start()
-					case <-w.Context().Done():
-					}
-				}()
-			}
+			w.killAfter(n)
 			w.removed()
 			writes = len(w.api.Writes(ours))
 		})
 		return writes
-	}
-	for _, n := range crashpoints.Of(run(t, 0), 6) {
-		t.Run(strconv.Itoa(n), func(t *testing.T) { run(t, n) })
-	}
+	})
 }
 
 // inventory counts objects by kind.

@@ -12,6 +12,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
+func threeMembers(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2", "m3") }
+
 // etcdCluster has three members that are nodes, and a way to them.
 func etcdCluster(w *world, names ...string) {
 	w.Helper()
@@ -159,8 +161,7 @@ func TestHook_LetsGoAtOnce(t *testing.T) {
 	}
 	for name, happens := range cases {
 		t.Run(name, func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
-				etcdCluster(w, "m1", "m2", "m3")
+			retell(t, 4, threeMembers, func(t *testing.T, w *world) {
 				happens(w)
 				w.delete("m1")
 				w.elapse(20 * time.Second)
@@ -192,8 +193,7 @@ func (w *world) pretend(node, machine string) {
 // TestHook_MemberWhoseNodeClusterAPIHasNotFound: a machine that is deleted while it joins may be a member already, and is looked for
 // by what its node says of itself. While the cluster does not answer nothing is known, and the machine is held.
 func TestHook_MemberWhoseNodeClusterAPIHasNotFound(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2", "m3")
+	retell(t, 8, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
 		w.loseReference("m1")
 		w.pretend("m1", "m1")
@@ -271,8 +271,7 @@ func TestHook_ClusterThatIsDown(t *testing.T) {
 
 // TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone: the machine loses its hook only with its member.
 func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2", "m3")
+	retell(t, 8, threeMembers, func(t *testing.T, w *world) {
 		must(t, w.c.RKE.RKEBootstrap().Delete(namespace, "m1", nil))
 		w.elapse(10 * time.Second)
 		if hook, finalizer := w.held("m1"); !hook || !finalizer || !w.asked("m1") {
@@ -294,8 +293,7 @@ func (w *world) noteOnMachine(name, key, value string) {
 
 // TestHook_MachineThatJoinedThisOneMovesFirst: joined-to names the machine, and an empty join URL names nobody.
 func TestHook_MachineThatJoinedThisOneMovesFirst(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2", "m3")
+	retell(t, 8, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
 		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
 		w.settle()
@@ -308,6 +306,11 @@ func TestHook_MachineThatJoinedThisOneMovesFirst(t *testing.T) {
 		w.elapse(10 * time.Second)
 		if !w.asked("m1") {
 			t.Error("the member is never asked")
+		}
+		w.leaves("m1")
+		w.elapse(10 * time.Second)
+		if hook, finalizer := w.held("m1"); hook || finalizer {
+			t.Errorf("hook %v, finalizer %v after the member has left", hook, finalizer)
 		}
 	})
 }

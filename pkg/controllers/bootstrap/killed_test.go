@@ -1,9 +1,145 @@
 package bootstrap_test
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
+
+// retell tells a part of a story once without a kill and then again for several points, with the process killed after that write of the
+// part and another one started. Before is what comes first. In the end nothing more is written.
+func retell(t *testing.T, most int, before, part func(t *testing.T, w *world)) {
+	t.Helper()
+	crashpoints.Each(t, most, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		tell(t, func(t *testing.T, w *world) {
+			before(t, w)
+			w.killAfter(n)
+			part(t, w)
+			writes = len(w.api.Writes(manager))
+			w.elapse(time.Minute) // who was killed at the very end is replaced
+			w.wantQuiet(10 * time.Minute)
+		})
+		return writes
+	})
+}
+
+// introduces is what the install script of a machine does: it tries again until it is answered, and it is never refused for good.
+func (w *world) introduces(name, id string) connection {
+	w.Helper()
+	for range 60 {
+		token := tokenInScript.FindStringSubmatch(w.data(name))
+		if token == nil {
+			w.Fatal("no token in the script")
+		}
+		code, answer := introduceAs(w.T, w.served, token[1], id)
+		switch code {
+		case http.StatusOK:
+			return answer
+		case http.StatusInternalServerError, http.StatusServiceUnavailable:
+			w.elapse(5 * time.Second)
+		default:
+			w.Fatalf("machine %s is answered with %d", name, code)
+		}
+	}
+	w.Fatalf("machine %s is never answered", name)
+	return connection{}
+}
+
+// Machines introduce themselves and get the connection of their agents, each its own, wherever the process is killed.
+func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.T) {
+	names := []string{"m1", "m2"}
+	var want map[string]any
+	retell(t, 24, func(_ *testing.T, w *world) {
+		w.serves = true
+		w.restart()
+	}, func(t *testing.T, w *world) {
+		for _, name := range names {
+			w.add(machine{name: name})
+		}
+		w.settle()
+		for _, name := range names {
+			for range 2 { // answers get lost
+				answer := w.introduces(name, "id-of-"+name)
+				token := w.secret(name + "-machine-plan-token").Data[corev1.ServiceAccountTokenKey]
+				if answer.SecretName != name+"-machine-plan" || len(token) == 0 || !strings.Contains(answer.KubeConfig, string(token)) {
+					t.Errorf("%s is given plan Secret %s and a kubeconfig without its token", name, answer.SecretName)
+				}
+			}
+			if code, _ := introduceAs(t, w.served, tokenInScript.FindStringSubmatch(w.data(name))[1], "id-of-somebody-else"); code != http.StatusConflict {
+				t.Errorf("another identity is answered with %d", code)
+			}
+			w.settle()
+		}
+		for _, name := range names {
+			w.reports(name)
+		}
+		w.elapse(w.setup.ReusedTTL + time.Minute)
+		got := map[string]any{"made": w.made()}
+		for _, name := range names {
+			token := w.secret(name + "-machine-bootstrap-token").Annotations
+			got[name] = []any{
+				w.machine(name).Labels, w.machine(name).Annotations, token[rkev1.LastAccessAnnotation] != "", token[rkev1.BootstrapTokenInvalidatedAnnotation],
+			}
+		}
+		if want == nil {
+			want = got
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the outcome differs (-never killed +killed):\n%s", diff)
+		}
+	})
+}
+
+// What is taken away comes back, and what was wrong and is corrected goes on, wherever the process is killed.
+func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
+	cases := map[string]struct{ before, part func(t *testing.T, w *world) }{
+		"bad input is corrected": {
+			func(_ *testing.T, w *world) {
+				w.variables("demo", rkev1.EnvVar{Name: "no-proxy", Value: "a"})
+			},
+			func(_ *testing.T, w *world) {
+				w.add(machine{name: "m1"})
+				w.settle()
+				w.variables("demo", rkev1.EnvVar{Name: "NO_PROXY", Value: "a"})
+				w.settle()
+			},
+		},
+		"another infrastructure": {func(*testing.T, *world) {}, func(_ *testing.T, w *world) {
+			w.add(machine{name: "m1", infraGroup: "infrastructure.cluster.x-k8s.io", userdata: "runcmd: [reboot]\n"})
+			w.settle()
+		}},
+		"everything is taken away": {func(_ *testing.T, w *world) {
+			w.add(machine{name: "m1"})
+			w.elapse(5 * time.Minute)
+		}, func(t *testing.T, w *world) {
+			must(t, w.c.RBAC.Role().Delete(namespace, "m1-machine-plan", nil))
+			must(t, w.c.RBAC.RoleBinding().Delete(namespace, "m1-machine-plan", nil))
+			must(t, w.c.Core.ServiceAccount().Delete(namespace, "m1-machine-plan", nil))
+			must(t, w.c.Core.Secret().Delete(namespace, "m1-machine-plan", nil))
+			w.settle()
+		}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			retell(t, 6, c.before, func(t *testing.T, w *world) {
+				c.part(t, w)
+				w.elapse(time.Minute)
+				w.wantMade("m1")
+				if status := w.bootstrap("m1").Status; status.DataSecretName == nil {
+					t.Errorf("status is %+v", status)
+				}
+			})
+		})
+	}
+}
 
 // Members leave one at a time, each before its machine goes, whichever write of that the process is killed after.
 func TestHook_KilledAfterEveryWrite(t *testing.T) {

@@ -214,9 +214,10 @@ func TestStory_EndpointForMachinesTakesTheToken(t *testing.T) {
 	})
 }
 
+// endpoint is killed together with the manager: both are one process.
 func (w *world) endpoint() (http.Handler, func()) {
 	w.Helper()
-	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "endpoint"})
+	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "manager-endpoint"})
 	must(w.T, err)
 	handler, err := connect.New(connect.Options{
 		ServerURL: "https://drover.example.org", Upstream: &rest.Config{Host: "https://127.0.0.1:1"}, Binary: "/bin/true",

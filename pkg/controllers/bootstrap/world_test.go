@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +58,11 @@ type world struct {
 	down  *downstream
 	stop  func()
 	setup bootstrap.Settings
+	// cut is closed when the process was killed.
+	cut <-chan struct{}
+	// serves says that the process also answers machines that introduce themselves, by served.
+	serves bool
+	served http.Handler
 }
 
 // tell runs a story in virtual time.
@@ -211,7 +217,12 @@ func (w *world) start() {
 	if err := c.Start(running); err != nil {
 		w.Log("manager did not start:", err) // it was cut off meanwhile
 	}
+	stopServing := func() {}
+	if w.serves {
+		w.served, stopServing = w.endpoint()
+	}
 	w.stop = func() {
+		stopServing()
 		cancel()
 		c.Stop()
 		synctest.Wait()
@@ -225,10 +236,27 @@ func (w *world) restart() {
 	w.start()
 }
 
-// elapse lets that much time pass.
+// elapse lets that much time pass, and as much again for the next process when one was killed meanwhile.
 func (w *world) elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+	select {
+	case <-w.cut:
+		w.cut = nil // once is enough
+		w.restart()
+		w.elapse(d)
+	default:
+	}
+}
+
+// killAfter lets the process be killed after write n from now, if n is not 0.
+func (w *world) killAfter(n int) {
+	w.api.ResetLog()
+	if n > 0 {
+		cut := make(chan struct{})
+		w.cut = cut
+		w.api.CutAfter(manager, n, func() { close(cut) })
+	}
 }
 
 // settle lets everybody do what there is to do now, writes that were refused included, without the timers of minutes.

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/machinedrain"
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -209,42 +210,73 @@ func TestStory_ForeignClustersAreLeftAlone(t *testing.T) {
 	})
 }
 
-// A node is drained and comes back, whichever write the manager is killed after.
+// hooked are options with hooks, as the planner writes them.
+const hooked = `{"enabled":true,"force":true,"postDrainHooks":[{"annotation":"example.org/after"}],"preDrainHooks":[{"annotation":"example.org/before"}]}`
+
+// hooksAnswer lets the owner of a hook answer when it is asked with the annotation question, and fails when it is never asked.
+func (s *story) hooksAnswer(question, answer string) {
+	s.Helper()
+	if request := s.secret().Annotations[question]; request != hooked {
+		s.Fatalf("%s is %q", question, request)
+	}
+	s.say(answer, hooked)
+	s.elapse(10 * time.Minute)
+}
+
+// A node is drained and comes back, with and without hooks, and also when its cluster does not answer for a while, whichever write the manager
+// is killed after.
 func TestStory_KilledAfterEveryWrite(t *testing.T) {
-	run := func(n int) (writes int) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStory(t, "me")
-			stop := s.start()
-			defer func() { stop() }()
-			s.api.ResetLog()
-			if n > 0 {
-				s.api.CutAfter("drover/manager", n, func() {
-					go func() { // the write that is cut off belongs to the manager that is stopped
-						stop()
-						s.api.Mend("drover/manager")
-						stop = s.start()
-					}()
+	for name, request := range map[string]string{"plain": options, "with hooks": hooked} {
+		t.Run(name, func(t *testing.T) {
+			crashpoints.Each(t, 100, func(t *testing.T, n int) (writes int) {
+				t.Helper()
+				synctest.Test(t, func(t *testing.T) {
+					s := newStory(t, "me")
+					stop := s.start()
+					defer func() { stop() }()
+					s.api.ResetLog()
+					if n > 0 {
+						s.api.CutAfter("drover/manager", n, func() {
+							stop()
+							s.api.Mend("drover/manager")
+							stop = s.start()
+						})
+					}
+					s.drainedAndBack(n, request)
+					writes = len(s.api.Writes("drover/manager"))
 				})
-			}
-			s.say(rkev1.DrainAnnotation, options)
-			s.elapse(10 * time.Minute)
-			if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != options {
-				t.Errorf("killed after write %d: cordoned %v, %d pods, annotations %v", n, cordoned, pods, s.secret().Annotations)
-			}
-			s.say(rkev1.UncordonAnnotation, options)
-			s.elapse(10 * time.Minute)
-			if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] != "kept" {
-				t.Errorf("killed after write %d: cordoned %v, annotations %v", n, cordoned, s.secret().Annotations)
-			}
-			writes = len(s.api.Writes("drover/manager"))
+				return writes
+			})
 		})
-		return writes
 	}
-	writes := run(0)
-	if writes < 2 {
-		t.Fatalf("only %d writes: the story does not do what it should", writes)
+}
+
+// drainedAndBack is the story of a drain with kill n.
+func (s *story) drainedAndBack(n int, request string) {
+	s.Helper()
+	s.down.Store(true)
+	s.say(rkev1.DrainAnnotation, request)
+	s.elapse(time.Minute)
+	s.down.Store(false)
+	s.elapse(10 * time.Minute)
+	if request == hooked {
+		if cordoned, pods := s.node(); !cordoned || pods == 0 {
+			s.Errorf("killed after write %d: cordoned %v, %d pods before the hook agrees", n, cordoned, pods)
+		}
+		s.hooksAnswer(rkev1.PreDrainAnnotation, "example.org/before")
 	}
-	for n := 1; n <= writes; n++ {
-		run(n)
+	if cordoned, pods := s.node(); !cordoned || pods > 0 || s.secret().Annotations[rkev1.DrainDoneAnnotation] != request {
+		s.Errorf("killed after write %d: cordoned %v, %d pods, annotations %v", n, cordoned, pods, s.secret().Annotations)
+	}
+	s.say(rkev1.UncordonAnnotation, request)
+	s.elapse(10 * time.Minute)
+	if request == hooked {
+		if cordoned, _ := s.node(); !cordoned {
+			s.Errorf("killed after write %d: the node takes pods before the hook agrees", n)
+		}
+		s.hooksAnswer(rkev1.PostDrainAnnotation, "example.org/after")
+	}
+	if cordoned, _ := s.node(); cordoned || len(s.secret().Annotations) != 1 || s.secret().Annotations["other"] != "kept" {
+		s.Errorf("killed after write %d: cordoned %v, annotations %v", n, cordoned, s.secret().Annotations)
 	}
 }

@@ -11,6 +11,7 @@ import (
 func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 	for name, story := range map[string]func(*world){
 		"a create that fails": failedCreate, "a removal that fails": failedRemoval, "a deletion during the create": deletionDuringCreate,
+		"a pod that never starts": podThatNeverStarts, "a credential that is missing": missingCredential, "drivers become kinds": driversBecomeKinds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			total := 0

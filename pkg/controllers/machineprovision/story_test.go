@@ -291,81 +291,84 @@ func deletionDuringCreate(w *world) {
 	}
 }
 
-func TestStory_PodThatNeverStartsIsTakenBack(t *testing.T) {
-	tell(t, func(w *world) {
-		w.run()
-		w.hold = true
-		w.addMachine("m1", false)
-		w.run()
-		must(t, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
-		w.run()
-		if w.machine("m1") != nil || w.made["m1"] != 0 || len(w.owned()) > 0 {
-			t.Errorf("made %d, machine %v, left %v", w.made["m1"], w.machine("m1"), w.owned())
-		}
-	})
+func TestStory_PodThatNeverStartsIsTakenBack(t *testing.T) { tell(t, podThatNeverStarts) }
+
+func podThatNeverStarts(w *world) {
+	w.Helper()
+	w.run()
+	w.hold = true
+	w.addMachine("m1", false)
+	w.run()
+	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
+	w.run()
+	if w.machine("m1") != nil || w.made["m1"] != 0 || len(w.owned()) > 0 {
+		w.Errorf("made %d, machine %v, left %v", w.made["m1"], w.machine("m1"), w.owned())
+	}
 }
 
-func TestStory_MissingCredentialIsNamed(t *testing.T) {
-	tell(t, func(w *world) {
-		w.run()
-		must(t, w.c.Core.Secret().Delete("cattle-global-data", credShort, nil))
-		w.addMachine("m1", false)
-		w.run()
-		ready := conditions.Get(w.status("m1").Conditions, rkev1.ConditionReady)
-		if ready == nil || !strings.Contains(ready.Message, "cattle-global-data/"+credShort) {
-			t.Fatalf("condition is %+v, want one that names the Secret", ready)
+func TestStory_MissingCredentialIsNamed(t *testing.T) { tell(t, missingCredential) }
+
+func missingCredential(w *world) {
+	w.Helper()
+	w.run()
+	must(w.T, w.c.Core.Secret().Delete("cattle-global-data", credShort, nil))
+	w.addMachine("m1", false)
+	w.run()
+	ready := conditions.Get(w.status("m1").Conditions, rkev1.ConditionReady)
+	if ready == nil || !strings.Contains(ready.Message, "cattle-global-data/"+credShort) {
+		w.Fatalf("condition is %+v, want one that names the Secret", ready)
+	}
+	for _, object := range w.owned() {
+		if strings.HasPrefix(object, "Job") || strings.Contains(object, "state") || strings.Contains(object, "driver") {
+			w.Errorf("%s is made although the credential is missing", object)
 		}
-		for _, object := range w.owned() {
-			if strings.HasPrefix(object, "Job") || strings.Contains(object, "state") || strings.Contains(object, "driver") {
-				t.Errorf("%s is made although the credential is missing", object)
-			}
-		}
-		_, err := w.c.Core.Secret().Create(&corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort}, Data: map[string][]byte{"x-accessToken": []byte("y")},
-		})
-		must(t, err)
-		w.run()
-		if w.made["m1"] != 1 {
-			t.Error("the machine is not made once the credential is there")
-		}
+	}
+	_, err := w.c.Core.Secret().Create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort}, Data: map[string][]byte{"x-accessToken": []byte("y")},
 	})
+	must(w.T, err)
+	w.run()
+	if w.made["m1"] != 1 {
+		w.Error("the machine is not made once the credential is there")
+	}
 }
 
 // TestStory_DriversBecomeKinds: the four active drivers of a new installation have kinds; a driver that is switched off
 // loses them, but not while there are machines.
-func TestStory_DriversBecomeKinds(t *testing.T) {
-	tell(t, func(w *world) {
-		must(t, nodedriver.Seed(w.c.Management.NodeDriver()))
-		w.run()
-		want := []string{
-			"Amazonec2Config", "Amazonec2Machine", "Amazonec2MachineTemplate", "AzureConfig", "AzureMachine", "AzureMachineTemplate",
-			"DigitaloceanConfig", "DigitaloceanMachine", "DigitaloceanMachineTemplate", "VmwarevsphereConfig", "VmwarevsphereMachine", "VmwarevsphereMachineTemplate",
-		}
-		if diff := cmp.Diff(want, w.kinds()); diff != "" {
-			t.Errorf("kinds (-want +got):\n%s", diff)
-		}
-		w.addMachine("m1", false)
-		w.run()
-		w.activate("digitalocean", false)
-		w.activate("azure", false)
-		w.run()
-		without := append(append([]string{}, want[:3]...), want[6:]...)
-		if diff := cmp.Diff(without, w.kinds()); diff != "" {
-			t.Errorf("kinds after two drivers were switched off, of which one is used (-want +got):\n%s", diff)
-		}
-		must(t, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
-		w.run()
-		w.sleep(2 * time.Minute)
-		w.run()
-		if diff := cmp.Diff(append(append([]string{}, want[:3]...), want[9:]...), w.kinds()); diff != "" {
-			t.Errorf("kinds after the last machine went (-want +got):\n%s", diff)
-		}
-		w.activate("azure", true)
-		w.run()
-		if len(w.kinds()) != 9 {
-			t.Errorf("kinds after a driver was switched on again: %v", w.kinds())
-		}
-	})
+func TestStory_DriversBecomeKinds(t *testing.T) { tell(t, driversBecomeKinds) }
+
+func driversBecomeKinds(w *world) {
+	w.Helper()
+	must(w.T, nodedriver.Seed(w.c.Management.NodeDriver()))
+	w.run()
+	want := []string{
+		"Amazonec2Config", "Amazonec2Machine", "Amazonec2MachineTemplate", "AzureConfig", "AzureMachine", "AzureMachineTemplate",
+		"DigitaloceanConfig", "DigitaloceanMachine", "DigitaloceanMachineTemplate", "VmwarevsphereConfig", "VmwarevsphereMachine", "VmwarevsphereMachineTemplate",
+	}
+	if diff := cmp.Diff(want, w.kinds()); diff != "" {
+		w.Errorf("kinds (-want +got):\n%s", diff)
+	}
+	w.addMachine("m1", false)
+	w.run()
+	w.activate("digitalocean", false)
+	w.activate("azure", false)
+	w.run()
+	without := append(append([]string{}, want[:3]...), want[6:]...)
+	if diff := cmp.Diff(without, w.kinds()); diff != "" {
+		w.Errorf("kinds after two drivers were switched off, of which one is used (-want +got):\n%s", diff)
+	}
+	must(w.T, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
+	w.run()
+	w.sleep(2 * time.Minute)
+	w.run()
+	if diff := cmp.Diff(append(append([]string{}, want[:3]...), want[9:]...), w.kinds()); diff != "" {
+		w.Errorf("kinds after the last machine went (-want +got):\n%s", diff)
+	}
+	w.activate("azure", true)
+	w.run()
+	if len(w.kinds()) != 9 {
+		w.Errorf("kinds after a driver was switched on again: %v", w.kinds())
+	}
 }
 
 func (w *world) activate(driver string, active bool) {

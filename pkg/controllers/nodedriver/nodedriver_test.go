@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 		playDriver(os.Getenv("MACHINE_PLUGIN_DRIVER_NAME"))
 		return
 	}
+	memkube.VirtualTime()
 	m.Run()
 }
 

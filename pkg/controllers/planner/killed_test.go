@@ -10,20 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
 // retell tells a part of a story once without a kill and then again for several points, with the manager killed after that write of the part and
-// another one started. part comes when the cluster is in order; at the end the API must hold the same.
-func retell(t *testing.T, version string, roles map[string]string, most int, part func(s *story)) {
+// another one started. part comes when the cluster is in order; at the end the API must hold the same. Before is done before the first manager.
+func retell(t *testing.T, version string, roles map[string]string, most int, part func(s *story), before ...func(s *story)) {
 	t.Helper()
 	var want map[string]any
-	run := func(n int) (writes int) {
+	crashpoints.Each(t, most, func(t *testing.T, n int) (writes int) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			s := newStory(t, version, roles)
-			stop := s.startManager()
-			defer func() { stop() }()
+			for _, prepare := range before {
+				prepare(s)
+			}
+			s.stop = s.startManager()
+			defer func() { s.stop() }()
 			s.untilReady()
 			s.agentsPass()
 			s.elapse(time.Minute)
@@ -31,9 +36,9 @@ func retell(t *testing.T, version string, roles map[string]string, most int, par
 			if n > 0 {
 				s.api.CutAfter(manager, n, func() {
 					go func() { // the write that is cut off belongs to the manager that is stopped
-						stop()
+						s.stop()
 						s.api.Mend(manager)
-						stop = s.startManager()
+						s.stop = s.startManager()
 					}()
 				})
 			}
@@ -57,10 +62,7 @@ func retell(t *testing.T, version string, roles map[string]string, most int, par
 			}
 		})
 		return writes
-	}
-	for _, n := range crashpoints.Of(run(0), most) {
-		run(n)
-	}
+	})
 }
 
 // A restore puts etcd back on the machine that holds the snapshot, and on no other, wherever the manager is killed.
@@ -126,4 +128,116 @@ func TestStory_TheInitNodeIsReplacedWhereverTheManagerIsKilled(t *testing.T) {
 			s.Errorf("init nodes are %v, of the plan secrets %v; out of sync are %v", machines, secrets, s.outOfSync())
 		}
 	})
+}
+
+// A restore from the storage of the snapshot comes to its end, wherever the manager is killed.
+func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
+	retell(t, "v1.36.2+k3s1", threeServers, 8, func(s *story) {
+		s.addCredential(namespace, "cc", "AK")
+		s.addSnapshot("snap", "", inS3(&rkev1.ETCDSnapshotS3{Bucket: "of-the-snapshot", CloudCredentialName: "cc"}))
+		s.askRestore("snap")
+		restored := map[string]bool{}
+		s.until("the restore is over", func() bool {
+			if machine, _ := s.restoring(); machine != "" { // a machine may be quicker than this look
+				restored[machine] = true
+			}
+			return s.phase() == rkev1.ETCDSnapshotPhaseFinished && s.ready()
+		})
+		if cp := s.controlPlane(); len(restored) > 1 || cp.Status.ConfigGeneration != 1 {
+			s.Errorf("etcd was restored on %v, the generation of the configuration is %d", restored, cp.Status.ConfigGeneration)
+		}
+	})
+}
+
+// A restore that waits for its snapshot, with machines stopped already, goes on when the snapshot is back, wherever the manager is killed.
+func TestStory_ARestoreThatWaitsForItsSnapshotIsKilledAfterAnyWrite(t *testing.T) {
+	retell(t, "v1.36.2+k3s1", threeServers, 8, func(s *story) {
+		s.addSnapshot("snap", "b", nil)
+		s.askRestore("snap")
+		for begin := time.Now(); s.phase() != rkev1.ETCDSnapshotPhaseShutdown; { // which is over as soon as the agents have looked
+			if s.elapse(time.Second); time.Since(begin) > 5*time.Minute {
+				s.Fatalf("machines are never stopped, the phase is %s", s.phase())
+			}
+		}
+		must(s.T, s.world.RKE.ETCDSnapshot().Delete(namespace, "snap", nil))
+		s.until("the restore waits", func() bool { return s.phase() == rkev1.ETCDSnapshotPhaseRestore })
+		s.elapse(2 * time.Minute)
+		if machine, _ := s.restoring(); machine != "" {
+			s.Fatalf("%s restores from nothing", machine)
+		}
+		s.addSnapshot("snap", "b", nil)
+		s.until("the restore is over", func() bool { return s.phase() == rkev1.ETCDSnapshotPhaseFinished && s.ready() })
+	})
+}
+
+// A restore that cannot work is refused once, wherever the manager is killed.
+func TestStory_ARefusedRestoreIsKilledAfterAnyWrite(t *testing.T) {
+	for name, tc := range refusedRestores {
+		t.Run(name, func(t *testing.T) {
+			retell(t, "v1.36.2+k3s1", threeServers, 2, func(s *story) {
+				tc.given(s)
+				s.elapse(time.Minute)
+				s.askRestore("snap")
+				s.elapse(5 * time.Minute)
+				c := conditions.Get(s.controlPlane().Status.Conditions, "ETCDSnapshotRestored")
+				if c == nil || c.Status != "False" || s.phase() != rkev1.ETCDSnapshotPhaseFailed {
+					s.Errorf("phase is %s, condition %+v", s.phase(), c)
+				}
+			})
+		})
+	}
+}
+
+// A command moves each machine once, wherever the manager is killed.
+func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
+	retell(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles, 8, func(s *story) {
+		s.stop()
+		s.versions = nextVersions()
+		s.stop = s.startManager()
+		before := s.plans()
+		asked, err := s.world.Provisioning.Cluster().Get(namespace, cluster, metav1.GetOptions{})
+		must(s.T, err)
+		asked.Annotations[rkev1.RollAnnotation] = "next"
+		_, err = s.world.Provisioning.Cluster().Update(asked)
+		must(s.T, err)
+		s.until("all machines have moved", func() bool {
+			if busy := s.outOfSync(); len(busy) > 1 {
+				s.Fatalf("%v are changed at the same time", busy)
+			}
+			for name, after := range s.plans() {
+				machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
+				must(s.T, err)
+				if after == before[name] || machine.Annotations[rkev1.RenderVersionAnnotation] != "next" {
+					return false
+				}
+			}
+			return s.ready() && len(s.outOfSync()) == 0
+		})
+	})
+}
+
+// A change passes by a pool that is paused and a machine that is left out, and reaches the pool when it goes on, wherever the manager is killed.
+func TestStory_PausedPoolsWhereverTheManagerIsKilled(t *testing.T) {
+	retell(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}, 8, func(s *story) {
+		s.restarted() // remembers how they are
+		s.pause(true)
+		s.elapse(time.Minute)
+		cp := s.controlPlane()
+		cp.Spec.ProvisionGeneration = 7
+		_, err := s.world.RKE.RKEControlPlane().Update(cp)
+		must(s.T, err)
+		changed := func(want ...string) {
+			s.Helper()
+			for range 40 {
+				s.elapse(10 * time.Second)
+				s.agentsPass()
+			}
+			if got := s.restarted(); !slices.Equal(got, want) {
+				s.Errorf("changed are %v, want %v", got, want)
+			}
+		}
+		changed("a", "w3")
+		s.pause(false)
+		changed("a", "w1", "w3")
+	}, func(s *story) { s.leaveOut() })
 }

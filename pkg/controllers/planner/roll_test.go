@@ -32,6 +32,13 @@ func (s *story) plans() map[string]string {
 	return out
 }
 
+// nextVersions are those of a newer program, with a version that adds a file to every machine.
+func nextVersions() render.Versions {
+	return render.Versions{}.With("next", func(_ render.Input, files []plan.File) []plan.File {
+		return append(files, plan.File{Path: "/etc/next", Content: base64.StdEncoding.EncodeToString([]byte("next"))})
+	})
+}
+
 // Another manager, and the former one again, write nothing to a cluster at rest. A command moves its machines, and is counted as one.
 func TestStory_AManagerUpgradeChangesNothingUntilACommandDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -41,9 +48,7 @@ func TestStory_AManagerUpgradeChangesNothingUntilACommandDoes(t *testing.T) {
 		s.agentsPass()
 		s.elapse(time.Minute)
 		before := s.plans()
-		newer := render.Versions{}.With("next", func(_ render.Input, files []plan.File) []plan.File {
-			return append(files, plan.File{Path: "/etc/next", Content: base64.StdEncoding.EncodeToString([]byte("next"))})
-		})
+		newer := nextVersions()
 		for _, versions := range []render.Versions{newer, {}, newer} {
 			stop()
 			s.versions = versions

@@ -190,16 +190,7 @@ func TestStory_ThereAreNeverTwoInitNodes(t *testing.T) {
 func TestStory_PausedPoolsAndMachinesLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"})
-		for name, change := range map[string]func(*clusterv1.Machine){
-			"w1": func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "paused" },
-			"w2": func(m *clusterv1.Machine) { m.Annotations = map[string]string{rkev1.RollOutSkipAnnotation: "true"} },
-		} {
-			machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
-			must(t, err)
-			change(machine)
-			_, err = s.world.CAPI.Machine().Update(machine)
-			must(t, err)
-		}
+		s.leaveOut()
 		defer s.startManager()()
 		s.untilReady()
 		s.restarted() // remembers how they are
@@ -224,6 +215,21 @@ func TestStory_PausedPoolsAndMachinesLeftOut(t *testing.T) {
 			t.Errorf("changed are %v", got)
 		}
 	})
+}
+
+// leaveOut puts w1 into the pool that may be paused, and leaves w2 out of all changes.
+func (s *story) leaveOut() {
+	s.Helper()
+	for name, change := range map[string]func(*clusterv1.Machine){
+		"w1": func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "paused" },
+		"w2": func(m *clusterv1.Machine) { m.Annotations = map[string]string{rkev1.RollOutSkipAnnotation: "true"} },
+	} {
+		machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
+		must(s.T, err)
+		change(machine)
+		_, err = s.world.CAPI.Machine().Update(machine)
+		must(s.T, err)
+	}
 }
 
 func (s *story) pause(paused bool) {

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -58,6 +59,10 @@ type story struct {
 	metrics *prometheus.Registry
 	// versions are the render versions that the next manager knows.
 	versions render.Versions
+	// nodes are those of the cluster when drains are done for real, by the controller that does them. Nil: the story plays it.
+	nodes *fake.Clientset
+	// stop ends the manager of a story that is told again with kills.
+	stop func()
 }
 
 // sameTokens makes the tokens of all managers the same, so that their outcomes can be compared.
@@ -188,6 +193,7 @@ func (s *story) startManager() (stop func()) {
 		ProvisioningClusters: c.Provisioning.Cluster().Cache(),
 		MachineStore:         machines,
 	}))
+	s.registerDrains(c)
 	ctx, cancel := context.WithCancel(s.Context())
 	if err := c.Start(ctx); err != nil {
 		s.Log("manager did not start:", err)

@@ -1,7 +1,11 @@
 // Package crashpoints says after which of its writes the process of a story is killed.
 package crashpoints
 
-import "os"
+import (
+	"fmt"
+	"os"
+	"testing"
+)
 
 // rarer is how many times fewer points a story has with the race detector, which makes each point ten times as long. What
 // an interrupted process does to the API is the same with and without it.
@@ -18,6 +22,19 @@ func Of(writes, most int) []int {
 		most /= rarer
 	}
 	return spread(writes, max(2, most))
+}
+
+// Each tells a story once without a kill, and then again, each time as a test of its own, for the points among its writes. Tell
+// gets the write after which the process is killed, 0 for none, and returns how many writes there were.
+func Each(t *testing.T, most int, tell func(t *testing.T, n int) (writes int)) {
+	t.Helper()
+	writes := tell(t, 0)
+	if writes == 0 {
+		t.Fatal("nothing is written: the story does not do what it should")
+	}
+	for _, n := range Of(writes, most) {
+		t.Run(fmt.Sprintf("killed after write %d of %d", n, writes), func(t *testing.T) { tell(t, n) })
+	}
 }
 
 // spread returns at most that many numbers of 1 to total.

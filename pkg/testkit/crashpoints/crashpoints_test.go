@@ -33,3 +33,15 @@ func TestOf_All(t *testing.T) {
 		t.Errorf("%d points of 50 when all are asked for", len(got))
 	}
 }
+
+func TestEach_TellsWithoutAKillFirst(t *testing.T) {
+	t.Setenv("DROVER_TEST_ALL", "1")
+	var told []int
+	Each(t, 2, func(_ *testing.T, n int) int {
+		told = append(told, n)
+		return 4
+	})
+	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, told); diff != "" {
+		t.Errorf("tellings (-want +got):\n%s", diff)
+	}
+}

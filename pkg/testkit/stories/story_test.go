@@ -40,12 +40,20 @@ type story struct {
 	prober *prober
 
 	stop func()
+	// killed is closed when the process was killed.
+	killed <-chan struct{}
 }
 
-// tell runs a story in virtual time.
+// tell runs a story in virtual time, beside others.
 func tell(t *testing.T, f func(s *story)) {
 	t.Helper()
 	t.Parallel()
+	told(t, f)
+}
+
+// told runs a story in virtual time.
+func told(t *testing.T, f func(s *story)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{t: t, api: newAPI(t), prober: &prober{}}
 		s.core = newCore(t, s.api)

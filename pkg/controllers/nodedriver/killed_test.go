@@ -1,0 +1,246 @@
+package nodedriver
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+const (
+	manager = "drover/manager"
+	tenant  = "fleet-default"
+)
+
+// story is a management API whose users add drivers, and managers that make kinds of machines of them and that come and go.
+type story struct {
+	*testing.T
+	api       *memkube.Server
+	user      *clients.Clients
+	configs   dynamic.ResourceInterface // machine configs of the driver sim
+	program   []byte
+	directory string
+	stop      func()
+}
+
+// RoundTrip serves the program under every URL, without a socket: what waits for one stops virtual time.
+func (s *story) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{Status: "200 OK", StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(s.program)), Request: r}, nil
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newStory(t *testing.T, program []byte, directory string) *story {
+	t.Helper()
+	definitions, err := crds.All()
+	must(t, err)
+	scheme, err := clients.NewScheme()
+	must(t, err)
+	s := &story{T: t, program: program, directory: directory, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant}})}
+	s.user, err = clients.New(s.api.Config("user"), clients.Options{Version: "user"})
+	must(t, err)
+	live, err := dynamic.NewForConfig(s.api.Config("user"))
+	must(t, err)
+	s.configs = live.Resource(schema.GroupVersionResource{Group: clients.MachineConfigGroup, Version: "v1", Resource: "simconfigs"}).Namespace(tenant)
+	return s
+}
+
+// start runs a manager, as a new process would: with what it seeds first. One that is killed meanwhile does nothing more.
+func (s *story) start() {
+	s.Helper()
+	c, err := clients.New(s.api.Config("manager"), clients.Options{Version: "manager"})
+	must(s.T, err)
+	s.stop = c.Stop
+	if err := Seed(c.Management.NodeDriver()); err != nil {
+		s.Log("the manager cannot seed drivers:", err)
+		return
+	}
+	must(s.T, Register(c.HandlerContext(), Deps{
+		NodeDrivers: c.Management.NodeDriver(), DynamicSchemas: c.Management.DynamicSchema(), Directory: s.directory, HTTP: &http.Client{Transport: s},
+	}))
+	must(s.T, dynamicschema.Register(c.HandlerContext(), dynamicschema.Deps{
+		DynamicSchemas: c.Management.DynamicSchema(), CRDs: c.CRDs.CustomResourceDefinition(), Objects: c.Dynamic, Apply: c.Apply,
+	}))
+	ctx, cancel := context.WithCancel(s.Context())
+	if err := c.Start(ctx); err != nil {
+		s.Log("the manager does not start:", err)
+	}
+	s.stop = func() {
+		cancel()
+		c.Stop()
+	}
+}
+
+// tell tells a story with managers, of which the first is killed after write n and another one takes over, and returns the number of writes.
+func tell(t *testing.T, n int, program []byte, part func(s *story)) (writes int) {
+	t.Helper()
+	directory := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t, program, directory)
+		killed := make(chan struct{})
+		if n > 0 {
+			s.api.CutAfter(manager, n, func() { close(killed) })
+		}
+		s.start()
+		go func() {
+			select {
+			case <-killed:
+				s.stop()
+				s.api.Mend(manager)
+				s.start()
+			case <-t.Context().Done():
+			}
+		}()
+		part(s)
+		writes = len(s.api.Writes(manager))
+		s.api.ResetLog()
+		s.elapse(time.Hour)
+		if late := s.api.Writes(manager); len(late) > 0 {
+			t.Errorf("%d writes in an hour in which nothing happens: %v", len(late), late)
+		}
+		s.stop()
+		s.user.Stop()
+		s.elapse(time.Minute)
+	})
+	return writes
+}
+
+func (s *story) elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func (s *story) edit(driver, patch string) {
+	s.Helper()
+	_, err := s.user.Management.NodeDriver().Patch(driver, types.MergePatchType, []byte(patch))
+	must(s.T, err)
+	s.elapse(3 * time.Minute)
+}
+
+// objects are the drivers, their schemas and the kinds of machines, without what differs from run to run.
+func (s *story) objects() map[string]any {
+	s.Helper()
+	out := map[string]any{}
+	owners := func(references []metav1.OwnerReference) (names []string) {
+		for _, reference := range references {
+			names = append(names, reference.Kind+" "+reference.Name)
+		}
+		return names
+	}
+	drivers, err := s.user.Management.NodeDriver().List(metav1.ListOptions{})
+	must(s.T, err)
+	for i := range drivers.Items {
+		driver := &drivers.Items[i]
+		for c := range driver.Status.Conditions {
+			driver.Status.Conditions[c].LastUpdateTime, driver.Status.Conditions[c].LastTransitionTime = "", ""
+		}
+		out["NodeDriver "+driver.Name] = []any{driver.Labels, driver.Annotations, driver.Spec, driver.Status}
+	}
+	schemas, err := s.user.Management.DynamicSchema().List(metav1.ListOptions{})
+	must(s.T, err)
+	for i := range schemas.Items {
+		schema := &schemas.Items[i]
+		out["DynamicSchema "+schema.Name] = []any{schema.Labels, schema.Annotations, owners(schema.OwnerReferences), schema.Spec}
+	}
+	for _, crd := range s.api.Objects(apiextv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
+		if strings.HasPrefix(crd.GetAnnotations()["objectset.rio.cattle.io/id"], "dynamic-driver") {
+			out["Definition "+crd.GetName()] = []any{crd.GetLabels(), crd.GetAnnotations(), owners(crd.GetOwnerReferences()), crd.Object["spec"]}
+		}
+	}
+	return out
+}
+
+// kinds are the names of the definitions of a driver.
+func (s *story) kinds(driver string) (names []string) {
+	for _, crd := range s.api.Objects(apiextv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
+		if strings.HasPrefix(crd.GetName(), driver) {
+			names = append(names, crd.GetName())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A driver of somebody else is installed, replaced, switched off and on, and deleted, wherever the manager is killed meanwhile.
+func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
+	program := self(t)
+	var want []map[string]any
+	crashpoints.Each(t, 8, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		var got []map[string]any
+		writes = tell(t, n, program, func(s *story) {
+			look := func() { got = append(got, s.objects()) }
+			_, err := s.user.Management.NodeDriver().Create(&mgmtv3.NodeDriver{
+				ObjectMeta: metav1.ObjectMeta{Name: "theirs", Annotations: map[string]string{
+					mgmtv3.PrivateCredentialFieldsAnnotation: "token", mgmtv3.FileToFieldAliasesAnnotation: "cpuFile:cpuCount",
+				}},
+				Spec: mgmtv3.NodeDriverSpec{Active: true, URL: "https://example.org/v1/docker-machine-driver-sim"},
+			})
+			must(t, err)
+			s.elapse(3 * time.Minute)
+			look()
+			s.edit("theirs", `{"spec":{"url":"https://example.org/v2/docker-machine-driver-sim"}}`)
+			look()
+			driver, err := s.user.Management.NodeDriver().Get("theirs", metav1.GetOptions{})
+			must(t, err)
+			if driver.Status.AppliedURL != driver.Spec.URL || !conditions.IsTrue(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled) || len(s.kinds("sim")) != 3 {
+				t.Errorf("status is %+v, kinds are %v", driver.Status, s.kinds("sim"))
+			}
+			config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": clients.MachineConfigGroup + "/v1", "kind": "SimConfig", "token": "t"}}
+			config.SetName("nc")
+			_, err = s.configs.Create(t.Context(), config, metav1.CreateOptions{})
+			must(t, err)
+			s.edit("theirs", `{"spec":{"active":false}}`)
+			if kept := s.kinds("sim"); len(kept) != 3 {
+				t.Errorf("kinds are %v while there is a machine config", kept)
+			}
+			must(t, s.configs.Delete(t.Context(), "nc", metav1.DeleteOptions{}))
+			s.elapse(3 * time.Minute)
+			look()
+			s.edit("theirs", `{"spec":{"active":true}}`)
+			look()
+			must(t, s.user.Management.NodeDriver().Delete("theirs", nil))
+			s.elapse(3 * time.Minute)
+			look()
+			if left := s.kinds("sim"); len(left) > 0 {
+				t.Errorf("kinds of a driver that is gone: %v", left)
+			}
+		})
+		if want == nil {
+			want = got
+		}
+		for i := range got {
+			if diff := cmp.Diff(want[i], got[i]); diff != "" {
+				t.Errorf("killed after write %d, after part %d the objects differ (-never killed +killed):\n%s", n, i+1, diff)
+			}
+		}
+		return writes
+	})
+}
+
