@@ -14,7 +14,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W3", breaks: "the first failure of an ordinary plan is final",
-		file: "pkg/planner/tier.go", old: `MaxFailures: max(m.Plan.State.FailureCount, 0) + retryBudget, FailureThreshold: max(t.failureThreshold, 1),`,
+		file: "pkg/planner/tier.go", old: `MaxFailures: m.attempts(), FailureThreshold: max(t.failureThreshold, 1),`,
 		fault: `MaxFailures: max(t.failureThreshold, 1), FailureThreshold: max(t.failureThreshold, 1),`,
 		tests: planner, run: "TestDecide_AFailureOfAnOrdinaryPlanIsNotFinal",
 	},

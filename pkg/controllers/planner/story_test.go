@@ -312,6 +312,12 @@ func (s *story) objects() map[string]any {
 		cp.Status.Conditions[i].LastUpdateTime, cp.Status.Conditions[i].LastTransitionTime = "", ""
 	}
 	slices.SortFunc(cp.Status.Conditions, func(a, b rkev1.GenericCondition) int { return strings.Compare(a.Type, b.Type) })
+	bare := s.withoutProofs()
+	if cp.Status.Ticket != nil {
+		for i, m := range cp.Status.Ticket.Machines {
+			cp.Status.Ticket.Machines[i].PlanChecksum = bare.Replace(m.PlanChecksum)
+		}
+	}
 	out["RKEControlPlane"] = cp.Status
 	for name := range s.roles {
 		machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
@@ -334,7 +340,10 @@ func (s *story) objects() map[string]any {
 		delete(secret.Annotations, rkev1.PlanUpdatedTimeAnnotation)
 		checksums := map[string]string{}
 		for key, value := range secret.Data {
-			checksums[key] = nodeplan.Checksum(value)
+			checksums[key] = bare.Replace(nodeplan.Checksum([]byte(bare.Replace(string(value)))))
+		}
+		for key, value := range secret.Annotations {
+			secret.Annotations[key] = bare.Replace(value)
 		}
 		out["Secret "+name] = []any{secret.Labels, secret.Annotations, checksums}
 	}
