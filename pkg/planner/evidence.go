@@ -127,10 +127,11 @@ func (p *pass) commonEvidence() *evidence {
 	out := &evidence{Spec: specDigests(&cp.Spec), Other: map[string]string{
 		partAgent:       digest(p.s.ClusterAgent),
 		partAnnotations: digest(cp.Annotations[provv1.RKE2PrimeEnabledAnnotation]),
-		partObjects:     digest(p.s.Objects),
-		partRelease:     digest(p.s.Release),
-		partRestores:    strconv.FormatInt(cp.Status.ConfigGeneration, 10),
-		partSettings:    digest(p.s.Settings),
+		// With the token of servers, which workers do not know: a node must not be able to try what it guesses of a Secret that it may not read.
+		partObjects:  digest([]any{p.s.Tokens.Values.Server, p.s.Objects}),
+		partRelease:  digest(p.s.Release),
+		partRestores: strconv.FormatInt(cp.Status.ConfigGeneration, 10),
+		partSettings: digest(p.s.Settings),
 	}}
 	if cp.Status.AppliedSpec != nil {
 		out.Applied = digest(specDigests(cp.Status.AppliedSpec))

@@ -303,56 +303,6 @@ func (s *story) untilReady() time.Duration {
 	return 0
 }
 
-// objects is everything that the manager has a hand in, without what differs from run to run.
-func (s *story) objects() map[string]any {
-	s.Helper()
-	out := map[string]any{}
-	cp := s.controlPlane()
-	for i := range cp.Status.Conditions {
-		cp.Status.Conditions[i].LastUpdateTime, cp.Status.Conditions[i].LastTransitionTime = "", ""
-	}
-	slices.SortFunc(cp.Status.Conditions, func(a, b rkev1.GenericCondition) int { return strings.Compare(a.Type, b.Type) })
-	bare := s.withoutProofs()
-	if cp.Status.Ticket != nil {
-		for i, m := range cp.Status.Ticket.Machines {
-			cp.Status.Ticket.Machines[i].PlanChecksum = bare.Replace(m.PlanChecksum)
-		}
-	}
-	out["RKEControlPlane"] = cp.Status
-	for name := range s.roles {
-		machine, err := s.world.CAPI.Machine().Get(namespace, name, metav1.GetOptions{})
-		must(s.T, err)
-		out["Machine "+name] = []any{machine.Labels, machine.Annotations}
-		for _, kind := range []string{"Reconciled", "PlanApplied"} {
-			c := conditions.GetMeta(machine.Status.Conditions, kind)
-			if c == nil {
-				s.Fatalf("machine %s has no condition %s", name, kind)
-			}
-			c.LastTransitionTime = metav1.Time{}
-			out["Machine "+name+" "+kind] = *c
-		}
-		secret, err := s.world.Core.Secret().Get(namespace, naming.PlanSecret(name+"-boot"), metav1.GetOptions{})
-		must(s.T, err)
-		if secret.Annotations[rkev1.PlanProbesPassedAnnotation] == "" || secret.Annotations[rkev1.PlanUpdatedTimeAnnotation] == "" {
-			s.Errorf("the plan secret of %s has no times", name)
-		}
-		delete(secret.Annotations, rkev1.PlanProbesPassedAnnotation)
-		delete(secret.Annotations, rkev1.PlanUpdatedTimeAnnotation)
-		checksums := map[string]string{}
-		for key, value := range secret.Data {
-			checksums[key] = bare.Replace(nodeplan.Checksum([]byte(bare.Replace(string(value)))))
-		}
-		for key, value := range secret.Annotations {
-			secret.Annotations[key] = bare.Replace(value)
-		}
-		out["Secret "+name] = []any{secret.Labels, secret.Annotations, checksums}
-	}
-	state, err := s.world.Core.Secret().Get(namespace, naming.ClusterState(cluster), metav1.GetOptions{})
-	must(s.T, err)
-	out["state"] = []any{state.Labels, state.Data}
-	return out
-}
-
 var topologies = map[string]struct {
 	version string
 	roles   map[string]string
