@@ -131,12 +131,11 @@ func btoi(b bool) int {
 func (r *rollOut) consider(m *machine) finding {
 	state := &m.Plan.State
 	switch {
-	case !state.PlanExists && m.roles.ETCD && !m.inEtcdBefore():
-		return r.joinEtcd(m)
-	case !state.PlanExists && !m.roles.ETCD, m.change == nodeplan.ChangeMinor:
+	case !state.PlanExists:
+		return r.first(m)
+	case m.change == nodeplan.ChangeMinor:
 		return r.send(r.tier, m)
-	case !state.PlanExists, m.change == nodeplan.ChangeMajor:
-		// Without a plan is also a member of etcd whose plan secret was made anew, and it may be restarted like others.
+	case m.change == nodeplan.ChangeMajor:
 		return r.major(m)
 	case state.Phase == nodeplan.PhaseFailed:
 		// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered again
@@ -148,6 +147,17 @@ func (r *rollOut) consider(m *machine) finding {
 		return finding{r.failureOf(m) + msgGaveUp, ReasonConfiguring}
 	}
 	return r.accompany(m)
+}
+
+// first decides about a machine without a plan. That may also be a member of etcd whose plan secret was made anew: it may be restarted like others.
+func (r *rollOut) first(m *machine) finding {
+	switch {
+	case !m.roles.ETCD:
+		return r.send(r.tier, m)
+	case m.inEtcdBefore():
+		return r.major(m)
+	}
+	return r.joinEtcd(m)
 }
 
 // accompany says what is missing until a machine works with the plan that it has.

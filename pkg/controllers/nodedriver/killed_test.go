@@ -243,4 +243,3 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 		return writes
 	})
 }
-
