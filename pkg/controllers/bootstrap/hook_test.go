@@ -193,7 +193,7 @@ func (w *world) pretend(node, machine string) {
 // TestHook_MemberWhoseNodeClusterAPIHasNotFound: a machine that is deleted while it joins may be a member already, and is looked for
 // by what its node says of itself. While the cluster does not answer nothing is known, and the machine is held.
 func TestHook_MemberWhoseNodeClusterAPIHasNotFound(t *testing.T) {
-	retell(t, 8, threeMembers, func(t *testing.T, w *world) {
+	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
 		w.loseReference("m1")
 		w.pretend("m1", "m1")
@@ -271,7 +271,7 @@ func TestHook_ClusterThatIsDown(t *testing.T) {
 
 // TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone: the machine loses its hook only with its member.
 func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone(t *testing.T) {
-	retell(t, 8, threeMembers, func(t *testing.T, w *world) {
+	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		must(t, w.c.RKE.RKEBootstrap().Delete(namespace, "m1", nil))
 		w.elapse(10 * time.Second)
 		if hook, finalizer := w.held("m1"); !hook || !finalizer || !w.asked("m1") {
@@ -293,7 +293,7 @@ func (w *world) noteOnMachine(name, key, value string) {
 
 // TestHook_MachineThatJoinedThisOneMovesFirst: joined-to names the machine, and an empty join URL names nobody.
 func TestHook_MachineThatJoinedThisOneMovesFirst(t *testing.T) {
-	retell(t, 8, threeMembers, func(t *testing.T, w *world) {
+	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
 		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
 		w.settle()

@@ -57,7 +57,7 @@ func (w *world) introduces(name, id string) connection {
 func TestStory_MachinesIntroduceThemselvesWhereverTheProcessIsKilled(t *testing.T) {
 	names := []string{"m1", "m2"}
 	var want map[string]any
-	retell(t, 24, func(_ *testing.T, w *world) {
+	retell(t, 12, func(_ *testing.T, w *world) {
 		w.serves = true
 		w.restart()
 	}, func(t *testing.T, w *world) {
@@ -129,7 +129,7 @@ func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			retell(t, 6, c.before, func(t *testing.T, w *world) {
+			retell(t, 5, c.before, func(t *testing.T, w *world) {
 				c.part(t, w)
 				w.elapse(time.Minute)
 				w.wantMade("m1")

@@ -228,7 +228,7 @@ func (s *story) hooksAnswer(question, answer string) {
 func TestStory_KilledAfterEveryWrite(t *testing.T) {
 	for name, request := range map[string]string{"plain": options, "with hooks": hooked} {
 		t.Run(name, func(t *testing.T) {
-			crashpoints.Each(t, 100, func(t *testing.T, n int) (writes int) {
+			crashpoints.Each(t, 12, func(t *testing.T, n int) (writes int) {
 				t.Helper()
 				synctest.Test(t, func(t *testing.T) {
 					s := newStory(t, "me")

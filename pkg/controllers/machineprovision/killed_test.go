@@ -11,7 +11,6 @@ import (
 func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 	for name, story := range map[string]func(*world){
 		"a create that fails": failedCreate, "a removal that fails": failedRemoval, "a deletion during the create": deletionDuringCreate,
-		"a pod that never starts": podThatNeverStarts, "a credential that is missing": missingCredential, "drivers become kinds": driversBecomeKinds,
 	} {
 		t.Run(name, func(t *testing.T) {
 			total := 0
@@ -33,6 +32,32 @@ func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 					})
 				})
 			}
+		})
+	}
+}
+
+// So does what waits for others, and what becomes of drivers.
+func TestStory_WaitsAreCutOffAfterEveryWrite(t *testing.T) {
+	crashpoints.SkipRaced(t)
+	for name, story := range map[string]func(*world){
+		"a pod that never starts": podThatNeverStarts, "a credential that is missing": missingCredential, "drivers become kinds": driversBecomeKinds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {
+				t.Helper()
+				tell(t, func(w *world) {
+					w.run()
+					w.api.ResetLog()
+					if n > 0 {
+						cut := make(chan struct{})
+						w.cut = cut
+						w.api.CutAfter(manager, n, func() { close(cut) })
+					}
+					story(w)
+					writes = len(w.api.Writes(manager))
+				})
+				return writes
+			})
 		})
 	}
 }

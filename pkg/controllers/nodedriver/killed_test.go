@@ -191,7 +191,7 @@ func (s *story) kinds(driver string) (names []string) {
 func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 	program := self(t)
 	var want []map[string]any
-	crashpoints.Each(t, 8, func(t *testing.T, n int) (writes int) {
+	crashpoints.Each(t, 5, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		var got []map[string]any
 		writes = tell(t, n, program, func(s *story) {

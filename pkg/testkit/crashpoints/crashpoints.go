@@ -12,16 +12,26 @@ import (
 const rarer = 6
 
 // Of returns after which writes, counted from 1, a story with that many writes is cut off: at most as many points as asked
-// for, evenly spread, with the first and the last write among them. There are fewer with the race detector, and all there
-// are when DROVER_TEST_ALL is set.
+// for, evenly spread, with the first and the last write among them. There are fewer with the race detector, none of a story of
+// which only a handful is asked for, and all there are when DROVER_TEST_ALL is set.
 func Of(writes, most int) []int {
 	switch {
 	case os.Getenv("DROVER_TEST_ALL") != "":
 		most = writes
+	case Raced && most < rarer:
+		return nil
 	case Raced:
 		most /= rarer
 	}
 	return spread(writes, max(2, most))
+}
+
+// SkipRaced leaves a story to the runs without the race detector, unless DROVER_TEST_ALL is set: it is another one of the same code.
+func SkipRaced(t *testing.T) {
+	t.Helper()
+	if Raced && os.Getenv("DROVER_TEST_ALL") == "" {
+		t.Skip("is told without the race detector, or with DROVER_TEST_ALL")
+	}
 }
 
 // Each tells a story once without a kill, and then again, each time as a test of its own, for the points among its writes. Tell

@@ -15,6 +15,7 @@ import (
 // TestCluster_ChangesAreKilledAfterEveryWrite: what happens to a cluster that is there comes to the same end when the process is killed after any
 // write that follows from it.
 func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	answers := func(s *story) {
 		s.printsKubeconfig("demo-server-0", printed, "https://198.18.0.7:6443")
 		s.settleKilled()
