@@ -244,8 +244,11 @@ func (p *pass) send(t tier, m *machine) finding {
 	first := !m.Plan.State.PlanExists
 	effect := DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, First: first}
 	evidence := p.evidenceOf(m)
-	if kept, ok := m.evidence(); ok && m.kept {
+	switch kept, ok := m.evidence(); {
+	case ok && m.kept:
 		evidence = kept
+	case m.late:
+		evidence.Other[partRelease] = kept.Other[partRelease]
 	}
 	switch {
 	case first && t.ticketFirsts:
