@@ -21,6 +21,7 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 		"its plan failed":                           {func(_ *world, s2 *host) { s2.failPlan() }, []string{"s3"}},
 		"it takes long":                             {func(w *world, _ *host) { w.now = w.now.Add(joinAfter) }, []string{"s3"}},
 		"it takes long after it was applied":        {func(w *world, s2 *host) { s2.applyPlan(); s2.probes(false); w.now = w.now.Add(joinAfter) }, []string{"s3"}},
+		"its plan is of a time to come":             {func(w *world, _ *host) { w.now = w.now.Add(-time.Hour) }, []string{"s3"}},
 		"it is left out":                            {func(_ *world, s2 *host) { s2.m.Skip = true }, []string{"s3"}},
 		"it is deleted":                             {func(_ *world, s2 *host) { s2.m.Deleting = true }, []string{"s3"}},
 	} {
