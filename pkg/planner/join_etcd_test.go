@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,9 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 			}
 			if tc.want == nil && (got.Wait == nil || got.Wait.After <= 0 || got.Wait.After > joinAfter) {
 				t.Errorf("nobody looks when the time is over: %+v", got.Wait)
+			}
+			if got.Wait == nil || strings.Contains(got.Wait.Message, msgStopped) {
+				t.Errorf("no change is held back, others only wait for their turn: %+v", got.Wait)
 			}
 		})
 	}

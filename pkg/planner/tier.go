@@ -97,7 +97,8 @@ func (p *pass) tier(t tier) *Wait {
 	if wait == nil && slices.ContainsFunc(t.members, p.staysBehind) {
 		return p.held
 	}
-	if wait != nil && r.failedAt != "" && len(byReason[ReasonChangePending]) > 0 {
+	changes := func(n note) bool { return strings.HasPrefix(n.message, msgPending) } // others wait for their turn to join
+	if wait != nil && r.failedAt != "" && slices.ContainsFunc(byReason[ReasonChangePending], changes) {
 		wait.Message += msgStopped + r.failedAt // said once, and not on each of the machines that wait
 	}
 	return wait
