@@ -216,11 +216,11 @@ func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
 }
 
 // onlyReleaseData reports that a plan would change because more is known about its release, as after an upgrade of Drover, and because of nothing
-// that somebody wished: the node is not restarted for it, and gets what is known now with its next change. Evidence that the node has forged
-// keeps from it what it could leave undone anyway.
+// that somebody wished: the node is not restarted for it, also after an operation, and gets what is known now with its next change. Evidence that the
+// node has forged keeps from it what it could leave undone anyway.
 func (p *pass) onlyReleaseData(m *machine) bool {
 	had, ok := m.evidence()
-	if !ok || p.restoring || m.stopped() || m.restored() || m.again() || render.OperationOf(m.Plan.State.Plan) != "" {
+	if !ok || p.restoring || m.stopped() || m.restored() || m.again() {
 		return false
 	}
 	return had.Other[partRelease] != p.evidenceOf(m).Other[partRelease] && len(p.wishes(m, had)) == 0

@@ -2,13 +2,16 @@ package planner
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/planner/render"
@@ -142,6 +145,71 @@ func TestDecide_NewerReleaseDataDisruptNobody(t *testing.T) {
 			i := slices.IndexFunc(later.Effects, func(e Effect) bool { p, ok := e.(DeliverPlan); return ok && p.Machine == "s" })
 			if got := config(t, later.Effects[i].(DeliverPlan).Delivery.Plan)["selinux"]; got != true {
 				t.Errorf("the next change does not bring what is known now: selinux is %v", got)
+			}
+		})
+	}
+}
+
+// What restarts nobody comes all the same while newer release data wait for a change, and an operation brings none of them.
+func TestDecide_NewerReleaseDataKeepNothingElseBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happen func(w *world, agent *render.ClusterAgent)
+		// path ends that of a file that has to change.
+		path string
+	}{
+		"an edit of what only the copy of the spec shows": {func(w *world, _ *render.ClusterAgent) {
+			w.cp.Annotations = map[string]string{rkev1.ClusterSpecAnnotation: "other"}
+		}, "etcd-snapshot-extra-metadata.yaml"},
+		"another manifest of the agent": {func(_ *world, agent *render.ClusterAgent) { agent.Manifest = "kind: Namespace" }, "cluster-agent.yaml"},
+		"a snapshot is taken": {func(w *world, _ *render.ClusterAgent) {
+			w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
+				spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
+			})
+		}, ""},
+		"the certificates are rotated": {func(w *world, _ *render.ClusterAgent) {
+			w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
+				spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
+			})
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := settledWorld(t)
+			had := w.machines["s"].state().Plan
+			agent := render.ClusterAgent{}
+			tc.happen(w, &agent)
+			var d Decision
+			for range 12 {
+				s := w.snapshot(t)
+				knowSelinux(&s)
+				s.ClusterAgent = agent
+				d = Decide(s)
+				if got := causes(d); slices.Contains(slices.Collect(maps.Values(got)), disruption.Unknown) {
+					t.Fatalf("disrupted for no reason: %v", got)
+				}
+				w.now = w.now.Add(time.Second)
+				w.apply(d)
+				for _, h := range w.machines {
+					h.applyPlan()
+					h.probes(true)
+				}
+			}
+			if d.Wait != nil || len(deliveries(d)) > 0 {
+				t.Errorf("it comes to no end: %+v, plans for %v", d.Wait, deliveries(d))
+			}
+			has := w.machines["s"].state().Plan
+			if !slices.EqualFunc(had.Instructions, has.Instructions, sameInstruction) {
+				t.Errorf("instructions %v, had %v", has.Instructions, had.Instructions)
+			}
+			changed := slices.DeleteFunc(slices.Clone(has.Files), func(f plan.File) bool { return slices.Contains(had.Files, f) })
+			if tc.path == "" != (len(changed) == 0) || len(changed) > 1 || len(changed) == 1 && !strings.HasSuffix(changed[0].Path, tc.path) {
+				t.Errorf("changed files: %v", changed)
+			}
+			s := w.snapshot(t)
+			knowSelinux(&s)
+			s.ClusterAgent = agent
+			s.ControlPlane.Spec.MachineGlobalConfig.Data = map[string]any{"selinux": "yes", "profile": "cis"}
+			if got := causes(Decide(s))["s"]; got != disruption.EditConfiguration {
+				t.Errorf("cause of the next change: %q", got)
 			}
 		})
 	}

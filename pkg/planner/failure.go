@@ -98,7 +98,7 @@ func bucket(n int) int {
 // material. A value may be quoted, and that of a header begins with the name of a scheme.
 var secretive = regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
 	`(?:\s*[:=]\s*|\s+)(?:["']?(?:basic|bearer|digest|negotiate)\s+)?)(?:"[^"]*"|'[^']*'|\S+)` +
-	`|((?:\bauth|\bpass|\bpsk|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
+	`|((?:(?:\b|_)(?:auth|pass|psk)|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
 	`|(\s-(?:u|-user)[ =])\S+|://[^/\s@]+@|[A-Za-z0-9+/_=-]{40,}|K10[0-9a-f]{8,}\S*`)
 
 // redact makes one line of the end of an output, without what looks like a secret and without the tokens of the cluster.

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 		"its plan failed":                           {func(_ *world, s2 *host) { s2.failPlan() }, []string{"s3"}},
 		"it takes long":                             {func(w *world, _ *host) { w.now = w.now.Add(joinAfter) }, []string{"s3"}},
 		"it takes long after it was applied":        {func(w *world, s2 *host) { s2.applyPlan(); s2.probes(false); w.now = w.now.Add(joinAfter) }, []string{"s3"}},
+		"its plan is of a time to come":             {func(w *world, _ *host) { w.now = w.now.Add(-time.Hour) }, []string{"s3"}},
 		"it is left out":                            {func(_ *world, s2 *host) { s2.m.Skip = true }, []string{"s3"}},
 		"it is deleted":                             {func(_ *world, s2 *host) { s2.m.Deleting = true }, []string{"s3"}},
 	} {
@@ -42,6 +44,9 @@ func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 			}
 			if tc.want == nil && (got.Wait == nil || got.Wait.After <= 0 || got.Wait.After > joinAfter) {
 				t.Errorf("nobody looks when the time is over: %+v", got.Wait)
+			}
+			if got.Wait == nil || strings.Contains(got.Wait.Message, msgStopped) {
+				t.Errorf("no change is held back, others only wait for their turn: %+v", got.Wait)
 			}
 		})
 	}

@@ -95,7 +95,8 @@ func (p *pass) assess(t tier, m *machine) {
 	}
 	had := render.WithoutEtcdProof(m.Plan.State.Plan)
 	if m.change = nodeplan.Compare(had, m.desired); m.change == nodeplan.ChangeMajor && p.onlyReleaseData(m) {
-		m.desired, m.change = had, nodeplan.ChangeNone
+		m.late, m.desired = true, p.node(m).Kept(had, m.desired)
+		m.change = nodeplan.Compare(had, m.desired)
 	}
 	if m.change == nodeplan.ChangeNone {
 		p.follow(m)

@@ -191,7 +191,7 @@ func TestRedact(t *testing.T) {
 		"--etcd-s3-secret-key hunter2", "etcd-s3-secret-key=hunter2", "AWS_SECRET_ACCESS_KEY=hunter2", "accessKey: hunter2", "aws_access_key_id = hunter2",
 		`password: "a hunter2 b"`, `{"password":"x hunter2"}`, "passwd hunter2", "PASSPHRASE=hunter2", "pwd=hunter2", "tokenFile: hunter2",
 		"curl -u admin:hunter2 x", "curl --user admin:hunter2 x", "https://u:hunter2@x/", "https://:hunter2@x/", "K10abcdef0123::server:hunter2",
-		"https://hunter2@x/", `"auth":"aHVudGVyMg=="`, "auth: aHVudGVyMg==", "--from-literal=pass=hunter2", "psk: hunter2", "client-key-data: hunter2",
+		"https://hunter2@x/", `"auth":"aHVudGVyMg=="`, "auth: aHVudGVyMg==", "--from-literal=pass=hunter2", "psk: hunter2", "DB_PASS=hunter2", "registry_auth: hunter2", "client-key-data: hunter2",
 	} {
 		if got := p.redact([]byte("before " + text + " after")); strings.Contains(got, "hunter2") || strings.Contains(got, "aHVu") ||
 			!strings.HasPrefix(got, "before ") {

@@ -46,7 +46,8 @@ func (r *rollOut) joinEtcd(m *machine) finding {
 	return finding{msgJoinEtcd + r.tier.members[i].Name, ReasonChangePending}
 }
 
-// joiningEtcd reports that a machine has got its first plan a moment ago and is not seen to work with it yet. One that failed holds up nobody.
+// joiningEtcd reports that a machine has got its first plan a moment ago and is not seen to work with it yet. One that failed holds up nobody,
+// nor does one with a time that is still to come, as after a clock was set back.
 func (p *pass) joiningEtcd(m *machine) bool {
 	state := &m.Plan.State
 	joined := !neverApplied(state) && (m.HasNode || m.marks.JoinURL != "" || !slices.Contains(m.unhealthyProbes(), render.ProbeETCD))
@@ -56,5 +57,5 @@ func (p *pass) joiningEtcd(m *machine) bool {
 	case joined, m.Plan.Malformed != "", m.Skip, state.Failed:
 		return false
 	}
-	return !p.overdueBy(m.Plan.DeliveredAt, joinAfter)
+	return m.Plan.DeliveredAt.Sub(p.s.Now) < joinAfter && !p.overdueBy(m.Plan.DeliveredAt, joinAfter)
 }

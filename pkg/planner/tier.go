@@ -97,7 +97,8 @@ func (p *pass) tier(t tier) *Wait {
 	if wait == nil && slices.ContainsFunc(t.members, p.staysBehind) {
 		return p.held
 	}
-	if wait != nil && r.failedAt != "" && len(byReason[ReasonChangePending]) > 0 {
+	changes := func(n note) bool { return strings.HasPrefix(n.message, msgPending) } // others wait for their turn to join
+	if wait != nil && r.failedAt != "" && slices.ContainsFunc(byReason[ReasonChangePending], changes) {
 		wait.Message += msgStopped + r.failedAt // said once, and not on each of the machines that wait
 	}
 	return wait
@@ -244,8 +245,11 @@ func (p *pass) send(t tier, m *machine) finding {
 	first := !m.Plan.State.PlanExists
 	effect := DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, First: first}
 	evidence := p.evidenceOf(m)
-	if kept, ok := m.evidence(); ok && m.kept {
+	switch kept, ok := m.evidence(); {
+	case ok && m.kept:
 		evidence = kept
+	case m.late:
+		evidence.Other[partRelease] = kept.Other[partRelease]
 	}
 	switch {
 	case first && t.ticketFirsts:

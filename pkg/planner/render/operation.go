@@ -79,6 +79,32 @@ func (n Node) extend(p plan.NodePlan, work Work) plan.NodePlan {
 	return p
 }
 
+// Kept is a desired plan with all that restarts the distribution as it is in the plan that a node has, which may carry an operation that is over.
+// Files that restart nothing come and change as desired, those that the node alone has stay where they are.
+func (n Node) Kept(have, desired plan.NodePlan) plan.NodePlan {
+	out := n.withoutOperation(have)
+	for _, file := range desired.Files {
+		at := slices.IndexFunc(out.Files, func(f plan.File) bool { return f.Path == file.Path })
+		switch {
+		case !file.Dynamic:
+		case at < 0:
+			out.Files = append(out.Files, file)
+		case out.Files[at].Dynamic:
+			out.Files[at] = file
+		}
+	}
+	if OperationOf(have) == "" {
+		return out
+	}
+	out.Probes, out.Instructions = desired.Probes, slices.Clone(desired.Instructions)
+	for i := range out.Instructions {
+		if out.Instructions[i].Name == InstallInstruction {
+			out.Instructions[i].Env = installEnv(have)
+		}
+	}
+	return out
+}
+
 // parked is an install instruction that installs nothing. It tells what the node has.
 func (n Node) parked(have plan.NodePlan) plan.OneTimeInstruction {
 	instruction := plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
