@@ -123,7 +123,7 @@ func TestOptions_ErrorsNameTheSource(t *testing.T) {
 // run runs the program and returns its exit code and what it printed.
 func run(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
-	root := newRoot(nil)
+	root := NewCommand(nil)
 	var buffer bytes.Buffer
 	root.SetOut(&buffer)
 	root.SetErr(&buffer)
