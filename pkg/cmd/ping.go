@@ -34,7 +34,8 @@ func newPingCommand() *cobra.Command {
 		Use:   "ping URL",
 		Short: "Ask a Drover server whether machines can use it",
 		Long: `Ask the server at an https address what a machine asks it first, with the strictness of a machine: its certificate has to be for that
-address and from an authority that is trusted. It is asked again until it answers and is ready, or until the timeout.`,
+address and from an authority that is trusted. It is asked again until it is ready, or until the timeout; a certificate that
+cannot be trusted is an answer.`,
 		Example: `  drover ping https://drover.example.com --cacerts-file ca.crt`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,7 +55,8 @@ address and from an authority that is trusted. It is asked again until it answer
 	return cmd
 }
 
-// ping returns when the server is ready for machines. At the deadline it returns what the server said last.
+// ping returns when the server is ready for machines. At the deadline it returns what the server said last. A certificate that is not
+// trusted is not waited for.
 func (o *pingOptions) ping(ctx context.Context, address string) error {
 	target, err := url.Parse(address)
 	if err != nil || target.Scheme != "https" || target.Host == "" || strings.Trim(target.Path, "/") != "" {
@@ -67,15 +69,18 @@ func (o *pingOptions) ping(ctx context.Context, address string) error {
 	var last error
 	err = wait.PollUntilContextCancel(ctx, pingInterval, true, func(ctx context.Context) (bool, error) {
 		err := errors.Join(ask(ctx, client, target.JoinPath("/ping")), ask(ctx, client, target.JoinPath("/readyz")))
+		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+			return false, err
+		}
 		if err != nil && (ctx.Err() == nil || last == nil) {
 			last = err
 		}
 		return err == nil, nil
 	})
-	if err != nil {
+	if err != nil && ctx.Err() != nil {
 		return cmp.Or(last, err)
 	}
-	return nil
+	return err
 }
 
 func (o *pingOptions) client() (*http.Client, error) {

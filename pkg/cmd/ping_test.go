@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
@@ -33,8 +34,8 @@ func TestPing(t *testing.T) {
 	}{
 		"a server that becomes ready":        {args: []string{server.URL, trusting}, want: "can be used by machines"},
 		"behind something with another name": {args: []string{"https://example.com", trusting, connecting}, want: "can be used by machines"},
-		"an authority that nobody trusts":    {args: []string{server.URL, "--timeout=100ms"}, code: 1, want: "certificate"},
-		"a certificate for another name":     {args: []string{"https://drover.example.org", trusting, connecting, "--timeout=100ms"}, code: 1, want: "drover.example.org"},
+		"an authority that nobody trusts":    {args: []string{server.URL}, code: 1, want: "certificate"},
+		"a certificate for another name":     {args: []string{"https://drover.example.org", trusting, connecting}, code: 1, want: "drover.example.org"},
 		"not https":                          {args: []string{"http://127.0.0.1"}, code: 1, want: "use https://"},
 		"an address with a path":             {args: []string{server.URL + "/v3"}, code: 1, want: "use https://"},
 		"a file without authorities":         {args: []string{server.URL, "--cacerts-file=" + empty}, code: 1, want: "holds no certificate"},
@@ -51,16 +52,23 @@ func TestPing(t *testing.T) {
 
 // What the server says last is what is told: it explains more than the deadline.
 func TestPing_TellsWhyTheServerIsNotReady(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked atomic.Int32
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/readyz" {
-			http.Error(w, "caches are not filled yet", http.StatusServiceUnavailable)
+		if r.URL.Path != "/readyz" {
+			return
 		}
+		if asked.Add(1) == 2 {
+			cancel()
+			<-r.Context().Done()
+		}
+		http.Error(w, "caches are not filled yet", http.StatusServiceUnavailable)
 	}))
 	defer server.Close()
 	authority := filepath.Join(t.TempDir(), "ca.crt")
 	check(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	code, out := run(t, "ping", server.URL, "--cacerts-file="+authority, "--timeout=300ms")
-	if code != 1 || !strings.Contains(out, "503") || !strings.Contains(out, "caches are not filled yet") {
-		t.Errorf("exit code %d:\n%s", code, out)
+	err := (&pingOptions{caCerts: authority}).ping(ctx, server.URL)
+	if err == nil || !strings.Contains(err.Error(), "503") || !strings.Contains(err.Error(), "caches are not filled yet") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -191,13 +191,3 @@ imagePullSecrets:
 {{ toYaml . }}
 {{- end }}
 {{- end }}
-
-{{/* drover.providerRules are what the core of Cluster API needs to do with Drover's half of clusters and machines. */}}
-{{- define "drover.providerRules" -}}
-- apiGroups: [rke.cattle.io]
-  resources: [custommachines, rkebootstraps, rkebootstraptemplates, rkeclusters, rkecontrolplanes]
-  verbs: [get, list, watch, create, update, patch, delete]
-- apiGroups: [rke-machine.cattle.io]
-  resources: ["*"]
-  verbs: [get, list, watch, create, update, patch, delete]
-{{- end }}
