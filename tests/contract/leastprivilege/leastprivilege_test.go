@@ -231,6 +231,12 @@ func (in *installation) check(t *testing.T) {
 			t.Errorf("never used: role %s, %s", grant.Role, grant.Request)
 		}
 	}
+	// With a core in the cluster there is no role for it.
+	for asked := range r.asked[own] {
+		if !slices.ContainsFunc(grants, func(g charts.Grant) bool { return !strings.HasSuffix(g.Role, "-cluster-api") && g.Covers(asked) }) {
+			t.Errorf("asked by Drover's own controllers, and permitted to the core alone: %s", asked)
+		}
+	}
 	// Whether some of them are used is a matter of time. That they are granted is not.
 	for _, e := range exceptions {
 		if !slices.ContainsFunc(grants, e.covers) {
