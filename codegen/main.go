@@ -18,7 +18,9 @@ func run(args []string) error {
 		return writeClients()
 	case len(args) == 3 && args[0] == "capi-crds":
 		return writeCAPICRDs(args[1], args[2])
+	case len(args) == 5 && args[0] == "chart-crds":
+		return writeChartCRDs(args[1], args[2], args[3], args[4])
 	default:
-		return fmt.Errorf("want %q or %q, got %q", "clients", "capi-crds SOURCE TARGET", args)
+		return fmt.Errorf("want %q, %q or %q, got %q", "clients", "capi-crds SOURCE TARGET", "chart-crds SOURCE TARGET ORIGIN CONDITION", args)
 	}
 }

@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -123,7 +124,7 @@ func TestOptions_ErrorsNameTheSource(t *testing.T) {
 // run runs the program and returns its exit code and what it printed.
 func run(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
-	root := newRoot(nil)
+	root := NewCommand(nil)
 	var buffer bytes.Buffer
 	root.SetOut(&buffer)
 	root.SetErr(&buffer)
@@ -291,9 +292,11 @@ func TestProxyEnvironment(t *testing.T) {
 func TestCertificate_MadeForTheServerURL(t *testing.T) {
 	o := &serverOptions{dataDir: t.TempDir(), embedded: true}
 	o.settings.ServerURL = "https://drover.example.com:8443"
-	config, err := o.certificate(t.Context(), nil)
+	config, err := o.certificate(t.Context(), nil, logrus.StandardLogger())
 	check(t, err)
-	leaf := config.Certificates[0].Leaf
+	served, err := config.GetCertificate(&tls.ClientHelloInfo{})
+	check(t, err)
+	leaf := served.Leaf
 	if err := leaf.VerifyHostname("drover.example.com"); err != nil {
 		t.Error(err)
 	}
@@ -302,7 +305,7 @@ func TestCertificate_MadeForTheServerURL(t *testing.T) {
 	}
 	again := &serverOptions{dataDir: o.dataDir, embedded: true}
 	again.settings.ServerURL = o.settings.ServerURL
-	_, err = again.certificate(t.Context(), nil)
+	_, err = again.certificate(t.Context(), nil, logrus.StandardLogger())
 	check(t, err)
 	if again.settings.CACerts != o.settings.CACerts {
 		t.Error("the authority must stay the same over restarts")

@@ -73,7 +73,7 @@ func management(t *testing.T) *memkube.Server {
 func look(t *testing.T, api *memkube.Server, args ...string) (code int, out, problems string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	root := newRoot(nil)
+	root := NewCommand(nil)
 	for _, cmd := range root.Commands() {
 		if slices.Contains([]string{"explain", "preview", "roll"}, cmd.Name()) {
 			root.RemoveCommand(cmd)
@@ -170,14 +170,14 @@ func TestVerdict(t *testing.T) {
 	for class, want := range map[planner.Class]int{
 		planner.ClassNone: 0, planner.ClassInPlace: 2, planner.ClassRestart: 2, planner.ClassAdd: 2, planner.ClassRemove: 2, planner.ClassReplace: 3,
 	} {
-		root := newRoot(nil)
+		root := NewCommand(nil)
 		err := verdict(root, preview.Report{Result: class})
 		code, _ := err.(exitError) //nolint:errorlint // it is returned as it is
 		if int(code) != want {
 			t.Errorf("%s: exit code %d, want %d", class, code, want)
 		}
 	}
-	if err := verdict(newRoot(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err == nil || !strings.Contains(err.Error(), "no plan for 1 machines") {
+	if err := verdict(NewCommand(nil), preview.Report{Machines: []preview.Machine{{Problem: "too large"}}}); err == nil || !strings.Contains(err.Error(), "no plan for 1 machines") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -73,9 +73,9 @@ func orBeside(path, name string) (string, error) {
 	return beside(name)
 }
 
-// certificate is what the endpoints for machines show: the given one, or one for the address in --server-url that an authority
+// certificate is what the endpoints for machines show, read anew when it is renewed: the given one, or one for the address in --server-url that an authority
 // of our own signs, which machines are then told to trust.
-func (o *serverOptions) certificate(ctx context.Context, config *rest.Config) (*tls.Config, error) {
+func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger) (*tls.Config, error) {
 	pair := pki.Pair{CertFile: o.tlsCert, KeyFile: o.tlsKey}
 	switch {
 	case o.tlsCert == "":
@@ -98,11 +98,11 @@ func (o *serverOptions) certificate(ctx context.Context, config *rest.Config) (*
 		}
 		o.settings.CACerts = string(data)
 	}
-	certificate, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+	certificate, err := newServingCertificate(pair, log)
 	if err != nil {
-		return nil, fmt.Errorf("read serving certificate: %w", err)
+		return nil, err
 	}
-	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{GetCertificate: certificate.get, MinVersion: tls.VersionTLS12}, nil
 }
 
 // authority is in the data directory where the management plane is, and else in the management cluster, for all replicas.

@@ -146,7 +146,7 @@ Machines:
 	if diff := cmp.Diff([]string{"s1", "w2"}, r.Pending()); diff != "" {
 		t.Errorf("pending (-want +got):\n%s", diff)
 	}
-	root := newRoot(nil)
+	root := NewCommand(nil)
 	if err := rollVerdict(root, r); err == nil || err.Error() != "exit code 2" {
 		t.Errorf("verdict %v", err)
 	}

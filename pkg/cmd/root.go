@@ -18,7 +18,7 @@ var Version = "dev"
 // Main runs the program and returns its exit code: 0 when it did what was asked, 1 otherwise. Commands that answer a question by
 // their exit code say so in their help.
 func Main(ctx context.Context, args, environ []string) int {
-	root := newRoot(environ) //nolint:contextcheck // commands get their context when they are executed
+	root := NewCommand(environ) //nolint:contextcheck // commands get their context when they are executed
 	if agent.IsAgent(args[0]) {
 		root = agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}) //nolint:contextcheck // as above
 		root.Use = agent.ProgramName
@@ -46,7 +46,8 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	return 0
 }
 
-func newRoot(environ []string) *cobra.Command {
+// NewCommand is the command line of the program, with the environment that fills in flags. Main executes it.
+func NewCommand(environ []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "drover",
 		Short: "Provision and manage RKE2 and K3s clusters on Cluster API",
@@ -56,6 +57,7 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 	}
 	root.AddCommand(
 		newServerCommand(environ),
+		newPingCommand(),
 		newExplainCommand(environ, &inspectOptions{}),
 		newPreviewCommand(environ, &inspectOptions{}),
 		newRollCommand(environ, &inspectOptions{}),

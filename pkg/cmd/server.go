@@ -109,7 +109,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 		return err
 	}
 	defer stopPlane()
-	certificate, err := o.certificate(ctx, config)
+	certificate, err := o.certificate(ctx, config, log)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type Stage struct {
 	Client client.Client
 	// World is where the machines are.
 	World *fakeagent.World
-	// Server is Drover.
+	// Server is Drover, unless Settings.Drover started it.
 	Server *server.Server
 }
 
@@ -52,6 +52,9 @@ type Settings struct {
 	CAPI server.CAPIMode
 	// Machines changes how machines behave, if it is not nil.
 	Machines func(*fakeagent.Options)
+	// Drover starts Drover in another way than as a library, such as by its command line, until the test ends. It returns when
+	// machines can use it. Server is nil then.
+	Drover func(t *testing.T)
 }
 
 // Start runs Drover and the machines until the test ends, and registers the driver.
@@ -62,7 +65,11 @@ func Start(t *testing.T, s Settings) *Stage {
 	}
 	st := &Stage{t: t, Client: newClient(t)}
 	st.startWorld(s)
-	st.startDrover(s)
+	if s.Drover != nil {
+		s.Drover(t)
+	} else {
+		st.startDrover(s)
+	}
 	st.registerDriver()
 	return st
 }

@@ -1,0 +1,193 @@
+{{/* drover.name is the name of the program in labels. */}}
+{{- define "drover.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* drover.fullname is the name of objects. A release that is called like the chart gives its name alone. */}}
+{{- define "drover.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* drover.chart is the chart and its version, as a label can hold it. */}}
+{{- define "drover.chart" -}}
+{{- printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{/* drover.systemNamespace is where the program keeps its lease, its authority and what it publishes. */}}
+{{- define "drover.systemNamespace" -}}drover-system{{- end }}
+
+{{/* drover.labels are the labels of every object. */}}
+{{- define "drover.labels" -}}
+helm.sh/chart: {{ include "drover.chart" . }}
+{{ include "drover.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: drover
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* drover.selectorLabels find the pods. They cannot be changed by an upgrade. */}}
+{{- define "drover.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "drover.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: server
+{{- end }}
+
+{{/* drover.annotations are the annotations of an object with the line before them: common ones, and those in .own. */}}
+{{- define "drover.annotations" -}}
+{{- with merge (dict) .own .root.Values.commonAnnotations }}
+{{- printf "\n  annotations:%s" (toYaml . | nindent 4) }}
+{{- end }}
+{{- end }}
+
+{{/* drover.serviceAccountName is the account of the pods. */}}
+{{- define "drover.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "drover.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* drover.imageName joins registry, repository and tag or digest of .image. */}}
+{{- define "drover.imageName" -}}
+{{- $registry := default .image.registry .root.Values.global.imageRegistry }}
+{{- $version := printf ":%s" (default .root.Chart.AppVersion .image.tag) }}
+{{- if .image.digest }}{{ $version = printf "@%s" .image.digest }}{{ end }}
+{{- if $registry }}{{ printf "%s/" (trimSuffix "/" $registry) }}{{ end }}{{ .image.repository }}{{ $version }}
+{{- end }}
+
+{{/* drover.imagePullSecrets is the pods' list of Secrets for images. */}}
+{{- define "drover.imagePullSecrets" -}}
+{{- $names := list }}
+{{- range concat .Values.global.imagePullSecrets .Values.imagePullSecrets }}
+{{- if kindIs "map" . }}{{ $names = append $names .name }}{{ else }}{{ $names = append $names . }}{{ end }}
+{{- end }}
+{{- with uniq $names }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . | quote }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* drover.tlsSecret is the Secret with the serving certificate, empty when the program makes its own. */}}
+{{- define "drover.tlsSecret" -}}
+{{- if eq .Values.tls.source "secret" }}
+{{- required "tls.secretName is required with tls.source=secret: the Secret with tls.crt and tls.key" .Values.tls.secretName }}
+{{- else if eq .Values.tls.source "cert-manager" }}
+{{- default (printf "%s-tls" (include "drover.fullname" .)) .Values.tls.secretName }}
+{{- end }}
+{{- end }}
+
+{{/* drover.check refuses values that cannot work together. */}}
+{{- define "drover.check" -}}
+{{- if ne .Release.Namespace (include "drover.systemNamespace" .) }}
+{{- fail (printf "install Drover into the namespace drover-system, not %s: its lease, its authority and what it publishes are there (helm install --namespace drover-system --create-namespace)" .Release.Namespace) }}
+{{- end }}
+{{- if and (gt (int .Values.replicaCount) 1) (not .Values.server.leaderElect) }}
+{{- fail "server.leaderElect must be true with more than one replica: else all of them run controllers" }}
+{{- end }}
+{{- if and .Values.tls.privateCA (eq .Values.tls.source "drover") }}
+{{- fail "tls.privateCA is for a certificate from a Secret or from cert-manager: machines are told Drover's own authority anyway" }}
+{{- end }}
+{{- end }}
+
+{{/* drover.serverURL is the address for machines. */}}
+{{- define "drover.serverURL" -}}
+{{- required "server.url is required: the https address under which machines reach Drover" .Values.server.url }}
+{{- end }}
+
+{{/* drover.args are the arguments of the program. Flags whose values are empty have their defaults. */}}
+{{- define "drover.args" -}}
+{{- $v := .Values }}
+{{- $image := $v.machines.provisionImage }}
+- server
+- "--server-url={{ include "drover.serverURL" . }}"
+- "--capi={{ $v.server.capi }}"
+- "--crds={{ $v.server.crds }}"
+- "--leader-elect={{ $v.server.leaderElect }}"
+- "--log-level={{ $v.server.log.level }}"
+- "--log-format={{ $v.server.log.format }}"
+- "--bind-address={{ $v.server.bindAddress }}"
+- "--port={{ int $v.server.port }}"
+- "--health-address=:{{ int $v.server.healthPort }}"
+- "--data-dir={{ $v.server.dataDir }}"
+- "--machine-provision-image={{ include "drover.imageName" (dict "root" . "image" $image) }}"
+- "--machine-provision-image-pull-policy={{ $image.pullPolicy }}"
+- "--delete-machine-on-failure-after={{ $v.machines.deleteOnFailureAfter }}"
+- "--bootstrap-token-ttl={{ $v.clusters.bootstrapTokenTTL }}"
+- "--deletion-deadline={{ $v.clusters.deletionDeadline }}"
+{{- range $flag, $value := dict
+  "instance-id" $v.server.instanceID
+  "assets-dir" $v.server.assetsDir
+  "agent-binary" $v.server.agentBinary
+  "release-data" $v.server.releaseData
+  "shard-key" $v.server.shardKey
+  "system-default-registry" $v.clusters.systemDefaultRegistry
+  "system-default-registry-pull-secrets" (join "," $v.clusters.systemDefaultRegistryPullSecrets)
+  "system-agent-installer-image" $v.clusters.systemAgentInstallerImage
+}}
+{{- if $value }}
+- {{ printf "--%s=%s" $flag $value | quote }}
+{{- end }}
+{{- end }}
+{{- if include "drover.tlsSecret" . }}
+- "--tls-cert-file=/etc/drover/tls/tls.crt"
+- "--tls-key-file=/etc/drover/tls/tls.key"
+{{- if $v.tls.privateCA }}
+- "--cacerts-file=/etc/drover/tls/ca.crt"
+{{- end }}
+{{- end }}
+{{- if $v.server.configMap }}
+- "--config=/etc/drover/config/config.yaml"
+{{- end }}
+{{- if $v.server.kubeconfig.secretName }}
+- "--kubeconfig=/etc/drover/kubeconfig/{{ $v.server.kubeconfig.key }}"
+{{- end }}
+{{- range $v.extraArgs }}
+- {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* drover.env is the environment of the program. */}}
+{{- define "drover.env" -}}
+{{- $proxy := .Values.proxy }}
+{{- if and (not $proxy.existingSecret) (or $proxy.http $proxy.https) }}
+{{- with $proxy.http }}
+- name: HTTP_PROXY
+  value: {{ . | quote }}
+{{- end }}
+{{- with $proxy.https }}
+- name: HTTPS_PROXY
+  value: {{ . | quote }}
+{{- end }}
+- name: NO_PROXY
+  value: {{ $proxy.noProxy | quote }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* drover.envFrom are sources of the program's environment. */}}
+{{- define "drover.envFrom" -}}
+{{- with .Values.proxy.existingSecret }}
+- secretRef:
+    name: {{ . | quote }}
+{{- end }}
+{{- with .Values.extraEnvFrom }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

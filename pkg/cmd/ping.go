@@ -1,0 +1,126 @@
+package cmd
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// pingInterval is how soon a server that does not answer is asked again.
+const pingInterval = time.Second
+
+// pingOptions are the flags of "drover ping".
+type pingOptions struct {
+	caCerts, connectTo string
+	timeout            time.Duration
+}
+
+func newPingCommand() *cobra.Command {
+	o := &pingOptions{}
+	cmd := &cobra.Command{
+		Use:   "ping URL",
+		Short: "Ask a Drover server whether machines can use it",
+		Long: `Ask the server at an https address what a machine asks it first, with the strictness of a machine: its certificate has to be for that
+address and from an authority that is trusted. It is asked again until it is ready, or until the timeout; a certificate that
+cannot be trusted is an answer.`,
+		Example: `  drover ping https://drover.example.com --cacerts-file ca.crt`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+			defer cancel()
+			if err := o.ping(ctx, args[0]); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), args[0], "can be used by machines")
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.caCerts, "cacerts-file", "", "`file` with the authorities to trust; empty trusts those of this machine")
+	f.StringVar(&o.connectTo, "connect-to", "", "`address` HOST:PORT to connect to instead, with the certificate of URL; for a server behind a load balancer")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second, "`time` after which to give up")
+	return cmd
+}
+
+// ping returns when the server is ready for machines. At the deadline it returns what the server said last. A certificate that is not
+// trusted is not waited for.
+func (o *pingOptions) ping(ctx context.Context, address string) error {
+	target, err := url.Parse(address)
+	if err != nil || target.Scheme != "https" || target.Host == "" || strings.Trim(target.Path, "/") != "" {
+		return fmt.Errorf("%q is not an address of a server; use https://HOST or https://HOST:PORT", address)
+	}
+	client, err := o.client()
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextCancel(ctx, pingInterval, true, func(ctx context.Context) (bool, error) {
+		err := errors.Join(ask(ctx, client, target.JoinPath("/ping")), ask(ctx, client, target.JoinPath("/readyz")))
+		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+			return false, err
+		}
+		if err != nil && (ctx.Err() == nil || last == nil) {
+			last = err
+		}
+		return err == nil, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return cmp.Or(last, err)
+	}
+	return err
+}
+
+func (o *pingOptions) client() (*http.Client, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.caCerts != "" {
+		authorities, err := os.ReadFile(o.caCerts)
+		if err != nil {
+			return nil, fmt.Errorf("--cacerts-file: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(authorities) {
+			return nil, fmt.Errorf("--cacerts-file: %s holds no certificate", o.caCerts)
+		}
+	}
+	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if o.connectTo != "" {
+		transport.Proxy = nil
+		transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, o.connectTo)
+		}
+	}
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}, nil
+}
+
+func ask(ctx context.Context, client *http.Client, target *url.URL) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, 512))
+	if err != nil {
+		return fmt.Errorf("read answer of %s: %w", target, err)
+	}
+	return fmt.Errorf("%s answers %s: %s", target, response.Status, strings.TrimSpace(string(body)))
+}

@@ -1,0 +1,157 @@
+package charts
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/cmd"
+	"github.com/drover-io/drover/pkg/controllers"
+)
+
+// notForCharts are flags of the server that no value sets, and why.
+var notForCharts = map[string]string{
+	"embedded":       "a management plane of its own is for one machine; the chart is for a cluster that is there",
+	"kube-binary":    "only with --embedded",
+	"machine-binary": "only with --embedded",
+	"audit-log":      "only with --embedded",
+}
+
+// serverFlags are the flags of `drover server`, hidden ones, too.
+func serverFlags(t *testing.T) *pflag.FlagSet {
+	t.Helper()
+	server, _, err := cmd.NewCommand(nil).Find([]string{"server"})
+	check(t, err)
+	return server.LocalNonPersistentFlags()
+}
+
+// into reads an object as its Go type, which has to know all its fields.
+func into(t *testing.T, object *unstructured.Unstructured, typed any) {
+	t.Helper()
+	text, err := object.MarshalJSON()
+	check(t, err)
+	check(t, yaml.UnmarshalStrict(text, typed))
+}
+
+func deploymentOf(t *testing.T, name string) appsv1.Deployment {
+	t.Helper()
+	objects, err := Objects(droverChart, Release{}, valuesOf(t, name))
+	check(t, err)
+	for _, object := range objects {
+		if object.GetKind() == "Deployment" {
+			var deployment appsv1.Deployment
+			into(t, object, &deployment)
+			return deployment
+		}
+	}
+	t.Fatal("there is no Deployment")
+	return appsv1.Deployment{}
+}
+
+// TestDrover_EveryFlagHasAValue: with every value set, every flag of the server is given, and the server takes all of them.
+func TestDrover_EveryFlagHasAValue(t *testing.T) {
+	flags := serverFlags(t)
+	var want []string
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if notForCharts[flag.Name] == "" && flag.Name != "help" {
+			want = append(want, flag.Name)
+		}
+	})
+	given := map[string]bool{}
+	for _, argument := range deploymentOf(t, "everything").Spec.Template.Spec.Containers[0].Args[1:] {
+		name, _, _ := strings.Cut(strings.TrimPrefix(argument, "--"), "=")
+		given[name] = true
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(given))); diff != "" {
+		t.Errorf("flags of the server (-) and of the chart (+) differ: add a value, or a reason to notForCharts:\n%s", diff)
+	}
+	for name := range notForCharts {
+		if flags.Lookup(name) == nil {
+			t.Errorf("notForCharts names %s, which is no flag", name)
+		}
+	}
+	for _, name := range []string{"minimal", "everything", "cert-manager", "single"} {
+		if err := serverFlags(t).Parse(deploymentOf(t, name).Spec.Template.Spec.Containers[0].Args[1:]); err != nil {
+			t.Errorf("values %s: the server refuses its arguments: %v", name, err)
+		}
+	}
+}
+
+// differsFromFlag are flags that the chart sets otherwise than the program does by itself, and why.
+var differsFromFlag = map[string]string{
+	"server-url":              "has no default",
+	"health-address":          "the kubelet asks from outside of the pod",
+	"log-format":              "logs of pods are collected by programs",
+	"crds":                    "the chart drover-crd has the definitions",
+	"machine-provision-image": "has its registry before it, so that another one can be put there",
+}
+
+// TestDrover_DefaultsAreTheServers: what nobody sets is what the program would do without a chart.
+func TestDrover_DefaultsAreTheServers(t *testing.T) {
+	flags := serverFlags(t)
+	check(t, flags.Parse(deploymentOf(t, "minimal").Spec.Template.Spec.Containers[0].Args[1:]))
+	flags.Visit(func(flag *pflag.Flag) {
+		if same := flag.Value.String() == flag.DefValue; same != (differsFromFlag[flag.Name] == "") {
+			t.Errorf("--%s is %q by the chart and %q by itself; differsFromFlag says: %q", flag.Name, flag.Value, flag.DefValue, differsFromFlag[flag.Name])
+		}
+	})
+	if image := flags.Lookup("machine-provision-image").Value.String(); image != "docker.io/"+controllers.DefaultMachineProvisionImage {
+		t.Errorf("machines are made by %s, and the server's drivers are those of %s", image, controllers.DefaultMachineProvisionImage)
+	}
+}
+
+// TestDrover_PodsAreRestricted: all pods satisfy the Pod Security Standard `restricted` and cannot write to their image.
+func TestDrover_PodsAreRestricted(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	check(t, err)
+	for _, name := range given(t) {
+		t.Run(name, func(t *testing.T) {
+			pods := podsOf(t, name)
+			if len(pods) != 2 {
+				t.Errorf("want the server and the test, got %d pods", len(pods))
+			}
+			for _, pod := range pods {
+				for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec) {
+					if !result.Allowed {
+						t.Errorf("%s: %s: %s", pod.Name, result.ForbiddenReason, result.ForbiddenDetail)
+					}
+				}
+				for _, container := range pod.Spec.Containers {
+					if root := container.SecurityContext.ReadOnlyRootFilesystem; root == nil || !*root {
+						t.Errorf("%s: container %s can write to its image", pod.Name, container.Name)
+					}
+				}
+			}
+		})
+	}
+}
+
+func podsOf(t *testing.T, name string) []corev1.Pod {
+	t.Helper()
+	objects, err := Objects(droverChart, Release{}, valuesOf(t, name))
+	check(t, err)
+	var out []corev1.Pod
+	for _, object := range objects {
+		switch object.GetKind() {
+		case "Pod":
+			var pod corev1.Pod
+			into(t, object, &pod)
+			out = append(out, pod)
+		case "Deployment":
+			template := deploymentOf(t, name).Spec.Template
+			out = append(out, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: object.GetName(), Labels: template.Labels}, Spec: template.Spec})
+		}
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package charts
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+const (
+	droverChart = "../../charts/drover"
+	crdChart    = "../../charts/drover-crd"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// valuesOf reads a file of testdata/values.
+func valuesOf(t *testing.T, name string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "values", name+".yaml"))
+	check(t, err)
+	values := map[string]any{}
+	check(t, yaml.UnmarshalStrict(text, &values))
+	return values
+}
+
+// given are the names of the files in testdata/values.
+func given(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("testdata", "values", "*.yaml"))
+	check(t, err)
+	var names []string
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(file), ".yaml"))
+	}
+	return names
+}
+
+// TestDrover_Golden: what the chart says for each file of values is in testdata/golden; go test -update writes it anew. Labels and
+// texts that tell the chart's version are left as they are: a release changes them on purpose.
+func TestDrover_Golden(t *testing.T) {
+	for _, name := range given(t) {
+		t.Run(name, func(t *testing.T) {
+			templates, err := Templates(droverChart, Release{}, valuesOf(t, name))
+			check(t, err)
+			var out strings.Builder
+			for _, path := range slices.Sorted(maps.Keys(templates)) {
+				out.WriteString("# " + path + "\n" + strings.Trim(templates[path], "\n") + "\n")
+			}
+			golden := filepath.Join("testdata", "golden", name+".yaml")
+			if *update {
+				check(t, os.WriteFile(golden, []byte(out.String()), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			check(t, err)
+			if diff := cmp.Diff(string(want), out.String()); diff != "" {
+				t.Errorf("rendered otherwise than %s; go test ./charts -update writes it anew:\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// TestDrover_EveryTemplateIsValidYAML with keys that are given once, and every object has the recommended labels.
+func TestDrover_Objects(t *testing.T) {
+	for _, name := range given(t) {
+		t.Run(name, func(t *testing.T) {
+			objects, err := Objects(droverChart, Release{}, valuesOf(t, name))
+			check(t, err)
+			seen := map[string]bool{}
+			for _, object := range objects {
+				id := object.GetKind() + " " + object.GetNamespace() + "/" + object.GetName()
+				if seen[id] {
+					t.Errorf("%s is there twice", id)
+				}
+				seen[id] = true
+				for _, label := range []string{"helm.sh/chart", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/part-of"} {
+					if object.GetLabels()[label] == "" {
+						t.Errorf("%s has no label %s", id, label)
+					}
+				}
+			}
+			if len(seen) == 0 {
+				t.Error("nothing is rendered")
+			}
+		})
+	}
+}

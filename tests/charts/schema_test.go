@@ -1,0 +1,165 @@
+package charts
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// TestDrover_Refuses: values that are unknown, impossible, or cannot work together are refused with a word about them.
+func TestDrover_Refuses(t *testing.T) {
+	for name, tc := range map[string]struct{ values, want string }{
+		"an unknown value":                    {values: `{replicas: 3}`, want: "replicas"},
+		"an unknown value further down":       {values: `{server: {log: {colour: red}}}`, want: "colour"},
+		"a word where a number has to be":     {values: `{server: {port: https}}`, want: "/server/port"},
+		"a port that needs privileges":        {values: `{server: {port: 443}}`, want: "/server/port"},
+		"an unknown mode":                     {values: `{server: {capi: both}}`, want: "/server/capi"},
+		"an address without TLS":              {values: `{server: {url: "http://drover.example.com"}}`, want: "/server/url"},
+		"an address with a path":              {values: `{server: {url: "https://example.com/drover"}}`, want: "/server/url"},
+		"a time without a unit":               {values: `{clusters: {deletionDeadline: "30"}}`, want: "/clusters/deletionDeadline"},
+		"a digest that is none":               {values: `{image: {digest: latest}}`, want: "/image/digest"},
+		"no address for machines":             {values: `{server: {url: ""}}`, want: "server.url is required"},
+		"several that all lead":               {values: `{server: {leaderElect: false}}`, want: "server.leaderElect must be true"},
+		"a certificate from an unnamed one":   {values: `{tls: {source: secret}}`, want: "tls.secretName is required"},
+		"a certificate from no issuer":        {values: `{tls: {source: cert-manager}}`, want: "tls.certManager.issuerRef.name is required"},
+		"an authority of its own, told twice": {values: `{tls: {privateCA: true}}`, want: "tls.privateCA is for"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := valuesOf(t, "minimal")
+			given := map[string]any{}
+			check(t, yaml.Unmarshal([]byte(tc.values), &given))
+			merge(values, given)
+			if _, err := Templates(droverChart, Release{}, values); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// The lease and the authority are in one namespace, whatever the release's is: another one is refused.
+func TestDrover_RefusesAnotherNamespace(t *testing.T) {
+	_, err := Templates(droverChart, Release{Namespace: "default"}, valuesOf(t, "minimal"))
+	if err == nil || !strings.Contains(err.Error(), "into the namespace drover-system, not default") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func TestDefinitions_RefuseUnknownValues(t *testing.T) {
+	_, err := Templates(crdChart, Release{}, map[string]any{"clusterApi": false})
+	if err == nil || !strings.Contains(err.Error(), "clusterApi") {
+		t.Errorf("got error %v", err)
+	}
+}
+
+func merge(into, from map[string]any) {
+	for key, value := range from {
+		nested, isMap := value.(map[string]any)
+		if have, ok := into[key].(map[string]any); ok && isMap {
+			merge(have, nested)
+			continue
+		}
+		into[key] = value
+	}
+}
+
+// schema is the part of a JSON schema that is looked at.
+type schema struct {
+	Description          string            `json:"description"`
+	Type                 string            `json:"type"`
+	Properties           map[string]schema `json:"properties"`
+	AdditionalProperties any               `json:"additionalProperties"`
+}
+
+// TestSchema_IsStrictAndDescribesEveryValue: schema and values.yaml have the same values, every one is described in both, and
+// nothing else is allowed, but in global, which belongs to all charts of an installation.
+func TestSchema_IsStrictAndDescribesEveryValue(t *testing.T) {
+	for _, dir := range []string{droverChart, crdChart} {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(dir, "values.schema.json"))
+			check(t, err)
+			var top schema
+			check(t, json.Unmarshal(text, &top))
+			described := map[string]bool{}
+			walk(t, "", top, described)
+			text, err = os.ReadFile(filepath.Join(dir, "values.yaml"))
+			check(t, err)
+			values := map[string]any{}
+			check(t, yaml.UnmarshalStrict(text, &values))
+			have := map[string]bool{}
+			leaves("", values, described, have)
+			delete(described, "global") // of a chart that uses none
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(described)), slices.Sorted(maps.Keys(have))); diff != "" {
+				t.Errorf("schema (-) and values.yaml (+) differ:\n%s", diff)
+			}
+		})
+	}
+}
+
+// walk collects the values that a schema knows, those that hold others left out.
+func walk(t *testing.T, path string, s schema, into map[string]bool) {
+	t.Helper()
+	if path != "" && strings.TrimSpace(s.Description) == "" {
+		t.Errorf("%s has no description", path)
+	}
+	if len(s.Properties) == 0 {
+		into[path] = true
+		return
+	}
+	if s.AdditionalProperties != false && path != "global" {
+		t.Errorf("%s allows values that nobody knows", path)
+	}
+	for name, property := range s.Properties {
+		walk(t, strings.TrimPrefix(path+"."+name, "."), property, into)
+	}
+}
+
+// leaves collects values down to those that the schema takes as a whole.
+func leaves(path string, value any, known, into map[string]bool) {
+	nested, ok := value.(map[string]any)
+	if known[path] || !ok {
+		into[path] = true
+		return
+	}
+	for name, inner := range nested {
+		leaves(strings.TrimPrefix(path+"."+name, "."), inner, known, into)
+	}
+}
+
+// Every value is explained where it is read first.
+func TestValues_HaveComments(t *testing.T) {
+	for _, dir := range []string{droverChart, crdChart} {
+		text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
+		check(t, err)
+		lines := strings.Split(string(text), "\n")
+		for i, line := range lines {
+			name, rest, isKey := strings.Cut(strings.TrimSpace(line), ":")
+			if !isKey || strings.HasPrefix(name, "#") || strings.ContainsAny(name, " -/\"") || rest == "" {
+				continue
+			}
+			indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+			commented := i > 0 && strings.HasPrefix(strings.TrimSpace(lines[i-1]), "#")
+			if !commented && !inside(lines[:i], indent) {
+				t.Errorf("%s: line %d: %s has no comment", filepath.Base(dir), i+1, name)
+			}
+		}
+	}
+}
+
+// inside tells whether a line with an indentation belongs to a value that is explained as a whole.
+func inside(before []string, indent string) bool {
+	for i, line := range slices.Backward(before) {
+		depth := len(line) - len(strings.TrimLeft(line, " "))
+		if strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "#") || depth >= len(indent) {
+			continue
+		}
+		return i > 0 && strings.HasPrefix(strings.TrimSpace(before[i-1]), "# --") || inside(before[:i], line[:depth])
+	}
+	return false
+}

@@ -1,0 +1,4 @@
+// Package leastprivilege runs Drover as the chart installs it, with the arguments of its Deployment and the rights of its
+// service account, and compares what it asks of the API server with what the chart's roles permit: nothing is refused, and
+// nothing is permitted that is not used.
+package leastprivilege

@@ -1,0 +1,297 @@
+package leastprivilege
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/cmd"
+	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+
+// installation is the chart in the management cluster.
+type installation struct {
+	objects []*unstructured.Unstructured
+	// arguments of the program, as its Deployment has them.
+	arguments []string
+	recorder  *recorder
+}
+
+// TestLeastPrivilege tells the life of clusters to a Drover with the rights that the chart gives it.
+func TestLeastPrivilege(t *testing.T) {
+	port, health := freePort(t), freePort(t)
+	in := install(t, map[string]any{
+		"server":   map[string]any{"url": "https://127.0.0.1:" + port, "crds": "host"},
+		"machines": map[string]any{"provisionImage": map[string]any{"registry": "", "tag": "test", "pullPolicy": "IfNotPresent"}},
+	})
+	defer in.check(t) // also when something else has failed, which a refusal may explain
+	st := stage.Start(t, stage.Settings{Drover: func(t *testing.T) {
+		in.run(t, "--bind-address=127.0.0.1", "--port="+port, "--health-address=127.0.0.1:"+health, "--data-dir="+t.TempDir())
+		plane.Until(t, 2*time.Minute, func() string { return unready("http://127.0.0.1:" + health + "/readyz") })
+	}})
+	namespace := plane.Namespace(t)
+	clusters := st.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
+	clusters.AwaitReady()
+	in.ping(t, st, port)
+	edit(t, st, namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
+	edit(t, st, namespace, "rke2", func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = &metav1.Duration{Duration: time.Hour}
+	})
+	st.AwaitMachines(namespace, 5)
+	edit(t, st, namespace, "rke2", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = nil })
+	edit(t, st, namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
+	st.AwaitMachines(namespace, 4)
+	clusters.Delete()
+	removeDriver(t, st, namespace)
+}
+
+// edit changes a cluster as its user does.
+func edit(t *testing.T, st *stage.Stage, namespace, name string, change func(*provv1.Cluster)) {
+	t.Helper()
+	cluster := &provv1.Cluster{}
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := st.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster); err != nil {
+			return err
+		}
+		change(cluster)
+		return st.Client.Update(t.Context(), cluster)
+	})
+	check(t, err)
+}
+
+// removeDriver removes the driver and what is configured with it, and waits until the kinds that it brought are gone.
+func removeDriver(t *testing.T, st *stage.Stage, namespace string) {
+	t.Helper()
+	config := &unstructured.Unstructured{}
+	config.SetAPIVersion("rke-machine-config.cattle.io/v1")
+	config.SetKind("SimConfig")
+	check(t, st.Client.DeleteAllOf(t.Context(), config, client.InNamespace(namespace)))
+	check(t, st.Client.Delete(t.Context(), &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "sim"}}))
+	plane.Until(t, time.Minute, func() string {
+		schema := &mgmtv3.DynamicSchema{ObjectMeta: metav1.ObjectMeta{Name: "simconfig"}}
+		if left := st.Gone(schema); left != "" {
+			return left
+		}
+		definition := &unstructured.Unstructured{}
+		definition.SetAPIVersion("apiextensions.k8s.io/v1")
+		definition.SetKind("CustomResourceDefinition")
+		definition.SetName("simconfigs.rke-machine-config.cattle.io")
+		return st.Gone(definition)
+	})
+}
+
+// ping asks what the chart's test asks: it trusts the authority that Drover has made.
+func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
+	t.Helper()
+	authority := &corev1.Secret{}
+	check(t, st.Client.Get(t.Context(), client.ObjectKey{Namespace: charts.SystemNamespace, Name: "drover-ca"}, authority))
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	check(t, os.WriteFile(file, authority.Data[corev1.TLSCertKey], 0o600))
+	program := cmd.NewCommand(nil)
+	program.SetArgs([]string{"ping", "https://127.0.0.1:" + port, "--cacerts-file=" + file})
+	program.SetOut(t.Output())
+	program.SetErr(t.Output())
+	if err := program.ExecuteContext(t.Context()); err != nil {
+		t.Errorf("machines cannot use the server: %v", err)
+	}
+}
+
+// install renders both charts and makes the objects that Drover needs to run outside of a pod. All others have to be valid.
+func install(t *testing.T, values map[string]any) *installation {
+	t.Helper()
+	admin, err := client.New(plane.Config(t, "contract-tests"), client.Options{})
+	check(t, err)
+	directory := filepath.Join(plane.Root(t), "charts")
+	definitions, err := charts.Objects(filepath.Join(directory, "drover-crd"), charts.Release{Name: "drover-crd"}, nil)
+	check(t, err)
+	for _, definition := range definitions {
+		check(t, admin.Create(t.Context(), definition))
+	}
+	check(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: charts.SystemNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}})))
+	in := &installation{}
+	in.objects, err = charts.Objects(filepath.Join(directory, "drover"), charts.Release{}, values)
+	check(t, err)
+	for _, object := range in.objects {
+		switch group := object.GroupVersionKind().Group; {
+		case group == rbacv1.GroupName || object.GetKind() == "ServiceAccount":
+			check(t, admin.Create(t.Context(), object.DeepCopy()))
+		default:
+			check(t, admin.Create(t.Context(), object.DeepCopy(), client.DryRunAll))
+		}
+		if object.GetKind() == "Deployment" {
+			in.arguments = argumentsOf(t, object)
+		}
+	}
+	kube, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
+	check(t, err)
+	account, err := kube.CoreV1().ServiceAccounts(charts.SystemNamespace).CreateToken(t.Context(), "drover", &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(7200))},
+	}, metav1.CreateOptions{})
+	check(t, err)
+	in.recorder = newRecorder(t, plane.Config(t, ""), account.Status.Token)
+	return in
+}
+
+func argumentsOf(t *testing.T, deployment *unstructured.Unstructured) []string {
+	t.Helper()
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	check(t, err)
+	arguments, _, err := unstructured.NestedStringSlice(containers[0].(map[string]any), "args")
+	check(t, err)
+	return arguments
+}
+
+// run runs the program with the chart's arguments, and others behind them, until the test ends.
+func (in *installation) run(t *testing.T, overrides ...string) {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	check(t, os.WriteFile(kubeconfig, in.recorder.kubeconfig, 0o600))
+	log, err := os.Create(filepath.Join(plane.Dir(t), "logs", "drover.log"))
+	check(t, err)
+	program := cmd.NewCommand(nil)
+	program.SetArgs(slices.Concat(in.arguments, overrides, []string{"--kubeconfig=" + kubeconfig}))
+	program.SetErr(log)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- program.ExecuteContext(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("drover ended: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("drover did not end within a minute")
+		}
+	})
+}
+
+func unready(url string) string {
+	response, err := http.Get(url)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return url + " answers " + response.Status
+	}
+	return ""
+}
+
+// check compares what was asked with what the roles permit.
+func (in *installation) check(t *testing.T) {
+	t.Helper()
+	grants, err := charts.Grants(in.objects)
+	check(t, err)
+	r := in.recorder
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, by := range []part{own, core} {
+		var lines []string
+		for asked, times := range summary(r.asked[by]) {
+			lines = append(lines, fmt.Sprintf("%5d %s", times, asked))
+		}
+		slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[6:], b[6:]) })
+		t.Logf("asked by %s:\n%s", by, strings.Join(lines, "\n"))
+	}
+	for _, asked := range slices.SortedFunc(maps.Keys(r.refused), charts.Request.Compare) {
+		t.Errorf("refused to %s: %s", r.refused[asked], asked)
+	}
+	for _, grant := range grants {
+		if !r.used(grant) && !slices.ContainsFunc(exceptions, func(e exception) bool { return e.covers(grant) }) {
+			t.Errorf("never used: role %s, %s", grant.Role, grant.Request)
+		}
+	}
+	// With a core in the cluster there is no role for it.
+	for asked := range r.asked[own] {
+		if !slices.ContainsFunc(grants, func(g charts.Grant) bool { return !strings.HasSuffix(g.Role, "-cluster-api") && g.Covers(asked) }) {
+			t.Errorf("asked by Drover's own controllers, and permitted to the core alone: %s", asked)
+		}
+	}
+	// Whether some of them are used is a matter of time. That they are granted is not.
+	for _, e := range exceptions {
+		if !slices.ContainsFunc(grants, e.covers) {
+			t.Errorf("an exception for what no role permits: %+v", e)
+		}
+	}
+}
+
+// used tells whether something was asked that needs the grant. Roles of the core are for the core. What the core has in its caches
+// is not watched a second time, so that watches of either count for Drover's own role.
+func (r *recorder) used(grant charts.Grant) bool {
+	parts := []part{core}
+	if !strings.HasSuffix(grant.Role, "-cluster-api") {
+		parts = []part{own}
+		if grant.Verb == "watch" || grant.Verb == "list" {
+			parts = []part{own, core}
+		}
+	}
+	watch := grant
+	watch.Verb = "watch"
+	for _, by := range parts {
+		for asked := range r.asked[by] {
+			// Where the API server streams lists, a watch brings them. Elsewhere it has a list before it.
+			if grant.Covers(asked) || grant.Verb == "list" && watch.Covers(asked) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// summary leaves out names.
+func summary(all map[charts.Request]int) map[string]int {
+	out := map[string]int{}
+	for asked, times := range all {
+		asked.Name = ""
+		if asked.Namespace != "" && asked.Namespace != charts.SystemNamespace {
+			asked.Namespace = "…"
+		}
+		out[asked.String()] += times
+	}
+	return out
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	check(t, err)
+	defer listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
