@@ -27,9 +27,9 @@ const (
 	// usualSteps is how many steps the models take unless more are asked for; racedSteps with the race detector: decisions run in one goroutine, and
 	// the same tests run without it.
 	usualSteps = 10_000
-	racedSteps = 2_000
-	// batch is how many worlds are looked at with one seed.
-	batch = "25"
+	racedSteps = 1_000
+	// batch is how many worlds are looked at with one seed; racedBatch with the race detector.
+	batch, racedBatch = "25", "5"
 )
 
 // models is what the random models of this run are told, and what they have done.
@@ -80,6 +80,9 @@ func readModels() error {
 	}
 	if models.chosen {
 		return nil
+	}
+	if crashpoints.Raced {
+		return flag.Set("rapid.checks", racedBatch)
 	}
 	return flag.Set("rapid.checks", batch)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
 func (w *world) operation(k kind) rkev1.OperationRecord {
@@ -318,6 +319,7 @@ func TestDecide_OperationsWaitForEtcd(t *testing.T) {
 
 // However far a node was when its operation failed, or was taken back, it runs in the end.
 func TestDecide_WhatEndsHalfWayRunsAgain(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	ask := map[string]func(spec *rkev1.RKEControlPlaneSpec){"certificates": askCertificates(1), "keys": askKeys(1), "snapshot": askSnapshot(1)}
 	for name, ask := range ask {
 		for turns := range 4 {

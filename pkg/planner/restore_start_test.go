@@ -9,6 +9,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
 var startTopology = map[string]string{"c1": "control-plane", "e1": "etcd", "e2": "etcd", "e3": "etcd", "w1": "worker"}
@@ -23,6 +24,7 @@ var startMoments = map[string]func(t *testing.T, w *world){
 // Nothing but the machine that etcd was restored on starts etcd before that is known to run, whatever becomes of it: the others have
 // given up their data, and would begin an empty cluster.
 func TestDecide_RestoredMachineStartsFirst(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	for name, happens := range map[string]func(w *world, h *host){
 		"its agent does not answer":     func(*world, *host) {},
 		"its plan fails":                func(_ *world, h *host) { h.failPlan() },

@@ -75,7 +75,7 @@ func (w *world) joined() map[string]string {
 
 // The life of a cluster: made, at rest, scaled, deleted without a trace, wherever the process is killed once it does more than rest.
 func TestStory_LifeOfACluster(t *testing.T) {
-	crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {
+	crashpoints.Each(t, 3, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		tell(t, func(w *world) {
 			w.start()
@@ -159,7 +159,7 @@ func (w *world) killAfter(n int) {
 
 // Three members of etcd come one after the other, and leave the same way, wherever the process is killed meanwhile.
 func TestStory_ThreeServers(t *testing.T) {
-	crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {
+	crashpoints.Each(t, 3, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		tell(t, func(w *world) {
 			w.killAfter(n)

@@ -83,7 +83,7 @@ func (s *story) wantHeld(agreed []string) {
 
 // Hooks are asked once before a node is drained and once before it comes back, wherever the manager is killed.
 func TestStory_HooksOfDrainsAreAskedOnceWhereverTheManagerIsKilled(t *testing.T) {
-	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "w": "worker"}, 5, func(s *story) {
+	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "w": "worker"}, 3, func(s *story) {
 		s.restarted() // remembers how they are
 		cp := s.controlPlane()
 		cp.Spec.ProvisionGeneration = 7

@@ -67,7 +67,7 @@ func retell(t *testing.T, version string, roles map[string]string, most int, par
 
 // A restore puts etcd back on the machine that holds the snapshot, and on no other, wherever the manager is killed.
 func TestStory_ARestoreIsKilledAfterAnyWrite(t *testing.T) {
-	retell(t, "v1.36.2+k3s1", threeServers, 16, func(s *story) {
+	retell(t, "v1.36.2+k3s1", threeServers, 10, func(s *story) {
 		s.addSnapshot("snap", "b", nil)
 		s.askRestore("snap")
 		s.until("the restore is over", func() bool {
@@ -89,7 +89,7 @@ func TestStory_ARestoreIsKilledAfterAnyWrite(t *testing.T) {
 
 // Certificates are rotated once, and the pause of the rotation goes, wherever the manager is killed.
 func TestStory_ARotationIsKilledAfterAnyWrite(t *testing.T) {
-	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane", "w": "worker"}, 12, func(s *story) {
+	retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "b": "etcd,control-plane", "c": "etcd,control-plane", "w": "worker"}, 8, func(s *story) {
 		cp := s.controlPlane()
 		cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
 		_, err := s.world.RKE.RKEControlPlane().Update(cp)
@@ -111,7 +111,7 @@ func TestStory_ARotationIsKilledAfterAnyWrite(t *testing.T) {
 
 // Another machine takes the place of the init node, and there are never two, wherever the manager is killed.
 func TestStory_TheInitNodeIsReplacedWhereverTheManagerIsKilled(t *testing.T) {
-	retell(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles, 12, func(s *story) {
+	retell(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles, 8, func(s *story) {
 		machine, err := s.world.CAPI.Machine().Get(namespace, "a", metav1.GetOptions{})
 		must(s.T, err)
 		machine.Status.Phase = "Failed"
@@ -133,7 +133,7 @@ func TestStory_TheInitNodeIsReplacedWhereverTheManagerIsKilled(t *testing.T) {
 // A restore from the storage of the snapshot comes to its end, wherever the manager is killed.
 func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	retell(t, "v1.36.2+k3s1", threeServers, 5, func(s *story) {
+	retell(t, "v1.36.2+k3s1", threeServers, 3, func(s *story) {
 		s.addCredential(namespace, "cc", "AK")
 		s.addSnapshot("snap", "", inS3(&rkev1.ETCDSnapshotS3{Bucket: "of-the-snapshot", CloudCredentialName: "cc"}))
 		s.askRestore("snap")
@@ -153,7 +153,7 @@ func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
 // A restore that waits for its snapshot, with machines stopped already, goes on when the snapshot is back, wherever the manager is killed.
 func TestStory_ARestoreThatWaitsForItsSnapshotIsKilledAfterAnyWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	retell(t, "v1.36.2+k3s1", threeServers, 5, func(s *story) {
+	retell(t, "v1.36.2+k3s1", threeServers, 3, func(s *story) {
 		s.addSnapshot("snap", "b", nil)
 		s.askRestore("snap")
 		for begin := time.Now(); s.phase() != rkev1.ETCDSnapshotPhaseShutdown; { // which is over as soon as the agents have looked
@@ -194,7 +194,7 @@ func TestStory_ARefusedRestoreIsKilledAfterAnyWrite(t *testing.T) {
 // A command moves each machine once, wherever the manager is killed.
 func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	retell(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles, 5, func(s *story) {
+	retell(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles, 3, func(s *story) {
 		s.stop()
 		s.versions = nextVersions()
 		s.stop = s.startManager()
@@ -223,7 +223,7 @@ func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
 // A change passes by a pool that is paused and a machine that is left out, and reaches the pool when it goes on, wherever the manager is killed.
 func TestStory_PausedPoolsWhereverTheManagerIsKilled(t *testing.T) {
 	crashpoints.SkipRaced(t)
-	retell(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}, 5, func(s *story) {
+	retell(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}, 3, func(s *story) {
 		s.restarted() // remembers how they are
 		s.pause(true)
 		s.elapse(time.Minute)
