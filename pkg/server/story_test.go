@@ -208,6 +208,7 @@ func TestStory_KilledAfterAnyWrite(t *testing.T) {
 
 // A cluster that is deleted leaves nothing behind, not even a machine in the cloud, wherever the process is killed meanwhile.
 func TestStory_RemovalIsKilledAfterAnyWrite(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	crashpoints.Each(t, 6, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		tell(t, func(w *world) {

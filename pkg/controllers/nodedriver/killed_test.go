@@ -189,6 +189,7 @@ func (s *story) kinds(driver string) (names []string) {
 
 // A driver of somebody else is installed, replaced, switched off and on, and deleted, wherever the manager is killed meanwhile.
 func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
+	crashpoints.SkipRaced(t)
 	program := self(t)
 	var want []map[string]any
 	crashpoints.Each(t, 5, func(t *testing.T, n int) (writes int) {

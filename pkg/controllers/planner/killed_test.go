@@ -19,6 +19,7 @@ import (
 // another one started. part comes when the cluster is in order; at the end the API must hold the same. Before is done before the first manager.
 func retell(t *testing.T, version string, roles map[string]string, most int, part func(s *story), before ...func(s *story)) {
 	t.Helper()
+	crashpoints.SkipRaced(t)
 	var want map[string]any
 	crashpoints.Each(t, most, func(t *testing.T, n int) (writes int) {
 		t.Helper()
@@ -132,7 +133,6 @@ func TestStory_TheInitNodeIsReplacedWhereverTheManagerIsKilled(t *testing.T) {
 
 // A restore from the storage of the snapshot comes to its end, wherever the manager is killed.
 func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
-	crashpoints.SkipRaced(t)
 	retell(t, "v1.36.2+k3s1", threeServers, 3, func(s *story) {
 		s.addCredential(namespace, "cc", "AK")
 		s.addSnapshot("snap", "", inS3(&rkev1.ETCDSnapshotS3{Bucket: "of-the-snapshot", CloudCredentialName: "cc"}))
@@ -152,7 +152,6 @@ func TestStory_ARestoreFromStorageIsKilledAfterAnyWrite(t *testing.T) {
 
 // A restore that waits for its snapshot, with machines stopped already, goes on when the snapshot is back, wherever the manager is killed.
 func TestStory_ARestoreThatWaitsForItsSnapshotIsKilledAfterAnyWrite(t *testing.T) {
-	crashpoints.SkipRaced(t)
 	retell(t, "v1.36.2+k3s1", threeServers, 3, func(s *story) {
 		s.addSnapshot("snap", "b", nil)
 		s.askRestore("snap")
@@ -174,7 +173,6 @@ func TestStory_ARestoreThatWaitsForItsSnapshotIsKilledAfterAnyWrite(t *testing.T
 
 // A restore that cannot work is refused once, wherever the manager is killed.
 func TestStory_ARefusedRestoreIsKilledAfterAnyWrite(t *testing.T) {
-	crashpoints.SkipRaced(t)
 	for name, tc := range refusedRestores {
 		t.Run(name, func(t *testing.T) {
 			retell(t, "v1.36.2+k3s1", threeServers, 2, func(s *story) {
@@ -193,7 +191,6 @@ func TestStory_ARefusedRestoreIsKilledAfterAnyWrite(t *testing.T) {
 
 // A command moves each machine once, wherever the manager is killed.
 func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
-	crashpoints.SkipRaced(t)
 	retell(t, "v1.36.2+rke2r1", topologies["three RKE2 servers, 2 worker"].roles, 3, func(s *story) {
 		s.stop()
 		s.versions = nextVersions()
@@ -222,7 +219,6 @@ func TestStory_ARollIsKilledAfterAnyWrite(t *testing.T) {
 
 // A change passes by a pool that is paused and a machine that is left out, and reaches the pool when it goes on, wherever the manager is killed.
 func TestStory_PausedPoolsWhereverTheManagerIsKilled(t *testing.T) {
-	crashpoints.SkipRaced(t)
 	retell(t, "v1.36.2+k3s1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}, 3, func(s *story) {
 		s.restarted() // remembers how they are
 		s.pause(true)
