@@ -192,7 +192,7 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	program := self(t)
 	var want []map[string]any
-	crashpoints.Each(t, 5, func(t *testing.T, n int) (writes int) {
+	crashpoints.Each(t, 3, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		var got []map[string]any
 		writes = tell(t, n, program, func(s *story) {
