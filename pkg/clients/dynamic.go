@@ -224,6 +224,19 @@ func (d *Dynamic) Live(ctx context.Context, gvk schema.GroupVersionKind, namespa
 	return client.Get(ctx, name, metav1.GetOptions{})
 }
 
+// AnyLive asks the API server whether there is any object of the kind, in whichever namespace.
+func (d *Dynamic) AnyLive(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	client, err := d.clientFor(gvk, metav1.NamespaceAll)
+	if err != nil {
+		return false, err
+	}
+	list, err := client.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return false, fmt.Errorf("list one %s: %w", gvk.Kind, err)
+	}
+	return len(list.Items) > 0, nil
+}
+
 // Create makes an object.
 func (d *Dynamic) Create(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	client, err := d.clientFor(obj.GroupVersionKind(), obj.GetNamespace())

@@ -22,8 +22,12 @@ import (
 // handlerName is the id of the apply set. Persisted, do not change: another id would orphan every definition that exists.
 const handlerName = "dynamic-driver-crd"
 
-// lookAgain is when a definition that is only kept for its objects is looked at again.
-const lookAgain = time.Minute
+const (
+	// lookAgain is when a definition that is only kept for its objects is looked at again.
+	lookAgain = time.Minute
+	// lookSoon is when one is looked at again whose objects are not known yet.
+	lookSoon = 3 * time.Second
+)
 
 // Applier keeps the set of a schema's definitions; applyset.Set is one.
 type Applier interface {
@@ -38,6 +42,7 @@ type Applier interface {
 type Objects interface {
 	Synced(gvk schema.GroupVersionKind) bool
 	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]*unstructured.Unstructured, error)
+	AnyLive(ctx context.Context, gvk schema.GroupVersionKind) (bool, error)
 }
 
 // Deps are what the controller works with.
@@ -106,10 +111,10 @@ func (h *handler) onChange(name string, obj *mgmtv3.DynamicSchema) (*mgmtv3.Dyna
 	if err != nil {
 		return obj, err
 	}
-	wait, err := h.act(snapshot)
+	keptFor, err := h.act(snapshot)
 	if err != nil {
 		return obj, err
 	}
-	h.report(snapshot, wait)
+	h.report(snapshot, keptFor)
 	return obj, nil
 }

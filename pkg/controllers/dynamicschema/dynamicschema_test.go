@@ -31,6 +31,8 @@ type world struct {
 	crds     []*apiextv1.CustomResourceDefinition
 	synced   bool
 	objects  []*unstructured.Unstructured
+	live     bool  // there is an object that the caches have not heard of
+	liveErr  error // what the API server answers instead
 	applyErr error
 
 	writes   []string
@@ -62,6 +64,10 @@ func (w *world) Synced(schema.GroupVersionKind) bool { return w.synced }
 
 func (w *world) List(schema.GroupVersionKind, string, labels.Selector) ([]*unstructured.Unstructured, error) {
 	return w.objects, nil
+}
+
+func (w *world) AnyLive(context.Context, schema.GroupVersionKind) (bool, error) {
+	return w.live, w.liveErr
 }
 
 func (w *world) register(t *testing.T) generic.ObjectHandler[*mgmtv3.DynamicSchema] {
@@ -144,7 +150,9 @@ func TestOnChange(t *testing.T) {
 		"without a list nobody is active":                     {edits: []func(*world){func(w *world) { w.list = nil }, notInstalled}},
 		"a driver that is switched off loses its kinds":       {edits: []func(*world){inactive}, wantWrites: purge},
 		"but not while there are objects of them":             {edits: []func(*world){inactive, used}, wantEnqueued: lookAgain},
-		"and not while nobody knows whether there are":        {edits: []func(*world){inactive, func(w *world) { w.synced = false }}, wantEnqueued: lookAgain},
+		"and not while nobody knows whether there are":        {edits: []func(*world){inactive, func(w *world) { w.synced = false }}, wantEnqueued: lookSoon},
+		"nor when the caches have not heard of an object yet": {edits: []func(*world){inactive, func(w *world) { w.live = true }}, wantEnqueued: lookAgain},
+		"nor when the API server does not say":                {edits: []func(*world){inactive, func(w *world) { w.liveErr = errors.New("busy") }}, wantErr: "busy"},
 		"a driver that is gone loses its kinds":               {gone: true, wantWrites: purge},
 		"but not while there are objects of them either":      {gone: true, edits: []func(*world){used}, wantEnqueued: lookAgain},
 		"a driver that the list spells differently has none":  {edits: []func(*world){notInstalled, badName}},

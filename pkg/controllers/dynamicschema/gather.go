@@ -21,9 +21,20 @@ type snapshot struct {
 	driver string
 	// existing are the definitions of the schema that there are.
 	existing []*apiextv1.CustomResourceDefinition
-	// used is true when there may be objects of them.
-	used bool
+	// use is whether there are objects of them.
+	use use
 }
+
+// use is what the caches say about the objects of a driver's kinds.
+type use int
+
+const (
+	unused use = iota
+	// used kinds have objects.
+	used
+	// unknown is the use of kinds whose caches are not filled yet.
+	unknown
+)
 
 func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, error) {
 	s := snapshot{name: name}
@@ -47,28 +58,37 @@ func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, erro
 	for _, crd := range all {
 		if ownerOf(crd) == name {
 			s.existing = append(s.existing, crd)
-			s.used = s.used || h.mayBeUsed(crd)
+			s.use = max(s.use, h.useOf(crd))
 		}
 	}
 	return s, nil
 }
 
-// mayBeUsed is true until it is certain that no object of the kind exists.
-func (h *handler) mayBeUsed(crd *apiextv1.CustomResourceDefinition) bool {
-	for _, version := range crd.Spec.Versions {
-		gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
-		if !version.Served {
-			continue
-		}
+// useOf is unused only when it is certain that the caches hold no object of the kind.
+func (h *handler) useOf(crd *apiextv1.CustomResourceDefinition) use {
+	is := unused
+	for _, gvk := range servedKinds(crd) {
 		if !h.Objects.Synced(gvk) {
-			return true
+			return unknown
 		}
 		objects, err := h.Objects.List(gvk, "", labels.Everything())
-		if err != nil || len(objects) > 0 {
-			return true
+		if err != nil {
+			return unknown
+		}
+		if len(objects) > 0 {
+			is = used
 		}
 	}
-	return false
+	return is
+}
+
+func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVersionKind) {
+	for _, version := range crd.Spec.Versions {
+		if version.Served {
+			kinds = append(kinds, schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind})
+		}
+	}
+	return kinds
 }
 
 // Annotations by which an apply set marks its objects (spec/06 §1.7).

@@ -43,7 +43,7 @@ func TestStory_WaitsAreCutOffAfterEveryWrite(t *testing.T) {
 		"a pod that never starts": podThatNeverStarts, "a credential that is missing": missingCredential, "drivers become kinds": driversBecomeKinds,
 	} {
 		t.Run(name, func(t *testing.T) {
-			crashpoints.Each(t, 2, func(t *testing.T, n int) (writes int) {
+			crashpoints.Each(t, 4, func(t *testing.T, n int) (writes int) {
 				t.Helper()
 				tell(t, func(w *world) {
 					w.run()

@@ -192,7 +192,7 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	program := self(t)
 	var want []map[string]any
-	crashpoints.Each(t, 3, func(t *testing.T, n int) (writes int) {
+	crashpoints.Each(t, 5, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		var got []map[string]any
 		writes = tell(t, n, program, func(s *story) {
@@ -203,34 +203,34 @@ func TestStory_ADriverComesAndGoesWhereverTheManagerIsKilled(t *testing.T) {
 				}},
 				Spec: mgmtv3.NodeDriverSpec{Active: true, URL: "https://example.org/v1/docker-machine-driver-sim"},
 			})
-			must(t, err)
+			must(s.T, err)
 			s.elapse(3 * time.Minute)
 			look()
 			s.edit("theirs", `{"spec":{"url":"https://example.org/v2/docker-machine-driver-sim"}}`)
 			look()
 			driver, err := s.user.Management.NodeDriver().Get("theirs", metav1.GetOptions{})
-			must(t, err)
+			must(s.T, err)
 			if driver.Status.AppliedURL != driver.Spec.URL || !conditions.IsTrue(driver.Status.Conditions, mgmtv3.NodeDriverConditionInstalled) || len(s.kinds("sim")) != 3 {
-				t.Errorf("status is %+v, kinds are %v", driver.Status, s.kinds("sim"))
+				s.Errorf("status is %+v, kinds are %v", driver.Status, s.kinds("sim"))
 			}
 			config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": clients.MachineConfigGroup + "/v1", "kind": "SimConfig", "token": "t"}}
 			config.SetName("nc")
-			_, err = s.configs.Create(t.Context(), config, metav1.CreateOptions{})
-			must(t, err)
+			_, err = s.configs.Create(s.Context(), config, metav1.CreateOptions{})
+			must(s.T, err)
 			s.edit("theirs", `{"spec":{"active":false}}`)
 			if kept := s.kinds("sim"); len(kept) != 3 {
-				t.Errorf("kinds are %v while there is a machine config", kept)
+				s.Errorf("kinds are %v while there is a machine config", kept)
 			}
-			must(t, s.configs.Delete(t.Context(), "nc", metav1.DeleteOptions{}))
+			must(s.T, s.configs.Delete(s.Context(), "nc", metav1.DeleteOptions{}))
 			s.elapse(3 * time.Minute)
 			look()
 			s.edit("theirs", `{"spec":{"active":true}}`)
 			look()
-			must(t, s.user.Management.NodeDriver().Delete("theirs", nil))
+			must(s.T, s.user.Management.NodeDriver().Delete("theirs", nil))
 			s.elapse(3 * time.Minute)
 			look()
 			if left := s.kinds("sim"); len(left) > 0 {
-				t.Errorf("kinds of a driver that is gone: %v", left)
+				s.Errorf("kinds of a driver that is gone: %v", left)
 			}
 		})
 		if want == nil {
