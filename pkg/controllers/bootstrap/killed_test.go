@@ -23,7 +23,7 @@ func retell(t *testing.T, most int, before, part func(t *testing.T, w *world)) {
 			before(t, w)
 			w.killAfter(n)
 			part(t, w)
-			writes = len(w.api.Writes(manager))
+			writes = w.api.Written(manager)
 			w.elapse(time.Minute) // who was killed at the very end is replaced
 			w.wantQuiet(10 * time.Minute)
 		})
@@ -196,7 +196,7 @@ func TestHook_KilledAfterEveryWrite(t *testing.T) {
 			if hook, finalizer := w.held("m3"); !hook || !finalizer || w.asked("m3") {
 				t.Errorf("m3 stays: hook %v, finalizer %v, asked %v", hook, finalizer, w.asked("m3"))
 			}
-			writes = len(w.api.Writes(manager))
+			writes = w.api.Written(manager)
 		})
 		return writes
 	}

@@ -288,14 +288,14 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 	tell(t, func(_ *testing.T, w *world) {
 		w.add(machine{name: "m1", etcd: true})
 		w.settle()
-		writes = len(w.api.Writes(manager))
+		writes = w.api.Written(manager)
 	})
 	// What two handlers write to one object may collide, and is written again: a story may have a write or two more than another.
 	const least = 8
 	if writes < least {
 		t.Fatalf("only %d writes: the story does not do what it should", writes)
 	}
-	for _, n := range crashpoints.Of(writes, 24) {
+	for _, n := range crashpoints.Of(t, writes, 24) {
 		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
 				cut := make(chan struct{})
