@@ -380,6 +380,27 @@ func encodeConfig(config map[string]any) ([]byte, error) {
 	return content, nil
 }
 
+// Home is where a delivered plan has a node keep the cluster's data: below which directory, and of which distribution.
+type Home struct {
+	Runtime distro.Runtime
+	Dir     string
+}
+
+// HomeOf reads it from a plan; false for plans that do not say.
+func HomeOf(p plan.NodePlan) (Home, bool) {
+	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
+		for _, file := range p.Files {
+			var config struct {
+				DataDir string `json:"data-dir"`
+			}
+			if file.Path == runtime.ConfigFile() && json.Unmarshal(decoded(file.Content), &config) == nil && len(file.Content) > 0 {
+				return Home{runtime, path.Clean(either(config.DataDir, runtime.DefaultDataDir()))}, true
+			}
+		}
+	}
+	return Home{}, false
+}
+
 // JoinedServer reads from a delivered plan which server the node was told to join; empty for the init node and for plans
 // without configuration.
 func JoinedServer(p plan.NodePlan) string {
