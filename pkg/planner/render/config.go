@@ -386,10 +386,10 @@ type Home struct {
 	Dir     string
 }
 
-// HomeOf reads it from a plan; false for plans that do not say.
+// HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
 func HomeOf(p plan.NodePlan) (Home, bool) {
 	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
-		for _, file := range p.Files {
+		for _, file := range slices.Backward(p.Files) {
 			var config struct {
 				DataDir string `json:"data-dir"`
 			}

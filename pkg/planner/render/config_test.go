@@ -245,6 +245,10 @@ func TestPlan_Warnings(t *testing.T) {
 			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
 			Message: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml is written more than once; the last one to be written stays",
 		}}},
+		"a file that a manifest hides": {place: "init", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/var/lib/rancher/rke2/server/manifests/rancher/addons.yaml"})}, want: []render.Warning{{
+			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
+			Message: "/var/lib/rancher/rke2/server/manifests/rancher/addons.yaml is written more than once; the last one to be written stays",
+		}}},
 		"a managed key with the managed value": {place: "server", edits: edits{global("system-default-registry", "r.example.com")}},
 		"a map where a file's text belongs": {place: "init", edits: edits{global("audit-policy-file", list("x"))}, want: []render.Warning{{
 			Reason: "UnexpectedValue", Field: "spec.rkeConfig.machineGlobalConfig.audit-policy-file",
