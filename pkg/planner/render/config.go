@@ -235,13 +235,27 @@ func (m *machinePlan) layerETCD() error {
 	return nil
 }
 
-func (m *machinePlan) layerRole() error {
+// layerStart decides whether the node starts the cluster or joins it, whatever the user wrote: two that start one, or one that begins anew
+// with every start of its service, would be several clusters.
+func (m *machinePlan) layerStart() {
+	managed := map[string]any{}
 	switch {
 	case !m.in.InitNode:
-		m.set("server", m.in.JoinURL)
+		managed["server"] = m.in.JoinURL
 	case m.runtime == distro.K3s:
-		m.set("cluster-init", true)
+		managed["cluster-init"] = true
 	}
+	for _, key := range []string{"server", "cluster-init", "cluster-reset", "cluster-reset-restore-path"} {
+		if value, given := m.config[key]; given && !reflect.DeepEqual(value, managed[key]) {
+			m.warn(ReasonOverriddenConfigKey, m.origin[key], "Key %s is managed and cannot be set", key)
+		}
+		delete(m.config, key)
+	}
+	maps.Copy(m.config, managed)
+}
+
+func (m *machinePlan) layerRole() error {
+	m.layerStart()
 	if m.roles.OnlyETCD() {
 		m.set("disable-scheduler", true)
 		m.set("disable-apiserver", true)

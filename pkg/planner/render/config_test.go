@@ -64,10 +64,15 @@ func TestPlan_ConfigKeys(t *testing.T) {
 		"without release data a worker gets every key": {place: "worker", edits: edits{
 			global("disable", list("x")), func(in *render.Input) { in.Release = distro.Release{} },
 		}, want: map[string]any{"disable": list("x")}},
-		"the init node of K3s starts a cluster":   {runtime: distro.K3s, place: "init", want: map[string]any{"cluster-init": true, "server": nil}},
-		"the init node of RKE2 needs no key":      {place: "init", want: map[string]any{"cluster-init": nil, "server": nil}},
-		"everyone else joins":                     {place: "server", want: map[string]any{"server": "https://10.0.0.1:9345"}},
-		"K3s joins at another port":               {runtime: distro.K3s, place: "worker", want: map[string]any{"server": "https://10.0.0.1:6443"}},
+		"the init node of K3s starts a cluster": {runtime: distro.K3s, place: "init", want: map[string]any{"cluster-init": true, "server": nil}},
+		"the init node of RKE2 needs no key":    {place: "init", want: map[string]any{"cluster-init": nil, "server": nil}},
+		"everyone else joins":                   {place: "server", want: map[string]any{"server": "https://10.0.0.1:9345"}},
+		"K3s joins at another port":             {runtime: distro.K3s, place: "worker", want: map[string]any{"server": "https://10.0.0.1:6443"}},
+		"nobody else starts a cluster of K3s": {runtime: distro.K3s, place: "server", edits: edits{global("cluster-init", true), global("server", "https://other:6443")},
+			want: map[string]any{"cluster-init": nil, "server": "https://10.0.0.1:6443"}},
+		"the init node joins nobody, and begins anew in restores only": {place: "init", edits: edits{
+			global("server", "https://other:9345"), selected(labelled("a"), "cluster-reset", true), global("cluster-reset-restore-path", "x"),
+		}, want: map[string]any{"server": nil, "cluster-reset": nil, "cluster-reset-restore-path": nil}},
 		"a worker has the agent token":            {place: "worker", want: map[string]any{"token": "AGENT-TOKEN", "agent-token": nil}},
 		"a server has both tokens":                {place: "controlplane", want: map[string]any{"token": "SERVER-TOKEN", "agent-token": "AGENT-TOKEN"}},
 		"no tokens, no keys":                      {place: "init", edits: edits{func(in *render.Input) { in.Tokens = render.Tokens{} }}, want: map[string]any{"token": nil}},
@@ -219,6 +224,16 @@ func TestPlan_Warnings(t *testing.T) {
 			{
 				Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.token",
 				Message: "Key token is not known to this release and is passed through",
+			},
+		}},
+		"a key that would begin anew": {place: "init", edits: edits{global("cluster-reset", true)}, want: []render.Warning{
+			{
+				Reason: "OverriddenConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.cluster-reset",
+				Message: "Key cluster-reset is managed and cannot be set",
+			},
+			{
+				Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.cluster-reset",
+				Message: "Key cluster-reset is not known to this release and is passed through",
 			},
 		}},
 		"a key of servers chosen for workers": {place: "worker", edits: edits{selected(labelled("a"), "disable", "x")}, want: []render.Warning{{
