@@ -50,6 +50,7 @@ const (
 	msgUncordon     = "waiting for uncordon to finish"
 	msgLeftOut      = "is left out of the roll-out by annotation; "
 	msgNodeLost     = "; its node is unreachable since "
+	msgNodeLostFor  = ". Repair it, delete the Machine, or annotate it " + rkev1.RollOutSkipAnnotation + "=true to go on without it"
 	msgTooLarge     = "the plan has %d KiB, at most %d KiB are delivered%s"
 	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
 		"delete the keys with the names of outputs from the secret%s"
