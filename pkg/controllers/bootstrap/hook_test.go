@@ -173,6 +173,7 @@ func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			retell(t, 4, threeMembers, func(t *testing.T, w *world) {
 				happens(w)
+				w.settle()
 				w.delete("m1")
 				w.elapse(20 * time.Second)
 				if hook, finalizer := w.held("m1"); hook || finalizer {

@@ -134,6 +134,7 @@ func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
 		"bad input is corrected": {
 			func(_ *testing.T, w *world) {
 				w.variables("demo", rkev1.EnvVar{Name: "no-proxy", Value: "a"})
+				w.settle()
 			},
 			func(_ *testing.T, w *world) {
 				w.add(machine{name: "m1"})

@@ -102,6 +102,7 @@ type handler struct {
 	dynamicSchemas mgmtcontrollers.DynamicSchemaCache
 	secrets        corecontrollers.SecretCache
 	replaced       replacements
+	registered     time.Time
 }
 
 // Register adds the handlers, indexes and wake-ups. They end with ctx.
@@ -113,7 +114,7 @@ func Register(ctx context.Context, d Deps) error {
 		d.DeletionDeadline = defaultDeletionDeadline
 	}
 	h := newHandler(d)
-	h.ctx = ctx
+	h.ctx, h.registered = ctx, d.Now()
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
 	}
