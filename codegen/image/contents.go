@@ -136,7 +136,7 @@ func checkStatic(path string) error {
 	if err != nil {
 		return fmt.Errorf("program %s: %w", path, err)
 	}
-	defer program.Close()
+	defer func() { _ = program.Close() }()
 	for _, segment := range program.Progs {
 		if segment.Type == elf.PT_INTERP {
 			return fmt.Errorf("program %s needs a dynamic linker, and the image has none: build it with CGO_ENABLED=0", path)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -86,17 +87,9 @@ func (r *reader) command(command instructions.Command) error {
 	case *instructions.ArgCommand:
 		r.arguments(c)
 	case *instructions.LabelCommand:
-		if r.stage.Config.Labels == nil {
-			r.stage.Config.Labels = map[string]string{}
-		}
-		for _, label := range c.Labels {
-			r.stage.Config.Labels[label.Key] = label.Value
-		}
+		r.labels(c)
 	case *instructions.EnvCommand:
-		for _, variable := range c.Env {
-			r.variables[variable.Key] = variable.Value
-			r.stage.Config.Env = append(r.stage.Config.Env, variable.String())
-		}
+		r.environment(c)
 	case *instructions.UserCommand:
 		r.stage.Config.User = c.User
 		_, _, err := numbers(c.User)
@@ -105,7 +98,7 @@ func (r *reader) command(command instructions.Command) error {
 		return r.workdir(c)
 	case *instructions.EntrypointCommand:
 		if c.PrependShell {
-			return fmt.Errorf("the image has no shell: want the form with brackets")
+			return errors.New("the image has no shell: want the form with brackets")
 		}
 		r.stage.Config.Entrypoint = c.CmdLine
 	case *instructions.CopyCommand:
@@ -131,6 +124,22 @@ func (r *reader) arguments(c *instructions.ArgCommand) {
 		} else if argument.Value != nil {
 			r.variables[argument.Key] = *argument.Value
 		}
+	}
+}
+
+func (r *reader) labels(c *instructions.LabelCommand) {
+	if r.stage.Config.Labels == nil {
+		r.stage.Config.Labels = map[string]string{}
+	}
+	for _, label := range c.Labels {
+		r.stage.Config.Labels[label.Key] = label.Value
+	}
+}
+
+func (r *reader) environment(c *instructions.EnvCommand) {
+	for _, variable := range c.Env {
+		r.variables[variable.Key] = variable.Value
+		r.stage.Config.Env = append(r.stage.Config.Env, variable.String())
 	}
 }
 

@@ -126,7 +126,7 @@ func TestInstall_RefusesDynamicPrograms(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		program.Close()
+		_ = program.Close()
 		err = install(shell, path.Join(t.TempDir(), "program"))
 		if err == nil || !strings.Contains(err.Error(), "CGO_ENABLED=0") {
 			t.Errorf("%s: got %v, want an error that says how to build it", shell, err)
