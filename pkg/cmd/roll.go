@@ -157,21 +157,9 @@ func (o *rollOptions) await(cmd *cobra.Command, name string) error {
 		if err != nil {
 			return err
 		}
-		pending := roll.Pending()
-		if decision != nil && decision.Wait == nil {
-			if len(pending) == 0 {
-				return nil
-			}
-			if held := roll.HeldUp(); len(held) > 0 {
-				return fmt.Errorf("the command is recorded, and the machines that are left need somebody: %s", strings.Join(held, "; "))
-			}
-		}
-		text := "waiting for " + strings.Join(pending, ", ")
-		if decision != nil && decision.Wait != nil {
-			text = decision.Wait.Message
-			if decision.Wait.NeedsPerson {
-				return fmt.Errorf("the cluster needs somebody: %s", text)
-			}
+		text, err := rollWait(roll, decision)
+		if text == "" || err != nil {
+			return err
 		}
 		if text != told {
 			cmd.PrintErrln(text)
@@ -179,10 +167,29 @@ func (o *rollOptions) await(cmd *cobra.Command, name string) error {
 		}
 		select {
 		case <-cmd.Context().Done():
-			return fmt.Errorf("machines still to move: %s: %w", strings.Join(pending, ", "), cmd.Context().Err())
+			return fmt.Errorf("machines still to move: %s: %w", strings.Join(roll.Pending(), ", "), cmd.Context().Err())
 		case <-ticker.C:
 		}
 	}
+}
+
+// rollWait says what is waited for, nothing when everybody has moved. What waits for a person is an error.
+func rollWait(roll inspect.Roll, decision *planner.Explanation) (string, error) {
+	pending := roll.Pending()
+	switch {
+	case decision == nil:
+	case decision.Wait == nil && len(pending) == 0:
+		return "", nil
+	case decision.Wait == nil:
+		if held := roll.HeldUp(); len(held) > 0 {
+			return "", fmt.Errorf("the command is recorded, and the machines that are left need somebody: %s", strings.Join(held, "; "))
+		}
+	case decision.Wait.NeedsPerson:
+		return "", fmt.Errorf("the cluster needs somebody: %s", decision.Wait.Message)
+	default:
+		return decision.Wait.Message, nil
+	}
+	return "waiting for " + strings.Join(pending, ", "), nil
 }
 
 func printRoll(w io.Writer, r inspect.Roll) {

@@ -156,20 +156,25 @@ Machines:
 	}
 }
 
-func TestRollHeldUp(t *testing.T) {
+func TestRollWait(t *testing.T) {
 	t.Parallel()
 	moved, coming := inspect.RollMachine{Name: "a", From: "2"}, inspect.RollMachine{Name: "b", From: "1"}
 	held := inspect.RollMachine{Name: "c", From: "1", Held: "the machine pool is paused"}
 	for name, test := range map[string]struct {
 		machines []inspect.RollMachine
-		want     []string
+		decision planner.Explanation
+		want     string
+		wantErr  string
 	}{
-		"all have moved":                    {[]inspect.RollMachine{moved}, nil},
-		"some come without anybody":         {[]inspect.RollMachine{moved, coming, held}, nil},
-		"those that are left need somebody": {[]inspect.RollMachine{moved, held}, []string{"machine c: the machine pool is paused"}},
+		"all have moved":             {machines: []inspect.RollMachine{moved}},
+		"some come without anybody":  {machines: []inspect.RollMachine{moved, coming, held}, want: "waiting for b, c"},
+		"those left need somebody":   {machines: []inspect.RollMachine{moved, held}, wantErr: "need somebody: machine c: the machine pool is paused"},
+		"the cluster waits":          {machines: []inspect.RollMachine{held}, decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m drains"}}, want: "m drains"},
+		"the cluster needs somebody": {decision: planner.Explanation{Wait: &planner.ExplainedWait{Message: "m is lost", NeedsPerson: true}}, wantErr: "m is lost"},
 	} {
-		if diff := cmp.Diff(test.want, inspect.Roll{To: "2", Machines: test.machines}.HeldUp()); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		got, err := rollWait(inspect.Roll{To: "2", Machines: test.machines}, &test.decision)
+		if got != test.want || (err == nil) != (test.wantErr == "") || err != nil && !strings.Contains(err.Error(), test.wantErr) {
+			t.Errorf("%s: got %q, error %v; want %q, error %q", name, got, err, test.want, test.wantErr)
 		}
 	}
 }
