@@ -3,6 +3,8 @@ package planner
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The choice is the user's also while the machine cannot start for a moment; and once another one has started the cluster, that is said.
@@ -29,5 +31,36 @@ func TestDecide_NoOtherThanTheDesignatedInitNode(t *testing.T) {
 	if status, message := w.condition(ConditionConfigurationUnderstood); d.Wait != nil || !w.machines["a"].m.Marks.InitNode || status != "False" ||
 		!strings.Contains(message, "metadata.labels[rke.cattle.io/init-node-machine-id]: The cluster was started by machine a") {
 		t.Errorf("wait %+v, condition %s %s", d.Wait, status, message)
+	}
+}
+
+// A ticket says that a machine is told to start the cluster. Caches may show it before they show what the machine was told: who is designated then would
+// start a second cluster.
+func TestDecide_ADesignationAfterTheTicketComesTooLate(t *testing.T) {
+	w := newWorld(k3sVersion)
+	w.add("a", allRoles)
+	w.add("b", allRoles).m.Labels["rke.cattle.io/machine-id"] = "abc"
+	var d Decision
+	stale := w.snapshot(t)
+	for range 10 {
+		stale = w.snapshot(t)
+		if d = Decide(stale); d.Ticket != nil {
+			break
+		}
+		w.apply(d)
+	}
+	if diff := cmp.Diff([]string{"a"}, deliveries(d)); diff != "" {
+		t.Fatalf("plans are delivered (-want +got):\n%s", diff)
+	}
+	w.apply(d)
+	stale.ControlPlane = w.cp
+	stale.ControlPlane.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "abc"}
+	if diff := cmp.Diff([]string{"a"}, deliveries(Decide(stale))); diff != "" {
+		t.Errorf("seen with old caches, plans are delivered (-want +got):\n%s", diff)
+	}
+	w.cp.Labels = stale.ControlPlane.Labels
+	w.bringUp(t)
+	if !w.machines["a"].m.Marks.InitNode || w.machines["b"].m.Marks.InitNode {
+		t.Error("the init node is not the machine that started the cluster")
 	}
 }

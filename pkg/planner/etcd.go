@@ -247,14 +247,24 @@ func (m *machine) changing() bool {
 }
 
 // moves says why a member of etcd does not get a plan that has it begin anew in an empty directory: the machine that starts the cluster would start
-// a second one, and the others would lose their part of the data. Only a restore may do that.
+// a second one, and the others would lose their part of the data. Only a restore may do that. What the node may have already is no move: an
+// edit that was delivered and not carried out can be taken back.
 func (p *pass) moves(m *machine, desired plan.NodePlan) string {
-	had, known := render.HomeOf(m.Plan.State.Plan)
-	wanted, says := render.HomeOf(desired)
-	switch {
-	case !m.roles.ETCD || !known || !says || had == wanted || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored():
+	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored() {
 		return ""
-	case had.Runtime != wanted.Runtime:
+	}
+	wanted, says := render.HomeOf(desired)
+	var homes []render.Home
+	for _, have := range m.mayHave() {
+		if home, known := render.HomeOf(have); known {
+			homes = append(homes, home)
+		}
+	}
+	if !says || len(homes) == 0 || slices.Contains(homes, wanted) {
+		return ""
+	}
+	had := homes[0]
+	if had.Runtime != wanted.Runtime {
 		return fmt.Sprintf("spec.kubernetesVersion: the node has the cluster's data as %s, which %s does not take over: name a version of %s",
 			had.Runtime, wanted.Runtime, had.Runtime)
 	}

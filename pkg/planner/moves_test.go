@@ -1,10 +1,12 @@
 package planner
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/nodeplan"
 )
 
 // A cluster whose servers were given another data directory, or another distribution, would begin anew and empty: no member of etcd is told
@@ -59,5 +61,31 @@ func TestDecide_TheDataDirectoryCanChangeBeforeThereAreData(t *testing.T) {
 	w.bringUp(t)
 	if status, message := w.condition(rkev1.ConditionReady); status != "True" {
 		t.Errorf("Ready is %s: %s", status, message)
+	}
+}
+
+// A move that another server program has delivered, and that the node has not carried out, ends when the edit is taken back: the data are still where
+// they were.
+func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
+	w := ready(t, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles})
+	moved, spec := w.machines["b"], w.cp.Spec.DeepCopy()
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.DataDirectories.K8sDistro = "/mnt/other" })
+	s := w.snapshot(t)
+	p := newPass(&s)
+	m := p.collect(func(m *machine) bool { return m.Name == "b" })[0]
+	desired, _, err := p.plan(p.inputFor(m, m.marks.JoinedTo))
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := nodeplan.Encode(desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if moved.data, err = nodeplan.Deliver(moved.data, nodeplan.Delivery{Plan: encoded, MaxFailures: 1, FailureThreshold: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { *s = *spec })
+	if d := Decide(w.snapshot(t)); d.Wait == nil || d.Wait.Failed || !slices.Equal(deliveries(d), []string{"b"}) {
+		t.Errorf("wait %+v, plans are delivered to %v", d.Wait, deliveries(d))
 	}
 }

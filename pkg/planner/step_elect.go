@@ -24,7 +24,7 @@ func stepElect(p *pass) verdict {
 			return !m.delivered()
 		})
 	}
-	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && !slices.ContainsFunc(marked, (*machine).delivered) {
+	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && !slices.ContainsFunc(marked, p.sentOff) {
 		for _, m := range marked {
 			m.marks.InitNode = false
 		}
@@ -96,16 +96,24 @@ func (p *pass) nextInit() *machine {
 // designated reports that the user has chosen the init node: there is no other then.
 func (p *pass) designated() bool { return p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel] != "" }
 
+// sentOff reports that a machine may be starting the cluster already: it was told to, or a ticket says that it is about to be and caches may not
+// show yet that it was.
+func (p *pass) sentOff(m *machine) bool { return m.delivered() || m.canBeInit() && p.hasInitTicket(m) }
+
+// hasInitTicket reports that the stored ticket is for the machine to start the cluster.
+func (p *pass) hasInitTicket(m *machine) bool {
+	ticket := p.s.ControlPlane.Status.Ticket
+	return ticket != nil && ticket.Step == ticketInit &&
+		slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
+}
+
 // marked are the machines that carry the init mark, and the one that a ticket names whose mark was not written any more.
 func (p *pass) marked() []*machine {
 	marked := p.collect(func(m *machine) bool { return m.marks.InitNode })
-	ticket := p.s.ControlPlane.Status.Ticket
-	if len(marked) > 0 || ticket == nil || ticket.Step != ticketInit {
+	if len(marked) > 0 {
 		return marked
 	}
-	named := p.collect(func(m *machine) bool {
-		return m.canBeInit() && slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
-	})
+	named := p.collect((*machine).canBeInit, p.hasInitTicket)
 	for _, m := range named {
 		m.marks.InitNode = true
 	}
