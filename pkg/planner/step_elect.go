@@ -16,14 +16,7 @@ func stepElect(p *pass) verdict {
 	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.delivered() }); i >= 0 {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
 	}
-	marked := p.marked()
-	if len(p.started()) > 0 {
-		// Whoever never got a plan would start another cluster, whoever marked it.
-		marked = slices.DeleteFunc(marked, func(m *machine) bool {
-			m.marks.InitNode = m.delivered()
-			return !m.delivered()
-		})
-	}
+	marked := p.markedRightly()
 	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && !slices.ContainsFunc(marked, p.sentOff) {
 		for _, m := range marked {
 			m.marks.InitNode = false
@@ -42,6 +35,19 @@ func stepElect(p *pass) verdict {
 		return p.replaceInit(marked)
 	}
 	return p.elect()
+}
+
+// markedRightly are the machines with the mark. In a cluster that has started whoever never got a plan loses it, whoever gave it: it would
+// start another cluster.
+func (p *pass) markedRightly() []*machine {
+	marked := p.marked()
+	if len(p.started()) == 0 {
+		return marked
+	}
+	return slices.DeleteFunc(marked, func(m *machine) bool {
+		m.marks.InitNode = m.delivered()
+		return !m.delivered()
+	})
 }
 
 // keepInit stays with an init node, unless its node is lost and others can do without it.
