@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
 
@@ -69,4 +70,13 @@ func fileState(pair pki.Pair) string {
 		}
 	}
 	return state.String()
+}
+
+// notAfter is when the certificate that is served now expires, zero when nobody knows.
+func notAfter(config *tls.Config) time.Time {
+	certificate, err := config.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil || certificate.Leaf == nil {
+		return time.Time{}
+	}
+	return certificate.Leaf.NotAfter
 }

@@ -101,3 +101,14 @@ func TestServingCertificate_HasToBeThereAtTheStart(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestNotAfter_FollowsTheCertificate(t *testing.T) {
+	now := time.Now()
+	v := newSecretVolume(t)
+	v.write("1", now, pairFor(t, "a"))
+	served, err := newServingCertificate(v.Pair, nil)
+	check(t, err)
+	if got := notAfter(&tls.Config{GetCertificate: served.get, MinVersion: tls.VersionTLS12}); !got.Equal(served.held.Leaf.NotAfter) || got.Before(now) {
+		t.Errorf("the certificate ends %v, and %v is told", served.held.Leaf.NotAfter, got)
+	}
+}
