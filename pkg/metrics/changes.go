@@ -128,16 +128,23 @@ func (f *Fleet) MachineChanged(before, after *clusterv1.Machine) {
 		after.DeletionTimestamp.IsZero() {
 		f.fail(reasonUnhealthy)
 	}
-	infrastructure := conditions.GetMeta(now, clusterv1.MachineInfrastructureReadyCondition)
-	if before.Status.NodeRef.IsDefined() || !after.Status.NodeRef.IsDefined() || infrastructure == nil || infrastructure.Status != clusterTrue {
+	if !before.Status.NodeRef.IsDefined() && after.Status.NodeRef.IsDefined() {
+		f.joined(after)
+	}
+}
+
+// joined notes the stages of a machine whose node has become known.
+func (f *Fleet) joined(machine *clusterv1.Machine) {
+	infrastructure := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+	if infrastructure == nil || infrastructure.Status != clusterTrue {
 		return
 	}
-	made, known := infrastructure.LastTransitionTime.Time, f.now()
-	if updated := after.Status.LastUpdated.Time; updated.After(made) && updated.Before(known) {
-		known = updated // the phase has changed with the node
+	made, joined := infrastructure.LastTransitionTime.Time, f.now()
+	if updated := machine.Status.LastUpdated.Time; updated.After(made) && updated.Before(joined) {
+		joined = updated // the phase has changed with the node
 	}
-	f.machineStages.WithLabelValues(stageInfrastructure).Observe(seconds(after.CreationTimestamp.Time, made))
-	f.machineStages.WithLabelValues(stageNode).Observe(seconds(made, known))
+	f.machineStages.WithLabelValues(stageInfrastructure).Observe(seconds(machine.CreationTimestamp.Time, made))
+	f.machineStages.WithLabelValues(stageNode).Observe(seconds(made, joined))
 }
 
 // InfrastructureChanged counts failures to make or remove a machine, which the object of its node driver tells.
