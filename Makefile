@@ -14,6 +14,10 @@ deps: ## install what a bare Debian machine lacks and download every Go module
 build: ## build the programs into bin/
 	scripts/build
 
+.PHONY: image
+image: ## assemble the container images into dist/image, without an engine; the Dockerfile makes the same with one
+	scripts/image
+
 .PHONY: generate
 generate: ## write generated clients, deep copies and CRDs anew
 	scripts/generate
@@ -62,5 +66,5 @@ quickstart-down: ## remove everything the quickstart made
 	scripts/quickstart-down
 
 .PHONY: clean
-clean: ## remove built programs
-	rm -rf bin
+clean: ## remove built programs and images
+	rm -rf bin dist

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
@@ -9,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus/hooks/test"
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-io/drover/pkg/managementplane/pki"
 )
@@ -31,14 +33,12 @@ func newSecretVolume(t *testing.T) *secretVolume {
 	return v
 }
 
-// write makes new files, at a moment of their own.
-func (v *secretVolume) write(generation string, moment time.Time, files map[string][]byte) {
+// write makes new files.
+func (v *secretVolume) write(generation string, files map[string][]byte) {
 	v.t.Helper()
 	check(v.t, os.Mkdir(filepath.Join(v.dir, generation), 0o700))
 	for name, content := range files {
-		path := filepath.Join(v.dir, generation, name)
-		check(v.t, os.WriteFile(path, content, 0o600))
-		check(v.t, os.Chtimes(path, moment, moment))
+		check(v.t, os.WriteFile(filepath.Join(v.dir, generation, name), content, 0o600))
 	}
 	check(v.t, os.Symlink(generation, filepath.Join(v.dir, "..new")))
 	check(v.t, os.Rename(filepath.Join(v.dir, "..new"), filepath.Join(v.dir, "..data")))
@@ -61,54 +61,48 @@ func pairFor(t *testing.T, name string) map[string][]byte {
 }
 
 func TestServingCertificate_IsReadAnewWhenItIsRenewed(t *testing.T) {
-	volume, begin := newSecretVolume(t), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	volume := newSecretVolume(t)
 	first, second := pairFor(t, "first.example.com"), pairFor(t, "second.example.com")
-	volume.write("1", begin, first)
-	log, lines := test.NewNullLogger()
-	c, err := newServingCertificate(volume.Pair, log)
+	volume.write("1", first)
+	config, err := servingConfig(t.Context(), volume.Pair, logrus.StandardLogger())
 	check(t, err)
-	expect := func(step, name string) {
+	isFor := func(name string) bool {
 		t.Helper()
-		served, err := c.get(&tls.ClientHelloInfo{})
+		served, err := config.GetCertificate(&tls.ClientHelloInfo{})
 		check(t, err)
 		leaf, err := x509.ParseCertificate(served.Certificate[0])
 		check(t, err)
-		if leaf.VerifyHostname(name) != nil {
-			t.Errorf("%s: the certificate is for %v, want %s", step, leaf.DNSNames, name)
-		}
+		return leaf.VerifyHostname(name) == nil
 	}
-	expect("at the start", "first.example.com")
-	volume.write("2", begin.Add(time.Hour), map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]})
-	expect("with a key of another certificate", "first.example.com")
-	expect("and asked again", "first.example.com")
-	volume.write("3", begin.Add(2*time.Hour), second)
-	expect("renewed", "second.example.com")
-	volume.write("4", begin.Add(3*time.Hour), nil)
-	expect("without files", "second.example.com")
-
-	var said []string
-	for _, line := range lines.AllEntries() {
-		said = append(said, line.Level.String())
+	if !isFor("first.example.com") {
+		t.Error("at the start another certificate is shown than that in the files")
 	}
-	if got := strings.Join(said, " "); got != "warning info warning" {
-		t.Errorf("log has %q: every change is told once", got)
+	volume.write("2", map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]})
+	volume.write("3", second)
+	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		return isFor("second.example.com"), nil
+	})
+	if err != nil {
+		t.Errorf("the renewed certificate is not shown: %v", err)
 	}
 }
 
 func TestServingCertificate_HasToBeThereAtTheStart(t *testing.T) {
-	log, _ := test.NewNullLogger()
-	if _, err := newServingCertificate(newSecretVolume(t).Pair, log); err == nil || !strings.Contains(err.Error(), "read serving certificate") {
+	if _, err := servingConfig(t.Context(), newSecretVolume(t).Pair, logrus.StandardLogger()); err == nil || !strings.Contains(err.Error(), "read serving certificate") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestNotAfter_FollowsTheCertificate(t *testing.T) {
-	now := time.Now()
-	v := newSecretVolume(t)
-	v.write("1", now, pairFor(t, "a"))
-	served, err := newServingCertificate(v.Pair, nil)
+	volume := newSecretVolume(t)
+	volume.write("1", pairFor(t, "a"))
+	config, err := servingConfig(t.Context(), volume.Pair, logrus.StandardLogger())
 	check(t, err)
-	if got := notAfter(&tls.Config{GetCertificate: served.get, MinVersion: tls.VersionTLS12}); !got.Equal(served.held.Leaf.NotAfter) || got.Before(now) {
-		t.Errorf("the certificate ends %v, and %v is told", served.held.Leaf.NotAfter, got)
+	served, err := config.GetCertificate(nil)
+	check(t, err)
+	leaf, err := x509.ParseCertificate(served.Certificate[0])
+	check(t, err)
+	if got := notAfter(config); !got.Equal(leaf.NotAfter) || got.Before(time.Now()) {
+		t.Errorf("the certificate ends %v, and %v is told", leaf.NotAfter, got)
 	}
 }

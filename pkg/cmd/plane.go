@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
 	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/pkg/managementplane/pki"
@@ -98,11 +99,31 @@ func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, lo
 		}
 		o.settings.CACerts = string(data)
 	}
-	certificate, err := newServingCertificate(pair, log)
+	return servingConfig(ctx, pair, log)
+}
+
+// servingConfig shows the certificate in the files, and a renewed one as soon as it is whole; until then the last one stays. Others
+// may renew it, such as the kubelet that of a Secret.
+func servingConfig(ctx context.Context, pair pki.Pair, log logrus.FieldLogger) (*tls.Config, error) {
+	watcher, err := certwatcher.New(pair.CertFile, pair.KeyFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read serving certificate: %w", err)
 	}
-	return &tls.Config{GetCertificate: certificate.get, MinVersion: tls.VersionTLS12}, nil
+	go func() {
+		if err := watcher.Start(ctx); err != nil {
+			log.WithError(err).Error("The serving certificate is not watched: a renewed one is shown after a restart only")
+		}
+	}()
+	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, nil
+}
+
+// notAfter is when the certificate that is served now expires, zero when nobody knows.
+func notAfter(config *tls.Config) time.Time {
+	certificate, err := config.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil || certificate.Leaf == nil {
+		return time.Time{}
+	}
+	return certificate.Leaf.NotAfter
 }
 
 // authority is in the data directory where the management plane is, and else in the management cluster, for all replicas.

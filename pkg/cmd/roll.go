@@ -158,8 +158,13 @@ func (o *rollOptions) await(cmd *cobra.Command, name string) error {
 			return err
 		}
 		pending := roll.Pending()
-		if len(pending) == 0 && decision != nil && decision.Wait == nil {
-			return nil
+		if decision != nil && decision.Wait == nil {
+			if len(pending) == 0 {
+				return nil
+			}
+			if held := roll.HeldUp(); len(held) > 0 {
+				return fmt.Errorf("the command is recorded, and the machines that are left need somebody: %s", strings.Join(held, "; "))
+			}
 		}
 		text := "waiting for " + strings.Join(pending, ", ")
 		if decision != nil && decision.Wait != nil {

@@ -155,3 +155,21 @@ Machines:
 		t.Errorf("verdict %v", err)
 	}
 }
+
+func TestRollHeldUp(t *testing.T) {
+	t.Parallel()
+	moved, coming := inspect.RollMachine{Name: "a", From: "2"}, inspect.RollMachine{Name: "b", From: "1"}
+	held := inspect.RollMachine{Name: "c", From: "1", Held: "the machine pool is paused"}
+	for name, test := range map[string]struct {
+		machines []inspect.RollMachine
+		want     []string
+	}{
+		"all have moved":                    {[]inspect.RollMachine{moved}, nil},
+		"some come without anybody":         {[]inspect.RollMachine{moved, coming, held}, nil},
+		"those that are left need somebody": {[]inspect.RollMachine{moved, held}, []string{"machine c: the machine pool is paused"}},
+	} {
+		if diff := cmp.Diff(test.want, inspect.Roll{To: "2", Machines: test.machines}.HeldUp()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -61,6 +61,21 @@ func (r Roll) Pending() []string {
 	return names
 }
 
+// HeldUp are the machines that have not moved, if each of them waits for a person, with what it waits for.
+func (r Roll) HeldUp() []string {
+	var held []string
+	for _, m := range r.Machines {
+		switch {
+		case m.From == r.To:
+		case m.Held == "":
+			return nil
+		default:
+			held = append(held, fmt.Sprintf("machine %s: %s", m.Name, m.Held))
+		}
+	}
+	return held
+}
+
 // Roll says what a command to move the machines of some pools, or all machines, would do. An empty version is the newest one.
 func (r *Reader) Roll(name, to string, pools []string) (Roll, error) {
 	out := Roll{Cluster: r.namespace + "/" + name, To: to, Result: planner.ClassNone}

@@ -9,6 +9,7 @@ tool github.com/rancher/machine/cmd/rancher-machine
 replace github.com/urfave/cli => github.com/urfave/cli v1.11.1-0.20151120215642-0302d3914d2a
 
 require (
+	github.com/diskfs/go-diskfs v1.9.4
 	github.com/rancher/machine v0.15.0-rancher145
 	k8s.io/api v0.36.2
 	k8s.io/apimachinery v0.36.2
@@ -44,6 +45,7 @@ require (
 	github.com/digitalocean/godo v1.163.0 // indirect
 	github.com/dimchansky/utfbom v1.1.1 // indirect
 	github.com/distribution/reference v0.6.0 // indirect
+	github.com/djherbis/times v1.6.0 // indirect
 	github.com/docker/go-connections v0.7.0 // indirect
 	github.com/docker/go-units v0.5.0 // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -243,4 +244,20 @@ func (m *machine) refused() bool {
 func (m *machine) changing() bool {
 	return m.Plan != nil && m.inEtcdBefore() &&
 		(m.sent || m.asked || m.inDrain() || m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed)
+}
+
+// moves says why a member of etcd does not get a plan that has it begin anew in an empty directory: the machine that starts the cluster would start
+// a second one, and the others would lose their part of the data. Only a restore may do that.
+func (p *pass) moves(m *machine, desired plan.NodePlan) string {
+	had, known := render.HomeOf(m.Plan.State.Plan)
+	wanted, says := render.HomeOf(desired)
+	switch {
+	case !m.roles.ETCD || !known || !says || had == wanted || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored():
+		return ""
+	case had.Runtime != wanted.Runtime:
+		return fmt.Sprintf("spec.kubernetesVersion: the node has the cluster's data as %s, which %s does not take over: name a version of %s",
+			had.Runtime, wanted.Runtime, had.Runtime)
+	}
+	return fmt.Sprintf("spec.rkeConfig.dataDirectories.k8sDistro: the node has the cluster's data in %s, and would begin without them in %s: "+
+		"set it back, it cannot change once there are machines", had.Dir, wanted.Dir)
 }

@@ -257,5 +257,8 @@ func (r *rollOut) leaveOut(m *machine) {
 		m.found.reason = ReasonLeftOut
 	case m.roles.Server() && !m.NodeLostSince.IsZero():
 		m.found.message += msgNodeLost + stamp(m.NodeLostSince)
+		if r.missed(m, m.NodeLostSince) {
+			m.found.message += msgNodeLostFor
+		}
 	}
 }

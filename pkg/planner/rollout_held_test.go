@@ -217,3 +217,34 @@ func TestRedact_LongOutput(t *testing.T) {
 		}
 	}
 }
+
+// Workers must not be newer than the servers that they talk to: one that is powered off holds them up. After a while it is said what a person can do
+// about that, and it helps.
+func TestDecide_AServerThatIsOffIsWaitedForUntilAPersonDecides(t *testing.T) {
+	const server = "etcd,control-plane"
+	w := ready(t, map[string]string{"a": server, "b": server, "c": server, "p": "control-plane", "q": "control-plane", "w": "worker"})
+	w.machines["p"].m.NodeLostSince = w.now
+	w.edit(restartAll)
+	pass := func() (d Decision) {
+		for range 8 {
+			d = w.run(t)
+			for _, name := range []string{"a", "b", "c", "q", "w"} {
+				w.machines[name].applyPlan()
+				w.machines[name].probes(true)
+			}
+		}
+		return d
+	}
+	if d := pass(); d.Wait == nil || strings.Contains(d.Wait.Message, rkev1.RollOutSkipAnnotation) || d.Wait.After <= 0 {
+		t.Fatalf("in the beginning: %+v", d.Wait)
+	}
+	w.now = w.now.Add(lostAfter)
+	if d := pass(); !strings.Contains(d.Wait.Message, "p: waiting for plan to be applied"+msgNodeLost) || !strings.HasSuffix(d.Wait.Message, msgNodeLostFor) {
+		t.Fatalf("after a while: %+v", d.Wait)
+	}
+	before := w.plans()["w"]
+	w.machines["p"].m.Skip = true
+	if d := pass(); d.Wait == nil || d.Wait.Reason != ReasonLeftOut || w.plans()["w"] == before {
+		t.Errorf("without it: %+v", d.Wait)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/planner/render"
 )
 
 // stepElect finds the init node, the one machine that starts the cluster and that all others join. It is chosen from the etcd machines
@@ -23,7 +24,10 @@ func stepElect(p *pass) verdict {
 			return !m.delivered()
 		})
 	}
-	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && len(marked) == 0 {
+	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && !slices.ContainsFunc(marked, (*machine).delivered) {
+		for _, m := range marked {
+			m.marks.InitNode = false
+		}
 		return p.electDesignated(id)
 	}
 	switch {
@@ -43,6 +47,7 @@ func stepElect(p *pass) verdict {
 // keepInit stays with an init node, unless its node is lost and others can do without it.
 func (p *pass) keepInit(m *machine) verdict {
 	p.init = m
+	p.warnDesignated(m)
 	if m.NodeLostSince.IsZero() || !m.delivered() || p.designated() {
 		return goOn("the init node is " + m.Name)
 	}
@@ -122,6 +127,19 @@ func (p *pass) electAmong(marked []*machine) verdict {
 	}
 	p.init = marked[keep]
 	return goOn("of several init nodes stays " + p.init.Name)
+}
+
+// reasonInitNodeStays of a warning: the user's choice of the init node comes too late.
+const reasonInitNodeStays = "InitNodeStays"
+
+// warnDesignated tells that another machine has started the cluster than the one that the user has chosen since.
+func (p *pass) warnDesignated(m *machine) {
+	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && m.Labels[rkev1.MachineIDLabel] != id {
+		p.warnings[render.Warning{
+			Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]",
+			Message: "The cluster was started by machine " + m.Name + ", which stays the init node; while the label names another machine, none takes its place",
+		}] = true
+	}
 }
 
 // electDesignated takes the machine that the user has chosen by its id, and no other.

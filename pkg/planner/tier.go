@@ -50,6 +50,7 @@ const (
 	msgUncordon     = "waiting for uncordon to finish"
 	msgLeftOut      = "is left out of the roll-out by annotation; "
 	msgNodeLost     = "; its node is unreachable since "
+	msgNodeLostFor  = ". Repair it, delete the Machine, or annotate it " + rkev1.RollOutSkipAnnotation + "=true to go on without it"
 	msgTooLarge     = "the plan has %d KiB, at most %d KiB are delivered%s"
 	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
 		"delete the keys with the names of outputs from the secret%s"
@@ -207,6 +208,9 @@ func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 		return desired, finding{pending.Message, ReasonConfiguring}
 	case err != nil:
 		return desired, finding{"cannot render the plan: " + err.Error(), ReasonRenderFailed}
+	}
+	if problem := p.moves(m, desired); problem != "" {
+		return desired, finding{"cannot deliver the plan: " + problem, ReasonRenderFailed}
 	}
 	return withdraw(render.NodeOf(in), &m.Plan.State, desired), finding{}
 }

@@ -101,7 +101,7 @@ func TestStory_LifeOfACluster(t *testing.T) {
 				}
 			}
 			w.removed()
-			writes = len(w.api.Writes(ours))
+			writes = w.api.Written(ours)
 		})
 		return writes
 	})
@@ -175,7 +175,7 @@ func TestStory_ThreeServers(t *testing.T) {
 				}
 			}
 			w.removed()
-			writes = len(w.api.Writes(ours))
+			writes = w.api.Written(ours)
 		})
 		return writes
 	})
@@ -200,7 +200,7 @@ func TestStory_KilledAfterAnyWrite(t *testing.T) {
 			if n := len(w.hosts.Machines(fleet)); n != 2 {
 				t.Errorf("%d machines were made, want 2", n)
 			}
-			writes = len(w.api.Writes(ours))
+			writes = w.api.Written(ours)
 		})
 		return writes
 	})
@@ -219,7 +219,7 @@ func TestStory_RemovalIsKilledAfterAnyWrite(t *testing.T) {
 			w.api.ResetLog()
 			w.killAfter(n)
 			w.removed()
-			writes = len(w.api.Writes(ours))
+			writes = w.api.Written(ours)
 		})
 		return writes
 	})

@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/naming"
 )
@@ -36,10 +38,7 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 				"gives the same MachineDeployment name as pool "+other+"; choose another name"))
 		}
 		deployments[deployment] = pool.Name
-		if !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole {
-			errs = append(errs, field.Required(here, "at least one role of etcd, control-plane or worker must be assigned to "+
-				"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true"))
-		}
+		errs = append(errs, validatePoolRoles(in, pool, deployment, here)...)
 		errs = append(errs, validatePoolSize(pool, here)...)
 		errs = append(errs, validatePoolHealth(pool, here)...)
 		errs = append(errs, validateFirstBoot(pool, here)...)
@@ -64,6 +63,29 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 	default:
 		return nil
 	}
+}
+
+// LosesEtcd reports that the pool of a MachineDeployment whose machines have etcd
+// is edited to be one without.
+func LosesEtcd(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
+	return deployment.Spec.Template.Labels[rkev1.EtcdRoleLabel] == roleMarked && slices.ContainsFunc(pools(cluster), func(pool provv1.RKEMachinePool) bool {
+		return !pool.EtcdRole && naming.MachineDeployment(cluster.Name, pool.Name) == deployment.Name
+	})
+}
+
+// validatePoolRoles keeps etcd on machines that have it. A member leaves etcd only
+// when its machine is deleted; with the role taken away it would be switched off
+// where it is, count towards the quorum for ever, and nobody would remove it.
+func validatePoolRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
+	switch {
+	case !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole:
+		return field.ErrorList{field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
+			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true")}
+	case in.Etcd[deployment] && !pool.EtcdRole:
+		return field.ErrorList{field.Forbidden(at.Child("etcdRole"), "machines of the pool are members of etcd, which they leave only when they are "+
+			"deleted: set it back to true, and set the quantity of the pool to 0 once another pool has etcd")}
+	}
+	return nil
 }
 
 func validatePoolSize(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {

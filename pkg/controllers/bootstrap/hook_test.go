@@ -50,6 +50,15 @@ func (w *world) asked(name string) bool {
 	return w.node(name).Annotations[rkev1.RemoveK3sEtcdMemberAnnotation] == "true"
 }
 
+// wantReleased wants the hook and the finalizer of a machine to go now that its member has left.
+func (w *world) wantReleased(name string) {
+	w.Helper()
+	w.elapse(15 * time.Second)
+	if hook, finalizer := w.held(name); hook || finalizer {
+		w.Errorf("%s: hook %v, finalizer %v after the member has left", name, hook, finalizer)
+	}
+}
+
 // leaves is the distribution saying that the member of a node is gone.
 func (w *world) leaves(name string) {
 	w.Helper()
@@ -101,9 +110,8 @@ func TestHook_MembersLeaveOneAtATime(t *testing.T) {
 }
 
 // Times of deletion count whole seconds, and equal ones are ordered by name: who goes first may be known too late.
-func TestHook_MemberThatWasAskedAlreadyLeavesFirst(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2", "m3")
+func TestHook_MemberThatWasAskedAlreadyLeavesFirstWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 		w.delete("m2")
 		w.elapse(100 * time.Millisecond)
 		if !w.asked("m2") {
@@ -119,11 +127,13 @@ func TestHook_MemberThatWasAskedAlreadyLeavesFirst(t *testing.T) {
 		if hook, _ := w.held("m2"); hook || !w.asked("m1") {
 			t.Errorf("m2 held %v, m1 asked %v", hook, w.asked("m1"))
 		}
+		w.leaves("m1")
+		w.wantReleased("m1")
 	})
 }
 
-// TestHook_LetsGoAtOnce: cases in which there is no member to wait for, or nobody to ask.
-func TestHook_LetsGoAtOnce(t *testing.T) {
+// TestHook_LetsGoAtOnceWhereverTheProcessIsKilled: cases in which there is no member to wait for, or nobody to ask.
+func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]func(w *world){
 		"member that was given up": func(w *world) {
 			content := map[string]any{"metadata": map[string]any{"annotations": map[string]string{rkev1.ForceRemoveEtcdAnnotation: "true"}}}
@@ -163,6 +173,7 @@ func TestHook_LetsGoAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			retell(t, 4, threeMembers, func(t *testing.T, w *world) {
 				happens(w)
+				w.settle()
 				w.delete("m1")
 				w.elapse(20 * time.Second)
 				if hook, finalizer := w.held("m1"); hook || finalizer {
@@ -190,9 +201,9 @@ func (w *world) pretend(node, machine string) {
 	must(w.T, err)
 }
 
-// TestHook_MemberWhoseNodeClusterAPIHasNotFound: a machine that is deleted while it joins may be a member already, and is looked for
+// TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled: a machine that is deleted while it joins may be a member already, and is looked for
 // by what its node says of itself. While the cluster does not answer nothing is known, and the machine is held.
-func TestHook_MemberWhoseNodeClusterAPIHasNotFound(t *testing.T) {
+func TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
 		w.loseReference("m1")
@@ -217,10 +228,9 @@ func TestHook_MemberWhoseNodeClusterAPIHasNotFound(t *testing.T) {
 	})
 }
 
-// TestHook_TheOtherOfTwoIsKeptForAMoment: an operator who deletes both does not want to wait for a quorum.
-func TestHook_TheOtherOfTwoIsKeptForAMoment(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2")
+// TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled: an operator who deletes both does not want to wait for a quorum.
+func TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2") }, func(t *testing.T, w *world) {
 		w.delete("m1")
 		w.elapse(15 * time.Second)
 		if w.asked("m1") {
@@ -230,12 +240,14 @@ func TestHook_TheOtherOfTwoIsKeptForAMoment(t *testing.T) {
 		if !w.asked("m1") {
 			t.Error("the member is never asked")
 		}
+		w.leaves("m1")
+		w.wantReleased("m1")
 	})
 }
 
-// TestHook_ClusterThatIsDown: the machine is held, the cluster is asked rarely, other machines are served at once, and when
+// TestHook_ClusterThatIsDownWhereverTheProcessIsKilled: the machine is held, the cluster is asked rarely, other machines are served at once, and when
 // the cluster is up again the wait ends.
-func TestHook_ClusterThatIsDown(t *testing.T) {
+func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct {
 		err  error
 		hang bool
@@ -245,8 +257,7 @@ func TestHook_ClusterThatIsDown(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
-				etcdCluster(w, "m1", "m2", "m3")
+			retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 				w.down.set(c.err, c.hang)
 				w.delete("m1")
 				w.elapse(10 * time.Minute)
@@ -264,13 +275,15 @@ func TestHook_ClusterThatIsDown(t *testing.T) {
 				if !w.asked("m1") {
 					t.Error("the member is not asked although the cluster is up again")
 				}
+				w.leaves("m1")
+				w.wantReleased("m1")
 			})
 		})
 	}
 }
 
-// TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone: the machine loses its hook only with its member.
-func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAlone(t *testing.T) {
+// TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAloneWhereverTheProcessIsKilled: the machine loses its hook only with its member.
+func TestHook_FinalizerCoversABootstrapObjectThatIsDeletedAloneWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		must(t, w.c.RKE.RKEBootstrap().Delete(namespace, "m1", nil))
 		w.elapse(10 * time.Second)
@@ -291,8 +304,8 @@ func (w *world) noteOnMachine(name, key, value string) {
 	w.patchMachine(name, map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
 }
 
-// TestHook_MachineThatJoinedThisOneMovesFirst: joined-to names the machine, and an empty join URL names nobody.
-func TestHook_MachineThatJoinedThisOneMovesFirst(t *testing.T) {
+// TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled: joined-to names the machine, and an empty join URL names nobody.
+func TestHook_MachineThatJoinedThisOneMovesFirstWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
 		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")

@@ -8,28 +8,58 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
 
 // retell tells a part of a story once without a kill and then again for several points, with the process killed after that write of the
-// part and another one started. Before is what comes first. In the end nothing more is written.
+// part and another one started. Before is what comes first. In the end the API and the nodes must hold the same, and nothing more is written.
 func retell(t *testing.T, most int, before, part func(t *testing.T, w *world)) {
 	t.Helper()
+	var want map[string]any
 	crashpoints.Each(t, most, func(t *testing.T, n int) (writes int) {
 		t.Helper()
 		tell(t, func(t *testing.T, w *world) {
 			before(t, w)
 			w.killAfter(n)
 			part(t, w)
-			writes = len(w.api.Writes(manager))
+			writes = w.api.Written(manager)
 			w.elapse(time.Minute) // who was killed at the very end is replaced
 			w.wantQuiet(10 * time.Minute)
+			got := w.objects()
+			if want == nil {
+				want = got
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("killed after write %d, the outcome differs (-never killed +killed):\n%s", n, diff)
+			}
 		})
 		return writes
 	})
 }
+
+// objects is everything that the process has a hand in, without what differs from run to run.
+func (w *world) objects() map[string]any {
+	w.Helper()
+	var objects []*unstructured.Unstructured
+	for _, gvk := range append(madeKinds(), rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"), clusterv1.GroupVersion.WithKind("Machine")) {
+		objects = append(objects, w.api.Objects(gvk)...)
+	}
+	out := crashpoints.Bare(objects)
+	nodes, err := w.down.nodes.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
+	must(w.T, err)
+	for i := range nodes.Items {
+		out["Node "+nodes.Items[i].Name] = nodes.Items[i].Annotations
+	}
+	return out
+}
+
+// nothing comes before a story that begins with nothing.
+func nothing(*testing.T, *world) {}
 
 // introduces is what the install script of a machine does: it tries again until it is answered, and it is never refused for good.
 func (w *world) introduces(name, id string) connection {
@@ -104,6 +134,7 @@ func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
 		"bad input is corrected": {
 			func(_ *testing.T, w *world) {
 				w.variables("demo", rkev1.EnvVar{Name: "no-proxy", Value: "a"})
+				w.settle()
 			},
 			func(_ *testing.T, w *world) {
 				w.add(machine{name: "m1"})
@@ -112,7 +143,7 @@ func TestStory_CorrectionsWhereverTheProcessIsKilled(t *testing.T) {
 				w.settle()
 			},
 		},
-		"another infrastructure": {func(*testing.T, *world) {}, func(_ *testing.T, w *world) {
+		"another infrastructure": {nothing, func(_ *testing.T, w *world) {
 			w.add(machine{name: "m1", infraGroup: "infrastructure.cluster.x-k8s.io", userdata: "runcmd: [reboot]\n"})
 			w.settle()
 		}},
@@ -196,7 +227,7 @@ func TestHook_KilledAfterEveryWrite(t *testing.T) {
 			if hook, finalizer := w.held("m3"); !hook || !finalizer || w.asked("m3") {
 				t.Errorf("m3 stays: hook %v, finalizer %v, asked %v", hook, finalizer, w.asked("m3"))
 			}
-			writes = len(w.api.Writes(manager))
+			writes = w.api.Written(manager)
 		})
 		return writes
 	}

@@ -35,15 +35,14 @@ func (w *world) plan(name string) {
 	must(w.T, err)
 }
 
-// TestHook_MemberThatDoesNotWorkWaitsForNobody: each machine that is joined to it would be restarted first, while the lost member counts.
-func TestHook_MemberThatDoesNotWorkWaitsForNobody(t *testing.T) {
+// TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled: each machine that is joined to it would be restarted first, while the lost member counts.
+func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *testing.T) {
 	for name, breaks := range map[string]func(*world){
 		"its node is lost":     func(w *world) { w.lose("m1") },
 		"its plan did not end": func(w *world) { w.plan("m1"); w.elapse(11 * time.Minute) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
-				etcdCluster(w, "m1", "m2", "m3")
+			retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 				w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
 				w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
 				breaks(w)
@@ -54,6 +53,8 @@ func TestHook_MemberThatDoesNotWorkWaitsForNobody(t *testing.T) {
 				if !w.asked("m1") {
 					t.Error("the lost member is not asked to leave")
 				}
+				w.leaves("m1")
+				w.wantReleased("m1")
 			})
 		})
 	}
@@ -75,11 +76,10 @@ func TestHook_MemberWithANewPlanIsNotBroken(t *testing.T) {
 	})
 }
 
-// TestHook_ServerThatOthersJoinedHoldsUpNobody: those who are joined to it are moved when nobody is leaving, so the other one goes first,
+// TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled: those who are joined to it are moved when nobody is leaving, so the other one goes first,
 // whatever their names.
-func TestHook_ServerThatOthersJoinedHoldsUpNobody(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2", "m3", "m4", "m5")
+func TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2", "m3", "m4", "m5") }, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
 		for _, other := range []string{"m2", "m3", "m4", "m5"} {
 			w.noteOnMachine(other, rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
@@ -91,13 +91,14 @@ func TestHook_ServerThatOthersJoinedHoldsUpNobody(t *testing.T) {
 		if w.asked("m1") || !w.asked("m2") {
 			t.Errorf("asked to leave: m1 %v, m2 %v", w.asked("m1"), w.asked("m2"))
 		}
+		w.leaves("m2")
+		w.wantReleased("m2")
 	})
 }
 
-// TestHook_MemberThatDoesNotWorkGoesFirst: etcd lets go of no member that works while the others are no majority without it.
-func TestHook_MemberThatDoesNotWorkGoesFirst(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2", "m3")
+// TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled: etcd lets go of no member that works while the others are no majority without it.
+func TestHook_MemberThatDoesNotWorkGoesFirstWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 		w.delete("m1")
 		w.elapse(time.Second)
 		w.lose("m2")
@@ -106,13 +107,14 @@ func TestHook_MemberThatDoesNotWorkGoesFirst(t *testing.T) {
 		if !w.asked("m2") {
 			t.Error("the lost member waits for one that works")
 		}
+		w.leaves("m2")
+		w.wantReleased("m2")
 	})
 }
 
-// TestHook_MemberLeavesAfterARestart: the last machine that was joined to this one says so before it is restarted for that.
-func TestHook_MemberLeavesAfterARestart(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
-		etcdCluster(w, "m1", "m2", "m3")
+// TestHook_MemberLeavesAfterARestartWhereverTheProcessIsKilled: the last machine that was joined to this one says so before it is restarted for that.
+func TestHook_MemberLeavesAfterARestartWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 		w.plan("m2")
 		w.settle()
 		w.delete("m1")
@@ -125,5 +127,7 @@ func TestHook_MemberLeavesAfterARestart(t *testing.T) {
 		if !w.asked("m1") {
 			t.Error("a member that never ends its restart holds another one for ever")
 		}
+		w.leaves("m1")
+		w.wantReleased("m1")
 	})
 }

@@ -78,41 +78,40 @@ func TestToken_EndsWhileNobodyLooks(t *testing.T) {
 	})
 }
 
-// TestStory_SlowMachine: a machine may be made for an hour and start late, and gets its connection nevertheless. From then on
+// TestStory_SlowMachineWhereverTheProcessIsKilled: a machine may be made for an hour and start late, and gets its connection nevertheless. From then on
 // the token is its alone, and good for nobody once it is a node.
-func TestStory_SlowMachine(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
+func TestStory_SlowMachineWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 4, func(_ *testing.T, w *world) {
+		w.serves = true
+		w.restart()
+	}, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})
 		w.settle()
-		handler, stop := w.endpoint()
-		defer stop()
 		token := tokenInScript.FindStringSubmatch(w.data("m1"))[1]
-		w.wantQuiet(26 * time.Hour)
-		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusOK {
-			t.Fatalf("the slow machine is answered with %d", code)
+		before := w.api.Written(manager)
+		w.elapse(26 * time.Hour)
+		if n := w.api.Written(manager) - before; n > 0 {
+			t.Errorf("%d writes for a machine that is not heard of", n)
 		}
+		w.introduces("m1", "slow-machine")
 		w.settle()
 		if got := w.machine("m1").Labels[rkev1.MachineIDLabel]; got != "slow-machine" {
 			t.Errorf("identity of the Machine is %q", got)
 		}
-		if code, _ := introduceAs(t, handler, token, "somebody-else"); code != http.StatusConflict {
+		if code, _ := introduceAs(t, w.served, token, "somebody-else"); code != http.StatusConflict {
 			t.Errorf("another identity is answered with %d", code)
 		}
-		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusOK {
-			t.Errorf("the same identity is answered with %d when it comes again", code)
-		}
+		w.introduces("m1", "slow-machine")
 		w.elapse(26 * time.Hour)
-		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusOK {
-			t.Errorf("a machine whose installation takes a day is answered with %d", code)
-		}
+		w.introduces("m1", "slow-machine") // its installation takes a day
 		w.reports("m1")
 		w.elapse(w.setup.ReusedTTL + time.Second)
-		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusUnauthorized {
+		if code, _ := introduceAs(t, w.served, token, "slow-machine"); code != http.StatusUnauthorized {
 			t.Errorf("a machine whose agent has its own credential is answered with %d", code)
 		}
 		w.join("m1")
 		w.settle()
-		if code, _ := introduceAs(t, handler, token, "slow-machine"); code != http.StatusUnauthorized {
+		if code, _ := introduceAs(t, w.served, token, "slow-machine"); code != http.StatusUnauthorized {
 			t.Errorf("a node is answered with %d", code)
 		}
 	})

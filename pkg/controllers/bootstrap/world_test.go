@@ -353,13 +353,17 @@ func (w *world) held(name string) (hook, finalizer bool) {
 	return hook, slices.Contains(w.bootstrap(name).Finalizers, rkev1.BootstrapEtcdRemovalFinalizer)
 }
 
+func madeKinds() []schema.GroupVersionKind {
+	return []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
+	}
+}
+
 // made lists what the controller has made, as "Kind name".
 func (w *world) made() []string {
 	var out []string
-	for _, gvk := range []schema.GroupVersionKind{
-		corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
-		rbacv1.SchemeGroupVersion.WithKind("Role"), rbacv1.SchemeGroupVersion.WithKind("RoleBinding"),
-	} {
+	for _, gvk := range madeKinds() {
 		for _, obj := range w.api.Objects(gvk) {
 			if obj.GetNamespace() == namespace && strings.Contains(obj.GetName(), "-machine-") {
 				out = append(out, gvk.Kind+" "+obj.GetName())

@@ -243,7 +243,7 @@ func TestStory_KilledAfterEveryWrite(t *testing.T) {
 						})
 					}
 					s.drainedAndBack(n, request)
-					writes = len(s.api.Writes("drover/manager"))
+					writes = s.api.Written("drover/manager")
 				})
 				return writes
 			})

@@ -59,6 +59,8 @@ type world struct {
 	c    *clients.Clients // of the players
 	down *downstream
 	stop func()
+	// cut is closed when the process was killed.
+	cut <-chan struct{}
 }
 
 func tell(t *testing.T, f func(t *testing.T, w *world)) {
@@ -130,9 +132,17 @@ func (w *world) restart() {
 	w.start()
 }
 
+// elapse lets that much time pass, and as much again for the next process when one was killed meanwhile.
 func (w *world) elapse(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+	select {
+	case <-w.cut:
+		w.cut = nil // once is enough
+		w.restart()
+		w.elapse(d)
+	default:
+	}
 }
 
 func (w *world) addCluster(name, mark string) {
@@ -374,9 +384,9 @@ func (w *world) makeReady(name string) {
 	must(w.T, err)
 }
 
-// TestStory_ClusterThatIsDown: fifty machines wait, the cluster is asked now and then, a machine of another cluster gets its
+// TestStory_ClusterThatIsDownWhereverTheProcessIsKilled: fifty machines wait, the cluster is asked now and then, a machine of another cluster gets its
 // node at once, and so does everybody when the cluster is up again.
-func TestStory_ClusterThatIsDown(t *testing.T) {
+func TestStory_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct {
 		err  error
 		hang bool
@@ -388,7 +398,7 @@ func TestStory_ClusterThatIsDown(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
+			retell(t, 2, func(t *testing.T, w *world) {
 				w.down.set(c.err, c.hang)
 				for i := range 50 {
 					machine := fmt.Sprintf("m%d", i)
@@ -417,16 +427,12 @@ func TestStory_ClusterThatIsDown(t *testing.T) {
 }
 
 func TestStory_CutOffAfterEveryWrite(t *testing.T) {
-	for n := 1; n <= 2; n++ {
-		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
-				w.api.CutAfter(manager, n, nil)
-				uid := w.add("m1", "demo", driverKind, true)
-				w.join("m1", uid)
+	for _, kind := range []schema.GroupVersionKind{driverKind, custom} {
+		t.Run(kind.Kind, func(t *testing.T) {
+			retell(t, 2, func(t *testing.T, w *world) {
+				w.join("m1", w.add("m1", "demo", kind, true))
 				w.elapse(time.Minute)
-				w.restart()
-				w.elapse(time.Minute)
-				id, addresses := w.infra(driverKind, "m1")
+				id, addresses := w.infra(kind, "m1")
 				if id != "k3s://m1" || len(addresses) != 2 {
 					t.Errorf("provider ID %q, addresses %v", id, addresses)
 				}
@@ -448,9 +454,9 @@ func TestStory_OldMachineIsLookedForRarely(t *testing.T) {
 	})
 }
 
-// TestStory_AmbiguousNodesHurtTheirMachineAlone: a node with another machine's label does not stop the rest.
-func TestStory_AmbiguousNodesHurtTheirMachineAlone(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
+// TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled: a node with another machine's label does not stop the rest.
+func TestStory_AmbiguousNodesHurtTheirMachineAloneWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, func(t *testing.T, w *world) {
 		w.down.set(errors.New("nobody looks before all nodes are there"), false)
 		first, second := w.add("m1", "demo", driverKind, true), w.add("m2", "demo", driverKind, true)
 		w.join("m1", first)
@@ -472,9 +478,9 @@ func TestStory_AmbiguousNodesHurtTheirMachineAlone(t *testing.T) {
 	})
 }
 
-// TestStory_RefusedWritesAreTriedAgain: neither an error nor somebody who takes the provider ID away again is the end.
-func TestStory_RefusedWritesAreTriedAgain(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
+// TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled: neither an error nor somebody who takes the provider ID away again is the end.
+func TestStory_RefusedWritesAreTriedAgainWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, func(t *testing.T, w *world) {
 		var mu sync.Mutex
 		refused := map[string]bool{}
 		w.api.Intercept(func(r memkube.Request) error {

@@ -12,10 +12,10 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// TestStory_NodeOfAnotherMachineIsNotBelieved: a kubelet may label its own node as any machine. Neither does that machine get the
+// TestStory_NodeOfAnotherMachineIsNotBelievedWhereverTheProcessIsKilled: a kubelet may label its own node as any machine. Neither does that machine get the
 // node, and be joined at its address, nor is it kept from its own.
-func TestStory_NodeOfAnotherMachineIsNotBelieved(t *testing.T) {
-	tell(t, func(t *testing.T, w *world) {
+func TestStory_NodeOfAnotherMachineIsNotBelievedWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 2, func(t *testing.T, w *world) {
 		uid := w.add("bad", "demo", custom, true)
 		w.join("bad", uid)
 		w.elapse(10 * time.Second)
@@ -67,12 +67,12 @@ func (w *world) report(machine, key string) {
 	must(w.T, err)
 }
 
-// TestStory_NodeBeforeItsMachineHasReported: nothing but the machine's own plan makes its node, so a node that says so before is
+// TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled: nothing but the machine's own plan makes its node, so a node that says so before is
 // another one. It is not even looked for.
-func TestStory_NodeBeforeItsMachineHasReported(t *testing.T) {
+func TestStory_NodeBeforeItsMachineHasReportedWhereverTheProcessIsKilled(t *testing.T) {
 	for _, key := range []string{"applied-checksum", "failed-checksum"} {
 		t.Run(key, func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
+			retell(t, 2, func(t *testing.T, w *world) {
 				uid := w.add("m1", "demo", driverKind, false)
 				w.report("m1", "probe-statuses")
 				w.elapse(time.Second)
@@ -95,9 +95,9 @@ func TestStory_NodeBeforeItsMachineHasReported(t *testing.T) {
 	}
 }
 
-// TestStory_NodeThatIsEvidentlyAnotherMachine: a worker that Cluster API has found no node of may label its node as a new machine
+// TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled: a worker that Cluster API has found no node of may label its node as a new machine
 // whose UID it knows. What it cannot write gives it away.
-func TestStory_NodeThatIsEvidentlyAnotherMachine(t *testing.T) {
+func TestStory_NodeThatIsEvidentlyAnotherMachineWhereverTheProcessIsKilled(t *testing.T) {
 	server := map[string]string{rkev1.ControlPlaneRoleLabel: rkev1.RoleLabelValue}
 	serves := func(n *corev1.Node) { n.Labels["node-role.kubernetes.io/control-plane"] = "true" }
 	plain := func(*corev1.Node) {}
@@ -112,7 +112,7 @@ func TestStory_NodeThatIsEvidentlyAnotherMachine(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
+			retell(t, 2, func(t *testing.T, w *world) {
 				w.add("bad", "demo", driverKind, true)
 				w.label("bad", c.impostor)
 				victim := w.add("m1", "demo", driverKind, false)
@@ -134,8 +134,8 @@ func TestStory_NodeThatIsEvidentlyAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestStory_NamesThatProveNothing: a host that was registered twice, or whose cloud names its node, is nobody's impostor.
-func TestStory_NamesThatProveNothing(t *testing.T) {
+// TestStory_NamesThatProveNothingWhereverTheProcessIsKilled: a host that was registered twice, or whose cloud names its node, is nobody's impostor.
+func TestStory_NamesThatProveNothingWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct {
 		labels map[string]string // of both Machines
 		node   string
@@ -145,7 +145,7 @@ func TestStory_NamesThatProveNothing(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tell(t, func(t *testing.T, w *world) {
+			retell(t, 2, func(t *testing.T, w *world) {
 				w.add("before", "demo", custom, true)
 				uid := w.add("m1", "demo", custom, true)
 				w.label("before", c.labels)

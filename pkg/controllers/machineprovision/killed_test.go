@@ -18,9 +18,9 @@ func TestStory_FailuresAreCutOffAfterEveryWrite(t *testing.T) {
 				w.run()
 				w.api.ResetLog()
 				story(w)
-				total = len(w.api.Writes(manager))
+				total = w.api.Written(manager)
 			})
-			for _, n := range crashpoints.Of(total, 8) {
+			for _, n := range crashpoints.Of(t, total, 8) {
 				t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
 					t.Parallel()
 					tell(t, func(w *world) {
@@ -54,7 +54,7 @@ func TestStory_WaitsAreCutOffAfterEveryWrite(t *testing.T) {
 						w.api.CutAfter(manager, n, func() { close(cut) })
 					}
 					story(w)
-					writes = len(w.api.Writes(manager))
+					writes = w.api.Written(manager)
 				})
 				return writes
 			})

@@ -145,12 +145,12 @@ func TestStory_CutOffAfterEveryWrite(t *testing.T) {
 		w.run()
 		w.api.ResetLog()
 		w.live("m1", nil)
-		total = len(w.api.Writes(manager))
+		total = w.api.Written(manager)
 	})
 	if total < 25 {
 		t.Fatalf("a whole life takes %d writes: the story does not do what it should", total)
 	}
-	for _, n := range crashpoints.Of(total, 60) {
+	for _, n := range crashpoints.Of(t, total, 60) {
 		t.Run(fmt.Sprintf("write %d", n), func(t *testing.T) {
 			t.Parallel()
 			tell(t, func(w *world) {

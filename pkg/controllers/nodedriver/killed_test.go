@@ -118,7 +118,7 @@ func tell(t *testing.T, n int, program []byte, part func(s *story)) (writes int)
 			}
 		}()
 		part(s)
-		writes = len(s.api.Writes(manager))
+		writes = s.api.Written(manager)
 		s.api.ResetLog()
 		s.elapse(time.Hour)
 		if late := s.api.Writes(manager); len(late) > 0 {

@@ -44,7 +44,7 @@ func retell(t *testing.T, version string, roles map[string]string, most int, par
 				})
 			}
 			part(s)
-			writes = len(s.api.Writes(manager))
+			writes = s.api.Written(manager)
 			for range 3 {
 				s.agentsPass()
 				s.elapse(time.Minute)

@@ -86,3 +86,47 @@ func TestStory_OneMachineThatRefusesDoesNotStopTheOthers(t *testing.T) {
 		s.untilReady()
 	})
 }
+
+// restartAsked asks for a restart of the cluster, of all machines one by one.
+func (s *story) restartAsked() {
+	s.Helper()
+	cp := s.controlPlane()
+	cp.Spec.ProvisionGeneration = 7
+	_, err := s.world.RKE.RKEControlPlane().Update(cp)
+	must(s.T, err)
+}
+
+// A change whose plans are refused for a while, by one machine or by all, reaches every machine once it is allowed, wherever the manager is killed.
+func TestStory_RefusedChangesWhereverTheManagerIsKilled(t *testing.T) {
+	for name, refuses := range map[string]func(secret string) bool{
+		"all plans are refused": func(string) bool { return true },
+		"one machine refuses":   func(secret string) bool { return secret == naming.PlanSecret("w1-boot") },
+		"the init node refuses": func(secret string) bool { return secret == naming.PlanSecret("a-boot") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			retell(t, "v1.36.2+rke2r1", map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker"}, 2, func(s *story) {
+				s.restarted() // remembers how they are
+				s.api.Intercept(func(r memkube.Request) error {
+					if strings.HasPrefix(r.Agent, manager) && r.Verb == "update" && r.Resource.Resource == "secrets" && refuses(r.Name) {
+						return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, errors.New("a webhook says no"))
+					}
+					return nil
+				})
+				s.restartAsked()
+				for range 30 {
+					s.elapse(10 * time.Second)
+					s.agentsPass()
+				}
+				for _, machine := range s.restarted() {
+					if refuses(naming.PlanSecret(machine + "-boot")) {
+						s.Errorf("%s has a plan that was refused", machine)
+					}
+				}
+				s.api.Intercept(nil)
+				s.until("all machines have the change", func() bool {
+					return len(s.restarted()) == len(s.roles) && len(s.outOfSync()) == 0 && s.ready()
+				})
+			})
+		})
+	}
+}

@@ -111,7 +111,7 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 			if drained := s.rollOut(); !slices.Equal(drained, want) {
 				t.Errorf("killed after write %d: drained were %v, want %v", n, drained, want)
 			}
-			writes = len(s.api.Writes(manager))
+			writes = s.api.Written(manager)
 			s.elapse(time.Minute)
 			s.api.ResetLog()
 			s.elapse(10 * time.Minute)
@@ -128,7 +128,7 @@ func TestStory_AChangeRollsThroughWhereverTheManagerIsKilled(t *testing.T) {
 		})
 		return writes
 	}
-	for _, n := range crashpoints.Of(run(0), 12) {
+	for _, n := range crashpoints.Of(t, run(0), 12) {
 		run(n)
 	}
 }

@@ -363,7 +363,7 @@ func TestStory_ManagerIsKilledAfterAnyWrite(t *testing.T) {
 						s.agentsPass()
 						s.elapse(time.Minute)
 					}
-					writes = len(s.api.Writes(manager))
+					writes = s.api.Written(manager)
 					got := s.objects()
 					if want == nil {
 						want = got
@@ -377,7 +377,7 @@ func TestStory_ManagerIsKilledAfterAnyWrite(t *testing.T) {
 				})
 				return writes
 			}
-			for _, n := range crashpoints.Of(run(0), 36) {
+			for _, n := range crashpoints.Of(t, run(0), 36) {
 				run(n)
 			}
 		})

@@ -102,6 +102,7 @@ type handler struct {
 	dynamicSchemas mgmtcontrollers.DynamicSchemaCache
 	secrets        corecontrollers.SecretCache
 	replaced       replacements
+	registered     time.Time
 }
 
 // Register adds the handlers, indexes and wake-ups. They end with ctx.
@@ -113,7 +114,7 @@ func Register(ctx context.Context, d Deps) error {
 		d.DeletionDeadline = defaultDeletionDeadline
 	}
 	h := newHandler(d)
-	h.ctx = ctx
+	h.ctx, h.registered = ctx, d.Now()
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
 	}
@@ -213,12 +214,13 @@ func (h *handler) awaits(m *clusterv1.Machine) bool {
 }
 
 // ofMachineDeployment wakes clusters whose pool was deleted by somebody, or is
-// scaled by somebody else while that matters.
+// scaled by somebody else while that matters, or is to be one without etcd once
+// its machines are gone.
 func (h *handler) ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.Key {
 	_, scaled := md.Annotations[clusterv1.AutoscalerMinSizeAnnotation]
 	if md.DeletionTimestamp.IsZero() && !scaled {
 		cluster, err := h.clusters.Get(md.Namespace, md.Spec.ClusterName)
-		if err != nil || !topology.LimitsFollow(cluster, md.Name) {
+		if err != nil || !topology.LimitsFollow(cluster, md.Name) && !topology.LosesEtcd(cluster, md) {
 			return nil
 		}
 	}

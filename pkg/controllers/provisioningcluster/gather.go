@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -165,11 +166,13 @@ func (h *handler) gatherReplicas(in *topology.Input) ([]*clusterv1.MachineDeploy
 	if err != nil {
 		return nil, fmt.Errorf("list machine deployments of %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
 	}
-	in.Replicas = map[string]int32{}
+	in.Replicas, in.Etcd = map[string]int32{}, map[string]bool{}
 	for _, deployment := range found {
 		if deployment.Spec.Replicas != nil {
 			in.Replicas[deployment.Name] = *deployment.Spec.Replicas
 		}
+		machines := max(in.Replicas[deployment.Name], ptr.Deref(deployment.Status.Replicas, 0))
+		in.Etcd[deployment.Name] = machines > 0 && deployment.Spec.Template.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue
 	}
 	return found, nil
 }

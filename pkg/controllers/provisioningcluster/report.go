@@ -24,16 +24,23 @@ const (
 
 func invalid(message string) error { return outcome.Stall(reasonInvalid, message) }
 
-// servedSoon is how soon to look again whether a kind is served: its cache being
-// filled is no event of any object.
-const servedSoon = 250 * time.Millisecond
+const (
+	// servedSoon is how soon to look again whether a kind is served: its cache being
+	// filled is no event of any object.
+	servedSoon = 250 * time.Millisecond
+	// cachesFill is how long after its start a process may still be filling the
+	// caches of kinds that have been there before.
+	cachesFill = time.Minute
+)
 
 // reportUnserved waits for kinds that were defined a moment ago, or whose cache
 // is not filled yet because this process was just started. The second is nobody's
-// business: what was fine before stays so.
+// business: what was said before stays so.
 func (h *handler) reportUnserved(seen *facts) (*provv1.Cluster, error) {
 	cluster := seen.input.Cluster
-	if conditions.IsTrue(cluster.Status.Conditions, provv1.ConditionRKECluster) || seen.controlPlane != nil {
+	said := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
+	starting := seen.now.Sub(h.registered) < cachesFill
+	if seen.controlPlane != nil || said != nil && (starting || said.Status == rkev1.ConditionTrue) {
 		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, servedSoon)
 		return cluster, nil
 	}
@@ -46,7 +53,9 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 	status := cluster.Status.DeepCopy()
 	condition, retry := outcome.Conclude(provv1.ConditionRKECluster, end)
 	outcome.Record(&status.Conditions, condition, retry, seen.now)
-	for _, line := range slices.Concat(lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition), warnings(seen.controlPlane)) {
+	said := lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition)
+	forget(&status.Conditions, said)
+	for _, line := range slices.Concat(said, warnings(seen.controlPlane)) {
 		conditions.Set(&status.Conditions, line, seen.now)
 	}
 	updated, err := h.write(cluster, status)
@@ -82,6 +91,17 @@ func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Con
 		out = append(out, line)
 	}
 	return out
+}
+
+// forget removes what was said of a spec that was invalid, where nothing else is
+// said now: it is over, and the control plane has not spoken yet.
+func forget(list *[]rkev1.GenericCondition, said []conditions.Condition) {
+	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionReady} {
+		known := slices.ContainsFunc(said, func(c conditions.Condition) bool { return c.Type == conditionType })
+		if old := conditions.Get(*list, conditionType); !known && old != nil && old.Reason == reasonInvalid {
+			conditions.Remove(list, conditionType)
+		}
+	}
 }
 
 // warnings are the conditions by which the control plane tells of what works and

@@ -235,13 +235,27 @@ func (m *machinePlan) layerETCD() error {
 	return nil
 }
 
-func (m *machinePlan) layerRole() error {
+// layerStart decides whether the node starts the cluster or joins it, whatever the user wrote: two that start one, or one that begins anew
+// with every start of its service, would be several clusters.
+func (m *machinePlan) layerStart() {
+	managed := map[string]any{}
 	switch {
 	case !m.in.InitNode:
-		m.set("server", m.in.JoinURL)
+		managed["server"] = m.in.JoinURL
 	case m.runtime == distro.K3s:
-		m.set("cluster-init", true)
+		managed["cluster-init"] = true
 	}
+	for _, key := range []string{"server", "cluster-init", "cluster-reset", "cluster-reset-restore-path"} {
+		if value, given := m.config[key]; given && !reflect.DeepEqual(value, managed[key]) {
+			m.warn(ReasonOverriddenConfigKey, m.origin[key], "Key %s is managed and cannot be set", key)
+		}
+		delete(m.config, key)
+	}
+	maps.Copy(m.config, managed)
+}
+
+func (m *machinePlan) layerRole() error {
+	m.layerStart()
 	if m.roles.OnlyETCD() {
 		m.set("disable-scheduler", true)
 		m.set("disable-apiserver", true)
@@ -378,6 +392,27 @@ func encodeConfig(config map[string]any) ([]byte, error) {
 		return nil, fmt.Errorf("encode configuration of the node: %w", err)
 	}
 	return content, nil
+}
+
+// Home is where a delivered plan has a node keep the cluster's data: below which directory, and of which distribution.
+type Home struct {
+	Runtime distro.Runtime
+	Dir     string
+}
+
+// HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
+func HomeOf(p plan.NodePlan) (Home, bool) {
+	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
+		for _, file := range slices.Backward(p.Files) {
+			var config struct {
+				DataDir string `json:"data-dir"`
+			}
+			if file.Path == runtime.ConfigFile() && json.Unmarshal(decoded(file.Content), &config) == nil && len(file.Content) > 0 {
+				return Home{runtime, path.Clean(either(config.DataDir, runtime.DefaultDataDir()))}, true
+			}
+		}
+	}
+	return Home{}, false
 }
 
 // JoinedServer reads from a delivered plan which server the node was told to join; empty for the init node and for plans

@@ -64,10 +64,15 @@ func TestPlan_ConfigKeys(t *testing.T) {
 		"without release data a worker gets every key": {place: "worker", edits: edits{
 			global("disable", list("x")), func(in *render.Input) { in.Release = distro.Release{} },
 		}, want: map[string]any{"disable": list("x")}},
-		"the init node of K3s starts a cluster":   {runtime: distro.K3s, place: "init", want: map[string]any{"cluster-init": true, "server": nil}},
-		"the init node of RKE2 needs no key":      {place: "init", want: map[string]any{"cluster-init": nil, "server": nil}},
-		"everyone else joins":                     {place: "server", want: map[string]any{"server": "https://10.0.0.1:9345"}},
-		"K3s joins at another port":               {runtime: distro.K3s, place: "worker", want: map[string]any{"server": "https://10.0.0.1:6443"}},
+		"the init node of K3s starts a cluster": {runtime: distro.K3s, place: "init", want: map[string]any{"cluster-init": true, "server": nil}},
+		"the init node of RKE2 needs no key":    {place: "init", want: map[string]any{"cluster-init": nil, "server": nil}},
+		"everyone else joins":                   {place: "server", want: map[string]any{"server": "https://10.0.0.1:9345"}},
+		"K3s joins at another port":             {runtime: distro.K3s, place: "worker", want: map[string]any{"server": "https://10.0.0.1:6443"}},
+		"nobody else starts a cluster of K3s": {runtime: distro.K3s, place: "server", edits: edits{global("cluster-init", true), global("server", "https://other:6443")},
+			want: map[string]any{"cluster-init": nil, "server": "https://10.0.0.1:6443"}},
+		"the init node joins nobody, and begins anew in restores only": {place: "init", edits: edits{
+			global("server", "https://other:9345"), selected(labelled("a"), "cluster-reset", true), global("cluster-reset-restore-path", "x"),
+		}, want: map[string]any{"server": nil, "cluster-reset": nil, "cluster-reset-restore-path": nil}},
 		"a worker has the agent token":            {place: "worker", want: map[string]any{"token": "AGENT-TOKEN", "agent-token": nil}},
 		"a server has both tokens":                {place: "controlplane", want: map[string]any{"token": "SERVER-TOKEN", "agent-token": "AGENT-TOKEN"}},
 		"no tokens, no keys":                      {place: "init", edits: edits{func(in *render.Input) { in.Tokens = render.Tokens{} }}, want: map[string]any{"token": nil}},
@@ -221,6 +226,16 @@ func TestPlan_Warnings(t *testing.T) {
 				Message: "Key token is not known to this release and is passed through",
 			},
 		}},
+		"a key that would begin anew": {place: "init", edits: edits{global("cluster-reset", true)}, want: []render.Warning{
+			{
+				Reason: "OverriddenConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.cluster-reset",
+				Message: "Key cluster-reset is managed and cannot be set",
+			},
+			{
+				Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.cluster-reset",
+				Message: "Key cluster-reset is not known to this release and is passed through",
+			},
+		}},
 		"a key of servers chosen for workers": {place: "worker", edits: edits{selected(labelled("a"), "disable", "x")}, want: []render.Warning{{
 			Reason: "ServerOnlyConfigKey", Field: "spec.rkeConfig.machineSelectorConfig[0].config.disable",
 			Message: "Key disable is one of servers and left out of the configuration of workers",
@@ -244,6 +259,10 @@ func TestPlan_Warnings(t *testing.T) {
 		"a file that hides the configuration": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml"})}, want: []render.Warning{{
 			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
 			Message: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml is written more than once; the last one to be written stays",
+		}}},
+		"a file that a manifest hides": {place: "init", edits: edits{secretFile(rkev1.KeyToPath{Key: "a", Path: "/var/lib/rancher/rke2/server/manifests/rancher/addons.yaml"})}, want: []render.Warning{{
+			Reason: "SameFile", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].path",
+			Message: "/var/lib/rancher/rke2/server/manifests/rancher/addons.yaml is written more than once; the last one to be written stays",
 		}}},
 		"a managed key with the managed value": {place: "server", edits: edits{global("system-default-registry", "r.example.com")}},
 		"a map where a file's text belongs": {place: "init", edits: edits{global("audit-policy-file", list("x"))}, want: []render.Warning{{

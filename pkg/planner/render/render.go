@@ -113,6 +113,9 @@ type machinePlan struct {
 	// parts are the files the main configuration refers to.
 	parts map[part]plan.File
 
+	// chosen are the files of machineSelectorFiles by path, with the fields that name the paths.
+	chosen map[string]string
+
 	// registriesJSON is the content of the registries file once it was built.
 	registriesJSON []byte
 	// drainConfig is the main configuration as the drain hash sees it.
@@ -133,6 +136,7 @@ func newMachinePlan(in Input) *machinePlan {
 		dirs:     distro.DirsFor(runtime, spec.DataDirectories),
 		loopback: distro.LoopbackHost(spec.Networking),
 		parts:    map[part]plan.File{},
+		chosen:   map[string]string{},
 	}
 }
 
@@ -141,7 +145,14 @@ func (m *machinePlan) addFile(file plan.File) {
 	if m.spec.UnmanagedConfig {
 		return
 	}
+	if field, taken := m.chosen[file.Path]; taken {
+		m.warnSameFile(field, file.Path)
+	}
 	m.out.Files = append(m.out.Files, file)
+}
+
+func (m *machinePlan) warnSameFile(field, path string) {
+	m.warn(ReasonSameFile, field, "%s is written more than once; the last one to be written stays", path)
 }
 
 // fileOf is a file with the agent's default permissions.

@@ -73,10 +73,12 @@ func (m *machinePlan) filesOfObject(field, kind string, source rkev1.K8sObjectFi
 		if _, there := data[item.Key]; !there {
 			m.warn(ReasonMissingKey, field+".key", "%s %s has no key %s; the file is empty", kind, m.local(source.Name), item.Key)
 		}
-		if slices.ContainsFunc(m.out.Files, func(f plan.File) bool { return f.Path == file.Path }) || file.Path == m.runtime.ConfigFile() {
-			m.warn(ReasonSameFile, field+".path", "%s is written more than once; the last one to be written stays", file.Path)
+		if slices.ContainsFunc(m.out.Files, func(f plan.File) bool { return f.Path == file.Path }) {
+			m.warnSameFile(field+".path", file.Path)
+			delete(m.chosen, file.Path)
 		}
 		m.addFile(file)
+		m.chosen[file.Path] = field + ".path"
 	}
 	return nil
 }

@@ -2,19 +2,44 @@
 package crashpoints
 
 import (
+	_ "embed" // the names
 	"fmt"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 )
+
+//go:embed names.regexp
+var namesFile string
+
+// names are those of the tests that scripts/test-unit runs once more without the race detector: it reads the same file.
+var names = regexp.MustCompile(strings.TrimSpace(namesFile))
+
+// named fails a test that is not run again without the race detector: what it leaves out with the detector would be run nowhere.
+func named(t *testing.T) {
+	t.Helper()
+	if !runsAgain(t.Name()) {
+		t.Fatalf("the name of a test that leaves something to the runs without the race detector has to match %s, see names.regexp", names)
+	}
+}
+
+// runsAgain is true for the name of a test, or of a part of one, that is run without the race detector too.
+func runsAgain(test string) bool {
+	function, _, _ := strings.Cut(test, "/")
+	return names.MatchString(function)
+}
 
 // rarer is how many times fewer points a story has with the race detector, which makes each point ten times as long. What
 // an interrupted process does to the API is the same with and without it.
 const rarer = 6
 
-// Of returns after which writes, counted from 1, a story with that many writes is cut off: at most as many points as asked
+// Of returns for a test after which writes, counted from 1, a story with that many writes is cut off: at most as many points as asked
 // for, evenly spread, with the first and the last write among them. There are fewer with the race detector, none of a story of
 // which only a handful is asked for, and all there are when DROVER_TEST_ALL is set.
-func Of(writes, most int) []int {
+func Of(t *testing.T, writes, most int) []int {
+	t.Helper()
+	named(t)
 	switch {
 	case os.Getenv("DROVER_TEST_ALL") != "":
 		most = writes
@@ -29,6 +54,7 @@ func Of(writes, most int) []int {
 // SkipRaced leaves a story to the runs without the race detector, unless DROVER_TEST_ALL is set: it is another one of the same code.
 func SkipRaced(t *testing.T) {
 	t.Helper()
+	named(t)
 	if Raced && os.Getenv("DROVER_TEST_ALL") == "" {
 		t.Skip("is told without the race detector, or with DROVER_TEST_ALL")
 	}
@@ -38,11 +64,12 @@ func SkipRaced(t *testing.T) {
 // gets the write after which the process is killed, 0 for none, and returns how many writes there were.
 func Each(t *testing.T, most int, tell func(t *testing.T, n int) (writes int)) {
 	t.Helper()
+	named(t)
 	writes := tell(t, 0)
 	if writes == 0 {
 		t.Fatal("nothing is written: the story does not do what it should")
 	}
-	for _, n := range Of(writes, most) {
+	for _, n := range Of(t, writes, most) {
 		t.Run(fmt.Sprintf("killed after write %d of %d", n, writes), func(t *testing.T) { tell(t, n) })
 	}
 }

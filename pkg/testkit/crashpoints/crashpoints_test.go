@@ -1,6 +1,8 @@
 package crashpoints
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,14 +29,14 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-func TestOf_All(t *testing.T) {
+func TestOf_AllAreKilled(t *testing.T) {
 	t.Setenv("DROVER_TEST_ALL", "1")
-	if got := Of(50, 5); len(got) != 50 {
+	if got := Of(t, 50, 5); len(got) != 50 {
 		t.Errorf("%d points of 50 when all are asked for", len(got))
 	}
 }
 
-func TestEach_TellsWithoutAKillFirst(t *testing.T) {
+func TestEach_TellsFirstWhatIsNotKilled(t *testing.T) {
 	t.Setenv("DROVER_TEST_ALL", "1")
 	var told []int
 	Each(t, 2, func(_ *testing.T, n int) int {
@@ -43,5 +45,30 @@ func TestEach_TellsWithoutAKillFirst(t *testing.T) {
 	})
 	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, told); diff != "" {
 		t.Errorf("tellings (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunsAgain(t *testing.T) {
+	for name, want := range map[string]bool{
+		"TestStory_KilledAfterEveryWrite":            true,
+		"TestStory_CutOffAfterEveryWrite/write_1":    true,
+		"TestStory_ARestoreIsKilledAfterAnyWrite":    true,
+		"TestStory_MachineGetsItsNode":               false,
+		"TestStory_MachineGetsItsNode/Killed_before": false,
+	} {
+		if got := runsAgain(name); got != want {
+			t.Errorf("%s runs again: %v", name, got)
+		}
+	}
+}
+
+// What the script does not read it does not run.
+func TestRunsAgain_IsWhatTheScriptDoes(t *testing.T) {
+	script, err := os.ReadFile("../../../scripts/test-unit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `-run "${RUN:-$(<pkg/testkit/crashpoints/names.regexp)}" ./pkg/...`; !strings.Contains(string(script), want) {
+		t.Errorf("scripts/test-unit does not run tests again with %s", want)
 	}
 }

@@ -58,6 +58,11 @@ func (s *Server) Writes(agent string) []Entry {
 	return slices.DeleteFunc(s.Log(), func(e Entry) bool { return !e.Write() || !strings.HasPrefix(e.Agent, agent) })
 }
 
+// Written returns how many of those writes went through: as many as CutAfter counts.
+func (s *Server) Written(agent string) int {
+	return len(slices.DeleteFunc(s.Writes(agent), func(e Entry) bool { return e.Code != http.StatusOK }))
+}
+
 // Count returns how often each "verb resource" was asked for by clients whose user agent has that prefix.
 func (s *Server) Count(agent string) map[string]int {
 	counts := map[string]int{}

@@ -148,9 +148,9 @@ func (s *story) delete() {
 	}
 }
 
-// TestCluster_BadInput: a condition within two seconds, and not one child; when
+// TestCluster_BadInputWhereverTheProcessIsKilled: a condition within two seconds, and not one child; when
 // what was missing comes, the cluster goes on by itself.
-func TestCluster_BadInput(t *testing.T) {
+func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 	pool := func(c *provv1.Cluster) *provv1.RKEMachinePool { return &c.Spec.RKEConfig.MachinePools[1] }
 	cases := map[string]struct {
 		edit      func(*provv1.Cluster)
@@ -198,39 +198,41 @@ func TestCluster_BadInput(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			tell(t, func(s *story) {
+			retell(t, 2, func(s *story) {
 				if c.without != "schema" {
 					s.add(podSchema())
 				}
 				if c.without != "config" {
 					s.add(machineConfig("nc"))
 				}
+				s.settle()
+			}, func(s *story) {
+				s.t.Helper()
 				edits := []func(*provv1.Cluster){}
 				if c.edit != nil {
 					edits = append(edits, c.edit)
 				}
-				s.settle()
 				before := s.children()
 				s.add(demo(edits...))
 				pass(2 * time.Second)
 				condition := conditions.Get(s.read().Status.Conditions, "RKECluster")
 				if condition == nil || condition.Status != "False" || !strings.HasPrefix(condition.Message, c.wantField+": ") {
-					t.Fatalf("condition %+v", condition)
+					s.t.Fatalf("condition %+v", condition)
 				}
 				if diff := cmp.Diff(before, s.children()); diff != "" {
-					t.Errorf("children were made: %s", diff)
+					s.t.Errorf("children were made: %s", diff)
 				}
 				if writes := s.api.Writes(agent); len(writes) != 1 {
-					t.Errorf("writes: %v", writes)
+					s.t.Errorf("writes: %v", writes)
 				}
 				c.fix(s)
 				s.settle()
 				got := slices.DeleteFunc(s.children(), func(child string) bool { return strings.HasPrefix(child, "Secret.") })
 				if diff := cmp.Diff(wantChildren, got); diff != "" {
-					t.Errorf("children after the fix (-want +got):\n%s", diff)
+					s.t.Errorf("children after the fix (-want +got):\n%s", diff)
 				}
 				if fixed := s.read(); !conditions.IsTrue(fixed.Status.Conditions, "RKECluster") {
-					t.Errorf("conditions %+v", fixed.Status.Conditions)
+					s.t.Errorf("conditions %+v", fixed.Status.Conditions)
 				}
 			})
 		})
@@ -253,7 +255,7 @@ func (s *story) edit(change func(*provv1.Cluster)) {
 // TestCluster_KilledAfterEveryWrite makes and deletes a cluster once for every
 // write Drover does, and ends the process after that one.
 func TestCluster_KilledAfterEveryWrite(t *testing.T) {
-	for _, n := range crashpoints.Of(24, 24) {
+	for _, n := range crashpoints.Of(t, 24, 24) {
 		t.Run(fmt.Sprintf("write %d while it is made", n), func(t *testing.T) {
 			tell(t, func(s *story) {
 				s.api.CutAfter(agent, n, nil)
@@ -270,7 +272,7 @@ func TestCluster_KilledAfterEveryWrite(t *testing.T) {
 			})
 		})
 	}
-	for _, n := range crashpoints.Of(16, 16) {
+	for _, n := range crashpoints.Of(t, 16, 16) {
 		t.Run(fmt.Sprintf("write %d while it is deleted", n), func(t *testing.T) {
 			tell(t, func(s *story) {
 				s.add(podSchema(), machineConfig("nc"), demo())

@@ -202,14 +202,15 @@ func (s *story) addresses(machine, internal, external string) {
 	s.add(found)
 }
 
-func TestCluster_AsksForAName(t *testing.T) {
-	tell(t, func(s *story) {
-		s.add(podSchema(), machineConfig("nc"), demo(func(c *provv1.Cluster) {
+func TestCluster_AsksForANameWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 4, drivers, func(s *story) {
+		s.t.Helper()
+		s.add(demo(func(c *provv1.Cluster) {
 			c.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: "c-m-wanted22", provv1.DescriptionAnnotation: "ours"}
 		}))
 		s.settle()
 		if got := s.management(); got.Name != "c-m-wanted22" || got.Spec.DisplayName != "demo" || got.Spec.Description != "ours" {
-			t.Errorf("%s %+v", got.Name, got.Spec)
+			s.t.Errorf("%s %+v", got.Name, got.Spec)
 		}
 		second := demo(func(c *provv1.Cluster) {
 			c.Name = "second"
@@ -220,31 +221,30 @@ func TestCluster_AsksForAName(t *testing.T) {
 		s.settle()
 		found := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "second"}}
 		if _, err := s.api.Get(found); err != nil {
-			t.Fatal(err)
+			s.t.Fatal(err)
 		}
 		created := conditions.Get(found.Status.Conditions, "Created")
 		if found.Status.ClusterName != "" || created == nil || created.Status != "False" || created.Reason != "ManagementNameTaken" {
-			t.Errorf("name %q, condition %+v", found.Status.ClusterName, created)
+			s.t.Errorf("name %q, condition %+v", found.Status.ClusterName, created)
 		}
 		if !conditions.IsTrue(found.Status.Conditions, "Stalled") {
-			t.Errorf("conditions %+v", found.Status.Conditions)
+			s.t.Errorf("conditions %+v", found.Status.Conditions)
 		}
 	})
 }
 
 // TestCluster_ManagementFollowsTheControlPlane: outcomes are repeated, progress
-// texts are not.
-func TestCluster_ManagementFollowsTheControlPlane(t *testing.T) {
-	tell(t, func(s *story) {
-		s.add(podSchema(), machineConfig("nc"), demo())
-		s.settle()
+// texts are not, wherever the process is killed.
+func TestCluster_ManagementFollowsTheControlPlaneWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 4, settled, func(s *story) {
+		s.t.Helper()
 		if !s.management().Status.ReadyReconciling {
-			t.Error("is not reconciling")
+			s.t.Error("is not reconciling")
 		}
 		say := func(status, message string) {
 			found := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"}}
 			if _, err := s.api.Get(found); err != nil {
-				t.Fatal(err)
+				s.t.Fatal(err)
 			}
 			found.SetGroupVersionKind(rkev1.SchemeGroupVersion.WithKind("RKEControlPlane"))
 			for _, conditionType := range []string{"Ready", "Provisioned", "Stable"} {
@@ -257,21 +257,21 @@ func TestCluster_ManagementFollowsTheControlPlane(t *testing.T) {
 		before := s.management().ResourceVersion
 		say("Unknown", "waiting for b")
 		if got := s.management(); got.ResourceVersion != before {
-			t.Errorf("a progress text was one more write: %+v", got.Status)
+			s.t.Errorf("a progress text was one more write: %+v", got.Status)
 		}
 		if ready := conditions.Get(s.read().Status.Conditions, "Ready"); ready == nil || ready.Message != "waiting for b" {
-			t.Errorf("condition %+v", ready)
+			s.t.Errorf("condition %+v", ready)
 		}
 		say("True", "")
 		got := s.management().Status
 		if got.ReadyReconciling || !conditions.IsTrue(got.Conditions, "Ready") || !conditions.IsTrue(got.Conditions, "Updated") || !conditions.IsTrue(got.Conditions, "Provisioned") {
-			t.Errorf("status %+v", got)
+			s.t.Errorf("status %+v", got)
 		}
 		want := mgmtv3.ClusterInfo{MachineProvider: "pod", KubernetesVersion: "v1.36.2+k3s1", ProvisioningClusterRef: &corev1.ObjectReference{
 			APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Namespace: namespace, Name: "demo",
 		}}
 		if diff := cmp.Diff(want, got.Info); diff != "" || got.Provider != "k3s" {
-			t.Errorf("provider %s, info %s", got.Provider, diff)
+			s.t.Errorf("provider %s, info %s", got.Provider, diff)
 		}
 	})
 }

@@ -30,7 +30,7 @@ func (s *story) wantNothing() {
 // cluster, it can be deleted. Cluster API never saw some of these, so nobody but
 // Drover deletes what is there.
 func TestCluster_CutOffWhileItIsMadeAndThenDeleted(t *testing.T) {
-	for _, n := range crashpoints.Of(24, 24) {
+	for _, n := range crashpoints.Of(t, 24, 24) {
 		for _, order := range []string{"deleted while nobody is there", "deleted after the restart"} {
 			t.Run(fmt.Sprintf("after write %d, %s", n, order), func(t *testing.T) {
 				tell(t, func(s *story) {
@@ -52,20 +52,24 @@ func TestCluster_CutOffWhileItIsMadeAndThenDeleted(t *testing.T) {
 	}
 }
 
-// TestCluster_RefusedByClusterAPIAndThenDeleted: the object that would delete all
+// TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled: the object that would delete all
 // others is never made.
-func TestCluster_RefusedByClusterAPIAndThenDeleted(t *testing.T) {
-	tell(t, func(s *story) {
+func TestCluster_RefusedByClusterAPIAndThenDeletedWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 4, func(s *story) {
+		s.t.Helper()
 		s.api.Intercept(func(r memkube.Request) error {
 			if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" && r.Resource.GroupResource() == clustersGVR.GroupResource() {
 				return apierrors.NewForbidden(r.Resource.GroupResource(), "demo", errors.New("no more clusters today"))
 			}
 			return nil
 		})
-		s.add(podSchema(), machineConfig("nc"), demo())
+		drivers(s)
+	}, func(s *story) {
+		s.t.Helper()
+		s.add(demo())
 		pass(5 * time.Minute)
 		if len(s.api.Objects(controlGVR.GroupVersion().WithKind("RKEControlPlane"))) == 0 {
-			t.Fatal("the story is about a control plane without a Cluster API cluster")
+			s.t.Fatal("the story is about a control plane without a Cluster API cluster")
 		}
 		s.delete()
 		s.settle()

@@ -2,15 +2,82 @@ package stories
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 )
+
+// retell tells a part of a story once without a kill and then again for several points, with the process killed after that write of the part and
+// another one started at once. At the end the API must hold the same, and nothing more is written. Before is what comes first.
+func retell(t *testing.T, most int, before, part func(s *story)) {
+	t.Helper()
+	var want map[string]any
+	crashpoints.Each(t, most, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		told(t, func(s *story) {
+			before(s)
+			s.killAfter(n)
+			part(s)
+			writes = s.api.Written(agent)
+			s.settle() // who was killed at the very end is replaced
+			got := crashpoints.Bare(s.objects())
+			if want == nil {
+				want = got
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("killed after write %d, the outcome differs (-never killed +killed):\n%s", n, diff)
+			}
+			s.api.ResetLog()
+			pass(time.Hour)
+			if late := s.api.Writes(agent); len(late) > 0 {
+				t.Errorf("killed after write %d: %d writes although nothing happens: %v", n, len(late), late)
+			}
+		})
+		return writes
+	})
+}
+
+// drivers is what is there before any cluster.
+func drivers(s *story) {
+	s.t.Helper()
+	s.add(podSchema(), machineConfig("nc"))
+	s.settle()
+}
+
+// settled is a cluster whose machines are made.
+func settled(s *story) {
+	s.t.Helper()
+	s.add(podSchema(), machineConfig("nc"), demo())
+	s.settle()
+}
+
+// killAfter lets the process be killed after write n from now, if n is not 0, and another one take over.
+func (s *story) killAfter(n int) {
+	s.api.ResetLog()
+	if n > 0 {
+		s.api.CutAfter(agent, n, s.restart)
+	}
+}
+
+// objects are all clusters and what there is of them.
+func (s *story) objects() []*unstructured.Unstructured {
+	var objects []*unstructured.Unstructured
+	for _, gvk := range append(childKinds(), provv1.SchemeGroupVersion.WithKind("Cluster"), corev1.SchemeGroupVersion.WithKind("Namespace"),
+		kubeschema.GroupVersionKind{Group: clients.MachineConfigGroup, Version: "v1", Kind: "PodConfig"}) {
+		objects = append(objects, s.api.Objects(gvk)...)
+	}
+	return objects
+}
 
 // TestCluster_ChangesAreKilledAfterEveryWrite: what happens to a cluster that is there comes to the same end when the process is killed after any
 // write that follows from it.
@@ -18,11 +85,11 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	answers := func(s *story) {
 		s.printsKubeconfig("demo-server-0", printed, "https://198.18.0.7:6443")
-		s.settleKilled()
+		s.settle()
 		s.prober.answer()
-		s.settleKilled()
+		s.settle()
 		s.prober.answer() // whoever took over asks anew
-		s.settleKilled()
+		s.settle()
 	}
 	cases := map[string]struct{ before, happens, want func(s *story) }{
 		"its API answers": {happens: answers, want: func(s *story) {
@@ -71,40 +138,16 @@ func TestCluster_ChangesAreKilledAfterEveryWrite(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			crashpoints.Each(t, 6, func(t *testing.T, n int) (writes int) {
-				t.Helper()
-				told(t, func(s *story) {
-					s.add(podSchema(), machineConfig("nc"), demo())
-					s.settle()
-					if c.before != nil {
-						c.before(s)
-					}
-					s.api.ResetLog()
-					if n > 0 {
-						killed := make(chan struct{})
-						s.killed = killed
-						s.api.CutAfter(agent, n, func() { close(killed) })
-					}
-					c.happens(s)
-					s.settleKilled()
-					c.want(s)
-					writes = len(s.api.Writes(agent))
-				})
-				return writes
+			retell(t, 6, func(s *story) {
+				settled(s)
+				if c.before != nil {
+					c.before(s)
+				}
+			}, func(s *story) {
+				c.happens(s)
+				s.settle()
+				c.want(s)
 			})
 		})
-	}
-}
-
-// settleKilled settles, and once more with the next process when the former one was killed meanwhile.
-func (s *story) settleKilled() {
-	s.t.Helper()
-	s.settle()
-	select {
-	case <-s.killed:
-		s.killed = nil // once is enough
-		s.restart()
-		s.settle()
-	default:
 	}
 }

@@ -8,40 +8,43 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
+// refusals are what is refused, each time with another text, and how often the status may be written meanwhile.
+var refusals = map[string]struct {
+	resource   string
+	message    func(n int) string
+	mostWrites int64
+	condition  string
+}{
+	"the port of a connection, while its machines are made": {
+		resource: "machinedeployments",
+		message: func(n int) string {
+			return fmt.Sprintf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset", 40000+n)
+		},
+		mostWrites: 1, condition: "RKECluster",
+	},
+	"anything, while its machines are made": {
+		resource:   "machinedeployments",
+		message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
+		mostWrites: 12, condition: "RKECluster",
+	},
+	"anything, while its identity is made": {
+		resource:   "clusterregistrationtokens",
+		message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
+		mostWrites: 12, condition: "Created",
+	},
+}
+
 // TestCluster_RefusalsThatAlwaysReadDifferently: a try that fails changes the status once, or now and then; the next one
 // comes by the queue's back-off.
 func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
-	cases := map[string]struct {
-		resource   string
-		message    func(n int) string
-		mostWrites int64
-		condition  string
-	}{
-		"the port of a connection, while its machines are made": {
-			resource: "machinedeployments",
-			message: func(n int) string {
-				return fmt.Sprintf("read tcp 10.0.0.1:%d->10.0.0.2:443: connection reset", 40000+n)
-			},
-			mostWrites: 1, condition: "RKECluster",
-		},
-		"anything, while its machines are made": {
-			resource:   "machinedeployments",
-			message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
-			mostWrites: 12, condition: "RKECluster",
-		},
-		"anything, while its identity is made": {
-			resource:   "clusterregistrationtokens",
-			message:    func(n int) string { return "cookie " + strings.Repeat("x", n%17) },
-			mostWrites: 12, condition: "Created",
-		},
-	}
-	for name, c := range cases {
+	for name, c := range refusals {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
 				var tries, writes atomic.Int64
@@ -75,6 +78,35 @@ func TestCluster_RefusalsThatAlwaysReadDifferently(t *testing.T) {
 				s.settle()
 				if made := s.read(); !conditions.IsTrue(made.Status.Conditions, c.condition) {
 					t.Errorf("conditions %+v", made.Status.Conditions)
+				}
+			})
+		})
+	}
+}
+
+// TestCluster_RefusalsEndWhereverTheProcessIsKilled: what is made meanwhile is not made again, and what was refused is made in the end.
+func TestCluster_RefusalsEndWhereverTheProcessIsKilled(t *testing.T) {
+	for name, c := range refusals {
+		t.Run(name, func(t *testing.T) {
+			retell(t, 2, drivers, func(s *story) {
+				s.t.Helper()
+				var tries atomic.Int64
+				s.api.Intercept(func(r memkube.Request) error {
+					if strings.HasPrefix(r.Agent, agent) && r.Verb == "create" && r.Resource.Resource == c.resource {
+						return apierrors.NewInternalError(errors.New("failed calling webhook: " + c.message(int(tries.Add(1)))))
+					}
+					return nil
+				})
+				s.add(demo())
+				pass(10 * time.Minute)
+				if tries.Load() == 0 || conditions.IsTrue(s.read().Status.Conditions, c.condition) {
+					s.t.Fatalf("%d tries, conditions %+v", tries.Load(), s.read().Status.Conditions)
+				}
+				s.api.Intercept(nil)
+				pass(10 * time.Minute)
+				s.settle()
+				if diff := cmp.Diff(wantChildren, s.children()); diff != "" || !conditions.IsTrue(s.read().Status.Conditions, c.condition) {
+					s.t.Errorf("conditions %+v, children (-want +got):\n%s", s.read().Status.Conditions, diff)
 				}
 			})
 		})

@@ -40,8 +40,6 @@ type story struct {
 	prober *prober
 
 	stop func()
-	// killed is closed when the process was killed.
-	killed <-chan struct{}
 }
 
 // tell runs a story in virtual time, beside others.

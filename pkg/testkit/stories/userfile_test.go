@@ -28,12 +28,12 @@ const userFile = `{
   }
 }`
 
-// TestCluster_UserFileStaysAsItWasWritten: neither the preparation of a Cluster, nor its status, nor its deletion changes a byte of what
+// TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled: neither the preparation of a Cluster, nor its status, nor its deletion changes a byte of what
 // the user wrote. What compares the Cluster with a repository would otherwise never come to rest.
-func TestCluster_UserFileStaysAsItWasWritten(t *testing.T) {
-	tell(t, func(s *story) {
-		s.add(podSchema(), machineConfig("nc"))
-		s.settle()
+func TestCluster_UserFileStaysAsItWasWrittenWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 4, drivers, func(s *story) {
+		t := s.t
+		t.Helper()
 		file := &unstructured.Unstructured{}
 		if err := json.Unmarshal([]byte(userFile), &file.Object); err != nil {
 			t.Fatal(err)

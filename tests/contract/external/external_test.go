@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -86,9 +85,9 @@ func startCoreManager(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	health := freePort(t)
+	health := stage.FreePort(t)
 	command := exec.Command(program,
-		"--kubeconfig="+plane.Kubeconfig(t), "--webhook-cert-dir="+dir, "--webhook-port="+freePort(t), "--health-addr=127.0.0.1:"+health,
+		"--kubeconfig="+plane.Kubeconfig(t), "--webhook-cert-dir="+dir, "--webhook-port="+stage.FreePort(t), "--health-addr=127.0.0.1:"+health,
 		"--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics", "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields",
 	)
 	log, err := os.Create(filepath.Join(plane.Dir(t), "logs", "core-manager.log"))
@@ -136,14 +135,4 @@ func healthy(ctx context.Context, url string) string {
 		return url + " answers " + response.Status
 	}
 	return ""
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }

@@ -5,12 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -45,7 +42,7 @@ type installation struct {
 
 // TestLeastPrivilege tells the life of clusters to a Drover with the rights that the chart gives it.
 func TestLeastPrivilege(t *testing.T) {
-	port, health := freePort(t), freePort(t)
+	port, health := stage.FreePort(t), stage.FreePort(t)
 	in := install(t, map[string]any{
 		"server":   map[string]any{"url": "https://127.0.0.1:" + port, "crds": "host"},
 		"machines": map[string]any{"provisionImage": map[string]any{"registry": "", "tag": "test", "pullPolicy": "IfNotPresent"}},
@@ -59,30 +56,16 @@ func TestLeastPrivilege(t *testing.T) {
 	clusters := st.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
 	clusters.AwaitReady()
 	in.ping(t, st, port)
-	edit(t, st, namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
-	edit(t, st, namespace, "rke2", func(c *provv1.Cluster) {
+	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
+	st.Edit(namespace, "rke2", func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = &metav1.Duration{Duration: time.Hour}
 	})
 	st.AwaitMachines(namespace, 5)
-	edit(t, st, namespace, "rke2", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = nil })
-	edit(t, st, namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
+	st.Edit(namespace, "rke2", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = nil })
+	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools = c.Spec.RKEConfig.MachinePools[:1] })
 	st.AwaitMachines(namespace, 4)
 	clusters.Delete()
 	removeDriver(t, st, namespace)
-}
-
-// edit changes a cluster as its user does.
-func edit(t *testing.T, st *stage.Stage, namespace, name string, change func(*provv1.Cluster)) {
-	t.Helper()
-	cluster := &provv1.Cluster{}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := st.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster); err != nil {
-			return err
-		}
-		change(cluster)
-		return st.Client.Update(t.Context(), cluster)
-	})
-	check(t, err)
 }
 
 // removeDriver removes the driver and what is configured with it, and waits until the kinds that it brought are gone.
@@ -279,14 +262,6 @@ func summary(all map[charts.Request]int) map[string]int {
 		out[asked.String()] += times
 	}
 	return out
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	check(t, err)
-	defer listener.Close()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
 func check(t *testing.T, err error) {

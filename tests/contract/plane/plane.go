@@ -36,6 +36,8 @@ type Options struct {
 	Components []string
 	// Controllers limits the controller manager, in the syntax of its flag.
 	Controllers []string
+	// Images tells the process kubelet, if that is one of the components, which programs stand for images.
+	Images []managementplane.Image
 	// WithoutCRDs leaves the installation of Drover's kinds to the tests.
 	WithoutCRDs bool
 }
@@ -75,7 +77,8 @@ func runTests(m *testing.M, dir string, opts Options) (int, error) {
 	log := logrus.New()
 	log.SetLevel(logrus.WarnLevel)
 	plane, err := managementplane.New(managementplane.Config{
-		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers, AuditLog: true, Log: log,
+		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers,
+		Images: opts.Images, EndPods: true, AuditLog: true, Log: log,
 	})
 	if err != nil {
 		return 1, err

@@ -11,8 +11,8 @@ import (
 )
 
 // Main is what TestMain of a package with stories calls: it builds the driver, starts a plane without a Job controller,
-// because Jobs are ended by the simulated machines, runs the tests and returns the exit code.
-func Main(m *testing.M) int {
+// because Jobs are ended by the simulated machines, runs the tests and returns the exit code. Edits may ask for more of the plane.
+func Main(m *testing.M, edits ...func(*plane.Options)) int {
 	dir, err := os.MkdirTemp("", "drover-driver-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "stage:", err)
@@ -23,12 +23,16 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "stage: build the simulated driver:", err)
 		return 1
 	}
-	return plane.Main(m, plane.Options{
+	opts := plane.Options{
 		Components: []string{managementplane.ControllerManager},
 		Controllers: []string{
 			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
 			"root-ca-certificate-publisher-controller",
 		},
 		WithoutCRDs: true,
-	})
+	}
+	for _, edit := range edits {
+		edit(&opts)
+	}
+	return plane.Main(m, opts)
 }

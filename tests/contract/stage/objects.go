@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -108,6 +109,22 @@ func (st *Stage) WaitingFor(namespace, name string) string {
 		}
 	}
 	return fmt.Sprintf("%s: status.ready %t; %s", name, cluster.Status.Ready, strings.Join(texts, "; "))
+}
+
+// Edit changes a cluster as its user does.
+func (st *Stage) Edit(namespace, name string, change func(*provv1.Cluster)) {
+	st.t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		cluster := &provv1.Cluster{}
+		if err := st.Client.Get(st.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster); err != nil {
+			return err
+		}
+		change(cluster)
+		return st.Client.Update(st.t.Context(), cluster)
+	})
+	if err != nil {
+		st.t.Fatal(err)
+	}
 }
 
 // Condition returns the condition of a type, zero when there is none.

@@ -1,0 +1,63 @@
+package planner
+
+import (
+	"strings"
+	"testing"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// A cluster whose servers were given another data directory, or another distribution, would begin anew and empty: no member of etcd is told
+// to, whichever field says so, and taking the edit back ends it.
+func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit    func(*rkev1.RKEControlPlaneSpec)
+		message string
+	}{
+		"another data directory": {
+			func(s *rkev1.RKEControlPlaneSpec) { s.DataDirectories.K8sDistro = "/mnt/other" },
+			"spec.rkeConfig.dataDirectories.k8sDistro: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
+		},
+		"the same as a key of the distribution": {
+			func(s *rkev1.RKEControlPlaneSpec) {
+				s.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
+			},
+			"would begin without them in /mnt/other",
+		},
+		"another distribution": {
+			func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = k3sVersion },
+			"spec.kubernetesVersion: the node has the cluster's data as rke2, which k3s does not take over",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ready(t, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles, "w": "worker"})
+			before, spec := w.plans(), w.cp.Spec.DeepCopy()
+			w.edit(tc.edit)
+			d := w.run(t)
+			if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, tc.message) {
+				t.Errorf("wait %+v", d.Wait)
+			}
+			for name, plan := range w.plans() {
+				if plan != before[name] {
+					t.Errorf("%s got another plan", name)
+				}
+			}
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { *s = *spec })
+			if d := w.run(t); d.Wait != nil {
+				t.Errorf("after the edit was taken back: %+v", d.Wait)
+			}
+		})
+	}
+}
+
+// Before a machine has anything to lose, a mistake can be corrected.
+func TestDecide_TheDataDirectoryCanChangeBeforeThereAreData(t *testing.T) {
+	w := newWorld(rke2Version)
+	w.add("a", allRoles)
+	w.run(t)
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.DataDirectories.K8sDistro = "/mnt/other" })
+	w.bringUp(t)
+	if status, message := w.condition(rkev1.ConditionReady); status != "True" {
+		t.Errorf("Ready is %s: %s", status, message)
+	}
+}

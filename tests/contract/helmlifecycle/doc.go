@@ -1,0 +1,2 @@
+// Package helmlifecycle installs, upgrades and removes Drover with Helm, as docs/install.md tells, while clusters live.
+package helmlifecycle

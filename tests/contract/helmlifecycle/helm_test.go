@@ -1,0 +1,151 @@
+package helmlifecycle
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	helm "helm.sh/helm/v4/pkg/cmd"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
+	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+// installation is Drover as its administrator sees it.
+type installation struct {
+	t *testing.T
+	// kubeconfig is the administrator's.
+	kubeconfig string
+	// metrics is the address of the pod's metrics: a pod of this plane has the machine's own addresses.
+	metrics string
+	// values are arguments of helm.
+	values []string
+}
+
+// newInstallation readies an administrator who has done nothing yet. There is one replica, which an upgrade stops before it starts the
+// next, because pods of this plane share the ports of one machine.
+func newInstallation(t *testing.T) *installation {
+	t.Helper()
+	for _, variable := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
+		t.Setenv(variable, t.TempDir())
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			tellPods(t)
+		}
+	})
+	port, health := stage.FreePort(t), stage.FreePort(t)
+	return &installation{
+		t: t, kubeconfig: plane.Kubeconfig(t), metrics: "http://127.0.0.1:" + health + "/metrics",
+		values: []string{
+			"--set", "server.url=https://127.0.0.1:" + port, "--set", "server.port=" + port, "--set", "server.healthPort=" + health,
+			"--set", "server.bindAddress=127.0.0.1", "--set", "machines.provisionImage.tag=test", "--set", "machines.provisionImage.pullPolicy=IfNotPresent",
+			"--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
+		},
+	}
+}
+
+// helm runs a command of Helm's, in the namespace of Drover.
+func (in *installation) helm(args ...string) {
+	in.t.Helper()
+	args = append(args, "--namespace", charts.SystemNamespace, "--kubeconfig", in.kubeconfig)
+	command, err := helm.NewRootCmd(in.t.Output(), args, func(bool) {})
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	command.SetArgs(args)
+	command.SetErr(in.t.Output())
+	if err := command.ExecuteContext(in.t.Context()); err != nil {
+		in.t.Fatalf("helm %v: %v", args, err)
+	}
+}
+
+func (in *installation) install() {
+	in.t.Helper()
+	in.helm("install", "drover-crd", in.chart("drover-crd"), "--create-namespace", "--wait", "--timeout", "1m")
+	in.helm(append([]string{"install", "drover", in.chart("drover"), "--wait", "--timeout", "2m"}, in.values...)...)
+}
+
+// upgrade moves to a version of the charts that only has another number, and with it to the program of that number.
+func (in *installation) upgrade(version string) {
+	in.t.Helper()
+	dir := in.t.TempDir()
+	for _, name := range []string{"drover-crd", "drover"} {
+		in.helm("package", in.chart(name), "--version", version, "--app-version", "v"+version, "--destination", dir)
+		in.helm("upgrade", name, filepath.Join(dir, name+"-"+version+".tgz"), "--reset-then-reuse-values", "--wait", "--timeout", "2m")
+	}
+}
+
+func (in *installation) uninstall() {
+	in.t.Helper()
+	for _, name := range []string{"drover", "drover-crd"} {
+		in.helm("uninstall", name, "--wait", "--timeout", "1m")
+	}
+	kube, err := kubernetes.NewForConfig(plane.Config(in.t, "contract-tests"))
+	check(in.t, err)
+	plane.Until(in.t, time.Minute, func() string {
+		pods, err := kube.CoreV1().Pods(charts.SystemNamespace).List(in.t.Context(), metav1.ListOptions{})
+		if err != nil || len(pods.Items) > 0 {
+			return fmt.Sprintf("%d pods are left (%v)", len(pods.Items), err)
+		}
+		return ""
+	})
+}
+
+func (in *installation) chart(name string) string {
+	return filepath.Join(plane.Root(in.t), "charts", name)
+}
+
+// tellPods logs what became of the pods, and their last words.
+func tellPods(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	kube, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
+	check(t, err)
+	pods, err := kube.CoreV1().Pods(charts.SystemNamespace).List(ctx, metav1.ListOptions{})
+	check(t, err)
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		said, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{TailLines: new(int64(40))}).DoRaw(ctx)
+		t.Logf("pod %s is %s, %s %v %v\n%s (%v)", pod.Name, pod.Status.Phase, pod.Status.Message, pod.Status.Conditions, pod.Status.ContainerStatuses, said, err)
+	}
+	if len(pods.Items) == 0 {
+		sets, err := kube.AppsV1().ReplicaSets(charts.SystemNamespace).List(ctx, metav1.ListOptions{})
+		check(t, err)
+		t.Logf("there are no pods; replica sets: %v", sets.Items)
+	}
+}
+
+// expectNoDisruption fails for every machine that this run of the program has restarted, drained or replaced.
+func (in *installation) expectNoDisruption() {
+	in.t.Helper()
+	response, err := http.Get(in.metrics)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	counts, err := disruptions.Scraped(response.Body)
+	if err != nil {
+		in.t.Fatal(err)
+	}
+	for cause, count := range counts {
+		if count > 0 {
+			in.t.Errorf("%d disruptions by %s", count, cause)
+		}
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,160 @@
+package helmlifecycle
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+// next is the version that the story upgrades to.
+const next = "99.0.0"
+
+func TestMain(m *testing.M) {
+	newer, err := buildNext(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build the next version:", err)
+		os.Exit(1)
+	}
+	os.Exit(run(m, newer))
+}
+
+func run(m *testing.M, newer string) int {
+	ctrllog.SetLogger(logr.Discard()) // the client tells warnings of the API server, which are about kinds that nobody here chose
+	defer os.RemoveAll(filepath.Dir(newer))
+	present, err := plane.Binary("drover")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return stage.Main(m, func(opts *plane.Options) {
+		opts.Components = append(opts.Components, managementplane.Scheduler, managementplane.ProcessKubelet)
+		opts.Controllers = append(opts.Controllers, "deployment-controller", "replicaset-controller", "node-lifecycle-controller")
+		opts.Images = []managementplane.Image{
+			{Match: "*/drover:v" + next, Program: newer, User: 65532},
+			{Match: "*/drover:*", Program: present, User: 65532},
+		}
+	})
+}
+
+// buildNext builds the program under the number of the next version. A program that wrote its version into plans would change them.
+func buildNext(ctx context.Context) (string, error) {
+	// Not in /tmp, which is a folder of its own in the pod.
+	dir, err := os.MkdirTemp("/var/tmp", "drover-next-")
+	if err != nil {
+		return "", err
+	}
+	// Pods do not run as the user who tests.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "drover")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/drover-io/drover/pkg/cmd.Version=v"+next, "-o", program, ".")
+	build.Dir, build.Stderr, build.Env = filepath.Join("..", "..", ".."), os.Stderr, append(os.Environ(), "CGO_ENABLED=0")
+	return program, build.Run()
+}
+
+// TestHelmLifecycle installs Drover, makes clusters, upgrades, uninstalls and installs again: no plan changes, and nothing is lost.
+func TestHelmLifecycle(t *testing.T) {
+	in := newInstallation(t)
+	st := stage.Start(t, stage.Settings{Drover: func(*testing.T) { in.install() }})
+	namespace := plane.Namespace(t)
+	clusters := st.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
+	clusters.AwaitReady()
+	stage.AwaitQuiet(t, time.Minute)
+	made := recordOf(t, st, namespace)
+	if len(made.Plans) != 6 {
+		t.Fatalf("there are %d plans for 6 machines", len(made.Plans))
+	}
+	expect := func(moment string) {
+		t.Helper()
+		if diff := cmp.Diff(made, recordOf(t, st, namespace)); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", moment, diff)
+		}
+	}
+
+	in.upgrade(next)
+	expectVersion(t, st, "v"+next)
+	stage.AwaitQuiet(t, time.Minute)
+	expect("after the upgrade")
+	in.expectNoDisruption()
+
+	in.uninstall()
+	expect("after Drover was uninstalled")
+	in.install()
+	stage.AwaitQuiet(t, time.Minute)
+	expect("after Drover was installed again")
+	in.expectNoDisruption()
+
+	// It manages what it has found.
+	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
+	st.AwaitMachines(namespace, 5)
+	clusters.Delete()
+}
+
+// expectVersion fails unless all pods run that version of the image.
+func expectVersion(t *testing.T, st *stage.Stage, version string) {
+	t.Helper()
+	pods := &corev1.PodList{}
+	check(t, st.Client.List(t.Context(), pods, client.InNamespace(charts.SystemNamespace)))
+	var images []string
+	for i := range pods.Items {
+		images = append(images, pods.Items[i].Spec.Containers[0].Image)
+	}
+	if want := []string{"docker.io/drover-io/drover:" + version}; !slices.Equal(images, want) {
+		t.Errorf("pods have images %v, want %v", images, want)
+	}
+}
+
+// record is what may not change by itself.
+type record struct {
+	// Plans are the plans of machines, by the names of their Secrets, as sums: they hold secrets.
+	Plans map[string]string
+	// Machines are the UIDs of Machines, by name.
+	Machines map[string]types.UID
+	// Objects are all that there are.
+	Objects []string
+}
+
+func recordOf(t *testing.T, st *stage.Stage, namespace string) record {
+	t.Helper()
+	out := record{Plans: map[string]string{}, Machines: map[string]types.UID{}}
+	secrets := &corev1.SecretList{}
+	check(t, st.Client.List(t.Context(), secrets, client.InNamespace(namespace)))
+	for i := range secrets.Items {
+		if secret := &secrets.Items[i]; secret.Type == rkev1.SecretTypeMachinePlan {
+			sum := sha256.Sum256(secret.Data[nodeplan.KeyPlan])
+			out.Plans[secret.Name] = hex.EncodeToString(sum[:])
+		}
+	}
+	machines := &clusterv1.MachineList{}
+	check(t, st.Client.List(t.Context(), machines, client.InNamespace(namespace)))
+	for i := range machines.Items {
+		out.Machines[machines.Items[i].Name] = machines.Items[i].UID
+	}
+	// Jobs are removed a while after they have ended.
+	out.Objects = slices.DeleteFunc(st.Inventory(namespace), func(object string) bool { return len(object) > 4 && object[:4] == "Job " })
+	return out
+}
