@@ -69,6 +69,8 @@ type Options struct {
 	SyncTimeout time.Duration
 	// DynamicGroups are the API groups of Dynamic; those of the machine kinds when it is empty.
 	DynamicGroups []string
+	// Observe is told of every run of a handler: its name, how long it took and how it ended. Nil tells nobody.
+	Observe func(handler string, took time.Duration, err error)
 }
 
 // Clients are made by New. The fields are for reading.
@@ -113,7 +115,7 @@ func New(cfg *rest.Config, opts Options) (*Clients, error) {
 		return nil, err
 	}
 	c := &Clients{
-		Config: configure(cfg, opts.Version), Scheme: scheme, gate: newGate(), tracker: &tracker{},
+		Config: configure(cfg, opts.Version), Scheme: scheme, gate: newGate(opts.Observe), tracker: &tracker{},
 		workers: orDefault(opts.Workers, defaultWorkers), syncTimeout: orDefault(opts.SyncTimeout, defaultSyncTimeout),
 	}
 	if err := c.setFactory(opts); err != nil {

@@ -2,8 +2,10 @@ package clients
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	lassocontroller "github.com/rancher/lasso/pkg/controller"
 	"github.com/sirupsen/logrus"
@@ -18,6 +20,8 @@ type gate struct {
 	ctx    context.Context //nolint:containedctx // the context of handlers, which outlives that of workers
 	cancel context.CancelFunc
 
+	observe func(handler string, took time.Duration, err error)
+
 	mu      sync.Mutex
 	running int
 	closed  bool
@@ -25,9 +29,12 @@ type gate struct {
 	once    sync.Once
 }
 
-func newGate() *gate {
+func newGate(observe func(string, time.Duration, error)) *gate {
+	if observe == nil {
+		observe = func(string, time.Duration, error) {}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &gate{ctx: ctx, cancel: cancel, idle: make(chan struct{})}
+	return &gate{ctx: ctx, cancel: cancel, observe: observe, idle: make(chan struct{})}
 }
 
 // close returns when no handler runs any more.
@@ -71,6 +78,8 @@ func (g *gate) run(name, key string, handler func() (runtime.Object, error)) (ob
 		return nil, nil
 	}
 	defer g.leave()
+	began := time.Now()
+	defer func() { g.observe(name, time.Since(began), unlessIgnored(err)) }()
 	defer func() {
 		if r := recover(); r != nil {
 			logrus.WithFields(logrus.Fields{"controller": name, "key": key, "stack": stack()}).Errorf("Handler panicked: %v", r)
@@ -78,6 +87,14 @@ func (g *gate) run(name, key string, handler func() (runtime.Object, error)) (ob
 		}
 	}()
 	return handler()
+}
+
+// unlessIgnored is the error of a handler, but for the framework's error for "not now", which counts as success.
+func unlessIgnored(err error) error {
+	if errors.Is(err, lassocontroller.ErrIgnore) {
+		return nil
+	}
+	return err
 }
 
 // gatedFactory puts the gate in front of the handlers of every controller, and tells the tracker which are used.

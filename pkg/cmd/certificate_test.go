@@ -92,3 +92,17 @@ func TestServingCertificate_HasToBeThereAtTheStart(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestNotAfter_FollowsTheCertificate(t *testing.T) {
+	volume := newSecretVolume(t)
+	volume.write("1", pairFor(t, "a"))
+	config, err := servingConfig(t.Context(), volume.Pair, logrus.StandardLogger())
+	check(t, err)
+	served, err := config.GetCertificate(nil)
+	check(t, err)
+	leaf, err := x509.ParseCertificate(served.Certificate[0])
+	check(t, err)
+	if got := notAfter(config); !got.Equal(leaf.NotAfter) || got.Before(time.Now()) {
+		t.Errorf("the certificate ends %v, and %v is told", leaf.NotAfter, got)
+	}
+}

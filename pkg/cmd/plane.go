@@ -117,6 +117,15 @@ func servingConfig(ctx context.Context, pair pki.Pair, log logrus.FieldLogger) (
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, nil
 }
 
+// notAfter is when the certificate that is served now expires, zero when nobody knows.
+func notAfter(config *tls.Config) time.Time {
+	certificate, err := config.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil || certificate.Leaf == nil {
+		return time.Time{}
+	}
+	return certificate.Leaf.NotAfter
+}
+
 // authority is in the data directory where the management plane is, and else in the management cluster, for all replicas.
 func (o *serverOptions) authority(ctx context.Context, config *rest.Config) (*pki.Authority, error) {
 	dir := filepath.Join(o.dataDir, "pki")

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/releases"
 	"github.com/drover-io/drover/pkg/server"
 )
@@ -111,6 +112,9 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	defer stopPlane()
 	certificate, err := o.certificate(ctx, config, log)
 	if err != nil {
+		return err
+	}
+	if err := metrics.NewServingCertificate(nil, func() time.Time { return notAfter(certificate) }); err != nil {
 		return err
 	}
 	options, err := o.serverOptions(ctx, config, log)

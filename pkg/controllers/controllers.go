@@ -42,7 +42,9 @@ type Deps struct {
 	Downstream Downstream
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
 	Disruptions *metrics.Disruptions
-	Log         logrus.FieldLogger
+	// Reasons is told what clusters wait for; nil is told nothing.
+	Reasons *metrics.Reasons
+	Log     logrus.FieldLogger
 }
 
 // Downstream is the door to the clusters that Drover manages. A host that has a tunnel of its own to them may bring its own. A
@@ -133,7 +135,7 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
 				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
-				Disruptions: d.Disruptions,
+				Disruptions: d.Disruptions, Reasons: d.Reasons,
 			})
 		}},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},

@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(2)
 	}
-	code := runAndCheck(m)
+	code := m.Run()
 	if models.taken > 0 {
 		fmt.Printf("models: %d steps, %s=%d makes the same worlds again\n", models.taken, seedVariable, models.seed)
 	}

@@ -193,10 +193,10 @@ func (w *world) applyOne(e Effect) {
 			panic(err)
 		}
 		h.data, h.probesSeen, h.delivered, h.initLabel, h.evidence = data, false, w.now, e.Marks.InitNode, e.Evidence
-		countDisruption(e.Cause)
+		wished(e.Cause)
 	case RequestDrain:
 		w.machines[e.Machine].drain = Drain{Requested: e.Options, Since: e.At, Error: w.machines[e.Machine].drain.Error}
-		countDisruption(e.Cause)
+		wished(e.Cause)
 	case RequestUncordon:
 		w.machines[e.Machine].drain.Uncordon, w.machines[e.Machine].drain.Since = e.Options, e.At
 	case WithdrawInitLabel:

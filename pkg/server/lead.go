@@ -23,7 +23,7 @@ func (s *Server) Lead(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	options := clients.Options{Version: s.opts.Version, SyncTimeout: s.opts.StartTimeout, Share: s.every}
+	options := clients.Options{Version: s.opts.Version, SyncTimeout: s.opts.StartTimeout, Share: s.every, Observe: s.reconciles.Observe}
 	// Kinds of a host's factory start once, and then run on between terms.
 	kinds := ctx //nolint:contextcheck // the other choice below is the context of Serve, on purpose
 	if s.opts.ControllerFactory != nil {
@@ -48,6 +48,11 @@ func (s *Server) Lead(ctx context.Context) error {
 	if err := term.Start(kinds); err != nil {
 		return fmt.Errorf("start controllers: %w", err)
 	}
+	unobserve, err := s.observe(term)
+	if err != nil {
+		return fmt.Errorf("observe clusters: %w", err)
+	}
+	defer unobserve()
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer cancel(nil) // ends what runs in the background, which is waited for
@@ -87,6 +92,7 @@ func (s *Server) deps(c *clients.Clients) controllers.Deps {
 		DataDir:     s.opts.DataDir,
 		Downstream:  s.opts.Downstream,
 		Disruptions: s.disruptions,
+		Reasons:     s.fleet.Reasons,
 		Log:         s.opts.Log,
 	}
 }

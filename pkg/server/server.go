@@ -24,8 +24,10 @@ type Server struct {
 	every   *clients.Clients
 	handler http.Handler
 	leading atomic.Bool
-	// disruptions counts over all terms.
+	// disruptions, reconciles and fleet are metrics over all terms.
 	disruptions *metrics.Disruptions
+	reconciles  *metrics.Reconciles
+	fleet       *metrics.Fleet
 
 	// serving is closed once the endpoints serve; serveContext is that of Serve and is set before.
 	serving      chan struct{}
@@ -39,7 +41,7 @@ func New(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("configure drover: %w", err)
 	}
 	s := &Server{opts: opts, serving: make(chan struct{})}
-	if s.disruptions, err = metrics.NewDisruptions(opts.Registerer); err != nil {
+	if err := s.registerMetrics(); err != nil {
 		return nil, fmt.Errorf("configure drover: %w", err)
 	}
 	s.every, err = clients.New(opts.RESTConfig, clients.Options{

@@ -27,6 +27,8 @@ func TestDrover_Refuses(t *testing.T) {
 		"a digest that is none":               {values: `{image: {digest: latest}}`, want: "/image/digest"},
 		"no address for machines":             {values: `{server: {url: ""}}`, want: "server.url is required"},
 		"several that all lead":               {values: `{server: {leaderElect: false}}`, want: "server.leaderElect must be true"},
+		"metrics read from no Service":        {values: `{metrics: {service: {enabled: false}, serviceMonitor: {enabled: true}}}`, want: "metrics.serviceMonitor.enabled needs"},
+		"an interval without a unit":          {values: `{metrics: {serviceMonitor: {interval: "30"}}}`, want: "/metrics/serviceMonitor/interval"},
 		"a certificate from an unnamed one":   {values: `{tls: {source: secret}}`, want: "tls.secretName is required"},
 		"a certificate from no issuer":        {values: `{tls: {source: cert-manager}}`, want: "tls.certManager.issuerRef.name is required"},
 		"an authority of its own, told twice": {values: `{tls: {privateCA: true}}`, want: "tls.privateCA is for"},

@@ -59,6 +59,8 @@ type Deps struct {
 	MachineStore *planstore.Machines
 	// Disruptions counts restarts and drains that were begun; nil counts nothing.
 	Disruptions *metrics.Disruptions
+	// Reasons is told what each cluster waits for; nil is told nothing.
+	Reasons *metrics.Reasons
 	// Versions are the render versions there are; the zero value has those that the program knows.
 	Versions render.Versions
 	// Now and Random default to the clock and to crypto/rand.

@@ -24,6 +24,7 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	if cp == nil {
 		h.written.forget(key)
 		h.rendered.Delete(key)
+		h.Reasons.Forget(key)
 		return nil, nil
 	}
 	if cp.DeletionTimestamp != nil {
@@ -38,6 +39,7 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 		return cp, err
 	}
 	decision := planner.Decide(v.snapshot)
+	h.Reasons.Note(key, decision.Wait)
 	return h.carryOut(cp, v, decision)
 }
 

@@ -1,0 +1,88 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Type is what kind of metric one is.
+type Type string
+
+// The types in use.
+const (
+	TypeCounter   Type = "counter"
+	TypeGauge     Type = "gauge"
+	TypeHistogram Type = "histogram"
+)
+
+// Definition is one metric. Names, labels and their values are read by dashboards and alerts: renaming one breaks them.
+type Definition struct {
+	Name   string
+	Type   Type
+	Labels []string
+	Help   string
+}
+
+// The metrics.
+var (
+	disruptionsTotal = Definition{DisruptionsName, TypeCounter, []string{CauseLabel},
+		"Restarts, drains and replacements of machines that Drover has begun, by cause. The cause \"unknown\" is a mistake of Drover's."}
+	leader = Definition{"drover_leader", TypeGauge, nil,
+		"1 where the controllers run, which is on one replica, and 0 elsewhere."}
+	clustersByState = Definition{"drover_clusters", TypeGauge, []string{"state"},
+		"Clusters that this Drover manages, by state."}
+	machinesByState = Definition{"drover_machines", TypeGauge, []string{"state"},
+		"Machines of these clusters, by state."}
+	stuckObjects = Definition{"drover_stuck_objects", TypeGauge, []string{"kind", "reason"},
+		"Clusters and machines that are not as they should be, by the reason they give. Those under way count, too."}
+	stuckAge = Definition{"drover_stuck_age_seconds", TypeGauge, []string{"kind", "reason"},
+		"Time since what the one that waits longest says about itself has changed, by kind and reason."}
+	plansPending = Definition{"drover_plans_pending", TypeGauge, nil,
+		"Plans that were delivered and that their machines have not applied yet."}
+	planLag = Definition{"drover_plan_lag_seconds", TypeGauge, nil,
+		"Time since the oldest of these plans was delivered, 0 when there is none."}
+	planDuration = Definition{"drover_plan_duration_seconds", TypeHistogram, nil,
+		"Time from the delivery of a plan until it was applied and all its probes passed."}
+	clusterStages = Definition{"drover_cluster_stage_duration_seconds", TypeHistogram, []string{"stage"},
+		"Time a new cluster took for each stage. Observed once per cluster, when it is ready for the first time."}
+	clusterReady = Definition{"drover_cluster_ready_duration_seconds", TypeHistogram, nil,
+		"Time from the creation of a Cluster until it was ready for the first time."}
+	machineStages = Definition{"drover_machine_stage_duration_seconds", TypeHistogram, []string{"stage"},
+		"Time a new machine took for each stage. Observed once per machine, when its node is known."}
+	failuresTotal = Definition{"drover_failures_total", TypeCounter, []string{"code"},
+		"Failures that clusters and machines came to report, by code."}
+	reconcileDuration = Definition{"drover_reconcile_duration_seconds", TypeHistogram, []string{"handler"},
+		"Duration of the runs of a handler."}
+	reconcileErrors = Definition{"drover_reconcile_errors_total", TypeCounter, []string{"handler"},
+		"Runs of a handler that ended in an error. Each is tried again."}
+	certificateExpiration = Definition{"drover_certificate_expiration_timestamp_seconds", TypeGauge, []string{"certificate"},
+		"Unix time at which the certificate expires. Of several of a kind it is the one that expires first."}
+	snapshotAge = Definition{"drover_snapshot_age_seconds", TypeGauge, nil,
+		"Age of the newest etcd snapshot of the cluster whose newest one is the oldest. Clusters without any do not count."}
+	withoutSnapshot = Definition{"drover_clusters_without_snapshot", TypeGauge, nil,
+		"Clusters that shall take etcd snapshots and of which none is known."}
+)
+
+// Definitions are all metrics of Drover, in the order of the documentation.
+func Definitions() []Definition {
+	return []Definition{
+		leader, clustersByState, machinesByState, stuckObjects, stuckAge,
+		clusterReady, clusterStages, machineStages, planDuration, plansPending, planLag,
+		failuresTotal, disruptionsTotal,
+		reconcileDuration, reconcileErrors,
+		certificateExpiration, snapshotAge, withoutSnapshot,
+	}
+}
+
+func (d Definition) desc() *prometheus.Desc { return prometheus.NewDesc(d.Name, d.Help, d.Labels, nil) }
+
+func (d Definition) counter() *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
+}
+
+func (d Definition) histogram(buckets []float64) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: buckets}, d.Labels)
+}
+
+// Buckets in seconds: of what machines do, from seconds to hours, and of what this program does.
+var (
+	slow = []float64{1, 5, 15, 30, 60, 120, 180, 300, 450, 600, 900, 1800, 3600, 7200, 14400}
+	fast = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+)

@@ -1,0 +1,13 @@
+package planner
+
+// Reasons are all reasons for which the planner waits.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonCacheBehind, ReasonDeleting, ReasonInvalidVersion, ReasonNoCluster, ReasonInfrastructure, ReasonUninitializing, ReasonMissingRole,
+		ReasonEtcdDeleting, ReasonTokens, ReasonTokensLost, ReasonTokensUnusable, ReasonPaused, ReasonRestoreRequired, ReasonNoInitNode,
+		ReasonInitNodeLost, ReasonDesignatedAbsent, ReasonConfiguring, ReasonDraining, ReasonDrainOverdue, ReasonUncordoning,
+		ReasonChangePending, ReasonEtcdUnhealthy, ReasonPoolPaused, ReasonLeftOut, ReasonRenderFailed, ReasonPlanTooLarge,
+		ReasonVersionUnknown, ReasonJoinURL, ReasonControlPlane, ReasonMachinesUnhealthy, ReasonOperation, ReasonOperationFailed,
+		ReasonResuming,
+	}
+}

@@ -1,0 +1,112 @@
+package charts
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/testkit/build"
+)
+
+// fleet is a Drover with one cluster that is in order, as its caches and its metrics have it. Nothing but the objects is made up.
+type fleet struct {
+	*testing.T
+	now      time.Time
+	registry *prometheus.Registry
+	stop     func()
+	down     bool // nobody answers
+
+	metrics     *metrics.Fleet
+	disruptions *metrics.Disruptions
+	reconciles  *metrics.Reconciles
+	queue       *prometheus.GaugeVec
+	serving     time.Time
+
+	cluster  *provv1.Cluster
+	plane    *rkev1.RKEControlPlane
+	machines []*clusterv1.Machine
+	snapshot *rkev1.ETCDSnapshot
+	plan     *corev1.Secret
+}
+
+func newFleet(t *testing.T, now time.Time) *fleet {
+	t.Helper()
+	f := &fleet{T: t, now: now, registry: prometheus.NewRegistry(), serving: now.Add(90 * 24 * time.Hour)}
+	var err error
+	f.metrics, err = metrics.NewFleet(f.registry, func() time.Time { return f.now })
+	check(t, err)
+	f.disruptions, err = metrics.NewDisruptions(f.registry)
+	check(t, err)
+	f.reconciles, err = metrics.NewReconciles(f.registry)
+	check(t, err)
+	check(t, metrics.NewServingCertificate(f.registry, func() time.Time { return f.serving }))
+	f.queue = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "workqueue_depth", Help: "As Kubernetes' client library has it."}, []string{"name"})
+	f.registry.MustRegister(f.queue)
+	f.queue.WithLabelValues("Cluster").Set(1)
+	f.makeObjects()
+	f.stop = f.metrics.Lead(metrics.Source{
+		InstanceID:    "me",
+		Clusters:      func() ([]*provv1.Cluster, error) { return []*provv1.Cluster{f.cluster}, nil },
+		ControlPlanes: func() ([]*rkev1.RKEControlPlane, error) { return []*rkev1.RKEControlPlane{f.plane}, nil },
+		Machines:      func() ([]*clusterv1.Machine, error) { return f.machines, nil },
+		Snapshots:     func() ([]*rkev1.ETCDSnapshot, error) { return []*rkev1.ETCDSnapshot{f.snapshot}, nil },
+		Cluster:       func(string, string) *provv1.Cluster { return f.cluster },
+		Secret: func(_, name string) *corev1.Secret {
+			if name == f.plan.Name {
+				return f.plan
+			}
+			return nil
+		},
+	})
+	return f
+}
+
+func (f *fleet) makeObjects() {
+	f.cluster, f.plane = build.Cluster("demo"), build.ControlPlane("demo")
+	f.cluster.Annotations = map[string]string{rkev1.InstanceAnnotation: "me"}
+	f.cluster.CreationTimestamp = metav1.NewTime(f.now.Add(-24 * time.Hour))
+	f.plane.CreationTimestamp = f.cluster.CreationTimestamp
+	f.plane.Status.AppliedSpec = f.plane.Spec.DeepCopy()
+	f.ready("True", "")
+	machine := build.Machine("demo", "a", "ecw", build.WithNode("a"))
+	machine.CreationTimestamp = f.cluster.CreationTimestamp
+	f.machines = append(f.machines, machine)
+	f.say(machine, clusterv1.MachineInfrastructureReadyCondition, "True", "Ready")
+	f.say(machine, clusterv1.MachineNodeHealthyCondition, "True", "NodeHealthy")
+	f.plan = build.PlanSecret(machine, "plan", "{}", "appliedPlan", "{}")
+	f.snapshot = &rkev1.ETCDSnapshot{
+		ObjectMeta:   metav1.ObjectMeta{Namespace: build.Namespace, Name: "s"},
+		Spec:         rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
+		SnapshotFile: rkev1.ETCDSnapshotFile{CreatedAt: new(metav1.NewTime(f.now.Add(-time.Hour))), Status: "successful"},
+	}
+}
+
+// ready is what the control plane's line says from now on.
+func (f *fleet) ready(status, reason string) {
+	before := f.plane.DeepCopy()
+	conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: status, Reason: reason, Message: reason}, f.now)
+	f.metrics.ControlPlaneChanged(before, f.plane)
+}
+
+// say is what a machine says from now on.
+func (f *fleet) say(machine *clusterv1.Machine, kind, status, reason string) {
+	before := machine.DeepCopy()
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason}, 1, f.now)
+	f.metrics.MachineChanged(before, machine)
+}
+
+// join adds a machine that has no host yet.
+func (f *fleet) join() *clusterv1.Machine {
+	machine := build.Machine("demo", "b", "w")
+	machine.CreationTimestamp = metav1.NewTime(f.now)
+	f.machines = append(f.machines, machine)
+	return machine
+}

@@ -1,0 +1,232 @@
+package charts
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/disruption"
+	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+// start is when a story begins. What goes wrong does so after half an hour.
+var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+
+const before = 30 * time.Minute
+
+// fault is something that goes wrong, and the alerts that shall come of it, and none else.
+type fault struct {
+	inject func(f *fleet)
+	// meanwhile happens every minute, from the beginning.
+	meanwhile func(f *fleet, broken bool)
+	// lasts is how long one looks at it.
+	lasts time.Duration
+	want  []string
+}
+
+var faults = map[string]fault{
+	"nothing goes wrong: a machine joins, and a cluster is busy for a while": {
+		inject: func(f *fleet) {
+			machine := f.join()
+			f.metrics.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonConfiguring})
+			f.ready("Unknown", "Waiting")
+			f.now = f.now.Add(5 * time.Minute)
+			f.say(machine, clusterv1.MachineInfrastructureReadyCondition, "True", "Ready")
+			machine.Status.NodeRef.Name = "b"
+			f.metrics.Reasons.Note("fleet-default/demo", nil)
+			f.ready("True", "")
+			f.disruptions.Count(disruption.EditVersion, 1)
+		},
+		lasts: 3 * time.Hour,
+	},
+	"Drover is gone": {
+		inject: func(f *fleet) { f.down = true }, lasts: time.Hour, want: []string{"DroverAbsent"},
+	},
+	"the lease is lost, and nobody takes it": {
+		inject: func(f *fleet) { f.stop() }, lasts: time.Hour, want: []string{"DroverNoLeader"},
+	},
+	"a cluster waits for a drain that does not end": {
+		inject: func(f *fleet) {
+			f.metrics.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonDrainOverdue})
+			f.ready("Unknown", "Waiting")
+		},
+		lasts: 2 * time.Hour, want: []string{"DroverClusterStuck"},
+	},
+	"a paused cluster is nobody's concern": {
+		inject: func(f *fleet) {
+			f.metrics.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonPaused})
+			f.ready("Unknown", "Waiting")
+		},
+		lasts: 3 * time.Hour,
+	},
+	"a host never gets ready": {
+		inject: func(f *fleet) { f.join() }, lasts: time.Hour, want: []string{"DroverMachineStuck"},
+	},
+	"a node stops answering": {
+		inject: func(f *fleet) {
+			f.say(f.machines[0], clusterv1.MachineNodeHealthyCondition, "Unknown", clusterv1.MachineNodeHealthUnknownReason)
+		},
+		lasts: time.Hour, want: []string{"DroverNodeUnhealthy"},
+	},
+	"a machine does not go": {
+		inject: func(f *fleet) { f.machines[0].DeletionTimestamp = new(metav1.NewTime(f.now)) },
+		lasts:  2 * time.Hour, want: []string{"DroverDeletionOverdue"},
+	},
+	"an agent is dead when a plan comes": {
+		inject: func(f *fleet) {
+			f.plan = f.plan.DeepCopy()
+			f.plan.Annotations = map[string]string{rkev1.PlanUpdatedTimeAnnotation: f.now.Format(time.RFC3339)}
+			delete(f.plan.Data, "appliedPlan")
+		},
+		lasts: time.Hour, want: []string{"DroverPlanLag"},
+	},
+	"a plan fails": {
+		inject: func(f *fleet) { f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error") },
+		lasts:  time.Hour, want: []string{"DroverPlanFailed"},
+	},
+	"the cloud has no quota left": {
+		inject: func(f *fleet) {
+			machine := func(status map[string]any) *unstructured.Unstructured {
+				u := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+				u.SetNamespace(f.cluster.Namespace)
+				u.SetLabels(map[string]string{clusterv1.ClusterNameLabel: f.cluster.Name})
+				return u
+			}
+			f.metrics.InfrastructureChanged(machine(nil), machine(map[string]any{"failureReason": rkev1.ReasonCreateError}))
+		},
+		lasts: time.Hour, want: []string{"DroverMachineFailed"},
+	},
+	"a restore fails": {
+		inject: func(f *fleet) {
+			was := f.plane.DeepCopy()
+			conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: planner.ConditionSnapshotRestored, Status: "False", Reason: "Error"}, f.now)
+			f.metrics.ControlPlaneChanged(was, f.plane)
+		},
+		lasts: time.Hour, want: []string{"DroverOperationFailed"},
+	},
+	"a node is restarted for no reason": {
+		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, lasts: time.Hour, want: []string{"DroverUnknownDisruption"},
+	},
+	"a right is missing": {
+		meanwhile: func(f *fleet, broken bool) {
+			for i := range 10 {
+				var err error
+				if broken && i > 2 {
+					err = errors.New("forbidden")
+				}
+				f.reconciles.Observe("planner", time.Second, err)
+			}
+		},
+		lasts: time.Hour, want: []string{"DroverReconcileErrors"},
+	},
+	"the API server is too slow": {
+		inject: func(f *fleet) { f.queue.WithLabelValues("Cluster").Set(500) }, lasts: time.Hour, want: []string{"DroverQueueBacklog"},
+	},
+	"the serving certificate is not renewed": {
+		inject: func(f *fleet) { f.serving = f.now.Add(13 * 24 * time.Hour) }, lasts: 2 * time.Hour, want: []string{"DroverCertificateExpires"},
+	},
+	"snapshots fail in silence": {
+		inject: func(f *fleet) { f.snapshot.SnapshotFile.CreatedAt = new(metav1.NewTime(f.now.Add(-37 * time.Hour))) },
+		lasts:  time.Hour, want: []string{"DroverSnapshotOld"},
+	},
+}
+
+// TestRules_EachFaultFiresItsAlert puts faults into what Drover sees, one at a time, and lets Prometheus' own engine evaluate the rules
+// of the chart on the metrics that Drover makes of them. Every alert is shown by a fault, and no fault sets off another alert.
+func TestRules_EachFaultFiresItsAlert(t *testing.T) {
+	rules := rulesOf(t)
+	var shown, all []string
+	for name, fault := range faults {
+		shown = append(shown, fault.want...)
+		t.Run(name, func(t *testing.T) { fault.tell(t, newEvaluator(t, rules)) })
+	}
+	for _, rule := range rules {
+		all = append(all, rule.Alert)
+	}
+	slices.Sort(all)
+	slices.Sort(shown)
+	if diff := cmp.Diff(all, shown); diff != "" {
+		t.Errorf("alerts (-) and those that a fault shows (+):\n%s", diff)
+	}
+	if len(shown) < 10 {
+		t.Errorf("only %d faults were injected", len(shown))
+	}
+}
+
+func (c fault) tell(t *testing.T, e *evaluator) {
+	t.Helper()
+	f := newFleet(t, start)
+	for f.now.Before(start.Add(before + c.lasts)) {
+		broken := !f.now.Before(start.Add(before))
+		if broken && c.inject != nil {
+			c.inject(f)
+			c.inject = nil
+		}
+		if c.meanwhile != nil {
+			c.meanwhile(f, broken)
+		}
+		if !f.down {
+			e.memory.scrape(t, f.registry, f.now)
+		}
+		e.evaluate(t, f.now)
+		f.now = f.now.Add(time.Minute)
+	}
+	for alert, at := range e.fired {
+		if at.Before(start.Add(before)) {
+			t.Errorf("%s fired %v before anything was wrong", alert, start.Add(before).Sub(at))
+		}
+	}
+	if diff := cmp.Diff(c.want, slices.Sorted(maps.Keys(e.fired))); diff != "" {
+		t.Errorf("alerts (-want +got):\n%s", diff)
+	}
+}
+
+// TestRules_AreComplete: every alert says how bad it is, what happened and what to do, and is in the documentation.
+func TestRules_AreComplete(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	check(t, err)
+	var want, got []string
+	for _, rule := range rulesOf(t) {
+		if severity := rule.Labels["severity"]; severity != "critical" && severity != "warning" {
+			t.Errorf("%s has severity %q", rule.Alert, severity)
+		}
+		if rule.Annotations["summary"] == "" || !strings.HasSuffix(rule.Annotations["description"], ".") {
+			t.Errorf("%s has no summary, or no description", rule.Alert)
+		}
+		want = append(want, rule.Alert+" "+rule.Labels["severity"])
+		known(t, rule.Alert, rule.Expr)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(Drover[A-Za-z]+)` \\| ([a-z]+) \\|").FindAllStringSubmatch(string(text), -1) {
+		got = append(got, row[1]+" "+row[2])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("alerts of the chart (-) and of docs/metrics.md (+):\n%s", diff)
+	}
+}
+
+var metricName = regexp.MustCompile(`\bdrover_[a-z_]+`)
+
+// known fails unless all metrics of ours in an expression are there.
+func known(t *testing.T, where, expression string) {
+	t.Helper()
+	for _, name := range metricName.FindAllString(expression, -1) {
+		if !slices.ContainsFunc(metrics.Definitions(), func(d metrics.Definition) bool {
+			return name == d.Name || d.Type == metrics.TypeHistogram && slices.Contains([]string{d.Name + "_count", d.Name + "_sum", d.Name + "_bucket"}, name)
+		}) {
+			t.Errorf("%s asks for %s, which is no metric", where, name)
+		}
+	}
+}
