@@ -41,6 +41,10 @@ test-unit: ## pure, handler and in-memory tests of every module, with the race d
 test-model: ## random models of the planner: 100,000 steps, without the race detector (STEPS=n, SEED=n or random)
 	scripts/test-model
 
+.PHONY: test-crash
+test-crash: ## stories with the process killed after every single write, of which test-unit takes samples (RUN=regex); about an hour
+	scripts/test-crash
+
 .PHONY: mutants
 mutants: ## put a fault for every invariant and weakness into the code; the tests must notice all (RUN=regex)
 	scripts/mutants
