@@ -25,6 +25,8 @@
 // Kinds of machines arise the same way: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─ controllers/dynamicschema
 // (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
 //
+// How all of it fares is read from the same caches by metrics, when somebody asks, and takes part in nothing.
+//
 // # Vocabulary
 //
 //	Cluster           what the user applies (provisioning.cattle.io/v1)
