@@ -39,7 +39,7 @@ func TestWrite_WhatCloudInitLooksFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer disk.Close()
+	defer func() { _ = disk.Close() }()
 	image, err := iso9660.Read(disk, 0, 0, 2048)
 	if err != nil {
 		t.Fatal(err)
