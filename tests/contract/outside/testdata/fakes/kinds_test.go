@@ -43,6 +43,11 @@ func (k *kinds) List(gvk schema.GroupVersionKind, namespace string, selector lab
 	return slices.DeleteFunc(found, func(u *unstructured.Unstructured) bool { return u.GroupVersionKind() != gvk }), err
 }
 
+func (k *kinds) AnyLive(_ context.Context, gvk schema.GroupVersionKind) (bool, error) {
+	found, err := k.List(gvk, "", labels.Everything())
+	return len(found) > 0, err
+}
+
 func (k *kinds) Update(_ context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	k.kind = obj.GetKind()
 	return k.store("update")(obj)
