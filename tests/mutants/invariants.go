@@ -13,8 +13,8 @@ const (
 var invariants = []mutant{
 	{
 		name: "I1", breaks: "an init node that a ticket names and whose mark was not written is forgotten, and another one starts a second cluster",
-		file: "pkg/planner/step_elect.go", old: `if len(marked) > 0 || ticket == nil || ticket.Step != ticketInit {`,
-		fault: `if len(marked) > 0 || ticket == nil || ticket.Step != ticketEtcd {`,
+		file: "pkg/planner/step_elect.go", old: `return ticket != nil && ticket.Step == ticketInit &&`,
+		fault: `return ticket != nil && ticket.Step == ticketEtcd &&`,
 		tests: planner, run: "TestDecide_TicketRemembersTheInitNode",
 	},
 	{
