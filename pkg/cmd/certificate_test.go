@@ -78,12 +78,19 @@ func TestServingCertificate_IsReadAnewWhenItIsRenewed(t *testing.T) {
 		t.Error("at the start another certificate is shown than that in the files")
 	}
 	volume.write("2", map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]})
+	if !isFor("first.example.com") {
+		t.Error("a certificate is shown whose key has not come")
+	}
 	volume.write("3", second)
 	err = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 		return isFor("second.example.com"), nil
 	})
 	if err != nil {
 		t.Errorf("the renewed certificate is not shown: %v", err)
+	}
+	volume.write("4", nil)
+	if !isFor("second.example.com") {
+		t.Error("without files the last certificate does not stay")
 	}
 }
 

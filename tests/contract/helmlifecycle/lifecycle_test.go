@@ -70,10 +70,9 @@ func buildNext(ctx context.Context) (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "drover")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/drover-io/drover/pkg/cmd.Version=v"+next, "-o", program, ".")
-	build.Dir, build.Stderr, build.Env = filepath.Join("..", "..", ".."), os.Stderr, append(os.Environ(), "CGO_ENABLED=0")
-	return program, build.Run()
+	build := exec.CommandContext(ctx, filepath.Join("..", "..", "..", "scripts", "build"), "drover")
+	build.Stderr, build.Env = os.Stderr, append(os.Environ(), "DROVER_OUT="+dir, "DROVER_VERSION=v"+next)
+	return filepath.Join(dir, "drover"), build.Run()
 }
 
 // TestHelmLifecycle installs Drover, makes clusters, upgrades, uninstalls and installs again: no plan changes, and nothing is lost.
