@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/inspect"
@@ -102,7 +105,7 @@ func (o *rollOptions) run(cmd *cobra.Command, name string) error {
 	case o.dryRun:
 		return rollVerdict(cmd, roll)
 	case roll.Command != roll.Was:
-		if err := o.ask(name, roll.Command); err != nil {
+		if err := o.ask(name, roll.To); err != nil {
 			return err
 		}
 	}
@@ -126,8 +129,8 @@ func rollVerdict(cmd *cobra.Command, roll inspect.Roll) error {
 	return exitError(exitChanges)
 }
 
-// ask records the command on the Cluster.
-func (o *rollOptions) ask(name, command string) error {
+// ask records the command on the Cluster, beside what somebody else may have asked for other pools in the meantime.
+func (o *rollOptions) ask(name, to string) error {
 	config, err := o.restConfig()
 	if err != nil {
 		return err
@@ -137,14 +140,34 @@ func (o *rollOptions) ask(name, command string) error {
 		return err
 	}
 	defer c.Stop()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{rkev1.RollAnnotation: command}}})
-	if err != nil {
-		return fmt.Errorf("encode the command: %w", err)
-	}
-	if _, err := c.Provisioning.Cluster().Patch(orDefault(o.namespace), name, types.MergePatchType, patch); err != nil {
+	if err := askToRoll(c.Provisioning.Cluster(), orDefault(o.namespace), name, to, o.pools); err != nil {
 		return fmt.Errorf("ask on cluster %s/%s: %w", orDefault(o.namespace), name, err)
 	}
 	return nil
+}
+
+// clusterPatcher is what askToRoll needs of a client.
+type clusterPatcher interface {
+	Get(namespace, name string, options metav1.GetOptions) (*provv1.Cluster, error)
+	Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*provv1.Cluster, error)
+}
+
+func askToRoll(clusters clusterPatcher, namespace, name, to string, pools []string) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		cluster, err := clusters.Get(namespace, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		command := planner.ParseRoll(cluster.Annotations[rkev1.RollAnnotation]).With(to, pools...).String()
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"resourceVersion": cluster.ResourceVersion, "annotations": map[string]string{rkev1.RollAnnotation: command},
+		}})
+		if err != nil {
+			return fmt.Errorf("encode the command: %w", err)
+		}
+		_, err = clusters.Patch(namespace, name, types.MergePatchType, patch)
+		return err
+	})
 }
 
 // await returns when everybody has moved. What it waits for is told when that changes.

@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/inspect"
@@ -62,6 +64,36 @@ func TestRoll_RecordsTheCommandOnce(t *testing.T) {
 		}
 		if writes := api.Writes("drover"); len(writes) != 3 {
 			t.Errorf("%d writes, want one for each command that is news: %v", len(writes), writes)
+		}
+	})
+}
+
+// beaten is a client that somebody else is quicker than, once.
+type beaten struct {
+	clusterPatcher
+	by func()
+}
+
+func (b *beaten) Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*provv1.Cluster, error) {
+	if by := b.by; by != nil {
+		b.by = nil
+		by()
+	}
+	return b.clusterPatcher.Patch(namespace, name, pt, data, subresources...)
+}
+
+// Two that ask at the same time, for a pool each, both get what they asked for.
+func TestRoll_KeepsWhatSomebodyElseAskedForMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := clients.New(provisioned(t).Config("roll"), clients.Options{WithoutDynamic: true})
+		check(t, err)
+		clusters := c.Provisioning.Cluster()
+		slow := &beaten{clusterPatcher: clusters, by: func() { check(t, askToRoll(clusters, defaultNamespace, "demo", "1", []string{"gpu"})) }}
+		check(t, askToRoll(slow, defaultNamespace, "demo", "1", []string{"workers"}))
+		cluster, err := clusters.Get(defaultNamespace, "demo", metav1.GetOptions{})
+		check(t, err)
+		if got, want := cluster.Annotations[rkev1.RollAnnotation], "gpu=1,workers=1"; got != want {
+			t.Errorf("asked %q, want %q", got, want)
 		}
 	})
 }
