@@ -123,7 +123,7 @@ func goTest(ctx context.Context, root, pkg, run string, flags ...string) (string
 	args = append(args, flags...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false "+os.Getenv("GOFLAGS"))
 	output, err := cmd.CombinedOutput()
 	return string(output), err
 }

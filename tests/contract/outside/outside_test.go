@@ -38,7 +38,7 @@ func testOutside(t *testing.T, module string, want []string, env ...string) {
 	// What Drover needs is checked against the sums that Drover has; only Drover itself is in no database of sums.
 	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join(root, "go.sum")))
 	env = append(env,
-		"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false", "GOPROXY="+p.url+","+ambientProxy(t),
+		"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false "+os.Getenv("GOFLAGS"), "GOPROXY="+p.url+","+ambientProxy(t),
 		"GOPRIVATE=", "GONOPROXY=none", "GONOSUMDB="+mainModule,
 	)
 	run(t, dir, env, "go", "mod", "edit", "-require="+mainModule+"@"+p.version, "-require="+apisModule+"@"+p.version)
