@@ -12,8 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/metrics"
 )
@@ -29,16 +32,25 @@ func (s *Server) registerMetrics() (err error) {
 	return err
 }
 
-// observe lets the metrics read the caches of a term, and tells them what changes there, until stop is called.
+// observe lets the metrics read the caches of a term, and tells them and the events what changes there, until stop is called.
 func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
-	watched := &watched{}
-	forget := s.fleet.Lead(source(c, s.opts.InstanceID))
-	stop = func() { watched.end(); forget() }
+	watched, told := &watched{}, source(c, s.opts.InstanceID)
+	events, shutdown, err := s.announce(c, told)
+	if err != nil {
+		return nil, err
+	}
+	forget := s.fleet.Lead(told)
+	stop = func() { watched.end(); forget(); shutdown() }
 	err = errors.Join(
-		on(watched, c.Provisioning.Cluster().Informer(), s.fleet.ClusterChanged),
-		on(watched, c.RKE.RKEControlPlane().Informer(), s.fleet.ControlPlaneChanged),
-		on(watched, c.CAPI.Machine().Informer(), s.fleet.MachineChanged),
-		on(watched, c.Core.Secret().Informer(), s.fleet.PlanChanged),
+		on(watched, c.Provisioning.Cluster().Informer(), changes[*provv1.Cluster]{updated: both(s.fleet.ClusterChanged, events.clusterChanged)}),
+		on(watched, c.RKE.RKEControlPlane().Informer(),
+			changes[*rkev1.RKEControlPlane]{updated: both(s.fleet.ControlPlaneChanged, events.controlPlaneChanged)}),
+		on(watched, c.CAPI.Machine().Informer(), changes[*clusterv1.Machine]{
+			added: events.machineCreated, updated: both(s.fleet.MachineChanged, events.machineChanged), removed: events.machineRemoved,
+		}),
+		on(watched, c.Core.Secret().Informer(), changes[*corev1.Secret]{updated: both(s.fleet.PlanChanged, events.planChanged)}),
+		on(watched, c.CAPI.MachineDeployment().Informer(), changes[*clusterv1.MachineDeployment]{updated: events.poolChanged}),
+		on(watched, c.Management.NodeDriver().Informer(), changes[*mgmtv3.NodeDriver]{updated: events.driverChanged}),
 	)
 	if err != nil {
 		stop()
@@ -47,10 +59,19 @@ func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 	isMachine := clients.InGroup(clients.MachineGroup, "Template")
 	c.Dynamic.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
 		if isMachine(gvk) {
-			_ = on(watched, informer, s.fleet.InfrastructureChanged) // a kind that goes again at once is nobody's loss
+			changed := both(s.fleet.InfrastructureChanged, events.infrastructureChanged)
+			_ = on(watched, informer, changes[*unstructured.Unstructured]{updated: changed}) // a kind that goes again at once is nobody's loss
 		}
 	})
 	return stop, nil
+}
+
+// both tells two.
+func both[T any](first, second func(before, after T)) func(before, after T) {
+	return func(before, after T) {
+		first(before, after)
+		second(before, after)
+	}
 }
 
 func source(c *clients.Clients, instanceID string) metrics.Source {
@@ -106,20 +127,41 @@ type object interface {
 
 var _ object = &unstructured.Unstructured{}
 
-// on calls f for every change. What a cache holds when it is filled, and what it repeats, is no change.
-func on[T object](w *watched, informer cache.SharedIndexInformer, f func(before, after T)) error {
+// changes are what is to be told of the objects of a kind. Each may be nil.
+type changes[T object] struct {
+	added, removed func(T)
+	updated        func(before, after T)
+}
+
+// on tells every change. What a cache holds when it is filled, and what it repeats, is no change.
+func on[T object](w *watched, informer cache.SharedIndexInformer, tell changes[T]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
 		return nil
 	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, current any) {
-		before, ok := old.(T)
-		after, same := current.(T)
-		if ok && same && before.GetResourceVersion() != after.GetResourceVersion() {
-			f(before, after)
-		}
-	}})
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(current any, isInInitialList bool) {
+			if added, ok := current.(T); ok && !isInInitialList && tell.added != nil {
+				tell.added(added)
+			}
+		},
+		UpdateFunc: func(old, current any) {
+			before, ok := old.(T)
+			after, same := current.(T)
+			if ok && same && before.GetResourceVersion() != after.GetResourceVersion() {
+				tell.updated(before, after)
+			}
+		},
+		DeleteFunc: func(last any) {
+			if lost, ok := last.(cache.DeletedFinalStateUnknown); ok {
+				last = lost.Obj
+			}
+			if removed, ok := last.(T); ok && tell.removed != nil {
+				tell.removed(removed)
+			}
+		},
+	})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	lassocontroller "github.com/rancher/lasso/pkg/controller"
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/releases"
@@ -76,6 +77,8 @@ type Options struct {
 	StartTimeout time.Duration
 	// Registerer gets the metrics; the process-wide one when it is nil.
 	Registerer prometheus.Registerer
+	// EventRecorder records Events about clusters and machines, on the replica that leads; nil makes one that limits itself.
+	EventRecorder record.EventRecorder
 	// Log receives messages; the standard logger when it is nil.
 	Log logrus.FieldLogger
 }
