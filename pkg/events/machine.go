@@ -8,6 +8,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/planner"
 )
@@ -48,7 +49,7 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 	switch data := condition(clusterv1.MachineBootstrapConfigReadyCondition); {
 	case data.became(rkev1.ConditionTrue):
 		l.normal(ReasonBootstrapDataReady, "What its host runs first is there")
-	case data.became(rkev1.ConditionFalse) && !comesByItself(data.is.reason):
+	case data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError):
 		l.warning(ReasonBootstrapDataFailed, data.is.why())
 	}
 	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {
@@ -71,15 +72,6 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 		l.normal(ReasonMachineReady, "The machine is ready")
 	}
 	return l.events
-}
-
-// comesByItself reports a reason of Cluster API's for bootstrap data that are not there yet. Those of our own are for a person.
-func comesByItself(reason string) bool {
-	switch reason {
-	case clusterv1.MachineBootstrapConfigNotReadyReason, clusterv1.MachineBootstrapConfigDoesNotExistReason, clusterv1.MachineBootstrapConfigInternalErrorReason:
-		return true
-	}
-	return false
 }
 
 // planFailure tells of a plan that fails. The planner tells it first, and in which instruction; PlanApplied tells it when that is final,

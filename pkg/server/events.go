@@ -2,10 +2,11 @@ package server
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -19,9 +20,6 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/events"
-	"github.com/drover-io/drover/pkg/metrics"
-	"github.com/drover-io/drover/pkg/planstore"
-	"github.com/drover-io/drover/pkg/wakeup"
 )
 
 const (
@@ -37,24 +35,15 @@ const (
 // announcer records what changes tell.
 type announcer struct {
 	record.EventRecorder
-	source       metrics.Source
-	machine      func(namespace, name string) *clusterv1.Machine
-	controlPlane func(namespace, name string) *rkev1.RKEControlPlane
+	lookup
 }
 
 // announce makes what records events until stop is called. The API is that of core/v1: kubectl describe and Cluster API use it, and its
 // recorder counts what repeats, combines what is alike and limits each object, which that of events.k8s.io does not. Recording waits for
 // nothing and reports no failure: an event that is lost is lost.
-func (s *Server) announce(c *clients.Clients, source metrics.Source) (a *announcer, stop func(), err error) {
-	a = &announcer{EventRecorder: s.opts.EventRecorder, source: source}
-	a.machine = func(namespace, name string) *clusterv1.Machine {
-		return found(c.CAPI.Machine().Cache().Get(namespace, name))
-	}
-	a.controlPlane = func(namespace, name string) *rkev1.RKEControlPlane {
-		return found(c.RKE.RKEControlPlane().Cache().Get(namespace, name))
-	}
-	if a.EventRecorder != nil {
-		return a, func() {}, nil
+func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop func(), err error) {
+	if s.opts.EventRecorder != nil {
+		return &announcer{s.opts.EventRecorder, in}, func() {}, nil
 	}
 	config := rest.CopyConfig(c.Config)
 	config.QPS, config.Burst = eventsPerSecond, eventsAtOnce
@@ -63,9 +52,28 @@ func (s *Server) announce(c *clients.Clients, source metrics.Source) (a *announc
 		return nil, nil, fmt.Errorf("make client of events: %w", err)
 	}
 	broadcaster := record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: sameAtOnce, SpamKeyFunc: sameKey})
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	a.EventRecorder = broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component})
-	return a, broadcaster.Shutdown, nil
+	broadcaster.StartRecordingToSink(&sink{EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})
+	recorder := broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component})
+	return &announcer{recorder, in}, broadcaster.Shutdown, nil
+}
+
+// sink writes events.
+type sink struct {
+	record.EventSink
+	written atomic.Uint64
+}
+
+// Create implements record.EventSink. The recorder names an event by the name of its object and the time: that of two objects of one name, such
+// as a Machine and its host, is one name at one moment, and the second event would be lost. Events of a namespace that goes, or is gone, are
+// no loss and no error.
+func (s *sink) Create(event *corev1.Event) (*corev1.Event, error) {
+	named := *event
+	named.Name += fmt.Sprintf(".%x", s.written.Add(1))
+	created, err := s.EventSink.Create(&named)
+	if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return event, nil
+	}
+	return created, err
 }
 
 // sameKey limits what is said about an object for each reason apart: many machines that go do not hide that the cluster is not ready.
@@ -74,27 +82,11 @@ func sameKey(event *corev1.Event) string {
 	return strings.Join([]string{of.Kind, of.Namespace, of.Name, string(of.UID), of.APIVersion, event.Reason}, "/")
 }
 
-func found[T any](object *T, err error) *T {
-	if err != nil {
-		return nil
-	}
-	return object
-}
-
 // tell records events.
 func (a *announcer) tell(told []events.Event) {
 	for i := range told {
 		a.Event(&told[i].Object, told[i].Type, string(told[i].Reason), told[i].Message)
 	}
-}
-
-// cluster is the Cluster of that name if it is ours, else nil.
-func (a *announcer) cluster(namespace, name string) *provv1.Cluster {
-	cluster := a.source.Cluster(namespace, name)
-	if cluster == nil || cluster.Annotations[rkev1.InstanceAnnotation] != a.source.InstanceID {
-		return nil
-	}
-	return cluster
 }
 
 func (a *announcer) clusterChanged(before, after *provv1.Cluster) {
@@ -127,21 +119,10 @@ func (a *announcer) machineRemoved(machine *clusterv1.Machine) {
 	}
 }
 
-// planChanged finds the machine of a plan by its name on the Secret, and believes it if that machine has this plan.
 func (a *announcer) planChanged(before, after *corev1.Secret) {
-	if after.Type != rkev1.SecretTypeMachinePlan {
-		return
+	if machine := a.machineOf(after); machine != nil {
+		a.tell(events.PlanChanged(machine, a.ticket(machine), before, after))
 	}
-	machine := a.machine(after.Namespace, after.Labels[rkev1.MachineNameLabel])
-	if machine == nil || !slices.Contains(planstore.WakePlanSecret(machine), wakeup.Key{Namespace: after.Namespace, Name: after.Name}) ||
-		a.cluster(machine.Namespace, machine.Spec.ClusterName) == nil {
-		return
-	}
-	var ticket *rkev1.DisruptionTicket
-	if controlPlane := a.controlPlane(machine.Namespace, machine.Spec.ClusterName); controlPlane != nil {
-		ticket = controlPlane.Status.Ticket
-	}
-	a.tell(events.PlanChanged(machine, ticket, before, after))
 }
 
 func (a *announcer) poolChanged(before, after *clusterv1.MachineDeployment) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/record"
 
@@ -40,15 +41,15 @@ func (w *world) told() map[string]int64 {
 func TestStory_EventsTellWhatHappened(t *testing.T) {
 	tell(t, func(w *world) {
 		w.start()
-		w.apply(k3s, w.servers(1, 1))
-		w.until("the cluster", 5*time.Minute, w.ready(2))
+		w.apply(k3s, w.servers(1, 2))
+		w.until("the cluster", 5*time.Minute, w.ready(3))
 		time.Sleep(time.Minute)
 		want := map[string]int64{
 			"Cluster SpecApplied": 1, "Cluster ClusterConnected": 1, "Cluster ClusterProgressing": 1, "Cluster ClusterReady": 1,
 			"RKEControlPlane MachinesRegistered": 1, "RKEControlPlane Bootstrapped": 1,
-			"Machine MachineCreated": 2, "Machine BootstrapDataReady": 2, "Machine InfrastructureReady": 2, "Machine NodeRegistered": 2,
-			"Machine PlanDelivered": 2, "Machine PlanApplied": 2, "Machine MachineReady": 2,
-			"DigitaloceanMachine HostCreating": 2, "DigitaloceanMachine HostCreated": 2,
+			"Machine MachineCreated": 3, "Machine BootstrapDataReady": 3, "Machine InfrastructureReady": 3, "Machine NodeRegistered": 3,
+			"Machine PlanDelivered": 3, "Machine PlanApplied": 3, "Machine MachineReady": 3,
+			"DigitaloceanMachine HostCreating": 3, "DigitaloceanMachine HostCreated": 3,
 		}
 		made := w.told()
 		maps.DeleteFunc(made, func(key string, _ int64) bool { return strings.HasPrefix(key, "NodeDriver ") })
@@ -65,9 +66,9 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 		}
 		w.edit(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+k3s1" })
 		time.Sleep(10 * time.Minute)
-		w.until("the upgrade", 5*time.Minute, w.ready(2))
-		w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 0 })
-		w.until("one machine", 10*time.Minute, w.ready(1))
+		w.until("the upgrade", 5*time.Minute, w.ready(3))
+		w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 1 })
+		w.until("one machine fewer", 10*time.Minute, w.ready(2))
 		time.Sleep(time.Minute)
 		for _, reason := range []string{
 			"Cluster UpgradeStarted", "Cluster UpgradeFinished", "Machine MachineRestarting", "Machine MachineDeleting", "Cluster MachineRemoved",
@@ -87,9 +88,11 @@ func TestAnnouncer_LimitsWhatItTells(t *testing.T) {
 		s, err := New(Options{RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test", DataDir: w.dataDir, Settings: Settings{ServerURL: "https://drover.example.com"}, Registerer: w.metrics})
 		check(t, err)
 		defer s.every.Stop()
-		a, stop, err := s.announce(s.every, source(s.every, "test"))
+		a, stop, err := s.announce(s.every, lookup{s.every, "test"})
 		check(t, err)
 		object := corev1.ObjectReference{Kind: "Cluster", Namespace: fleet, Name: demo}
+		_, err = w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
+		check(t, err)
 		for i := range 500 {
 			a.tell([]events.Event{{Object: object, Type: "Warning", Reason: events.ReasonClusterNotReady, Message: fmt.Sprintf("failure %d", i%20)}})
 			time.Sleep(time.Second / 2)
@@ -117,7 +120,7 @@ func TestAnnouncer_TellsAHost(t *testing.T) {
 		})
 		check(t, err)
 		defer s.every.Stop()
-		a, stop, err := s.announce(s.every, source(s.every, "test"))
+		a, stop, err := s.announce(s.every, lookup{s.every, "test"})
 		check(t, err)
 		defer stop()
 		a.tell([]events.Event{{Type: "Normal", Reason: events.ReasonClusterReady, Message: "ready"}})

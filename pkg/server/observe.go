@@ -32,23 +32,32 @@ func (s *Server) registerMetrics() (err error) {
 	return err
 }
 
-// observe lets the metrics read the caches of a term, and tells them and the events what changes there, until stop is called.
+// observe lets the metrics read the caches of a term, and tells them, the events and the traces what changes there, until stop is called.
 func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
-	watched, told := &watched{}, source(c, s.opts.InstanceID)
-	events, shutdown, err := s.announce(c, told)
+	in := lookup{c, s.opts.InstanceID}
+	events, shutdown, err := s.announce(c, in)
 	if err != nil {
 		return nil, err
 	}
-	forget := s.fleet.Lead(told)
+	watched := &watched{}
+	forget := s.fleet.Lead(source(c, s.opts.InstanceID))
 	stop = func() { watched.end(); forget(); shutdown() }
+	machines := changes[*clusterv1.Machine]{
+		added: events.machineCreated, updated: each(s.fleet.MachineChanged, events.machineChanged), removed: events.machineRemoved,
+	}
+	plans := changes[*corev1.Secret]{updated: each(s.fleet.PlanChanged, events.planChanged)}
+	if traces := s.trace(in); traces != nil {
+		removed := machines.removed
+		machines.seen, machines.updated = traces.machineSeen, each(machines.updated, traces.machineChanged)
+		machines.removed = func(machine *clusterv1.Machine) { removed(machine); traces.MachineRemoved(machine) }
+		plans.updated = each(plans.updated, traces.planChanged)
+	}
 	err = errors.Join(
-		on(watched, c.Provisioning.Cluster().Informer(), changes[*provv1.Cluster]{updated: both(s.fleet.ClusterChanged, events.clusterChanged)}),
+		on(watched, c.Provisioning.Cluster().Informer(), changes[*provv1.Cluster]{updated: each(s.fleet.ClusterChanged, events.clusterChanged)}),
 		on(watched, c.RKE.RKEControlPlane().Informer(),
-			changes[*rkev1.RKEControlPlane]{updated: both(s.fleet.ControlPlaneChanged, events.controlPlaneChanged)}),
-		on(watched, c.CAPI.Machine().Informer(), changes[*clusterv1.Machine]{
-			added: events.machineCreated, updated: both(s.fleet.MachineChanged, events.machineChanged), removed: events.machineRemoved,
-		}),
-		on(watched, c.Core.Secret().Informer(), changes[*corev1.Secret]{updated: both(s.fleet.PlanChanged, events.planChanged)}),
+			changes[*rkev1.RKEControlPlane]{updated: each(s.fleet.ControlPlaneChanged, events.controlPlaneChanged)}),
+		on(watched, c.CAPI.Machine().Informer(), machines),
+		on(watched, c.Core.Secret().Informer(), plans),
 		on(watched, c.CAPI.MachineDeployment().Informer(), changes[*clusterv1.MachineDeployment]{updated: events.poolChanged}),
 		on(watched, c.Management.NodeDriver().Informer(), changes[*mgmtv3.NodeDriver]{updated: events.driverChanged}),
 	)
@@ -59,18 +68,19 @@ func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 	isMachine := clients.InGroup(clients.MachineGroup, "Template")
 	c.Dynamic.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
 		if isMachine(gvk) {
-			changed := both(s.fleet.InfrastructureChanged, events.infrastructureChanged)
+			changed := each(s.fleet.InfrastructureChanged, events.infrastructureChanged)
 			_ = on(watched, informer, changes[*unstructured.Unstructured]{updated: changed}) // a kind that goes again at once is nobody's loss
 		}
 	})
 	return stop, nil
 }
 
-// both tells two.
-func both[T any](first, second func(before, after T)) func(before, after T) {
+// each tells all.
+func each[T any](listeners ...func(before, after T)) func(before, after T) {
 	return func(before, after T) {
-		first(before, after)
-		second(before, after)
+		for _, listen := range listeners {
+			listen(before, after)
+		}
 	}
 }
 
@@ -129,6 +139,8 @@ var _ object = &unstructured.Unstructured{}
 
 // changes are what is to be told of the objects of a kind. Each may be nil.
 type changes[T object] struct {
+	// seen is told of every object once, also of those that a cache finds when it is filled.
+	seen           func(T)
 	added, removed func(T)
 	updated        func(before, after T)
 }
@@ -142,7 +154,11 @@ func on[T object](w *watched, informer cache.SharedIndexInformer, tell changes[T
 	}
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(current any, isInInitialList bool) {
-			if added, ok := current.(T); ok && !isInInitialList && tell.added != nil {
+			added, ok := current.(T)
+			if ok && tell.seen != nil {
+				tell.seen(added)
+			}
+			if ok && !isInInitialList && tell.added != nil {
 				tell.added(added)
 			}
 		},
