@@ -31,6 +31,20 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 	if created := condition(provv1.ConditionCreated); created.became(rkev1.ConditionFalse) {
 		l.warning(ReasonIdentityFailed, created.is.why())
 	}
+	progress(l, condition)
+	for kind, reason := range warnings {
+		if questioned := condition(kind); questioned.became(rkev1.ConditionFalse) {
+			l.warning(reason, questioned.is.why())
+		}
+	}
+	if !before.Status.Ready && after.Status.Ready {
+		l.normal(ReasonClusterConnected, "The API of the cluster answers; its kubeconfig is in Secret "+after.Name+"-kubeconfig")
+	}
+	return sorted(l.events)
+}
+
+// progress tells whether the spec can be, and whether all machines have what it asks for.
+func progress(l *list, condition func(string) news) {
 	switch made := condition(provv1.ConditionRKECluster); {
 	case made.became(rkev1.ConditionFalse):
 		l.warning(ReasonSpecRefused, made.is.why())
@@ -45,15 +59,6 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 	case ready.became(rkev1.ConditionUnknown):
 		l.normal(ReasonClusterProgressing, ready.is.why())
 	}
-	for kind, reason := range warnings {
-		if questioned := condition(kind); questioned.became(rkev1.ConditionFalse) {
-			l.warning(reason, questioned.is.why())
-		}
-	}
-	if !before.Status.Ready && after.Status.Ready {
-		l.normal(ReasonClusterConnected, "The API of the cluster answers; its kubeconfig is in Secret "+after.Name+"-kubeconfig")
-	}
-	return sorted(l.events)
 }
 
 // warnings are the conditions that tell, when they are False, of what works and should be looked at all the same.

@@ -46,18 +46,7 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 	condition := func(kind string) news {
 		return news{theirs(before.Status.Conditions, kind), theirs(after.Status.Conditions, kind)}
 	}
-	switch data := condition(clusterv1.MachineBootstrapConfigReadyCondition); {
-	case data.became(rkev1.ConditionTrue):
-		l.normal(ReasonBootstrapDataReady, "What its host runs first is there")
-	case data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError):
-		l.warning(ReasonBootstrapDataFailed, data.is.why())
-	}
-	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {
-	case made.became(rkev1.ConditionTrue):
-		l.normal(ReasonInfrastructureReady, "Its host was made")
-	case made.became(rkev1.ConditionFalse) && isHostFailure(made.is.reason):
-		l.warning(ReasonInfrastructureFailed, made.is.reason, planner.Redact(made.is.message))
-	}
+	host(l, condition)
 	planFailure(l, condition)
 	if !before.Status.NodeRef.IsDefined() && after.Status.NodeRef.IsDefined() {
 		l.normal(ReasonNodeRegistered, "Its node is "+after.Status.NodeRef.Name)
@@ -72,6 +61,22 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 		l.normal(ReasonMachineReady, "The machine is ready")
 	}
 	return l.events
+}
+
+// host tells of the two halves of a machine, as Cluster API repeats them.
+func host(l *list, condition func(string) news) {
+	switch data := condition(clusterv1.MachineBootstrapConfigReadyCondition); {
+	case data.became(rkev1.ConditionTrue):
+		l.normal(ReasonBootstrapDataReady, "What its host runs first is there")
+	case data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError):
+		l.warning(ReasonBootstrapDataFailed, data.is.why())
+	}
+	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {
+	case made.became(rkev1.ConditionTrue):
+		l.normal(ReasonInfrastructureReady, "Its host was made")
+	case made.became(rkev1.ConditionFalse) && isHostFailure(made.is.reason):
+		l.warning(ReasonInfrastructureFailed, made.is.reason, planner.Redact(made.is.message))
+	}
 }
 
 // planFailure tells of a plan that fails. The planner tells it first, and in which instruction; PlanApplied tells it when that is final,

@@ -152,7 +152,16 @@ func on[T object](w *watched, informer cache.SharedIndexInformer, tell changes[T
 	if w.ended {
 		return nil
 	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+	registration, err := informer.AddEventHandler(tell.handler())
+	if err != nil {
+		return err
+	}
+	w.removes = append(w.removes, func() { _ = informer.RemoveEventHandler(registration) })
+	return nil
+}
+
+func (tell changes[T]) handler() cache.ResourceEventHandlerDetailedFuncs {
+	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(current any, isInInitialList bool) {
 			added, ok := current.(T)
 			if ok && tell.seen != nil {
@@ -177,10 +186,5 @@ func on[T object](w *watched, informer cache.SharedIndexInformer, tell changes[T
 				tell.removed(removed)
 			}
 		},
-	})
-	if err != nil {
-		return err
 	}
-	w.removes = append(w.removes, func() { _ = informer.RemoveEventHandler(registration) })
-	return nil
 }

@@ -3,6 +3,7 @@ package tracing
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -141,10 +142,7 @@ func TestMachines_AnotherProcessMakesTheSameTrace(t *testing.T) {
 			}
 			continue
 		}
-		want := map[string]string{"agent": ""}
-		for name, text := range whole {
-			want[name] = text
-		}
+		want := maps.Clone(whole)
 		delete(want, "agent")
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("spans (-want +got):\n%s", diff)
