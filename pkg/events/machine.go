@@ -65,10 +65,8 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 
 // host tells of the two halves of a machine, as Cluster API repeats them.
 func host(l *list, condition func(string) news) {
-	switch data := condition(clusterv1.MachineBootstrapConfigReadyCondition); {
-	case data.became(rkev1.ConditionTrue):
-		l.normal(ReasonBootstrapDataReady, "What its host runs first is there")
-	case data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError):
+	data := condition(clusterv1.MachineBootstrapConfigReadyCondition)
+	if data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError) {
 		l.warning(ReasonBootstrapDataFailed, data.is.why())
 	}
 	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {

@@ -33,7 +33,7 @@ func TestMachineChanged(t *testing.T) {
 		clusterDeleting bool
 		want            []string
 	}{
-		"bootstrap data":                       {after: meta("BootstrapConfigReady", "True", "Ready", ""), want: []string{"Machine a Normal BootstrapDataReady What its host runs first is there"}},
+		"bootstrap data":                       {after: meta("BootstrapConfigReady", "True", "Ready", "")},
 		"bootstrap data that are not there":    {after: meta("BootstrapConfigReady", "False", "NotReady", "wait")},
 		"bootstrap data that cannot be":        {after: meta("BootstrapConfigReady", "False", "BadInput", "too long"), want: []string{"Machine a Warning BootstrapDataFailed BadInput: too long"}},
 		"a host":                               {after: meta("InfrastructureReady", "True", "Ready", ""), want: []string{"Machine a Normal InfrastructureReady Its host was made"}},

@@ -61,9 +61,7 @@ const (
 const (
 	// ReasonMachineCreated: there is a new machine.
 	ReasonMachineCreated Reason = "MachineCreated"
-	// ReasonBootstrapDataReady: what its host runs first is there.
-	ReasonBootstrapDataReady Reason = "BootstrapDataReady"
-	// ReasonBootstrapDataFailed: it cannot be made.
+	// ReasonBootstrapDataFailed: what its host runs first cannot be made.
 	ReasonBootstrapDataFailed Reason = "BootstrapDataFailed"
 	// ReasonInfrastructureReady: its host was made.
 	ReasonInfrastructureReady Reason = "InfrastructureReady"

@@ -47,7 +47,7 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 		want := map[string]int64{
 			"Cluster SpecApplied": 1, "Cluster ClusterConnected": 1, "Cluster ClusterProgressing": 1, "Cluster ClusterReady": 1,
 			"RKEControlPlane MachinesRegistered": 1, "RKEControlPlane Bootstrapped": 1,
-			"Machine MachineCreated": 3, "Machine BootstrapDataReady": 3, "Machine InfrastructureReady": 3, "Machine NodeRegistered": 3,
+			"Machine MachineCreated": 3, "Machine InfrastructureReady": 3, "Machine NodeRegistered": 3,
 			"Machine PlanDelivered": 3, "Machine PlanApplied": 3, "Machine MachineReady": 3,
 			"DigitaloceanMachine HostCreating": 3, "DigitaloceanMachine HostCreated": 3,
 		}
