@@ -25,7 +25,8 @@
 // Kinds of machines arise the same way: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─ controllers/dynamicschema
 // (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
 //
-// How all of it fares is read from the same caches by metrics, when somebody asks, and takes part in nothing.
+// How all of it fares is read from the same caches by metrics, when somebody asks, and takes part in nothing. What changes there is told
+// by events to users, and by tracing to who wants to know where the time goes; server hears it once for all three.
 //
 // # Vocabulary
 //

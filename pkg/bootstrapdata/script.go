@@ -16,6 +16,9 @@ const (
 	agentVarDir  = "CATTLE_AGENT_VAR_DIR"
 )
 
+// ReasonBadInput goes with condition Ready of an RKEBootstrap while no bootstrap data can be made of what a person wrote.
+const ReasonBadInput = "BadInput"
+
 // Script is what a machine's script is made of.
 type Script struct {
 	// Installer is the text that installs the agent: a POSIX shell script, or PowerShell for Windows.

@@ -24,6 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-io/drover/pkg/logs"
 )
 
 const (
@@ -75,7 +77,7 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	cfg.QPS, cfg.Burst = -1, 0
 	manager, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme,
-		Logger: NewLogger(opts.Log),
+		Logger: logs.Logr(opts.Log, logrus.DebugLevel),
 		Controller: config.Controller{
 			CacheSyncTimeout: cacheTimeout,
 			UsePriorityQueue: new(true),

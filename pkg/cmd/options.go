@@ -31,6 +31,7 @@ type serverOptions struct {
 	kubeBinary, machineBinary               string
 	leaderElect, auditLog                   bool
 	logLevel, logFormat                     string
+	tracingEndpoint                         string
 	shardKey                                string
 	settings                                controllers.Settings
 }
@@ -58,6 +59,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.auditLog, "audit-log", false, "with --embedded, record every write to the Kubernetes API in logs/audit.log")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, `level` warning or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` text or json")
+	f.StringVar(&o.tracingEndpoint, "tracing-endpoint", "", "`URL` of a receiver of OTLP over gRPC, http://HOST:PORT or https://HOST:PORT, that gets a trace of every new machine; empty makes none")
 	f.StringVar(&o.shardKey, "shard-key", "", "reserved for several Drovers that share one management cluster")
 	_ = f.MarkHidden("shard-key")
 	o.addSettings(f)

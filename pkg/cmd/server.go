@@ -21,10 +21,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/logs"
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/releases"
 	"github.com/drover-io/drover/pkg/server"
+	"github.com/drover-io/drover/pkg/tracing"
 )
 
 func newServerCommand(environ []string) *cobra.Command {
@@ -44,46 +45,28 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 		Args:    cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := newLogger(o, cmd)
+			log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)
 			if err != nil {
 				return err
 			}
+			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
 			o.settings.ProxyEnv = proxyEnvironment(environ)
-			return runServer(cmd.Context(), o, log)
+			err = runServer(cmd.Context(), o, log)
+			if err != nil && o.logFormat == logs.FormatJSON {
+				log.WithError(err).Error("Drover ends")
+				cmd.SilenceErrors = true // it is in the log, where every line is JSON
+			}
+			return err
 		},
 	}
 	o.addFlags(cmd.Flags())
 	for flag, values := range map[string][]string{
-		"capi": {"embedded", "external"}, "crds": {"install", "host"}, "log-level": {"debug", "info", "warning", "error"}, "log-format": {"text", "json"},
+		"capi": {"embedded", "external"}, "crds": {"install", "host"}, "log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
 		"machine-provision-image-pull-policy": {"Always", "IfNotPresent", "Never"},
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return cmd
-}
-
-func newLogger(o *serverOptions, cmd *cobra.Command) (*logrus.Logger, error) {
-	log := logrus.New()
-	log.SetOutput(cmd.ErrOrStderr())
-	level, err := logrus.ParseLevel(o.logLevel)
-	if err != nil {
-		return nil, fmt.Errorf("--log-level: %q is unknown; use debug, info, warning or error", o.logLevel)
-	}
-	log.SetLevel(level)
-	switch o.logFormat {
-	case "text":
-		log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true})
-	case "json":
-		log.SetFormatter(&logrus.JSONFormatter{})
-	default:
-		return nil, fmt.Errorf("--log-format: %q is unknown; use text or json", o.logFormat)
-	}
-	// This is the program, so the process-wide loggers of the libraries are ours to set.
-	logrus.SetOutput(cmd.ErrOrStderr())
-	logrus.SetLevel(level)
-	logrus.SetFormatter(log.Formatter)
-	capi.SetProcessLogger(log.WithField("component", "cluster-api"))
-	return log, nil
 }
 
 // proxyEnvironment are the proxy settings that machine jobs inherit.
@@ -121,6 +104,11 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	if err != nil {
 		return err
 	}
+	stopTraces, err := o.traces(ctx, &options)
+	if err != nil {
+		return err
+	}
+	defer stopTraces()
 	s, err := server.New(options)
 	if err != nil {
 		return err
@@ -169,7 +157,35 @@ func (o *serverOptions) check() error {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
 	}
+	if o.tracingEndpoint != "" {
+		if err := tracing.CheckEndpoint(o.tracingEndpoint); err != nil {
+			problems = append(problems, fmt.Errorf("--tracing-endpoint: %w", err))
+		}
+	}
 	return errors.Join(problems...)
+}
+
+// traces sends traces of machines where --tracing-endpoint says, and what is left of them when stop is called.
+func (o *serverOptions) traces(ctx context.Context, options *server.Options) (stop func(), err error) {
+	if o.tracingEndpoint == "" {
+		return func() {}, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this replica in traces: %w", err)
+	}
+	provider, err := tracing.NewProvider(ctx, o.tracingEndpoint, Version, host)
+	if err != nil {
+		return nil, err
+	}
+	options.TracerProvider = provider
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			options.Log.WithError(err).Warn("The last traces are lost")
+		}
+	}, nil
 }
 
 // serverOptions turns flags into the options of package server.

@@ -96,7 +96,7 @@ func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 	if err != nil {
 		return fmt.Errorf("record the identity of machine %s: %w", machine.Name, err)
 	}
-	s.Log.WithField("namespace", machine.Namespace).WithField("machine", machine.Name).Info("Machine has introduced itself")
+	s.Log.WithField("namespace", machine.Namespace).WithField("cluster", machine.Spec.ClusterName).WithField("machine", machine.Name).Info("Machine has introduced itself")
 	return nil
 }
 

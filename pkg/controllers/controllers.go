@@ -135,7 +135,7 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
 				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
-				Disruptions: d.Disruptions, Reasons: d.Reasons,
+				Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
 			})
 		}},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/machinejob"
 	"github.com/drover-io/drover/pkg/planner"
 )
@@ -37,7 +38,7 @@ const (
 var failureReasons = []string{
 	rkev1.ReasonError, rkev1.ReasonCreateError, rkev1.ReasonDeleteError,
 	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonUnconfirmed,
-	"InvalidSpec", "DeletionOverdue", "ManagementNameTaken", "BadInput",
+	"InvalidSpec", "DeletionOverdue", "ManagementNameTaken", bootstrapdata.ReasonBadInput,
 }
 
 // known are the values of the label reason.

@@ -155,6 +155,16 @@ func (e evidence) about(checksum string) string {
 	return string(data)
 }
 
+// CauseOf is why the plan with that checksum disrupts its machine, by what was written down beside it. It is empty when the plan disrupts
+// nothing, when the text is about another plan, and when the cause is none of those that there are: a node can write there.
+func CauseOf(text, checksum string) disruption.Cause {
+	var e evidence
+	if json.Unmarshal([]byte(text), &e) != nil || e.Plan != checksum || !slices.Contains(disruption.Causes(), e.Cause) {
+		return ""
+	}
+	return e.Cause
+}
+
 // evidence is that of the plan a machine has, or false when there is none for exactly this plan.
 func (m *machine) evidence() (evidence, bool) {
 	var e evidence

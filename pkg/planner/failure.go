@@ -118,6 +118,12 @@ func (p *pass) redact(output []byte) string {
 	return clip(masked(text))
 }
 
+// Redact makes one short line of the end of a text that others made, such as the output of a node driver, without what looks like a secret.
+func Redact(text string) string { return clip(masked(text)) }
+
+// IsPlanFailure reports that the message of a condition of ours tells of a plan that fails.
+func IsPlanFailure(message string) bool { return strings.Contains(message, msgFailed) }
+
 // masked is the end of a text with what looks like a secret made unreadable. Only the last part is told: what announces a secret before that is
 // still seen, however little is left of what follows it.
 func masked(text string) string {

@@ -75,6 +75,9 @@ func (p *pass) setWarnings(wait *Wait) {
 // ConditionEtcdQuorum on an RKEControlPlane is False while an even number of machines have etcd: one fewer survives as many failures.
 const ConditionEtcdQuorum = "EtcdQuorum"
 
+// ReasonEvenMembers goes with that condition when it is False.
+const ReasonEvenMembers = "EvenMembers"
+
 // setQuorum warns of an even number of etcd machines. Clusters that never had one get no condition.
 func (p *pass) setQuorum() {
 	members := 0
@@ -83,7 +86,7 @@ func (p *pass) setQuorum() {
 	}
 	switch {
 	case members > 0 && members%2 == 0:
-		p.set(ConditionEtcdQuorum, corev1.ConditionFalse, "EvenMembers",
+		p.set(ConditionEtcdQuorum, corev1.ConditionFalse, ReasonEvenMembers,
 			fmt.Sprintf("The cluster has %d machines with etcd, which survive no more failures than %d; use an odd number", members, members-1))
 	case conditions.Get(p.status.Conditions, ConditionEtcdQuorum) != nil:
 		p.set(ConditionEtcdQuorum, corev1.ConditionTrue, "", "")

@@ -12,8 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/metrics"
 )
@@ -29,16 +32,34 @@ func (s *Server) registerMetrics() (err error) {
 	return err
 }
 
-// observe lets the metrics read the caches of a term, and tells them what changes there, until stop is called.
+// observe lets the metrics read the caches of a term, and tells them, the events and the traces what changes there, until stop is called.
 func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
+	in := lookup{c, s.opts.InstanceID}
+	events, shutdown, err := s.announce(c, in)
+	if err != nil {
+		return nil, err
+	}
 	watched := &watched{}
 	forget := s.fleet.Lead(source(c, s.opts.InstanceID))
-	stop = func() { watched.end(); forget() }
+	stop = func() { watched.end(); forget(); shutdown() }
+	machines := changes[*clusterv1.Machine]{
+		added: events.machineCreated, updated: each(s.fleet.MachineChanged, events.machineChanged), removed: events.machineRemoved,
+	}
+	plans := changes[*corev1.Secret]{updated: each(s.fleet.PlanChanged, events.planChanged)}
+	if traces := s.trace(in); traces != nil {
+		removed := machines.removed
+		machines.seen, machines.updated = traces.machineSeen, each(machines.updated, traces.machineChanged)
+		machines.removed = func(machine *clusterv1.Machine) { removed(machine); traces.MachineRemoved(machine) }
+		plans.updated = each(plans.updated, traces.planChanged)
+	}
 	err = errors.Join(
-		on(watched, c.Provisioning.Cluster().Informer(), s.fleet.ClusterChanged),
-		on(watched, c.RKE.RKEControlPlane().Informer(), s.fleet.ControlPlaneChanged),
-		on(watched, c.CAPI.Machine().Informer(), s.fleet.MachineChanged),
-		on(watched, c.Core.Secret().Informer(), s.fleet.PlanChanged),
+		on(watched, c.Provisioning.Cluster().Informer(), changes[*provv1.Cluster]{updated: each(s.fleet.ClusterChanged, events.clusterChanged)}),
+		on(watched, c.RKE.RKEControlPlane().Informer(),
+			changes[*rkev1.RKEControlPlane]{updated: each(s.fleet.ControlPlaneChanged, events.controlPlaneChanged)}),
+		on(watched, c.CAPI.Machine().Informer(), machines),
+		on(watched, c.Core.Secret().Informer(), plans),
+		on(watched, c.CAPI.MachineDeployment().Informer(), changes[*clusterv1.MachineDeployment]{updated: events.poolChanged}),
+		on(watched, c.Management.NodeDriver().Informer(), changes[*mgmtv3.NodeDriver]{updated: events.driverChanged}),
 	)
 	if err != nil {
 		stop()
@@ -47,10 +68,20 @@ func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 	isMachine := clients.InGroup(clients.MachineGroup, "Template")
 	c.Dynamic.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
 		if isMachine(gvk) {
-			_ = on(watched, informer, s.fleet.InfrastructureChanged) // a kind that goes again at once is nobody's loss
+			changed := each(s.fleet.InfrastructureChanged, events.infrastructureChanged)
+			_ = on(watched, informer, changes[*unstructured.Unstructured]{updated: changed}) // a kind that goes again at once is nobody's loss
 		}
 	})
 	return stop, nil
+}
+
+// each tells all.
+func each[T any](listeners ...func(before, after T)) func(before, after T) {
+	return func(before, after T) {
+		for _, listen := range listeners {
+			listen(before, after)
+		}
+	}
 }
 
 func source(c *clients.Clients, instanceID string) metrics.Source {
@@ -106,23 +137,54 @@ type object interface {
 
 var _ object = &unstructured.Unstructured{}
 
-// on calls f for every change. What a cache holds when it is filled, and what it repeats, is no change.
-func on[T object](w *watched, informer cache.SharedIndexInformer, f func(before, after T)) error {
+// changes are what is to be told of the objects of a kind. Each may be nil.
+type changes[T object] struct {
+	// seen is told of every object once, also of those that a cache finds when it is filled.
+	seen           func(T)
+	added, removed func(T)
+	updated        func(before, after T)
+}
+
+// on tells every change. What a cache holds when it is filled, and what it repeats, is no change.
+func on[T object](w *watched, informer cache.SharedIndexInformer, tell changes[T]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ended {
 		return nil
 	}
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: func(old, current any) {
-		before, ok := old.(T)
-		after, same := current.(T)
-		if ok && same && before.GetResourceVersion() != after.GetResourceVersion() {
-			f(before, after)
-		}
-	}})
+	registration, err := informer.AddEventHandler(tell.handler())
 	if err != nil {
 		return err
 	}
 	w.removes = append(w.removes, func() { _ = informer.RemoveEventHandler(registration) })
 	return nil
+}
+
+func (tell changes[T]) handler() cache.ResourceEventHandlerDetailedFuncs {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(current any, isInInitialList bool) {
+			added, ok := current.(T)
+			if ok && tell.seen != nil {
+				tell.seen(added)
+			}
+			if ok && !isInInitialList && tell.added != nil {
+				tell.added(added)
+			}
+		},
+		UpdateFunc: func(old, current any) {
+			before, ok := old.(T)
+			after, same := current.(T)
+			if ok && same && before.GetResourceVersion() != after.GetResourceVersion() {
+				tell.updated(before, after)
+			}
+		},
+		DeleteFunc: func(last any) {
+			if lost, ok := last.(cache.DeletedFinalStateUnknown); ok {
+				last = lost.Obj
+			}
+			if removed, ok := last.(T); ok && tell.removed != nil {
+				tell.removed(removed)
+			}
+		},
+	}
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	lassocontroller "github.com/rancher/lasso/pkg/controller"
 	"github.com/sirupsen/logrus"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/releases"
@@ -76,6 +78,11 @@ type Options struct {
 	StartTimeout time.Duration
 	// Registerer gets the metrics; the process-wide one when it is nil.
 	Registerer prometheus.Registerer
+	// EventRecorder records Events about clusters and machines, on the replica that leads; nil makes one that limits itself.
+	EventRecorder record.EventRecorder
+	// TracerProvider gets a trace of every machine that becomes ready; nil makes none. One of tracing.NewProvider gives the spans
+	// identifiers that are the same on all replicas.
+	TracerProvider trace.TracerProvider
 	// Log receives messages; the standard logger when it is nil.
 	Log logrus.FieldLogger
 }

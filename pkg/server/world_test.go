@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -56,6 +57,8 @@ type world struct {
 	registry string
 	// metrics are those of all processes of a story.
 	metrics *prometheus.Registry
+	// tracer gets traces of machines, if it is there.
+	tracer trace.TracerProvider
 
 	mu     sync.Mutex
 	served map[string]downstream // APIs of clusters, by the address of the machine that serves them
@@ -219,6 +222,7 @@ func (w *world) start() {
 	opts := Options{
 		RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test", DataDir: w.dataDir, StartTimeout: 10 * time.Second,
 		Settings: Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry}, Downstream: w, Registerer: w.metrics,
+		TracerProvider: w.tracer,
 	}
 	s, err := New(opts)
 	check(w.T, err)

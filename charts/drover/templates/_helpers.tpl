@@ -134,6 +134,7 @@ imagePullSecrets:
   "assets-dir" $v.server.assetsDir
   "agent-binary" $v.server.agentBinary
   "release-data" $v.server.releaseData
+  "tracing-endpoint" $v.server.tracing.endpoint
   "shard-key" $v.server.shardKey
   "system-default-registry" $v.clusters.systemDefaultRegistry
   "system-default-registry-pull-secrets" (join "," $v.clusters.systemDefaultRegistryPullSecrets)

@@ -142,9 +142,6 @@ const (
 	elementals = "elemental.cattle.io"
 )
 
-// reasonBadInput goes with condition Ready while no bootstrap data can be made of what a person wrote.
-const reasonBadInput = "BadInput"
-
 // data is the machine's script, in the form that its infrastructure takes.
 func (h *handler) data(s snapshot, token string) (string, error) {
 	script := bootstrapdata.Script{
@@ -181,7 +178,7 @@ func refuse(err error) error {
 	if err == nil {
 		return nil
 	}
-	return outcome.Stall(reasonBadInput, err.Error())
+	return outcome.Stall(bootstrapdata.ReasonBadInput, err.Error())
 }
 
 // ownInfrastructure takes plain scripts; any other provider of Cluster API takes cloud-config.

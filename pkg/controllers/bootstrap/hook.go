@@ -91,7 +91,7 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 // down waits for a cluster that does not answer. That is no error of ours: the queue would wait longer and longer, and the
 // machine would be held long after the cluster is up again.
 func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) {
-	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("name", machine.Name).
+	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("machine", machine.Name).
 		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("Machine waits for its etcd member, but its cluster does not answer")
 	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
 }

@@ -11,7 +11,7 @@ import (
 // wait looks again later, at the earliest when the lookout allows it. The
 // kubeconfig of a cluster comes with an event, but a host's own way to clusters does not. There is no status to write: what the machine waits for is in the planner's conditions.
 func (h *handler) wait(bootstrap *rkev1.RKEBootstrap, s snapshot, again time.Duration, err error) {
-	log := h.Log.WithField("controller", handlerName).WithField("namespace", s.machine.Namespace).WithField("name", s.machine.Name).
+	log := h.Log.WithField("controller", handlerName).WithField("namespace", s.machine.Namespace).WithField("machine", s.machine.Name).
 		WithField("cluster", s.machine.Spec.ClusterName)
 	if err != nil {
 		log.WithError(err).Debug("Looked for the node of a machine in vain")

@@ -44,8 +44,8 @@ var errTwoInits = errors.New("the former init node still carries its mark")
 
 // act carries the effects of a decision out. One machine that refuses does not stop the others.
 func (h *handler) act(cp *rkev1.RKEControlPlane, v *view, d planner.Decision) error {
-	a := &actor{handler: h, cp: cp, view: v, blocked: map[string]bool{}, log: logrus.WithFields(logrus.Fields{
-		"controller": handlerName, "kind": kindControlPlane, "namespace": cp.Namespace, "name": cp.Name,
+	a := &actor{handler: h, cp: cp, view: v, blocked: map[string]bool{}, log: h.Log.WithFields(logrus.Fields{
+		"controller": handlerName, "namespace": cp.Namespace, "cluster": cp.Name,
 	})}
 	var errs []error
 	for _, effect := range d.Effects {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -63,6 +64,8 @@ type Deps struct {
 	Reasons *metrics.Reasons
 	// Versions are the render versions there are; the zero value has those that the program knows.
 	Versions render.Versions
+	// Log receives messages; the standard logger when it is nil.
+	Log logrus.FieldLogger
 	// Now and Random default to the clock and to crypto/rand.
 	Now    func() time.Time
 	Random io.Reader
@@ -93,6 +96,9 @@ func Register(ctx context.Context, d Deps) error {
 func newHandler(d Deps) *handler {
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
 	}
 	if d.MachineStore == nil {
 		d.MachineStore = planstore.NewMachines(d.Machines)

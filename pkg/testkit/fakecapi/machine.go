@@ -81,10 +81,13 @@ func (c *Core) machineStatus(ctx context.Context, cluster *clusterv1.Cluster, ma
 			c.seeking = true
 		}
 	}
-	status.Phase = phase(status)
+	if was := status.Phase; was != phase(status) {
+		status.Phase, status.LastUpdated = phase(status), metav1.Now()
+	}
 	set(&status.Conditions, clusterv1.BootstrapConfigReadyCondition, bootstrap != nil && isTrue(status.Initialization.BootstrapDataSecretCreated), now.Generation)
 	set(&status.Conditions, clusterv1.InfrastructureReadyCondition, ready(infrastructure, isTrue(status.Initialization.InfrastructureProvisioned)), now.Generation)
 	set(&status.Conditions, clusterv1.MachineNodeReadyCondition, status.NodeRef.Name != "", now.Generation)
+	set(&status.Conditions, clusterv1.MachineReadyCondition, status.NodeRef.Name != "", now.Generation)
 	return c.updateStatus(ctx, now, machineKind)
 }
 

@@ -59,7 +59,7 @@ var exceptions = []exception{
 		"clusters.cluster.x-k8s.io clusters/status.cluster.x-k8s.io machines.cluster.x-k8s.io",
 	},
 	{"hosts that exist already", "", "list watch patch delete", "custommachines.rke.cattle.io custommachines/status.rke.cattle.io"},
-	{"an event that comes again", "cluster-api", "patch", "events"},
+	{"an event that comes again", "", "patch", "events"},
 	{"a user's ClusterResourceSets", "cluster-api", "get patch", "configmaps secrets"},
 	{
 		"a user's ClusterResourceSets", "cluster-api", "create patch delete",

@@ -1,0 +1,33 @@
+package cmd
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// What ends the program is in its log, too: a program that reads it needs to know no other format.
+func TestServer_EndsInTheFormatOfItsLog(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"what is wrong with flags": {[]string{"--tracing-endpoint=otel:4317", "--server-url=https://d.example.com"}, `--tracing-endpoint: \"otel:4317\" is not the address`},
+		"what cannot be reached":   {[]string{"--kubeconfig=/does/not/exist", "--server-url=https://d.example.com"}, "/does/not/exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out := run(t, append([]string{"server", "--log-format=json", "--data-dir=" + t.TempDir()}, tc.args...)...)
+			if code != 1 || !strings.Contains(out, tc.want) {
+				t.Errorf("exit code %d: %s", code, out)
+			}
+			for line := range strings.Lines(out) {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("no JSON: %q", line)
+				}
+			}
+			if code, out := run(t, append([]string{"server", "--log-format=text", "--data-dir=" + t.TempDir()}, tc.args...)...); code != 1 || !strings.HasPrefix(out, "Error: ") {
+				t.Errorf("exit code %d: %s", code, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,239 @@
+package pkg
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const reasonDocs = "../docs/reasons"
+
+// speechless are folders whose reasons are on no object of ours: fakes, programs of their own, answers to machines, and metrics, which have
+// docs/metrics.md.
+var speechless = []string{"testkit", "connect", "embedded", "machinebinary", "generated", "metrics", "managementplane"}
+
+var (
+	reasonName = regexp.MustCompile(`^[rR]eason[A-Z]`)
+	// reasonWord is one word in CamelCase. Messages have more than one.
+	reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
+	// telling are functions that take a reason.
+	telling = regexp.MustCompile(`^([sS]et(Meta)?|Wait(For)?|waitFor|Stall|failure|failRemove|warn|warning|normal)$`)
+	// alarming are those that take the reason of something at which a person has to look.
+	alarming = regexp.MustCompile(`^(Stall|failure|failRemove|warn|warning)$`)
+)
+
+// reasons are what the sources say.
+type reasons struct {
+	// named are the values of constants, by package and name; all are their values.
+	named map[string]string
+	all   map[string]bool
+	// alarms are names, by package, of reasons at which a person has to look.
+	alarms []string
+	// literals are reasons that have no name.
+	literals []string
+}
+
+// readReasons reads every constant that is a reason, and every place that takes one.
+func readReasons(t *testing.T) *reasons {
+	t.Helper()
+	r := &reasons{named: map[string]string{}, all: map[string]bool{}}
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains(speechless, path) {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(node ast.Node) bool { r.visit(node, file.Name.Name, files); return true })
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.all) < 80 {
+		t.Fatalf("found %d reasons: the test looks in the wrong place", len(r.all))
+	}
+	return r
+}
+
+func (r *reasons) visit(node ast.Node, pkg string, files *token.FileSet) {
+	literal := func(value ast.Expr) {
+		if word, ok := word(value); ok {
+			r.literals = append(r.literals, files.Position(value.Pos()).String()+": "+word)
+		}
+	}
+	switch n := node.(type) {
+	case *ast.ValueSpec:
+		for i, name := range n.Names {
+			if i >= len(n.Values) || !reasonName.MatchString(name.Name) {
+				continue
+			}
+			if value, ok := word(n.Values[i]); ok {
+				r.named[pkg+"."+name.Name], r.all[value] = value, true
+			}
+		}
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Reason" {
+			literal(n.Value)
+		}
+	case *ast.AssignStmt:
+		for i, left := range n.Lhs {
+			if i < len(n.Rhs) && strings.HasSuffix(strings.ToLower(last(left)), "reason") {
+				literal(n.Rhs[i])
+			}
+		}
+	case *ast.CallExpr:
+		if !telling.MatchString(last(n.Fun)) {
+			return
+		}
+		for i, argument := range n.Args {
+			if i == 0 || strings.EqualFold(last(n.Fun), "set") || last(n.Fun) == "SetMeta" {
+				literal(argument)
+			}
+			if name := last(argument); alarming.MatchString(last(n.Fun)) && reasonName.MatchString(name) {
+				r.alarms = append(r.alarms, owner(argument, pkg)+"."+name)
+			}
+		}
+	}
+}
+
+// word is a literal that is one word.
+func word(value ast.Expr) (string, bool) {
+	literal, ok := value.(*ast.BasicLit)
+	if !ok || literal.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(literal.Value)
+	return text, err == nil && reasonWord.MatchString(text)
+}
+
+// last is the name of an identifier, without its package.
+func last(expression ast.Expr) string {
+	switch e := expression.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
+
+// owner is the package of an identifier.
+func owner(expression ast.Expr, own string) string {
+	if selector, ok := expression.(*ast.SelectorExpr); ok {
+		if base, ok := selector.X.(*ast.Ident); ok {
+			return base.Name
+		}
+	}
+	return own
+}
+
+// documented are the reasons with a page, and those with a row only.
+func documented(t *testing.T) (pages, rows map[string]bool) {
+	t.Helper()
+	pages, rows = map[string]bool{}, map[string]bool{}
+	files, err := filepath.Glob(reasonDocs + "/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if name := strings.TrimSuffix(filepath.Base(path), ".md"); name != "README" {
+			pages[name] = true
+		}
+	}
+	index, err := os.ReadFile(reasonDocs + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := map[string]bool{}
+	for _, found := range regexp.MustCompile("(?m)^\\| (?:`([A-Za-z]+)`|\\[([A-Za-z]+)\\]\\(([A-Za-z]+)\\.md\\)) \\|").FindAllStringSubmatch(string(index), -1) {
+		if found[1] != "" {
+			rows[found[1]] = true
+		}
+		if found[2] != found[3] {
+			t.Errorf("docs/reasons/README.md: %s leads to the page of %s", found[2], found[3])
+		}
+		if found[2] != "" {
+			linked[found[2]] = true
+		}
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(pages)), slices.Sorted(maps.Keys(linked))); diff != "" {
+		t.Errorf("pages of docs/reasons (-) and what its README leads to (+):\n%s", diff)
+	}
+	return pages, rows
+}
+
+// TestReasons_AreDocumented: who meets a reason finds what it means, and every reason that is explained exists.
+func TestReasons_AreDocumented(t *testing.T) {
+	said := readReasons(t)
+	pages, rows := documented(t)
+	for _, literal := range said.literals {
+		t.Errorf("%s: give the reason a name, const Reason… = %q, so that it can be found", literal, literal[strings.LastIndex(literal, " ")+1:])
+	}
+	for reason := range said.all {
+		if pages[reason] == rows[reason] {
+			t.Errorf("reason %s needs a page docs/reasons/%s.md, or a row of docs/reasons/README.md when it only informs; one of the two", reason, reason)
+		}
+	}
+	for _, name := range said.alarms {
+		value, ok := said.named[name]
+		if !ok {
+			value, ok = said.named["v1."+name[strings.Index(name, ".")+1:]] // API types are imported under other names
+		}
+		if !ok {
+			t.Errorf("%s is told and is no constant of ours", name)
+		} else if !pages[value] {
+			t.Errorf("a person has to look at %s (%s): it needs a page docs/reasons/%s.md", value, name, value)
+		}
+	}
+	for _, documented := range slices.Sorted(maps.Keys(pages)) {
+		if !said.all[documented] {
+			t.Errorf("docs/reasons/%s.md explains what nobody says", documented)
+		}
+	}
+	for _, documented := range slices.Sorted(maps.Keys(rows)) {
+		if !said.all[documented] {
+			t.Errorf("docs/reasons/README.md has a row for %s, which nobody says", documented)
+		}
+	}
+}
+
+// TestReasons_PagesAnswerWhatPeopleAsk: each page says where the reason is seen, what it means, what Drover does, and what to do.
+func TestReasons_PagesAnswerWhatPeopleAsk(t *testing.T) {
+	pages, _ := documented(t)
+	for name := range pages {
+		text, err := os.ReadFile(filepath.Join(reasonDocs, name+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{"# " + name + "\n", "\n**Where:** ", "\n**What it means:** ", "\n**What Drover does:** ", "\n**What you do:** "} {
+			if !strings.Contains(string(text), part) {
+				t.Errorf("docs/reasons/%s.md lacks %q", name, strings.TrimSpace(part))
+			}
+		}
+		for _, link := range regexp.MustCompile(`\]\(([A-Za-z]+)\.md\)`).FindAllStringSubmatch(string(text), -1) {
+			if !pages[link[1]] {
+				t.Errorf("docs/reasons/%s.md leads to %s, which is no page", name, link[1])
+			}
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// lookup finds in caches what belongs to an object that has changed. It returns nil for what is not there, and for what is not ours.
+type lookup struct {
+	caches     *clients.Clients
+	instanceID string
+}
+
+func found[T any](object *T, err error) *T {
+	if err != nil {
+		return nil
+	}
+	return object
+}
+
+// cluster is the Cluster of that name.
+func (l lookup) cluster(namespace, name string) *provv1.Cluster {
+	cluster := found(l.caches.Provisioning.Cluster().Cache().Get(namespace, name))
+	if cluster == nil || cluster.Annotations[rkev1.InstanceAnnotation] != l.instanceID {
+		return nil
+	}
+	return cluster
+}
+
+// machineOf finds the machine of a plan by its name on the Secret, and believes it if that machine has this plan.
+func (l lookup) machineOf(plan *corev1.Secret) *clusterv1.Machine {
+	if plan.Type != rkev1.SecretTypeMachinePlan {
+		return nil
+	}
+	machine := found(l.caches.CAPI.Machine().Cache().Get(plan.Namespace, plan.Labels[rkev1.MachineNameLabel]))
+	if machine == nil || !slices.Contains(planstore.WakePlanSecret(machine), wakeup.Key{Namespace: plan.Namespace, Name: plan.Name}) ||
+		l.cluster(machine.Namespace, machine.Spec.ClusterName) == nil {
+		return nil
+	}
+	return machine
+}
+
+// plan is the plan Secret of a machine.
+func (l lookup) plan(machine *clusterv1.Machine) *corev1.Secret {
+	for _, key := range planstore.WakePlanSecret(machine) {
+		return found(l.caches.Core.Secret().Cache().Get(key.Namespace, key.Name))
+	}
+	return nil
+}
+
+// ticket is what the control plane of a machine's cluster is about to disrupt.
+func (l lookup) ticket(machine *clusterv1.Machine) *rkev1.DisruptionTicket {
+	controlPlane := found(l.caches.RKE.RKEControlPlane().Cache().Get(machine.Namespace, machine.Spec.ClusterName))
+	if controlPlane == nil {
+		return nil
+	}
+	return controlPlane.Status.Ticket
+}

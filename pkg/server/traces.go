@@ -1,0 +1,45 @@
+package server
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-io/drover/pkg/tracing"
+)
+
+// tracer makes the traces of our machines.
+type tracer struct {
+	*tracing.Machines
+	lookup
+}
+
+// trace makes what tells traces of a term. Without a provider there is none, and nothing is called.
+func (s *Server) trace(in lookup) *tracer {
+	if s.opts.TracerProvider == nil {
+		return nil
+	}
+	return &tracer{tracing.NewMachines(s.opts.TracerProvider), in}
+}
+
+func (t *tracer) ours(machine *clusterv1.Machine) bool {
+	return t.cluster(machine.Namespace, machine.Spec.ClusterName) != nil
+}
+
+func (t *tracer) machineSeen(machine *clusterv1.Machine) {
+	if t.ours(machine) {
+		t.MachineSeen(machine)
+	}
+}
+
+func (t *tracer) machineChanged(_, machine *clusterv1.Machine) {
+	if t.ours(machine) {
+		t.MachineSeen(machine) // its cluster may not have been ours before
+		t.MachineChanged(machine, t.plan(machine))
+	}
+}
+
+func (t *tracer) planChanged(before, after *corev1.Secret) {
+	if machine := t.machineOf(after); machine != nil {
+		t.PlanChanged(machine, before, after)
+	}
+}
