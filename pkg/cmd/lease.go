@@ -16,18 +16,22 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// The lease. A leader that vanishes is replaced after at most leaseDuration.
+// The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline. The others look
+// at it every retryPeriod, or up to 2.2 times that, and take it when they have seen no renewal for leaseDuration: 15 seconds after a leader has vanished at
+// the latest, which leaves their controllers time to start. What is between renewDeadline and leaseDuration is for handlers that still end.
 const (
 	leaseNamespace = "drover-system"
 	leaseName      = "drover"
-	leaseDuration  = 15 * time.Second
-	renewDeadline  = 10 * time.Second
-	retryPeriod    = 2 * time.Second
+	leaseDuration  = 10 * time.Second
+	renewDeadline  = 7 * time.Second
+	retryPeriod    = time.Second
 )
 
 // leadWhileHolding calls lead whenever this replica holds the lease, with a context that ends when the lease is lost, and waits
-// for lead to return before it asks for the lease again. It returns when ctx ends, or with lead's error.
+// for lead to return before it asks for the lease again. It returns when ctx ends, or with the error of lead while the lease was held.
 func leadWhileHolding(ctx context.Context, config *rest.Config, log logrus.FieldLogger, lead func(context.Context) error) error {
+	config = rest.CopyConfig(config)
+	config.Timeout = renewDeadline / 2 // a request that hangs leaves time for another
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make client of the lease: %w", err)
@@ -78,8 +82,14 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 				held, stop := context.WithCancel(held)
 				defer stop()
 				defer context.AfterFunc(ctx, stop)()
-				ended <- lead(held)
+				ended <- unlessOver(held, log, lead(held))
 				endElection()
+			},
+			OnNewLeader: func(identity string) {
+				if identity != "" && identity != lock.Identity() && state.Load() == leading {
+					log.WithField("holder", identity).Warn("Another holds the lease")
+					endElection() // not only when it could not be renewed for long enough
+				}
 			},
 			OnStoppedLeading: func() { log.Info("This replica does not lead") },
 		},
@@ -96,6 +106,16 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		log.WithError(err).Debug("The lease was not given back and runs out by itself")
 	}
 	return result
+}
+
+// unlessOver is the error with which a term ended. Once the lease is lost, controllers may end with errors, such as that their caches could not be
+// filled in time; that is no reason to end the program, whose endpoints serve.
+func unlessOver(held context.Context, log logrus.FieldLogger, err error) error {
+	if err != nil && held.Err() != nil {
+		log.WithError(err).Warn("Controllers ended with an error after the lease was lost")
+		return nil
+	}
+	return err
 }
 
 // giveBack frees the lease if it is ours.

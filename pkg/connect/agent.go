@@ -49,6 +49,7 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.Wait)
 	defer cancel()
+	defer s.untilEnding(cancel)()
 	connection, err := s.connection(ctx, r)
 	var no *refusal
 	switch {
@@ -63,10 +64,24 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &no):
 		http.Error(w, no.message, no.code)
 	case errors.Is(err, context.Canceled):
+		unavailable(w, "this replica is about to end") // unless the machine has gone, and reads no answer
 	default:
 		s.Log.WithError(err).Error("Cannot connect a machine")
 		http.Error(w, "the server could not do this, see its log", http.StatusInternalServerError)
 	}
+}
+
+// untilEnding calls cancel when this replica is about to end, until stop is called.
+func (s *server) untilEnding(cancel func()) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-s.Ending:
+			cancel()
+		case <-stopped:
+		}
+	}()
+	return func() { close(stopped) }
 }
 
 // connectionInfo is the answer. Agents require all three to be set.
