@@ -71,8 +71,14 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		}
 	})()
 	ended := make(chan error, 1)
+	watched := &watchedLock{Interface: lock, taken: func(holder string) {
+		if state.Load() == leading {
+			log.WithField("holder", holder).Warn("Another has the lease")
+			endElection()
+		}
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: leaseName,
+		Lock: watched, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				if !state.CompareAndSwap(waiting, leading) {
@@ -84,12 +90,6 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 				defer context.AfterFunc(ctx, stop)()
 				ended <- unlessOver(held, log, lead(held))
 				endElection()
-			},
-			OnNewLeader: func(identity string) {
-				if identity != "" && identity != lock.Identity() && state.Load() == leading {
-					log.WithField("holder", identity).Warn("Another holds the lease")
-					endElection() // not only when it could not be renewed for long enough
-				}
 			},
 			OnStoppedLeading: func() { log.Info("This replica does not lead") },
 		},
@@ -106,6 +106,21 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		log.WithError(err).Debug("The lease was not given back and runs out by itself")
 	}
 	return result
+}
+
+// watchedLock tells when it is seen that another has the lease. The library goes on trying to renew it then, until renewDeadline.
+type watchedLock struct {
+	resourcelock.Interface
+	taken func(holder string)
+}
+
+// Get implements resourcelock.Interface.
+func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.taken(record.HolderIdentity)
+	}
+	return record, raw, err
 }
 
 // unlessOver is the error with which a term ended. Once the lease is lost, controllers may end with errors, such as that their caches could not be

@@ -1,0 +1,61 @@
+package connect
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A replica that is about to end ends the watches of agents as the API server does when their time is over, and not by cutting connections.
+func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
+	w := newWorld(t)
+	api := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(rw, "first event\n")
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(api.Close)
+	ending := make(chan struct{})
+	w.options.Upstream.Host, w.options.Upstream.CAData, w.options.Ending = api.URL, pemOf(api), ending
+	server, client := w.serve()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+ownSecrets+"?"+ownFilter+"&watch=true", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+planJWT)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	events := bufio.NewReader(response.Body)
+	if line, err := events.ReadString('\n'); err != nil || line != "first event\n" {
+		t.Fatalf("event %q, error %v", line, err)
+	}
+	close(ending)
+	if rest, err := io.ReadAll(events); err != nil || len(rest) > 0 {
+		t.Errorf("the watch ended with %v, after %q", err, rest)
+	}
+}
+
+// A machine that waits for its connection is told to come again.
+func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
+	w := newWorld(t)
+	for _, account := range w.accounts.List() {
+		_ = w.accounts.Delete(account) // there is nothing to be had yet, so it waits
+	}
+	ending := make(chan struct{})
+	w.options.Ending, w.options.Wait = ending, time.Hour
+	server, client := w.serve()
+	time.AfterFunc(100*time.Millisecond, func() { close(ending) })
+	got, body := ask(t, server, client, http.MethodGet, agentPath, map[string]string{
+		idHeader: someID, "Authorization": "Bearer " + BootstrapToken([]byte(bootstrapJWT)),
+	})
+	if got.StatusCode == http.StatusOK || got.StatusCode >= http.StatusInternalServerError && !strings.Contains(body, "about to end") {
+		t.Errorf("status %d, %q", got.StatusCode, body)
+	}
+}
