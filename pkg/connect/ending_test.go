@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // A replica that is about to end ends the watches of agents as the API server does when their time is over, and not by cutting connections.
@@ -45,17 +47,14 @@ func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 // A machine that waits for its connection is told to come again.
 func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
 	w := newWorld(t)
-	for _, account := range w.accounts.List() {
-		_ = w.accounts.Delete(account) // there is nothing to be had yet, so it waits
-	}
+	w.expectIntroduction()
+	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "bootstrap of a former machine" })
 	ending := make(chan struct{})
 	w.options.Ending, w.options.Wait = ending, time.Hour
 	server, client := w.serve()
 	time.AfterFunc(100*time.Millisecond, func() { close(ending) })
-	got, body := ask(t, server, client, http.MethodGet, agentPath, map[string]string{
-		idHeader: someID, "Authorization": "Bearer " + BootstrapToken([]byte(bootstrapJWT)),
-	})
-	if got.StatusCode == http.StatusOK || got.StatusCode >= http.StatusInternalServerError && !strings.Contains(body, "about to end") {
+	got, body := ask(t, server, client, http.MethodGet, agentPath, hello())
+	if got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "about to end") || got.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d, %q", got.StatusCode, body)
 	}
 }

@@ -137,7 +137,9 @@ func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
 func isLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
 
 // isDrover tells controllers of Drover's own from those of Cluster API, and from agents.
-func isDrover(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "drover/") && r.Header.Get("Authorization") == "" }
+func isDrover(r *http.Request) bool {
+	return strings.HasPrefix(r.UserAgent(), "drover/") && r.Header.Get("Authorization") == ""
+}
 
 // isReplica tells what a replica asks by its own right.
 func isReplica(r *http.Request) bool { return r.Header.Get("Authorization") == "" }

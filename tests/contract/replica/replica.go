@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
@@ -182,6 +183,16 @@ func (r *Replica) Metrics() (map[string]float64, error) {
 		}
 	}
 	return values, nil
+}
+
+// Disruptions are the restarts, drains and replacements of machines that the process has counted, by cause.
+func (r *Replica) Disruptions() (disruptions.Counts, error) {
+	response, err := http.Get("http://" + r.Health + "/metrics") //nolint:noctx // answered at once
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return disruptions.Scraped(response.Body)
 }
 
 // Leads tells whether the controllers run there.
