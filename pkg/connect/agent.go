@@ -99,11 +99,8 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if !machineID.MatchString(id) {
 		return nil, refused(http.StatusBadRequest, "header "+idHeader+" must be at most 63 letters, digits, dots, dashes and underscores")
 	}
-	who, err := s.identify(bearer(r))
+	who, err := s.introduced(ctx, bearer(r), id)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.bind(who, id); err != nil {
 		return nil, err
 	}
 	account, err := s.planAccount(ctx, who)
@@ -119,6 +116,27 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 		return nil, err
 	}
 	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace, SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
+}
+
+// introduced follows a bootstrap token to its machine and ties that to the identity. When somebody else has written to the machine at the same time, it
+// tries again as soon as the cache shows what they wrote.
+func (s *server) introduced(ctx context.Context, presented, id string) (*identity, error) {
+	for {
+		who, err := s.identify(presented)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.bind(who, id); !errors.Is(err, errChanged) {
+			return who, err
+		}
+		err = until(ctx, func() (bool, error) {
+			current, err := s.MachineCache.Get(who.machine.Namespace, who.machine.Name)
+			return err != nil || current.ResourceVersion != who.machine.ResourceVersion, nil
+		})
+		if err != nil {
+			return nil, waiting(err, errChanged.Error())
+		}
+	}
 }
 
 // identity is what a bootstrap token stands for.

@@ -9,7 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/mock/gomock"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // A replica that is about to end ends the watches of agents as the API server does when their time is over, and not by cutting connections.
@@ -55,6 +60,28 @@ func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, func() { close(ending) })
 	got, body := ask(t, server, client, http.MethodGet, agentPath, hello())
 	if got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "about to end") || got.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d, %q", got.StatusCode, body)
+	}
+}
+
+// A controller has written to the machine a moment ago, which the cache of this replica does not show yet. The machine need not come again.
+func TestConnectAgent_WaitsForWhatControllersWrote(t *testing.T) {
+	w := newWorld(t)
+	w.options.Wait = time.Minute
+	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).DoAndReturn(
+		func(string, string, types.PatchType, []byte, ...string) (*clusterv1.Machine, error) {
+			time.AfterFunc(150*time.Millisecond, func() {
+				changed := &clusterv1.Machine{ObjectMeta: meta("m", "machine-uid")}
+				changed.ResourceVersion = "8"
+				_ = w.machines.Update(changed)
+			})
+			return nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil)
+		})
+	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"rke.cattle.io/machine-id":"`+someID+`"},"resourceVersion":"8"}}`)).Return(&clusterv1.Machine{}, nil)
+	w.expectUse()
+	server, client := w.serve()
+	if got, body := ask(t, server, client, http.MethodGet, agentPath, hello()); got.StatusCode != http.StatusOK {
 		t.Errorf("status %d, %q", got.StatusCode, body)
 	}
 }

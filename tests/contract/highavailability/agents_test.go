@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -31,6 +32,7 @@ const reads = 250 * time.Millisecond
 // again, and reports into it, all through the balancer.
 type agents struct {
 	balancer *balancer
+	upstream *rest.Config
 	admin    kubernetes.Interface
 	ctx      context.Context //nolint:containedctx // that of the streams, which live as long as the test
 	group    sync.WaitGroup
@@ -50,12 +52,13 @@ type connection struct {
 
 func newAgents(t *testing.T, b *balancer) *agents {
 	t.Helper()
-	admin, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
+	config := plane.Config(t, "contract-tests")
+	admin, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	a := &agents{balancer: b, admin: admin, ctx: ctx, connected: map[types.NamespacedName]*connection{}}
+	a := &agents{balancer: b, upstream: config, admin: admin, ctx: ctx, connected: map[types.NamespacedName]*connection{}}
 	t.Cleanup(func() { cancel(); a.group.Wait() })
 	return a
 }
@@ -118,7 +121,21 @@ func (a *agents) connect(ctx context.Context, machine types.NamespacedName) (*co
 		return nil, err
 	}
 	made.secrets = client.CoreV1().Secrets(made.Namespace)
-	return made, nil
+	return made, a.known(ctx, made, config.BearerToken)
+}
+
+// known waits until the API server knows the token, whatever way it is asked. Real agents start seconds after their tokens were made.
+func (a *agents) known(ctx context.Context, c *connection, token string) error {
+	direct := rest.AnonymousClientConfig(a.upstream)
+	direct.BearerToken = token
+	client, err := kubernetes.NewForConfig(direct)
+	if err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, reads, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().Secrets(c.Namespace).Get(ctx, c.SecretName, metav1.GetOptions{})
+		return err == nil, nil
+	})
 }
 
 // bootstrapToken reads what the install script on the machine has.

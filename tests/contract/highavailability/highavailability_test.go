@@ -198,9 +198,9 @@ func TestLeaderKilled(t *testing.T) {
 	namespaces := []string{plane.Namespace(t), plane.Namespace(t), plane.Namespace(t), plane.Namespace(t)}
 
 	clusters := h.provision(namespaces[0], "killed-1", "killed-2", "killed-3", "killed-4")
-	h.killLeader()
+	killed := h.killLeader()
 	clusters.AwaitReady()
-	h.balancer.expect(t, "leader killed", h.replicas[0].Name, h.replicas[1].Name, h.replicas[2].Name)
+	h.balancer.expect(t, "leader killed", killed.Name)
 	h.expectNothingDoubled(namespaces, 12)
 
 	h.stealLease()
@@ -220,7 +220,7 @@ func TestLeaderKilled(t *testing.T) {
 }
 
 // killLeader kills the leader, and starts it again when another leads.
-func (h *hall) killLeader() {
+func (h *hall) killLeader() *replica.Replica {
 	h.Helper()
 	killed := h.leader()
 	h.expectServing("before", h.replicas...)
@@ -234,6 +234,7 @@ func (h *hall) killLeader() {
 	h.expectServing("after", h.others(killed)...)
 	killed.Start()
 	killed.AwaitReady()
+	return killed
 }
 
 // stealLease gives the lease to somebody who does not exist. The leader ends its controllers and serves on; when the lease is over somebody leads.
