@@ -264,7 +264,7 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// A leader that vanishes is followed within 15 seconds: the rest of the 20 that are promised is for controllers to start.
+// A leader that vanishes is followed within 17.5 seconds: the rest of the 20 that are promised is for controllers to start.
 func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,10 +287,10 @@ func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
 		}
 		vanished := time.Now()
 		api.CutAfter("first", 0, nil)
-		settle(15 * time.Second)
+		settle(17500 * time.Millisecond)
 		delete(leads, "first")
 		if len(leads) != 1 {
-			t.Errorf("15 s after %s: replicas that lead are %v", vanished, leads)
+			t.Errorf("17.5 s after %s: replicas that lead are %v", vanished, leads)
 		}
 		cancel()
 		group.Wait()

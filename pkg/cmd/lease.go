@@ -16,14 +16,15 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline. The others look
-// at it every retryPeriod, or up to 2.2 times that, and take it when they have seen no renewal for leaseDuration: 15 seconds after a leader has vanished at
-// the latest, which leaves their controllers time to start. What is between renewDeadline and leaseDuration is for handlers that still end.
+// The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline, which is as long as others
+// wait: an API server that is slow for a while must not end them. The others look at it every retryPeriod, or up to 2.2 times that, and take it when they have
+// seen no renewal for leaseDuration: 17.4 seconds after a leader has vanished at the latest, and about 15 as a rule, which leaves their controllers time to
+// start within the 20 seconds that are promised. What is between renewDeadline and leaseDuration is for handlers that still end.
 const (
 	leaseNamespace = "drover-system"
 	leaseName      = "drover"
-	leaseDuration  = 10 * time.Second
-	renewDeadline  = 7 * time.Second
+	leaseDuration  = 13 * time.Second
+	renewDeadline  = 10 * time.Second
 	retryPeriod    = time.Second
 )
 
@@ -126,11 +127,13 @@ func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 // unlessOver is the error with which a term ended. Once the lease is lost, controllers may end with errors, such as that their caches could not be
 // filled in time; that is no reason to end the program, whose endpoints serve.
 func unlessOver(held context.Context, log logrus.FieldLogger, err error) error {
-	if err != nil && held.Err() != nil {
-		log.WithError(err).Warn("Controllers ended with an error after the lease was lost")
-		return nil
+	if held.Err() == nil {
+		return err
 	}
-	return err
+	if err != nil {
+		log.WithError(err).Warn("Controllers ended with an error after the lease was lost")
+	}
+	return nil
 }
 
 // giveBack frees the lease if it is ours.

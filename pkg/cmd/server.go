@@ -150,7 +150,7 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	defer endServing()
 	group.Go(func() error {
 		defer endServing()
-		return serve(ctx, &http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener, func() { s.Drain(o.drainFor()) })
+		return serve(ctx, &http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener, func() { s.Drain(serving, o.drainFor()) })
 	})
 	group.Go(func() error { return serve(serving, &http.Server{Handler: healthHandler(s)}, health, func() {}) })
 	group.Go(func() error {

@@ -131,7 +131,10 @@ func (s *server) introduced(ctx context.Context, presented, id string) (*identit
 		}
 		err = until(ctx, func() (bool, error) {
 			current, err := s.MachineCache.Get(who.machine.Namespace, who.machine.Name)
-			return err != nil || current.ResourceVersion != who.machine.ResourceVersion, nil
+			if err != nil {
+				return false, notFoundIsUnknown(err)
+			}
+			return current.ResourceVersion != who.machine.ResourceVersion, nil
 		})
 		if err != nil {
 			return nil, waiting(err, errChanged.Error())

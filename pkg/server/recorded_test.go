@@ -145,9 +145,7 @@ func record(t *testing.T, dir string) {
 		}
 		w.mu.Lock()
 		for address, served := range w.served {
-			for _, node := range served.api.Objects(corev1.SchemeGroupVersion.WithKind("Node")) {
-				nodes = append(nodes, node)
-			}
+			nodes = append(nodes, served.api.Objects(corev1.SchemeGroupVersion.WithKind("Node"))...)
 			nodes[0].SetAnnotations(map[string]string{servedAt: address})
 		}
 		w.mu.Unlock()
@@ -243,7 +241,7 @@ func load(t *testing.T, path string) []*unstructured.Unstructured {
 	text, err := os.ReadFile(path)
 	check(t, err)
 	var objects []*unstructured.Unstructured
-	for _, document := range strings.Split(string(text), "\n---\n") {
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
 		data, err := yaml.YAMLToJSON([]byte(document))
 		check(t, err)
 		decoded, err := runtime.Decode(unstructured.UnstructuredJSONScheme, data)

@@ -107,12 +107,15 @@ func closed(c <-chan struct{}) bool {
 // Drain prepares the end of a replica so that no machine notices it. From now on Ready and /readyz fail, and balancers send machines to
 // other replicas; delay is the time that they need for it. Then the watches of agents end, who begin new ones elsewhere, and Drain returns.
 // Requests are answered all the while: call http.Server.Shutdown next, and end the context of Serve last. Where nothing is served yet
-// there is no delay.
-func (s *Server) Drain(delay time.Duration) {
+// there is no delay, and the end of ctx ends it.
+func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 	s.drain.Do(func() {
 		close(s.draining)
 		if s.isServing() {
-			time.Sleep(delay)
+			select {
+			case <-time.After(delay):
+			case <-ctx.Done():
+			}
 		}
 		close(s.drained)
 	})

@@ -91,7 +91,7 @@ func TestDrain_NotReadyAndServing(t *testing.T) {
 		settle()
 		begin := time.Now()
 		drained := make(chan struct{})
-		go func() { s.Drain(5 * time.Second); close(drained) }()
+		go func() { s.Drain(t.Context(), 5*time.Second); close(drained) }()
 		synctest.Wait()
 		if status(s, "/readyz") != http.StatusServiceUnavailable || s.Ready() == nil || !s.Leading() {
 			t.Error("a replica that drains is not ready; that ends no controller")
@@ -109,7 +109,7 @@ func TestDrain_NotReadyAndServing(t *testing.T) {
 		never, err := New(options(t, newAPI(t)))
 		check(t, err)
 		begin = time.Now()
-		never.Drain(time.Hour)
+		never.Drain(t.Context(), time.Hour)
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("nobody has to leave a replica that has never served; it took %s", took)
 		}

@@ -143,8 +143,11 @@ func (a *agents) bootstrapToken(ctx context.Context, machine types.NamespacedNam
 	accounts, err := a.admin.CoreV1().ServiceAccounts(machine.Namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: rkev1.ServiceAccountRoleLabel + "=" + rkev1.ServiceAccountRoleBootstrap + "," + rkev1.MachineNameLabel + "=" + machine.Name,
 	})
-	if err != nil || len(accounts.Items) != 1 {
-		return "", fmt.Errorf("machine %s has not one bootstrap account: %v", machine.Name, err)
+	if err != nil {
+		return "", err
+	}
+	if len(accounts.Items) != 1 {
+		return "", fmt.Errorf("machine %s has %d bootstrap accounts", machine.Name, len(accounts.Items))
 	}
 	tokens, err := a.admin.CoreV1().Secrets(machine.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("type", string(corev1.SecretTypeServiceAccountToken)).String(),

@@ -32,6 +32,8 @@ import (
 const (
 	// many is how many clusters live through the upgrade, with one machine each.
 	many = 100
+	// atATime is how many of them are made at the same time.
+	atATime = 25
 	// rest is for how long nothing is written before clusters count as settled.
 	rest = 5 * time.Second
 	// nextRendering is the render version of plans that the next version makes.
@@ -114,11 +116,13 @@ func (u *upgrade) makeClusters() {
 	u.Helper()
 	begin := time.Now()
 	name := func(i int) string { return fmt.Sprintf("c-%03d", i) }
-	for i := range many {
-		u.Cluster(u.namespace, name(i), []string{stage.RKE2, stage.K3s}[i%2], stage.Pool("all", "ecw", 1))
-	}
-	for i := range many {
-		plane.Until(u.T, 10*time.Minute, func() string { return u.WaitingFor(u.namespace, name(i)) })
+	for i := range many + atATime {
+		if i < many {
+			u.Cluster(u.namespace, name(i), []string{stage.RKE2, stage.K3s}[i%2], stage.Pool("all", "ecw", 1))
+		}
+		if i >= atATime {
+			plane.Until(u.T, 10*time.Minute, func() string { return u.WaitingFor(u.namespace, name(i-atATime)) })
+		}
 	}
 	u.AwaitMachines(u.namespace, many)
 	u.settle()
