@@ -61,6 +61,10 @@ test-e2e: ## tests on real systemd machines (RUN=regex, FULL=1 for all)
 bench: ## measure and print JSON: time and API writes per machine, CPU, memory, topology and render
 	@scripts/bench
 
+.PHONY: soak
+soak: ## make and delete clusters for half an hour; fails when the server needs more and more of anything (SOAK=2m)
+	scripts/soak
+
 .PHONY: quickstart
 quickstart: ## one real cluster on this machine; Ctrl-C stops and keeps the data
 	scripts/quickstart

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,7 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = remote.DefaultClusterAPIUserAgent(name)
 	cfg.QPS, cfg.Burst = -1, 0
+	cfg.Wrap(func(transport http.RoundTripper) http.RoundTripper { return finishWrites{transport} })
 	manager, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme,
 		Logger: logs.Logr(opts.Log, logrus.DebugLevel),

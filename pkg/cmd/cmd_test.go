@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,6 +261,81 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 		if found, err := api.Get(lease); err != nil || !found || *lease.Spec.HolderIdentity != "" {
 			t.Errorf("a replica that stops gives the lease back: %v %v", err, lease.Spec)
 		}
+	})
+}
+
+// A leader that vanishes is followed within 17.5 seconds: the rest of the 20 that are promised is for controllers to start.
+func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		leads := map[string]time.Time{}
+		for _, name := range []string{"first", "second", "third"} {
+			group.Go(func() {
+				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), func(ctx context.Context) error {
+					leads[name] = time.Now()
+					<-ctx.Done()
+					return nil
+				}))
+			})
+			settle(5 * time.Second)
+		}
+		if len(leads) != 1 {
+			t.Fatalf("replicas that lead: %v", leads)
+		}
+		vanished := time.Now()
+		api.CutAfter("first", 0, nil)
+		settle(17500 * time.Millisecond)
+		delete(leads, "first")
+		if len(leads) != 1 {
+			t.Errorf("17.5 s after %s: replicas that lead are %v", vanished, leads)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
+// A leader stops at once when it sees that another has the lease, and not only when it could not renew it for long enough. What its controllers
+// complain of at their end is no reason to end the program.
+func TestLease_TakenByAnother(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		ctx, cancel := context.WithCancel(t.Context())
+		leading, ended := false, make(chan error, 1)
+		go func() {
+			ended <- leadWhileHolding(ctx, api.Config("robbed"), logrus.StandardLogger(), func(ctx context.Context) error {
+				leading = true
+				defer func() { leading = false }()
+				<-ctx.Done()
+				return errors.New("caches were not filled in time")
+			})
+		}()
+		settle(10 * time.Second)
+		if !leading {
+			t.Fatal("nobody leads")
+		}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
+		found, err := api.Get(lease)
+		check(t, err)
+		if !found {
+			t.Fatal("there is no lease")
+		}
+		lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
+		check(t, api.Add(lease))
+		settle(2500 * time.Millisecond)
+		if leading {
+			t.Error("it leads although somebody else has the lease")
+		}
+		settle(time.Minute)
+		if !leading {
+			t.Error("it does not lead although the lease is over")
+		}
+		cancel()
+		check(t, <-ended)
 	})
 }
 

@@ -16,18 +16,23 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// The lease. A leader that vanishes is replaced after at most leaseDuration.
+// The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline, which is as long as others
+// wait: an API server that is slow for a while must not end them. The others look at it every retryPeriod, or up to 2.2 times that, and take it when they have
+// seen no renewal for leaseDuration: 17.4 seconds after a leader has vanished at the latest, and about 15 as a rule, which leaves their controllers time to
+// start within the 20 seconds that are promised. What is between renewDeadline and leaseDuration is for handlers that still end.
 const (
 	leaseNamespace = "drover-system"
 	leaseName      = "drover"
-	leaseDuration  = 15 * time.Second
+	leaseDuration  = 13 * time.Second
 	renewDeadline  = 10 * time.Second
-	retryPeriod    = 2 * time.Second
+	retryPeriod    = time.Second
 )
 
 // leadWhileHolding calls lead whenever this replica holds the lease, with a context that ends when the lease is lost, and waits
-// for lead to return before it asks for the lease again. It returns when ctx ends, or with lead's error.
+// for lead to return before it asks for the lease again. It returns when ctx ends, or with the error of lead while the lease was held.
 func leadWhileHolding(ctx context.Context, config *rest.Config, log logrus.FieldLogger, lead func(context.Context) error) error {
+	config = rest.CopyConfig(config)
+	config.Timeout = renewDeadline / 2 // a request that hangs leaves time for another
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make client of the lease: %w", err)
@@ -67,8 +72,14 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		}
 	})()
 	ended := make(chan error, 1)
+	watched := &watchedLock{Interface: lock, taken: func(holder string) {
+		if state.Load() == leading {
+			log.WithField("holder", holder).Warn("Another has the lease")
+			endElection()
+		}
+	}}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: leaseName,
+		Lock: watched, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Name: leaseName,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				if !state.CompareAndSwap(waiting, leading) {
@@ -78,7 +89,7 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 				held, stop := context.WithCancel(held)
 				defer stop()
 				defer context.AfterFunc(ctx, stop)()
-				ended <- lead(held)
+				ended <- unlessOver(held, log, lead(held))
 				endElection()
 			},
 			OnStoppedLeading: func() { log.Info("This replica does not lead") },
@@ -96,6 +107,33 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		log.WithError(err).Debug("The lease was not given back and runs out by itself")
 	}
 	return result
+}
+
+// watchedLock tells when it is seen that another has the lease. The library goes on trying to renew it then, until renewDeadline.
+type watchedLock struct {
+	resourcelock.Interface
+	taken func(holder string)
+}
+
+// Get implements resourcelock.Interface.
+func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.taken(record.HolderIdentity)
+	}
+	return record, raw, err
+}
+
+// unlessOver is the error with which a term ended. Once the lease is lost, controllers may end with errors, such as that their caches could not be
+// filled in time; that is no reason to end the program, whose endpoints serve.
+func unlessOver(held context.Context, log logrus.FieldLogger, err error) error {
+	if held.Err() == nil {
+		return err
+	}
+	if err != nil {
+		log.WithError(err).Warn("Controllers ended with an error after the lease was lost")
+	}
+	return nil
 }
 
 // giveBack frees the lease if it is ours.

@@ -33,6 +33,7 @@ type serverOptions struct {
 	logLevel, logFormat                     string
 	tracingEndpoint                         string
 	shardKey                                string
+	shutdownDelay                           time.Duration
 	settings                                controllers.Settings
 }
 
@@ -56,6 +57,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.kubeBinary, "kube-binary", "", "`file` of drover-kube for --embedded; empty looks beside this program")
 	f.StringVar(&o.machineBinary, "machine-binary", "", "`file` of machine-entrypoint for --embedded; empty looks beside this program")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the controllers only while holding the lease drover-system/drover; never with --embedded")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "`time` for which machines are still served after the order to end, while /readyz says that this replica is not ready; none with --embedded")
 	f.BoolVar(&o.auditLog, "audit-log", false, "with --embedded, record every write to the Kubernetes API in logs/audit.log")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, `level` warning or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` text or json")

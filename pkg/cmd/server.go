@@ -121,7 +121,8 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	})
 }
 
-// serveAll serves machines and health checks and leads, until ctx ends or one of them fails.
+// serveAll serves machines and health checks and leads, until ctx ends or one of them fails. The lease is given back at once then, while
+// the endpoints serve on until machines have gone to other replicas.
 func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate *tls.Config, lead func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	listener, err := listen(ctx, net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)))
@@ -132,10 +133,16 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	if err != nil {
 		return fmt.Errorf("listen for health checks: %w", err)
 	}
-	group.Go(func() error { return serve(ctx, &http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener) })
-	group.Go(func() error { return serve(ctx, &http.Server{Handler: healthHandler(s)}, health) })
+	// The caches of the endpoints, and what tells that they are not ready, are there until the last request is answered.
+	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer endServing()
 	group.Go(func() error {
-		if err := s.Serve(ctx); err != nil {
+		defer endServing()
+		return serve(ctx, &http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener, func() { s.Drain(serving, o.drainFor()) })
+	})
+	group.Go(func() error { return serve(serving, &http.Server{Handler: healthHandler(s)}, health, func() {}) })
+	group.Go(func() error {
+		if err := s.Serve(serving); err != nil {
 			return err
 		}
 		return lead(ctx)
@@ -146,6 +153,14 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	return nil
 }
 
+// drainFor is how long the endpoints serve on when the program is told to end. With a management plane of its own there is no other replica.
+func (o *serverOptions) drainFor() time.Duration {
+	if o.embedded {
+		return 0
+	}
+	return o.shutdownDelay
+}
+
 func (o *serverOptions) check() error {
 	var problems []error
 	if o.settings.ServerURL == "" && !o.embedded {
@@ -153,6 +168,9 @@ func (o *serverOptions) check() error {
 	}
 	if o.embedded && o.kubeconfig != "" {
 		problems = append(problems, errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own"))
+	}
+	if o.shutdownDelay < 0 {
+		problems = append(problems, fmt.Errorf("--shutdown-delay: %s is less than nothing; use 0s or more", o.shutdownDelay))
 	}
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
@@ -237,16 +255,20 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", address)
 }
 
-// serve serves until ctx ends, and lets requests under way finish.
-func serve(ctx context.Context, s *http.Server, listener net.Listener) error {
+// shutdownGrace is how long requests under way may take to finish.
+const shutdownGrace = 10 * time.Second
+
+// serve serves until ctx ends, then drains, and lets requests under way finish.
+func serve(ctx context.Context, s *http.Server, listener net.Listener, drain func()) error {
 	s.ReadHeaderTimeout = 10 * time.Second
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		drain()
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
-			_ = s.Close() // watches of agents do not end by themselves
+			_ = s.Close()
 		}
 	})
 	var err error

@@ -49,6 +49,7 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.Wait)
 	defer cancel()
+	defer s.untilEnding(cancel)()
 	connection, err := s.connection(ctx, r)
 	var no *refusal
 	switch {
@@ -63,10 +64,24 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &no):
 		http.Error(w, no.message, no.code)
 	case errors.Is(err, context.Canceled):
+		unavailable(w, "this replica is about to end") // unless the machine has gone, and reads no answer
 	default:
 		s.Log.WithError(err).Error("Cannot connect a machine")
 		http.Error(w, "the server could not do this, see its log", http.StatusInternalServerError)
 	}
+}
+
+// untilEnding calls cancel when this replica is about to end, until stop is called.
+func (s *server) untilEnding(cancel func()) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-s.Ending:
+			cancel()
+		case <-stopped:
+		}
+	}()
+	return func() { close(stopped) }
 }
 
 // connectionInfo is the answer. Agents require all three to be set.
@@ -84,11 +99,8 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if !machineID.MatchString(id) {
 		return nil, refused(http.StatusBadRequest, "header "+idHeader+" must be at most 63 letters, digits, dots, dashes and underscores")
 	}
-	who, err := s.identify(bearer(r))
+	who, err := s.introduced(ctx, bearer(r), id)
 	if err != nil {
-		return nil, err
-	}
-	if err := s.bind(who, id); err != nil {
 		return nil, err
 	}
 	account, err := s.planAccount(ctx, who)
@@ -104,6 +116,30 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 		return nil, err
 	}
 	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace, SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
+}
+
+// introduced follows a bootstrap token to its machine and ties that to the identity. When somebody else has written to the machine at the same time, it
+// tries again as soon as the cache shows what they wrote.
+func (s *server) introduced(ctx context.Context, presented, id string) (*identity, error) {
+	for {
+		who, err := s.identify(presented)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.bind(who, id); !errors.Is(err, errChanged) {
+			return who, err
+		}
+		err = until(ctx, func() (bool, error) {
+			current, err := s.MachineCache.Get(who.machine.Namespace, who.machine.Name)
+			if err != nil {
+				return false, notFoundIsUnknown(err)
+			}
+			return current.ResourceVersion != who.machine.ResourceVersion, nil
+		})
+		if err != nil {
+			return nil, waiting(err, errChanged.Error())
+		}
+	}
 }
 
 // identity is what a bootstrap token stands for.

@@ -73,6 +73,9 @@ func (s *server) alone(machine *clusterv1.Machine, id string) error {
 var errTaken = refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
 	"or is left from a former machine, and install the agent again")
 
+// errChanged says that somebody else has written to the machine at the same time.
+var errChanged = refused(http.StatusServiceUnavailable, "the machine has just changed, try again")
+
 // introduce records the identity of a machine that has none.
 func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 	taken, err := s.taken(machine, id)
@@ -91,7 +94,7 @@ func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 	}
 	_, err = s.MachineClient.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch)
 	if apierrors.IsConflict(err) {
-		return refused(http.StatusServiceUnavailable, "the machine has just changed, try again")
+		return errChanged
 	}
 	if err != nil {
 		return fmt.Errorf("record the identity of machine %s: %w", machine.Name, err)

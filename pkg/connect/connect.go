@@ -51,6 +51,8 @@ type Options struct {
 	Synced func() bool
 	// Ready adds to /readyz: an error makes the replica not ready. Nil: nothing to add.
 	Ready func(context.Context) error
+	// Ending is closed when this replica is about to end: watches end then, and requests that wait are answered. Nil: never.
+	Ending <-chan struct{}
 	// Wait is how long a request waits for objects that are about to come. 0: DefaultWait.
 	Wait time.Duration
 	// Now is the clock. Nil: time.Now.
@@ -85,7 +87,7 @@ func New(o Options) (http.Handler, error) {
 		live: func(namespace, name string) (*corev1.Secret, error) {
 			return o.SecretClient.Get(namespace, name, metav1.GetOptions{})
 		},
-	}, o.Log)
+	}, o.Ending, o.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ type passthrough struct {
 	log     logrus.FieldLogger
 }
 
-func newPassthrough(upstream *rest.Config, planOf planLookup, reports reports, log logrus.FieldLogger) (*passthrough, error) {
+func newPassthrough(upstream *rest.Config, planOf planLookup, reports reports, ending <-chan struct{}, log logrus.FieldLogger) (*passthrough, error) {
 	// Without our credentials: the agent's own are all that counts at the API server.
 	anonymous := rest.AnonymousClientConfig(upstream)
 	transport, err := rest.TransportFor(anonymous)
@@ -54,6 +54,12 @@ func newPassthrough(upstream *rest.Config, planOf planLookup, reports reports, l
 		Transport:     transport,
 		FlushInterval: -1, // watch events must not wait
 		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, target) },
+		ModifyResponse: func(answer *http.Response) error {
+			if answer.Request.URL.Query().Has("watch") {
+				answer.Body = endWith(ending, answer.Body)
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() == nil {
 				log.WithError(err).Warn("Cannot pass an agent's request to the API server")

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -32,6 +34,10 @@ type Server struct {
 	// serving is closed once the endpoints serve; serveContext is that of Serve and is set before.
 	serving      chan struct{}
 	serveContext context.Context //nolint:containedctx // what a host's factory starts lives as long as the endpoints
+
+	// draining is closed by Drain, and drained once its delay is over.
+	draining, drained chan struct{}
+	drain             sync.Once
 }
 
 // New checks the options and makes clients. It makes no API call: the management cluster need not answer yet.
@@ -40,7 +46,7 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure drover: %w", err)
 	}
-	s := &Server{opts: opts, serving: make(chan struct{})}
+	s := &Server{opts: opts, serving: make(chan struct{}), draining: make(chan struct{}), drained: make(chan struct{})}
 	if err := s.registerMetrics(); err != nil {
 		return nil, fmt.Errorf("configure drover: %w", err)
 	}
@@ -63,6 +69,8 @@ func New(opts Options) (*Server, error) {
 		MachineClient:       s.every.CAPI.Machine(),
 		BootstrapCache:      s.every.RKE.RKEBootstrap().Cache(),
 		Synced:              s.isServing,
+		Ready:               func(context.Context) error { return s.Ready() },
+		Ending:              s.drained,
 		Log:                 opts.Log,
 	})
 	if err != nil {
@@ -74,21 +82,43 @@ func New(opts Options) (*Server, error) {
 // Handler serves the endpoints for machines. It answers at once, with "not ready" until the caches are filled.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Ready returns an error while the endpoints do not serve yet.
+// Ready returns an error while the endpoints do not serve yet, and from Drain on.
 func (s *Server) Ready() error {
-	if !s.isServing() {
+	switch {
+	case !s.isServing():
 		return errors.New("caches are not filled yet")
+	case closed(s.draining):
+		return errors.New("this replica is about to end")
 	}
 	return nil
 }
 
-func (s *Server) isServing() bool {
+func (s *Server) isServing() bool { return closed(s.serving) }
+
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-s.serving:
+	case <-c:
 		return true
 	default:
 		return false
 	}
+}
+
+// Drain prepares the end of a replica so that no machine notices it. From now on Ready and /readyz fail, and balancers send machines to
+// other replicas; delay is the time that they need for it. Then the watches of agents end, who begin new ones elsewhere, and Drain returns.
+// Requests are answered all the while: call http.Server.Shutdown next, and end the context of Serve last. Where nothing is served yet
+// there is no delay, and the end of ctx ends it.
+func (s *Server) Drain(ctx context.Context, delay time.Duration) {
+	s.drain.Do(func() {
+		close(s.draining)
+		if s.isServing() {
+			select {
+			case <-time.After(delay):
+			case <-ctx.Done():
+			}
+		}
+		close(s.drained)
+	})
 }
 
 // Leading tells whether the controllers run here.

@@ -82,6 +82,40 @@ func settle() {
 	synctest.Wait()
 }
 
+// A replica that is about to end says so, and answers all the same.
+func TestDrain_NotReadyAndServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(options(t, newAPI(t)))
+		check(t, err)
+		stop := start(t, s.Start)
+		settle()
+		begin := time.Now()
+		drained := make(chan struct{})
+		go func() { s.Drain(t.Context(), 5*time.Second); close(drained) }()
+		synctest.Wait()
+		if status(s, "/readyz") != http.StatusServiceUnavailable || s.Ready() == nil || !s.Leading() {
+			t.Error("a replica that drains is not ready; that ends no controller")
+		}
+		if status(s, "/ping") != http.StatusOK {
+			t.Error("a replica that drains serves")
+		}
+		<-drained
+		if took := time.Since(begin); took != 5*time.Second {
+			t.Errorf("drained for %s", took)
+		}
+		stop()
+		settle()
+
+		never, err := New(options(t, newAPI(t)))
+		check(t, err)
+		begin = time.Now()
+		never.Drain(t.Context(), time.Hour)
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("nobody has to leave a replica that has never served; it took %s", took)
+		}
+	})
+}
+
 func TestStart_EndpointsAtOnceControllersWhenElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, elected := newAPI(t), make(chan struct{})

@@ -118,6 +118,7 @@ imagePullSecrets:
 - "--capi={{ $v.server.capi }}"
 - "--crds={{ $v.server.crds }}"
 - "--leader-elect={{ $v.server.leaderElect }}"
+- "--shutdown-delay={{ $v.server.shutdownDelay }}"
 - "--log-level={{ $v.server.log.level }}"
 - "--log-format={{ $v.server.log.format }}"
 - "--bind-address={{ $v.server.bindAddress }}"

@@ -54,9 +54,7 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 		return 0, agent.err
 	}
 	if !maps.EqualFunc(data, secret.Data, bytes.Equal) {
-		updated := secret.DeepCopy()
-		updated.Data = data
-		if _, err := w.client.CoreV1().Secrets(key.Namespace).Update(ctx, updated, metav1.UpdateOptions{}); err != nil {
+		if err := w.report(ctx, m.owner, secret, data); err != nil {
 			return 0, fmt.Errorf("report: %w", err)
 		}
 	}
@@ -68,6 +66,17 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 		again = w.opts.Probe
 	}
 	return again, nil
+}
+
+func (w *World) report(ctx context.Context, machine types.NamespacedName, secret *corev1.Secret, data map[string][]byte) error {
+	secrets, err := w.opts.Secrets(ctx, machine)
+	if err != nil {
+		return err
+	}
+	updated := secret.DeepCopy()
+	updated.Data = data
+	_, err = secrets.Update(ctx, updated, metav1.UpdateOptions{})
+	return err
 }
 
 // awake returns the machine whose agent is to look at its plan now, with what it remembers; nil when the machine does not

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -33,6 +34,9 @@ type Options struct {
 	API func() http.Handler
 	// Serve makes an API reachable at an address, and is nil for TLS on port 6443 of that address. It returns what ends it.
 	Serve func(address string, api http.Handler, identity Identity) (stop func(), err error)
+	// Secrets is how the agent of a machine, given by its Cluster API Machine, reaches its plan Secret to report, and is nil for Config. An
+	// error is one of the network: the agent comes again.
+	Secrets func(ctx context.Context, machine types.NamespacedName) (typedcorev1.SecretInterface, error)
 	// Faults go wrong on machines. Nil means that nothing does.
 	Faults Faults
 	// Boot is the time from the end of a Job until the agent's first look at its plan, Install that of one application of a
@@ -105,6 +109,11 @@ func New(opts Options) (*World, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client of the management API: %w", err)
+	}
+	if opts.Secrets == nil {
+		opts.Secrets = func(_ context.Context, machine types.NamespacedName) (typedcorev1.SecretInterface, error) {
+			return client.CoreV1().Secrets(machine.Namespace), nil
+		}
 	}
 	w := &World{
 		opts: opts, client: client,

@@ -115,7 +115,7 @@ func installCRDs(ctx context.Context, config *rest.Config) error {
 func Binary(name string) (string, error) {
 	dir := os.Getenv("DROVER_BIN")
 	if dir == "" {
-		root, err := repositoryRoot()
+		root, err := FindRoot()
 		if err != nil {
 			return "", err
 		}
@@ -128,7 +128,8 @@ func Binary(name string) (string, error) {
 	return path, nil
 }
 
-func repositoryRoot() (string, error) {
+// FindRoot finds the root of the repository above the working directory.
+func FindRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
@@ -144,7 +145,7 @@ func repositoryRoot() (string, error) {
 // Root returns the root of the repository.
 func Root(tb testing.TB) string {
 	tb.Helper()
-	root, err := repositoryRoot()
+	root, err := FindRoot()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -18,6 +18,26 @@ var everywhere = []string{"ServiceAccount default", "ConfigMap kube-root-ca.crt"
 // what Kubernetes puts into every namespace, are left out.
 func (st *Stage) Inventory(namespace string) []string {
 	st.t.Helper()
+	var out []string
+	for _, gvk := range st.Kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := st.Client.List(st.t.Context(), list, client.InNamespace(namespace)); err != nil {
+			st.t.Fatalf("list %s: %v", gvk.Kind, err)
+		}
+		for i := range list.Items {
+			if name := gvk.Kind + " " + list.Items[i].GetName(); !slices.Contains(everywhere, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Kinds are all that can be listed in namespaces, without Events.
+func (st *Stage) Kinds() []schema.GroupVersionKind {
+	st.t.Helper()
 	kinds, err := discovery.NewDiscoveryClientForConfig(plane.Config(st.t, "contract-tests"))
 	if err != nil {
 		st.t.Fatal(err)
@@ -26,29 +46,17 @@ func (st *Stage) Inventory(namespace string) []string {
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	var out []string
+	var out []schema.GroupVersionKind
 	for _, group := range groups {
 		version, err := schema.ParseGroupVersion(group.GroupVersion)
 		if err != nil {
 			st.t.Fatal(err)
 		}
 		for i := range group.APIResources {
-			resource := &group.APIResources[i]
-			if !slices.Contains(resource.Verbs, "list") || resource.Kind == "Event" {
-				continue
-			}
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(version.WithKind(resource.Kind + "List"))
-			if err := st.Client.List(st.t.Context(), list, client.InNamespace(namespace)); err != nil {
-				st.t.Fatalf("list %s: %v", resource.Kind, err)
-			}
-			for j := range list.Items {
-				if name := resource.Kind + " " + list.Items[j].GetName(); !slices.Contains(everywhere, name) {
-					out = append(out, name)
-				}
+			if resource := &group.APIResources[i]; slices.Contains(resource.Verbs, "list") && resource.Kind != "Event" {
+				out = append(out, version.WithKind(resource.Kind))
 			}
 		}
 	}
-	slices.Sort(out)
 	return out
 }

@@ -1,0 +1,53 @@
+package capi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// A write that has begun is answered although its controller has been told to end; a read is not, and a write that has not begun does not begin.
+func TestFinishWrites(t *testing.T) {
+	arrived, release := make(chan struct{}, 1), make(chan struct{})
+	var begun []string
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun = append(begun, r.Method)
+		arrived <- struct{}{}
+		<-release
+		_, _ = io.WriteString(w, "written")
+	}))
+	defer api.Close()
+	client := &http.Client{Transport: finishWrites{http.DefaultTransport}}
+	do := func(ctx context.Context, method string) (string, error) {
+		request, err := http.NewRequestWithContext(ctx, method, api.URL, strings.NewReader("{}"))
+		if err != nil {
+			return "", err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return "", err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		return string(body), err
+	}
+
+	for _, method := range []string{http.MethodPatch, http.MethodGet} {
+		ctx, end := context.WithCancel(t.Context())
+		go func() {
+			<-arrived
+			end()
+			release <- struct{}{}
+		}()
+		answer, err := do(ctx, method)
+		if finished := err == nil && answer == "written"; finished != (method == http.MethodPatch) {
+			t.Errorf("%s: answer %q, error %v", method, answer, err)
+		}
+		if answer, err := do(ctx, method); err == nil || len(begun) > 2 {
+			t.Errorf("%s after the end: answer %q, begun %v", method, answer, begun)
+		}
+	}
+}

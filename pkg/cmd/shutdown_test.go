@@ -1,0 +1,77 @@
+package cmd
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+)
+
+// A request that is under way when the order to end comes is answered, and so is one that comes while machines go elsewhere.
+func TestServe_AnswersUntilItHasDrained(t *testing.T) {
+	listener, err := listen(t.Context(), "127.0.0.1:0")
+	check(t, err)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-release
+		_, _ = io.WriteString(w, "done")
+	})
+	mux.HandleFunc("/quick", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "quick") })
+	address := "http://" + listener.Addr().String()
+	get := func(path string) string {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+path, http.NoBody)
+		if err != nil {
+			return err.Error()
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err.Error()
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err.Error()
+		}
+		return string(body)
+	}
+
+	ctx, end := context.WithCancel(t.Context())
+	ended, slow := make(chan error, 1), make(chan string, 1)
+	go func() {
+		ended <- serve(ctx, &http.Server{Handler: mux}, listener, func() {
+			if got := get("/quick"); got != "quick" {
+				t.Errorf("while it drains it answers %q", got)
+			}
+			close(release)
+		})
+	}()
+	go func() { slow <- get("/slow") }()
+	<-arrived
+	end()
+	if got := <-slow; got != "done" {
+		t.Errorf("the request under way was answered %q", got)
+	}
+	check(t, <-ended)
+	if got := get("/quick"); got == "quick" {
+		t.Error("it serves after its end")
+	}
+}
+
+func TestOptions_ShutdownDelay(t *testing.T) {
+	o, err := parse(t, []string{"--shutdown-delay=9s"}, nil)
+	check(t, err)
+	if o.drainFor().Seconds() != 9 {
+		t.Errorf("machines are served for %s", o.drainFor())
+	}
+	o.embedded = true
+	if o.drainFor() != 0 {
+		t.Error("with --embedded there is no other replica to wait for")
+	}
+	o, err = parse(t, []string{"--shutdown-delay=-1s", "--server-url=https://drover.example.com"}, nil)
+	check(t, err)
+	if err := o.check(); err == nil {
+		t.Error("a delay of less than nothing is taken")
+	}
+}

@@ -1,0 +1,44 @@
+package connect
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// endWith is a stream that also ends, as if its sender had ended it, when a channel is closed. So a watch ends without an error.
+func endWith(ending <-chan struct{}, stream io.ReadCloser) io.ReadCloser {
+	s := &endingStream{ReadCloser: stream, ending: ending, closed: make(chan struct{})}
+	go func() {
+		select {
+		case <-ending:
+			_ = stream.Close() // frees a read that waits
+		case <-s.closed:
+		}
+	}()
+	return s
+}
+
+type endingStream struct {
+	io.ReadCloser
+	ending <-chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (s *endingStream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		select {
+		case <-s.ending:
+			err = io.EOF
+		default:
+		}
+	}
+	return n, err
+}
+
+func (s *endingStream) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return s.ReadCloser.Close()
+}

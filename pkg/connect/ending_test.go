@@ -1,0 +1,87 @@
+package connect
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// A replica that is about to end ends the watches of agents as the API server does when their time is over, and not by cutting connections.
+func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
+	w := newWorld(t)
+	api := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(rw, "first event\n")
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(api.Close)
+	ending := make(chan struct{})
+	w.options.Upstream.Host, w.options.Upstream.CAData, w.options.Ending = api.URL, pemOf(api), ending
+	server, client := w.serve()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+ownSecrets+"?"+ownFilter+"&watch=true", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+planJWT)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	events := bufio.NewReader(response.Body)
+	if line, err := events.ReadString('\n'); err != nil || line != "first event\n" {
+		t.Fatalf("event %q, error %v", line, err)
+	}
+	close(ending)
+	if rest, err := io.ReadAll(events); err != nil || len(rest) > 0 {
+		t.Errorf("the watch ended with %v, after %q", err, rest)
+	}
+}
+
+// A machine that waits for its connection is told to come again.
+func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
+	w := newWorld(t)
+	w.expectIntroduction()
+	change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences[0].UID = "bootstrap of a former machine" })
+	ending := make(chan struct{})
+	w.options.Ending, w.options.Wait = ending, time.Hour
+	server, client := w.serve()
+	time.AfterFunc(100*time.Millisecond, func() { close(ending) })
+	got, body := ask(t, server, client, http.MethodGet, agentPath, hello())
+	if got.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "about to end") || got.Header.Get("Retry-After") == "" {
+		t.Errorf("status %d, %q", got.StatusCode, body)
+	}
+}
+
+// A controller has written to the machine a moment ago, which the cache of this replica does not show yet. The machine need not come again.
+func TestConnectAgent_WaitsForWhatControllersWrote(t *testing.T) {
+	w := newWorld(t)
+	w.options.Wait = time.Minute
+	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).DoAndReturn(
+		func(string, string, types.PatchType, []byte, ...string) (*clusterv1.Machine, error) {
+			time.AfterFunc(150*time.Millisecond, func() {
+				changed := &clusterv1.Machine{ObjectMeta: meta("m", "machine-uid")}
+				changed.ResourceVersion = "8"
+				_ = w.machines.Update(changed)
+			})
+			return nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil)
+		})
+	w.machineClient.EXPECT().Patch("ns", "m", types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"rke.cattle.io/machine-id":"`+someID+`"},"resourceVersion":"8"}}`)).Return(&clusterv1.Machine{}, nil)
+	w.expectUse()
+	server, client := w.serve()
+	if got, body := ask(t, server, client, http.MethodGet, agentPath, hello()); got.StatusCode != http.StatusOK {
+		t.Errorf("status %d, %q", got.StatusCode, body)
+	}
+}

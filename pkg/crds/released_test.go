@@ -1,0 +1,70 @@
+package crds_test
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/crds"
+)
+
+// released are the versions that a release has served, by the names of definitions, and which of them it has stored. Objects may be stored in
+// every one of the latter, and manifests written in every one of the former.
+type released map[string]struct {
+	Served []string `json:"served"`
+	Stored []string `json:"stored"`
+}
+
+// TestReleasedVersionsRemain fails when a definition is gone, or a version of it that was served by a release, or that objects are stored in: the
+// API server could not read them any more. Versions are added to testdata/released.yaml with the release that brings them, and none is
+// ever taken out.
+func TestReleasedVersionsRemain(t *testing.T) {
+	text, err := os.ReadFile("testdata/released.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before released
+	if err := yaml.UnmarshalStrict(text, &before); err != nil {
+		t.Fatal(err)
+	}
+	all, err := crds.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	core, err := capi.Definitions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, crd := range append(all, core...) {
+		known[crd.Name] = true
+		was, ok := before[crd.Name]
+		if !ok {
+			t.Errorf("%s is not in testdata/released.yaml; add it", crd.Name)
+			continue
+		}
+		var served []string
+		for i := range crd.Spec.Versions {
+			version := &crd.Spec.Versions[i]
+			if version.Served {
+				served = append(served, version.Name)
+			}
+			if version.Storage && !slices.Contains(was.Stored, version.Name) {
+				t.Errorf("%s stores %s, which is not in testdata/released.yaml; add it to stored, and to served", crd.Name, version.Name)
+			}
+		}
+		for _, version := range slices.Concat(was.Served, was.Stored) {
+			if !slices.Contains(served, version) {
+				t.Errorf("%s serves %v, and not %s any more, which objects and manifests of a release have", crd.Name, served, version)
+			}
+		}
+	}
+	for name := range before {
+		if !known[name] {
+			t.Errorf("%s is gone; objects of a release could not be read any more", name)
+		}
+	}
+}

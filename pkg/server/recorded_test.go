@@ -1,0 +1,256 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+var update = flag.Bool("update", false, "record the objects of this release anew")
+
+const (
+	// recordings has a folder for each release whose objects were recorded. A release that is out is never recorded anew: the next one gets a
+	// folder of its own, and recording names it.
+	recordings = "testdata/recorded"
+	recording  = "1"
+	// old is how much later recorded objects are read, in virtual time: nothing is about to expire any more.
+	old = 24 * time.Hour
+)
+
+// recorded are the kinds in which Drover, and what it works with, keeps clusters.
+func recorded() []schema.GroupVersionKind {
+	kinds := []schema.GroupVersionKind{
+		provv1.SchemeGroupVersion.WithKind("Cluster"),
+		corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
+		{Group: "batch", Version: "v1", Kind: "Job"},
+	}
+	for _, kind := range []string{"Cluster", "NodeDriver", "DynamicSchema", "ClusterRegistrationToken"} {
+		kinds = append(kinds, mgmtv3.SchemeGroupVersion.WithKind(kind))
+	}
+	for _, kind := range []string{"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate", "CustomMachine", "ETCDSnapshot"} {
+		kinds = append(kinds, rkev1.SchemeGroupVersion.WithKind(kind))
+	}
+	for _, kind := range []string{"Cluster", "MachineDeployment", "MachineSet", "Machine", "MachineHealthCheck"} {
+		kinds = append(kinds, clusterAPI.WithKind(kind))
+	}
+	return append(kinds,
+		machineAPI.WithKind("DigitaloceanMachine"), machineAPI.WithKind("DigitaloceanMachineTemplate"),
+		schema.GroupVersionKind{Group: "rke-machine-config.cattle.io", Version: "v1", Kind: "DigitaloceanConfig"})
+}
+
+// required are kinds of which a recording has to have some.
+var required = []string{
+	"Cluster.provisioning.cattle.io", "Cluster.management.cattle.io", "Cluster.cluster.x-k8s.io", "NodeDriver.management.cattle.io",
+	"DynamicSchema.management.cattle.io", "RKECluster.rke.cattle.io", "RKEControlPlane.rke.cattle.io", "RKEBootstrap.rke.cattle.io",
+	"RKEBootstrapTemplate.rke.cattle.io", "MachineDeployment.cluster.x-k8s.io", "MachineSet.cluster.x-k8s.io", "Machine.cluster.x-k8s.io",
+	"MachineHealthCheck.cluster.x-k8s.io", "ClusterRegistrationToken.management.cattle.io", "DigitaloceanMachine.rke-machine.cattle.io", "DigitaloceanMachineTemplate.rke-machine.cattle.io",
+	"DigitaloceanConfig.rke-machine-config.cattle.io", "Secret.", "ServiceAccount.", "ConfigMap.", "Role.rbac.authorization.k8s.io",
+	"RoleBinding.rbac.authorization.k8s.io", "CustomResourceDefinition.apiextensions.k8s.io",
+}
+
+// TestRecorded_ObjectsOfReleasesAreStillRead starts today's Drover upon what a release has stored: a cluster whose machines live. Every object
+// is understood completely, and nothing is written. A name, a label, an annotation, the name of a handler or of an owner of an apply set, or a
+// plan that is not what it was would be, and so would be what a field says that is called otherwise now.
+func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
+	if *update {
+		record(t, filepath.Join(recordings, recording))
+	}
+	releases, err := filepath.Glob(filepath.Join(recordings, "*"))
+	if err != nil || len(releases) == 0 {
+		t.Fatalf("recordings %v, error %v; run with -update", releases, err)
+	}
+	for _, dir := range releases {
+		objects, nodes := load(t, filepath.Join(dir, "objects.yaml")), load(t, filepath.Join(dir, "nodes.yaml"))
+		t.Run(filepath.Base(dir)+"/decode", func(t *testing.T) { decodeAll(t, objects) })
+		t.Run(filepath.Base(dir)+"/steady", func(t *testing.T) {
+			tell(t, func(w *world) {
+				time.Sleep(old)
+				w.restore(objects, nodes)
+				w.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				w.expectOnlyOurOwn()
+				if left := w.ready(3)(); left != "" {
+					t.Error(left)
+				}
+				w.quiet(time.Hour)
+				// It is managed. Nobody plays its machines.
+				w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 })
+				w.until("one more machine", time.Minute, func() string {
+					if made := len(w.api.Objects(machineAPI.WithKind("DigitaloceanMachine"))); made != 4 {
+						return fmt.Sprintf("%d machines", made)
+					}
+					return ""
+				})
+			})
+		})
+	}
+}
+
+// record tells the life of a cluster and stores what there is in its middle.
+func record(t *testing.T, dir string) {
+	t.Helper()
+	tell(t, func(w *world) {
+		w.start()
+		w.apply(k3s, w.servers(1, 2))
+		w.until("the cluster", 5*time.Minute, w.ready(3))
+		w.edit(func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
+			c.Spec.RKEConfig.MachinePools[1].Labels = map[string]string{"pool": "workers"}
+			c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = &metav1.Duration{Duration: 10 * time.Minute}
+		})
+		time.Sleep(10 * time.Minute)
+		w.until("the cluster, edited", 5*time.Minute, w.ready(3))
+		time.Sleep(old / 2)
+		w.stop()
+		var objects, nodes []*unstructured.Unstructured
+		for _, crd := range w.api.Objects(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
+			if strings.HasPrefix(crd.GetName(), "digitalocean") {
+				objects = append(objects, crd)
+			}
+		}
+		for _, gvk := range recorded() {
+			for _, object := range w.api.Objects(gvk) {
+				if driver := gvk.Kind == "NodeDriver" || gvk.Kind == "DynamicSchema"; !driver || strings.HasPrefix(object.GetName(), "digitalocean") {
+					objects = append(objects, object)
+				}
+			}
+		}
+		w.mu.Lock()
+		for address, served := range w.served {
+			nodes = append(nodes, served.api.Objects(corev1.SchemeGroupVersion.WithKind("Node"))...)
+			nodes[0].SetAnnotations(map[string]string{servedAt: address})
+		}
+		w.mu.Unlock()
+		store(t, filepath.Join(dir, "objects.yaml"), objects)
+		store(t, filepath.Join(dir, "nodes.yaml"), nodes)
+	})
+}
+
+// servedAt is the address of the cluster's API, on the first Node that is recorded.
+const servedAt = "recorded/served-at"
+
+// restore brings recorded objects into a world.
+func (w *world) restore(objects, nodes []*unstructured.Unstructured) {
+	w.Helper()
+	for _, object := range objects {
+		check(w.T, w.api.Add(object))
+	}
+	api := memkube.New(memkube.Options{})
+	for _, node := range nodes {
+		check(w.T, api.Add(node))
+	}
+	client, err := kubernetes.NewForConfig(api.Config("client"))
+	check(w.T, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.served[nodes[0].GetAnnotations()[servedAt]] = downstream{api, client}
+	w.api.ResetLog()
+}
+
+// expectOnlyOurOwn fails for every write but those about definitions and drivers, which are this program's and may be newer.
+func (w *world) expectOnlyOurOwn() {
+	w.Helper()
+	own := []string{"customresourcedefinitions", "nodedrivers", "dynamicschemas", "leases", "namespaces"}
+	for _, write := range w.api.Writes(ours) {
+		if kind, _, _ := strings.Cut(write.Resource, "."); !slices.Contains(own, kind) {
+			w.Errorf("a recorded cluster causes a write: %v", write)
+		}
+	}
+}
+
+// decodeAll fails for every object that today's types do not understand completely, and for kinds that were not recorded.
+func decodeAll(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	scheme, err := clients.NewScheme()
+	check(t, err)
+	found := map[string]bool{}
+	for _, object := range objects {
+		gvk := object.GroupVersionKind()
+		found[gvk.GroupKind().String()] = true
+		if gvk.Group == "" {
+			found[gvk.Kind+"."] = true
+		}
+		if !scheme.Recognizes(gvk) {
+			continue // the kinds of drivers have no Go types
+		}
+		typed, err := scheme.New(gvk)
+		check(t, err)
+		text, err := json.Marshal(object.Object)
+		check(t, err)
+		if err := yaml.UnmarshalStrict(text, typed); err != nil {
+			t.Errorf("%s %s: %v", gvk.Kind, object.GetName(), err)
+		}
+		if secret, ok := typed.(*corev1.Secret); ok && secret.Type == rkev1.SecretTypeMachinePlan {
+			found["plan"] = true
+			decoder := json.NewDecoder(bytes.NewReader(secret.Data[nodeplan.KeyPlan]))
+			decoder.DisallowUnknownFields()
+			if err := decoder.Decode(&plan.NodePlan{}); err != nil {
+				t.Errorf("the plan in %s: %v", secret.Name, err)
+			}
+		}
+	}
+	for _, kind := range append([]string{"plan"}, required...) {
+		if !found[kind] {
+			t.Errorf("nothing of %s was recorded", kind)
+		}
+	}
+}
+
+func store(t *testing.T, path string, objects []*unstructured.Unstructured) {
+	t.Helper()
+	var out bytes.Buffer
+	for _, object := range objects {
+		text, err := yaml.Marshal(object.Object)
+		check(t, err)
+		fmt.Fprintf(&out, "---\n%s", text)
+	}
+	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	check(t, os.WriteFile(path, out.Bytes(), 0o644))
+}
+
+func load(t *testing.T, path string) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	check(t, err)
+	var objects []*unstructured.Unstructured
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		data, err := yaml.YAMLToJSON([]byte(document))
+		check(t, err)
+		decoded, err := runtime.Decode(unstructured.UnstructuredJSONScheme, data)
+		check(t, err)
+		object, ok := decoded.(*unstructured.Unstructured)
+		if !ok {
+			t.Fatalf("%s holds %T", path, decoded)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}

@@ -1,0 +1,162 @@
+package highavailability
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// door is the way of one replica to the API server. What goes through it is told from what others ask by the replica's name at
+// the end of the user agent, in the audit log, too. It can be shut, and can keep a write under way.
+type door struct {
+	name       string
+	kubeconfig string
+	proxy      *httputil.ReverseProxy
+
+	mu   sync.Mutex
+	shut func(*http.Request) bool
+	hold *heldWrite
+}
+
+// heldWrite is a write that has arrived and is not passed on yet.
+type heldWrite struct {
+	// arrived gets what it is.
+	arrived chan string
+	// release lets it go, and answered gets how the API server answered, or 0 when nobody waited for the answer any more.
+	release  chan struct{}
+	answered chan int
+}
+
+func newDoor(t *testing.T, name string) *door {
+	t.Helper()
+	config := plane.Config(t, "")
+	transport := func(config *rest.Config) http.RoundTripper {
+		made, err := rest.TransportFor(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{name: name, shut: func(*http.Request) bool { return false }}
+	d.proxy = &httputil.ReverseProxy{
+		Transport: byCredential{agents: transport(rest.AnonymousClientConfig(config)), replica: transport(config)}, FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, ""
+			r.Out.Header.Set("User-Agent", r.In.UserAgent()+" "+d.name)
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	server := httptest.NewServer(d)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	d.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	content, err := clientcmd.Write(clientcmdapi.Config{
+		CurrentContext: name, Contexts: map[string]*clientcmdapi.Context{name: {Cluster: name}},
+		Clusters: map[string]*clientcmdapi.Cluster{name: {Server: server.URL}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.kubeconfig, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// byCredential passes on what agents ask with their own credentials, and gives the replica those of an administrator.
+type byCredential struct{ agents, replica http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b byCredential) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Authorization") != "" {
+		return b.agents.RoundTrip(r)
+	}
+	return b.replica.RoundTrip(r)
+}
+
+// ServeHTTP implements http.Handler.
+func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	d.mu.Lock()
+	shut, hold := d.shut(r), d.hold
+	if hold != nil && isWrite(r) && !isLease(r) && isDrover(r) {
+		d.hold = nil
+	} else {
+		hold = nil
+	}
+	d.mu.Unlock()
+	if shut {
+		panic(http.ErrAbortHandler) // as if there were no API server
+	}
+	if hold == nil {
+		d.proxy.ServeHTTP(w, r)
+		return
+	}
+	hold.arrived <- r.Method + " " + r.URL.Path
+	<-hold.release
+	note := &answerOf{ResponseWriter: w}
+	if r.Context().Err() == nil {
+		d.proxy.ServeHTTP(note, r)
+	}
+	hold.answered <- note.code
+}
+
+type answerOf struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader notes the code.
+func (a *answerOf) WriteHeader(code int) {
+	a.code = code
+	a.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets the proxy flush.
+func (a *answerOf) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
+
+func isLease(r *http.Request) bool { return strings.Contains(r.URL.Path, "/leases") }
+
+// isDrover tells controllers of Drover's own from those of Cluster API, and from agents.
+func isDrover(r *http.Request) bool {
+	return strings.HasPrefix(r.UserAgent(), "drover/") && r.Header.Get("Authorization") == ""
+}
+
+// isReplica tells what a replica asks by its own right.
+func isReplica(r *http.Request) bool { return r.Header.Get("Authorization") == "" }
+
+// close shuts the door for some requests, and open opens it for all.
+func (d *door) close(some func(*http.Request) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = some
+}
+
+func (d *door) open() { d.close(func(*http.Request) bool { return false }) }
+
+// holdWrite keeps the next write of Drover's own controllers under way.
+func (d *door) holdWrite() *heldWrite {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hold = &heldWrite{arrived: make(chan string, 1), release: make(chan struct{}), answered: make(chan int, 1)}
+	return d.hold
+}

@@ -1,0 +1,218 @@
+// Package replica runs the program `drover server` as a process of its own, which tests end, kill and start again.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/drover-io/drover/pkg/testkit/disruptions"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+// ServerName is the host in the address under which machines know the server; the certificate of every replica is for it.
+const ServerName = "drover.test"
+
+// Replica is one process, and those that follow it under the same name with the same ports.
+type Replica struct {
+	// Name tells replicas apart.
+	Name string
+	// Program is the file that is run. It may be changed between two processes.
+	Program string
+	// Address is where machines are served, Health that of health checks and metrics, both HOST:PORT.
+	Address, Health string
+
+	t          *testing.T
+	kubeconfig string
+	data       string
+	more       []string
+	process    *exec.Cmd
+	ended      chan error
+	log        string
+}
+
+// New describes a replica that reaches the API server by a kubeconfig. Nothing runs before Start. More are further arguments.
+func New(t *testing.T, name, kubeconfig string, more ...string) *Replica {
+	t.Helper()
+	program, err := plane.Binary("drover")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	return &Replica{
+		Name: name, Program: program, Address: "127.0.0.1:" + stage.FreePort(t), Health: "127.0.0.1:" + stage.FreePort(t),
+		t: t, kubeconfig: kubeconfig, data: filepath.Join(dir, "data"), more: more, log: filepath.Join(dir, name+".log"),
+	}
+}
+
+// Start starts a process; AwaitReady says when it serves.
+func (r *Replica) Start() {
+	r.t.Helper()
+	log, err := os.OpenFile(r.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer log.Close()
+	_, port, err := net.SplitHostPort(r.Address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), r.Program, append([]string{
+		"server", "--kubeconfig=" + r.kubeconfig, "--instance-id=contract", "--server-url=https://" + ServerName, "--data-dir=" + r.data,
+		"--bind-address=127.0.0.1", "--port=" + port, "--health-address=" + r.Health,
+		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent",
+	}, r.more...)...)
+	r.process.Stdout, r.process.Stderr = log, log
+	r.process.Env = append(os.Environ(), "HTTP_PROXY=", "HTTPS_PROXY=", "http_proxy=", "https_proxy=")
+	r.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := r.process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func(process *exec.Cmd) { ended <- process.Wait() }(r.process)
+	r.ended = ended
+	r.t.Cleanup(func() {
+		if r.process != nil {
+			r.Kill()
+		}
+		r.tell()
+	})
+}
+
+// tell copies the log to that of the test when that has failed, once.
+func (r *Replica) tell() {
+	if text, err := os.ReadFile(r.log); err == nil && r.t.Failed() {
+		r.t.Logf("log of %s:\n%s", r.Name, text)
+		_ = os.Remove(r.log)
+	}
+}
+
+// AwaitReady waits until the replica serves machines.
+func (r *Replica) AwaitReady() {
+	r.t.Helper()
+	plane.Until(r.t, 2*time.Minute, func() string {
+		if !r.Runs() {
+			return r.Name + " has ended"
+		}
+		return r.unready()
+	})
+}
+
+func (r *Replica) unready() string {
+	response, err := http.Get("http://" + r.Health + "/readyz") //nolint:noctx // answered at once
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return r.Name + " answers " + response.Status
+	}
+	return ""
+}
+
+// PID of the process.
+func (r *Replica) PID() int { return r.process.Process.Pid }
+
+// Runs tells whether there is a process.
+func (r *Replica) Runs() bool {
+	return r.process != nil && r.process.Process.Signal(syscall.Signal(0)) == nil && len(r.ended) == 0
+}
+
+// Kill ends the process as a power failure does.
+func (r *Replica) Kill() {
+	_ = r.process.Process.Kill()
+	_ = <-r.ended // it was killed
+	r.process = nil
+}
+
+// Terminate orders the process to end, as Kubernetes does, and returns what waits for that and returns how it ended.
+func (r *Replica) Terminate() (wait func() error) {
+	r.t.Helper()
+	if err := r.process.Process.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
+	return func() error {
+		select {
+		case err := <-r.ended:
+			r.process = nil
+			return err
+		case <-time.After(time.Minute):
+			return errors.New("it did not end within a minute")
+		}
+	}
+}
+
+// Stop orders the process to end, and fails the test if it ends with an error.
+func (r *Replica) Stop() {
+	r.t.Helper()
+	if err := r.Terminate()(); err != nil {
+		r.t.Errorf("%s ended: %v", r.Name, err)
+	}
+}
+
+// Metrics are the values of all metrics that have no labels.
+func (r *Replica) Metrics() (map[string]float64, error) {
+	response, err := http.Get("http://" + r.Health + "/metrics") //nolint:noctx // answered at once
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
+	}
+	values := map[string]float64{}
+	for name, family := range families {
+		for _, metric := range family.GetMetric() {
+			if len(metric.GetLabel()) == 0 {
+				values[name] = metric.GetGauge().GetValue() + metric.GetCounter().GetValue() + metric.GetUntyped().GetValue()
+			}
+		}
+	}
+	return values, nil
+}
+
+// Disruptions are the restarts, drains and replacements of machines that the process has counted, by cause.
+func (r *Replica) Disruptions() (disruptions.Counts, error) {
+	response, err := http.Get("http://" + r.Health + "/metrics") //nolint:noctx // answered at once
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return disruptions.Scraped(response.Body)
+}
+
+// Leads tells whether the controllers run there.
+func (r *Replica) Leads() bool {
+	values, err := r.Metrics()
+	return err == nil && values["drover_leader"] == 1
+}
+
+// Leader waits until one of the replicas leads, and returns it.
+func Leader(t *testing.T, timeout time.Duration, all ...*Replica) *Replica {
+	t.Helper()
+	var leader *Replica
+	plane.Until(t, timeout, func() string {
+		for _, r := range all {
+			if r.Runs() && r.Leads() {
+				leader = r
+				return ""
+			}
+		}
+		return "nobody leads"
+	})
+	return leader
+}

@@ -1,0 +1,179 @@
+package scale
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/replica"
+	"github.com/drover-io/drover/tests/contract/stage"
+	"github.com/drover-io/drover/tests/scale/trend"
+)
+
+const (
+	// soakClusters is how many clusters are there at any time: being made, ready, or being deleted.
+	soakClusters = 50
+	// sample is how often the server is looked at.
+	sample = 5 * time.Second
+)
+
+// TestSoak makes and deletes clusters for as long as DROVER_SOAK says, and fails if the server needs more and more of anything.
+func TestSoak(t *testing.T) {
+	text := os.Getenv("DROVER_SOAK")
+	if text == "" {
+		t.Skip("DROVER_SOAK does not say how long: use `make soak`")
+	}
+	duration, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatalf("DROVER_SOAK: %v", err)
+	}
+	server := replica.New(t, "drover", plane.Kubeconfig(t), "--shutdown-delay=0s")
+	st := stage.Start(t, stage.Settings{Drover: func(*testing.T) { server.Start(); server.AwaitReady() }})
+	replica.Leader(t, time.Minute, server)
+	s := &soak{T: t, Stage: st, server: server, namespace: plane.Namespace(t), begin: time.Now(), series: []*trend.Series{
+		{Name: "goroutines", Floor: 30}, {Name: "live heap", Unit: "MiB", Floor: 6}, {Name: "resident memory", Unit: "MiB", Floor: 24}, {Name: "open files", Floor: 10},
+	}}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for next := s.begin; time.Since(s.begin) < duration; <-tick.C {
+		s.turn()
+		if time.Now().After(next) {
+			s.look()
+			next = next.Add(sample)
+		}
+	}
+	s.report(duration)
+	if s.lives < soakClusters {
+		t.Errorf("%d clusters have lived, want %d at least", s.lives, soakClusters)
+	}
+	s.clear()
+}
+
+// soak makes a new cluster for each one that is gone.
+type soak struct {
+	*testing.T
+	*stage.Stage
+	server    *replica.Replica
+	namespace string
+	begin     time.Time
+	series    []*trend.Series
+	// made counts clusters, lives those that were ready, deleted and gone.
+	made, lives int
+	// there are clusters that are not gone, and whether they were deleted.
+	there map[string]bool
+}
+
+// turn deletes clusters that are ready, and makes others for those that are gone.
+func (s *soak) turn() {
+	s.Helper()
+	found := s.find()
+	for name := range s.there {
+		if found[name] == nil {
+			s.lives++
+			delete(s.there, name)
+			s.removeConfig(name)
+		}
+	}
+	for name, cluster := range found {
+		if cluster.Status.Ready && !s.there[name] {
+			s.must(s.Client.Delete(s.Context(), cluster))
+			s.there[name] = true
+		}
+	}
+	if s.there == nil {
+		s.there = map[string]bool{}
+	}
+	for len(s.there) < soakClusters {
+		name := fmt.Sprintf("soak-%04d", s.made)
+		s.Cluster(s.namespace, name, []string{stage.RKE2, stage.K3s}[s.made%2], stage.Pool("all", "ecw", 1))
+		s.there[name] = false
+		s.made++
+	}
+}
+
+func (s *soak) must(err error) {
+	s.Helper()
+	if client.IgnoreNotFound(err) != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *soak) find() map[string]*provv1.Cluster {
+	s.Helper()
+	clusters := &provv1.ClusterList{}
+	s.must(s.Client.List(s.Context(), clusters, client.InNamespace(s.namespace)))
+	found := map[string]*provv1.Cluster{}
+	for i := range clusters.Items {
+		found[clusters.Items[i].Name] = &clusters.Items[i]
+	}
+	return found
+}
+
+// removeConfig deletes the machine config that a cluster had.
+func (s *soak) removeConfig(cluster string) {
+	s.Helper()
+	config := &unstructured.Unstructured{}
+	config.SetAPIVersion("rke-machine-config.cattle.io/v1")
+	config.SetKind("SimConfig")
+	config.SetNamespace(s.namespace)
+	config.SetName(cluster + "-all")
+	s.must(s.Client.Delete(s.Context(), config))
+}
+
+// look takes a sample of the server.
+func (s *soak) look() {
+	s.Helper()
+	values, err := s.server.Metrics()
+	if err != nil {
+		s.Fatalf("the server tells no metrics: %v", err)
+	}
+	files, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.server.PID()), "fd"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	// Collections start when the heap is twice what was in use after the last one.
+	for i, value := range []float64{
+		values["go_goroutines"], values["go_memstats_next_gc_bytes"] / 2 / (1 << 20), values["process_resident_memory_bytes"] / (1 << 20), float64(len(files)),
+	} {
+		s.series[i].Add(time.Since(s.begin).Seconds(), value)
+	}
+}
+
+// report prints a table and says of each figure whether it grows.
+func (s *soak) report(duration time.Duration) {
+	s.Helper()
+	fmt.Printf("soak: %s, %d clusters made, %d of them ready and deleted; the second half of the run:\n", duration, s.made, s.lives)
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "figure\tfirst\tmean\tlast\tgrowth\tunit\tverdict\t")
+	for _, one := range s.series {
+		found, verdict := trend.Of(*one), "flat"
+		if found.Growing {
+			verdict = "growing"
+			s.Errorf("%s: %.1f %s more in the second half of the run", one.Name, found.Growth, one.Unit)
+		}
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.1f\t%+.1f\t%s\t%s\t\n", one.Name, found.First, found.Mean, found.Last, found.Growth, one.Unit, verdict)
+	}
+	_ = table.Flush()
+}
+
+// clear deletes what is there, so that hosts and Drover end in peace.
+func (s *soak) clear() {
+	s.Helper()
+	s.must(s.Client.DeleteAllOf(s.Context(), &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{}}, client.InNamespace(s.namespace)))
+	plane.Until(s.T, 3*time.Minute, func() string {
+		if left := len(s.find()); left > 0 {
+			return fmt.Sprintf("%d clusters are left", left)
+		}
+		return ""
+	})
+}
