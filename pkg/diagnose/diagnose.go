@@ -56,7 +56,7 @@ func (w *World) finish(b *Branch) {
 			l.Since, l.Reason, l.Why = nil, "", ""
 			continue
 		}
-		l.Do = append(hints(l.What+" "+l.Why), l.Do...)
+		l.Do = append(hints(l.What+" "+l.Reason+" "+l.Why), l.Do...)
 		l.What, l.Why = w.told(l.What), w.told(l.Why)
 	}
 	for i := range b.Branches {

@@ -49,22 +49,7 @@ func (w *World) admission() Link {
 // clock compares the time that the leader wrote with the time at which it was written.
 func (w *World) clock() Link {
 	l := link(LinkClock, "the server's clock")
-	if w.Lease == nil || w.Lease.Spec.RenewTime == nil {
-		return l
-	}
-	var written time.Time
-	for _, field := range w.Lease.ManagedFields {
-		if field.Time != nil && field.Time.After(written) {
-			written = field.Time.Time
-		}
-	}
-	said := w.Lease.Spec.RenewTime.Time
-	if written.IsZero() {
-		written = said
-		if said.After(w.Now) { // nobody renews a lease in the future
-			written = w.Now
-		}
-	}
+	said, written := w.renewed()
 	skew := said.Sub(written)
 	if skew.Abs() <= maxSkew {
 		return l
@@ -75,6 +60,27 @@ func (w *World) clock() Link {
 	}
 	return l.broken(fmt.Sprintf("the clock of the leading server is %s %s that of the API server: deadlines and certificates are judged wrongly",
 		skew.Abs().Round(time.Second), direction), "synchronise the clocks of the machines that run the server and the API server")
+}
+
+// renewed is when the leader has renewed its lease, by its own clock and by that of the API server. Both are zero when it never has.
+func (w *World) renewed() (said, written time.Time) {
+	if w.Lease == nil || w.Lease.Spec.RenewTime == nil {
+		return said, written
+	}
+	said = w.Lease.Spec.RenewTime.Time
+	for _, field := range w.Lease.ManagedFields {
+		if field.Time != nil && field.Time.After(written) {
+			written = field.Time.Time
+		}
+	}
+	switch {
+	case !written.IsZero():
+	case said.After(w.Now): // nobody renews a lease in the future
+		written = w.Now
+	default:
+		written = said
+	}
+	return said, written
 }
 
 func (w *World) leader() Link {
@@ -97,10 +103,7 @@ func (w *World) leader() Link {
 	if spec.HolderIdentity != nil {
 		holder = *spec.HolderIdentity
 	}
-	var renewed time.Time
-	if spec.RenewTime != nil {
-		renewed = spec.RenewTime.Time
-	}
+	_, renewed := w.renewed()
 	switch {
 	case holder == "" && w.Now.Sub(renewed) <= duration+defaultLease:
 		return l.waiting(w, "no server leads at the moment", renewed, time.Minute, do...).until("another replica that takes the lease", "timer")

@@ -110,14 +110,19 @@ type Finding struct {
 // held reports that what depends on the link cannot work.
 func (l *Link) held() bool { return l.State == Broken || l.State == Waiting }
 
-// First is the first link of a branch that does not work, or -1.
-func (b *Branch) First() int { return slices.IndexFunc(b.Links, func(l Link) bool { return l.held() }) }
+// stop is the first link of a branch that does not work, -1 when all do.
+func (b *Branch) stop() int {
+	return slices.IndexFunc(b.Links, func(l Link) bool { return l.held() || l.State == Behind })
+}
 
 // findings walks to the first broken link of every chain.
 func (b *Branch) findings(chain []string) []Finding {
 	chain = append(slices.Clone(chain), b.Title)
-	if first := b.First(); first >= 0 {
-		return []Finding{{Chain: chain, Link: b.Links[first]}}
+	if stop := b.stop(); stop >= 0 {
+		if !b.Links[stop].held() {
+			return nil // what it is behind is a finding of another chain
+		}
+		return []Finding{{Chain: chain, Link: b.Links[stop]}}
 	}
 	var out []Finding
 	for i := range b.Branches {

@@ -43,11 +43,10 @@ func (p *printer) branch(indent string, b *Branch) {
 // chosen are the links and branches that are shown.
 func (p *printer) chosen(b *Branch) ([]Link, []*Branch) {
 	links := b.Links
-	first := b.First()
 	if !p.all {
 		links = nil
-		if first >= 0 {
-			return b.Links[first : first+1], nil
+		if stop := b.stop(); stop >= 0 {
+			return b.Links[stop : stop+1], nil
 		}
 	}
 	var branches []*Branch
