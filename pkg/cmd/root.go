@@ -58,6 +58,7 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 	root.AddCommand(
 		newServerCommand(environ),
 		newPingCommand(),
+		newDiagnoseCommand(environ, &inspectOptions{}),
 		newExplainCommand(environ, &inspectOptions{}),
 		newPreviewCommand(environ, &inspectOptions{}),
 		newRollCommand(environ, &inspectOptions{}),
