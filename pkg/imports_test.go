@@ -22,7 +22,7 @@ var layers = []struct {
 }{
 	{"API types", []string{"apis/**", "generated/**"}},
 	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact"}},
-	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "preview", "diagnose", "bootstrapdata", "driverschema", "machinejob"}},
+	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "preview", "diagnose", "supportbundle", "bootstrapdata", "driverschema", "machinejob"}},
 	{"I/O helpers", []string{
 		"crds", "clients", "metrics", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
@@ -37,7 +37,7 @@ var testOnly = []string{"testkit/**"}
 
 // pure packages decide and render. They get everything as values, so they can be tested, replayed and reasoned about without a cluster.
 var pure = []string{
-	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "topology", "planner/render", "planner", "preview", "diagnose", "bootstrapdata", "driverschema", "machinejob",
+	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "topology", "planner/render", "planner", "preview", "diagnose", "supportbundle", "bootstrapdata", "driverschema", "machinejob",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

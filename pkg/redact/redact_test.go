@@ -88,7 +88,13 @@ func TestText_KeepsWhatIsNoSecret(t *testing.T) {
 		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855":    "",
 		"password: hunter2 and more":                                                 "password: *** and more",
 		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nafter": "***\nafter",
-		"get https://u:p@x/":                                                         "get https***x/",
+		"get https://u:p@x/":               "get https***x/",
+		"get https://x/a?sig=abc&x=y: 403": "get https://x/a?*** 403",
+		"curl --token hunter2 x":           "curl --token *** x",
+		"Authorization: Bearer hunter2":    "Authorization: Bearer ***",
+		`{"clientSecret":"hunter2"}`:       `{"clientSecret":***}`,
+		"Secret fleet-default/cloud, the cloud credential of the machine, is gone":   "",
+		`get secret: secrets "a" not found; secretName x; credential of the machine`: "",
 	} {
 		if want == "" {
 			want = text

@@ -29,14 +29,25 @@ var public = []string{
 // Secrets are values that nobody shall read. The zero value knows none, and so does nil. It is used by one goroutine.
 type Secrets struct {
 	values   map[string]bool
+	except   map[string]bool
 	replacer *strings.Replacer
+}
+
+// Except are texts that are no secrets even if they stand in one: names of objects. It comes before Add.
+func (s *Secrets) Except(texts ...string) {
+	if s.except == nil {
+		s.except = map[string]bool{}
+	}
+	for _, text := range texts {
+		s.except[text] = true
+	}
 }
 
 // Add remembers values as they are. Short ones, and those that mean yes or no, are not looked for.
 func (s *Secrets) Add(values ...string) {
 	for _, value := range values {
 		value = strings.TrimSpace(value)
-		if len(value) < shortest || s.values[value] {
+		if len(value) < shortest || s.values[value] || s.except[value] || isPublic(value) {
 			continue
 		}
 		if s.values == nil {
@@ -55,6 +66,7 @@ func (s *Secrets) AddText(value string) {
 			s.addTree("", tree)
 		}
 	}
+	s.Add(announcedIn(value)...)
 	if !strings.Contains(strings.TrimSpace(value), "\n") {
 		return
 	}
