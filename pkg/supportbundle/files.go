@@ -129,7 +129,8 @@ const readme = `What this bundle holds:
   plans/       what each node shall do and what its agent has reported, without the content of files
   logs/        logs of Drover's pods, and of the Jobs that make and remove machines
   metrics/     Drover's metrics
-  versions.txt versions and settings
+  versions.txt the version of the program that has made this; those of the servers are in their pods, settings in ConfigMaps of drover-system
+  definitions.txt the definitions of kinds that are installed
   unread.txt   what could not be read, and why
 
 What it does not hold: data of Secrets and ConfigMaps (their keys and sizes only), tokens, kubeconfigs, user data, variables, chart values,
