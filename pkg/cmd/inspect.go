@@ -73,14 +73,19 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &o.settings
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
-	if len(o.formats) == 0 {
-		o.formats = []string{outputTable, outputJSON}
-	}
-	f.StringVarP(&o.output, "output", "o", o.formats[0], "`format` "+anyOf(o.formats))
+	o.addOutput(cmd)
 	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as the server has it")
 	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, instead of the server's")
 	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil, "`names` of Secrets for that registry, instead of the server's")
 	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, instead of the server's")
+}
+
+// addOutput adds the flag that chooses the form of the output.
+func (o *inspectOptions) addOutput(cmd *cobra.Command) {
+	if len(o.formats) == 0 {
+		o.formats = []string{outputTable, outputJSON}
+	}
+	cmd.Flags().StringVarP(&o.output, "output", "o", o.formats[0], "`format` "+anyOf(o.formats))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
 }
 

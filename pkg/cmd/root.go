@@ -60,6 +60,7 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 		newPingCommand(),
 		newDiagnoseCommand(environ, &inspectOptions{}),
 		newExplainCommand(environ, &inspectOptions{}),
+		newImagesCommand(environ),
 		newPreviewCommand(environ, &inspectOptions{}),
 		newRollCommand(environ, &inspectOptions{}),
 		newSupportBundleCommand(environ, &inspectOptions{}),
