@@ -21,13 +21,13 @@ var layers = []struct {
 	packages []string
 }{
 	{"API types", []string{"apis/**", "generated/**"}},
-	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan"}},
-	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "preview", "bootstrapdata", "driverschema", "machinejob", "events"}},
+	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact"}},
+	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "preview", "bootstrapdata", "driverschema", "machinejob", "events", "diagnose", "supportbundle"}},
 	{"I/O helpers", []string{
 		"crds", "clients", "metrics", "tracing", "logs", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
-	{"composition", []string{"controllers", "inspect"}},
+	{"composition", []string{"controllers", "inspect", "airgap"}},
 	{"embedding API", []string{"server"}},
 	{"command line", []string{"cmd"}},
 }
@@ -37,8 +37,7 @@ var testOnly = []string{"testkit/**"}
 
 // pure packages decide and render. They get everything as values, so they can be tested, replayed and reasoned about without a cluster.
 var pure = []string{
-	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "topology", "planner/render", "planner", "preview", "bootstrapdata", "driverschema", "machinejob",
-	"events",
+	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "topology", "planner/render", "planner", "preview", "bootstrapdata", "driverschema", "machinejob", "events", "redact", "diagnose", "supportbundle",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

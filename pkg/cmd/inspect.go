@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/inspect"
@@ -26,13 +28,18 @@ const defaultNamespace = "fleet-default"
 // Forms of output.
 const (
 	outputTable = "table"
+	outputTree  = "tree"
+	outputText  = "text"
 	outputJSON  = "json"
+	outputYAML  = "yaml"
 )
 
 // inspectOptions are the flags of the commands that look at clusters.
 type inspectOptions struct {
 	kubeconfig, namespace, output, releaseData string
 	settings                                   controllers.Settings
+	// formats are those of the output, the default first. Empty are table and json.
+	formats []string
 	// given changes settings to those that were given.
 	given func(*controllers.Settings)
 	// config overrides the kubeconfig in tests.
@@ -66,12 +73,20 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command) {
 	f, s := cmd.Flags(), &o.settings
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
 	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
-	f.StringVarP(&o.output, "output", "o", outputTable, "`format` table or json")
+	o.addOutput(cmd)
 	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as the server has it")
 	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, instead of the server's")
 	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil, "`names` of Secrets for that registry, instead of the server's")
 	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, instead of the server's")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addOutput adds the flag that chooses the form of the output.
+func (o *inspectOptions) addOutput(cmd *cobra.Command) {
+	if len(o.formats) == 0 {
+		o.formats = []string{outputTable, outputJSON}
+	}
+	cmd.Flags().StringVarP(&o.output, "output", "o", o.formats[0], "`format` "+anyOf(o.formats))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // complete fills flags that were not given from the environment, as for the server, and checks them.
@@ -80,10 +95,16 @@ func (o *inspectOptions) complete(cmd *cobra.Command, environ []string) error {
 		return err
 	}
 	o.given = o.override(cmd.Flags().Changed)
-	if o.output != outputTable && o.output != outputJSON {
-		return fmt.Errorf("--output: %q is unknown; use table or json", o.output)
+	if !slices.Contains(o.formats, o.output) {
+		return fmt.Errorf("--output: %q is unknown; use %s", o.output, anyOf(o.formats))
 	}
 	return nil
+}
+
+// anyOf is "a, b or c".
+func anyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // restConfig reaches the management cluster with the user's rights.
@@ -113,9 +134,17 @@ func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect
 	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Override: o.given, Releases: table}, namespace)
 }
 
-// print writes a value as JSON, or as a table.
+// print writes a value as JSON or YAML, or as a table.
 func (o *inspectOptions) print(out io.Writer, value any, table func(w io.Writer)) error {
-	if o.output == outputJSON {
+	switch o.output {
+	case outputYAML:
+		data, err := yaml.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode: %w", err)
+		}
+		_, err = out.Write(data)
+		return err
+	case outputJSON:
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)

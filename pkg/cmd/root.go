@@ -58,9 +58,12 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 	root.AddCommand(
 		newServerCommand(environ),
 		newPingCommand(),
+		newDiagnoseCommand(environ, &inspectOptions{}),
 		newExplainCommand(environ, &inspectOptions{}),
+		newImagesCommand(environ),
 		newPreviewCommand(environ, &inspectOptions{}),
 		newRollCommand(environ, &inspectOptions{}),
+		newSupportBundleCommand(environ, &inspectOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
 		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "drover", Version)

@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/drover-io/drover/pkg/connect"
@@ -43,15 +42,8 @@ func (d Deps) bootstrapSettings() bootstrap.Settings {
 
 // machineSettings are the settings of the Jobs that make machines.
 func (d Deps) machineSettings() machinejob.Settings {
-	image := d.Settings.MachineProvisionImage
-	if image == "" {
-		image = DefaultMachineProvisionImage
-	}
-	if registry := strings.TrimRight(d.Settings.SystemDefaultRegistry, "/"); registry != "" && !strings.HasPrefix(image, registry+"/") {
-		image = registry + "/" + image
-	}
 	settings := machinejob.Settings{
-		Image: image, PullPolicy: d.Settings.MachineProvisionImagePullPolicy, PullSecrets: d.Settings.SystemDefaultRegistryPullSecrets,
+		Image: d.Settings.MachineImage(), PullPolicy: d.Settings.MachineProvisionImagePullPolicy, PullSecrets: d.Settings.SystemDefaultRegistryPullSecrets,
 		Proxy: d.Settings.ProxyEnv, CreateDeadline: createDeadline, RemoveDeadline: removeDeadline,
 		DeleteFailedAfter: d.Settings.DeleteMachineOnFailureAfter,
 	}

@@ -1,6 +1,9 @@
 package controllers
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Settings are server-wide. The command line's flags have the same names in lower case with dashes.
 type Settings struct {
@@ -31,6 +34,18 @@ type Settings struct {
 
 // DefaultMachineProvisionImage runs the release of rancher-machine whose driver flags are compiled in.
 const DefaultMachineProvisionImage = "rancher/machine:v0.15.0-rancher145"
+
+// MachineImage is the image of the Jobs that make machines, in the default registry if there is one.
+func (s Settings) MachineImage() string {
+	image := s.MachineProvisionImage
+	if image == "" {
+		image = DefaultMachineProvisionImage
+	}
+	if registry := strings.TrimRight(s.SystemDefaultRegistry, "/"); registry != "" && !strings.HasPrefix(image, registry+"/") {
+		image = registry + "/" + image
+	}
+	return image
+}
 
 // Namespaces that must exist: one for clusters by default, one of our own, and one for credentials that clusters of several
 // namespaces share.

@@ -6,7 +6,7 @@
 //
 // An event is on the object that a person would describe: on the provisioning Cluster for what concerns all of it, on the Machine for a
 // machine, on the <Driver>Machine for its host. Texts are those of conditions, which are bounded and hold no secrets, or our own; what a
-// node driver printed goes through planner.Redact. A plan Secret is looked at for its times, checksums and causes only.
+// node driver printed goes through package redact. A plan Secret is looked at for its times, checksums and causes only.
 //
 // Reasons are constants in reasons.go and nowhere else; docs/reasons says what each means.
 package events

@@ -12,6 +12,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // Event is what is told about one object.
@@ -123,3 +124,9 @@ func (s said) why() string {
 	}
 	return s.reason + ": " + s.message
 }
+
+// longest is how much is repeated of a text that others made, such as the output of a node driver, in bytes.
+const longest = 200
+
+// redacted is one short line of the end of such a text, without what looks like a secret.
+func redacted(text string) string { return redact.Tail([]byte(text), longest, nil) }

@@ -6,7 +6,6 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/machinejob"
-	"github.com/drover-io/drover/pkg/planner"
 )
 
 // InfrastructureChanged is what the change of a <Driver>Machine tells.
@@ -19,13 +18,13 @@ func InfrastructureChanged(before, after *unstructured.Unstructured) []Event {
 	case created.became(rkev1.ConditionTrue):
 		l.normal(ReasonHostCreated, "The host was made")
 	case created.became(rkev1.ConditionFalse):
-		l.warning(ReasonHostCreateFailed, planner.Redact(problem(after)))
+		l.warning(ReasonHostCreateFailed, redacted(problem(after)))
 	}
 	switch deleted := condition(rkev1.ConditionDeleteJob); {
 	case deleted.became(rkev1.ConditionUnknown):
 		l.normal(ReasonHostDeleting, "A Job removes the host")
 	case deleted.became(rkev1.ConditionFalse):
-		l.warning(ReasonHostDeleteFailed, deleted.is.reason, planner.Redact(problem(after)))
+		l.warning(ReasonHostDeleteFailed, deleted.is.reason, redacted(problem(after)))
 	}
 	ready := condition(rkev1.ConditionReady)
 	if ready.became(rkev1.ConditionFalse) && (ready.is.reason == machinejob.ReasonCredential || ready.is.reason == machinejob.ReasonDriver) {

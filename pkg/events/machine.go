@@ -73,7 +73,7 @@ func host(l *list, condition func(string) news) {
 	case made.became(rkev1.ConditionTrue):
 		l.normal(ReasonInfrastructureReady, "Its host was made")
 	case made.became(rkev1.ConditionFalse) && isHostFailure(made.is.reason):
-		l.warning(ReasonInfrastructureFailed, made.is.reason, planner.Redact(made.is.message))
+		l.warning(ReasonInfrastructureFailed, made.is.reason, redacted(made.is.message))
 	}
 }
 

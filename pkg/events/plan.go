@@ -66,7 +66,7 @@ func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, 
 		l.normal(ReasonUncordoned, "Its node takes pods again")
 	}
 	if problem := after[rkev1.DrainErrorAnnotation]; problem != "" && before[rkev1.DrainErrorAnnotation] == "" {
-		l.warning(ReasonDrainFailed, planner.Redact(problem))
+		l.warning(ReasonDrainFailed, redacted(problem))
 	}
 }
 

@@ -50,12 +50,15 @@ type Reader struct {
 	planner   *planner.Reader
 	desired   *provisioningcluster.Reader
 	settings  controllers.Settings
+	live      dynamic.Interface
+	clock     *clock
 }
 
 // New returns a reader. It makes no API call. Close ends it.
 func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	config := rest.CopyConfig(opts.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{next} })
+	seen := &clock{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{seen.watch(next)} })
 	c, err := clients.New(config, clients.Options{Version: opts.Version, WithoutDynamic: true})
 	if err != nil {
 		return nil, err
@@ -67,7 +70,7 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	clusters, controlPlanes := readOnce(c.Provisioning.Cluster(), namespace), readOnce(c.RKE.RKEControlPlane(), namespace)
 	capiClusters, machines := readOnce(c.CAPI.Cluster(), namespace), readOnce(c.CAPI.Machine(), namespace)
 	secrets := readOnce(c.Core.Secret(), namespace)
-	r := &Reader{opts: opts, namespace: namespace, clients: c}
+	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen}
 	r.plans = planner.Deps{
 		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines, Secrets: secrets,
 		Bootstraps: readOnce(c.RKE.RKEBootstrap(), namespace), ConfigMaps: readOnce(c.Core.ConfigMap(), namespace),

@@ -12,6 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // step is one question of the walk.
@@ -73,6 +74,8 @@ type pass struct {
 	s       *Snapshot
 	runtime distro.Runtime
 	input   render.Input // what all machines have in common
+	// secrets are what no message may hold, nil until somebody asks.
+	secrets *redact.Secrets
 	// machines are the registered ones, sorted by name; unregistered ones have no plan secret yet. Those that are gone are in neither.
 	machines     []*machine
 	unregistered []*machine

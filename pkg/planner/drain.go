@@ -8,6 +8,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // drainGrace is how long a drain may take beyond the time that its options allow for the pods, and the end of one in all, before a person is
@@ -98,7 +99,7 @@ func drainMessage(drain Drain, otherwise string) string {
 	if drain.Error == "" || strings.Contains(drain.Error, "error trying to reach service") {
 		return otherwise
 	}
-	return otherwise + ": " + clip(drain.Error)
+	return otherwise + ": " + redact.Clip(drain.Error, maxTail)
 }
 
 // drainOptions are what to ask the drainer for, as JSON with sorted keys; needed is false when the change needs no drain: there is no

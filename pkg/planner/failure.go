@@ -1,16 +1,14 @@
 package planner
 
 import (
-	"bytes"
 	"fmt"
 	"math"
-	"regexp"
 	"strings"
-	"unicode"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // maxTail is how much of a failing command's output is repeated in conditions, in bytes.
@@ -94,72 +92,26 @@ func bucket(n int) int {
 	return b
 }
 
-// secretive finds values after words that announce a secret, or do before a colon or an equals sign, credentials in URLs and of curl, and key
-// material. A value may be quoted, and that of a header begins with the name of a scheme.
-var secretive = regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
-	`(?:\s*[:=]\s*|\s+)(?:["']?(?:basic|bearer|digest|negotiate)\s+)?)(?:"[^"]*"|'[^']*'|\S+)` +
-	`|((?:(?:\b|_)(?:auth|pass|psk)|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
-	`|(\s-(?:u|-user)[ =])\S+|://[^/\s@]+@|[A-Za-z0-9+/_=-]{40,}|K10[0-9a-f]{8,}\S*`)
-
-// redact makes one line of the end of an output, without what looks like a secret and without the tokens of the cluster.
+// redact makes one line of the end of an output, without what looks like a secret, and without the tokens of the cluster and the values of Secrets that
+// its configuration refers to.
 func (p *pass) redact(output []byte) string {
-	if len(output) > 4*maxTail {
-		output = output[len(output)-4*maxTail:]
-		if cut := bytes.IndexAny(output, " \n"); cut >= 0 {
-			output = output[cut:] // half a word could be the end of a secret that is not recognised any more
-		}
+	if p.secrets == nil {
+		p.secrets = SecretsOf(p.s)
 	}
-	text := string(output)
-	for _, token := range []string{p.s.Tokens.Values.Server, p.s.Tokens.Values.Agent} {
-		if token != "" {
-			text = strings.ReplaceAll(text, token, "***")
-		}
-	}
-	return clip(masked(text))
+	return redact.Tail(output, maxTail, p.secrets)
 }
-
-// Redact makes one short line of the end of a text that others made, such as the output of a node driver, without what looks like a secret.
-func Redact(text string) string { return clip(masked(text)) }
 
 // IsPlanFailure reports that the message of a condition of ours tells of a plan that fails.
 func IsPlanFailure(message string) bool { return strings.Contains(message, msgFailed) }
 
-// masked is the end of a text with what looks like a secret made unreadable. Only the last part is told: what announces a secret before that is
-// still seen, however little is left of what follows it.
-func masked(text string) string {
-	at := max(0, len(text)-2*maxTail)
-	if cut := strings.IndexAny(text[at:], " \n"); at > 0 && cut >= 0 {
-		at += cut
-	}
-	var out strings.Builder
-	for _, found := range secretive.FindAllStringSubmatchIndex(text, -1) {
-		if found[1] <= at {
-			continue
+// SecretsOf are the values in a snapshot that nobody shall read.
+func SecretsOf(s *Snapshot) *redact.Secrets {
+	known := &redact.Secrets{}
+	known.Add(s.Tokens.Values.Server, s.Tokens.Values.Agent)
+	for _, object := range s.Objects {
+		if object.Kind == string(render.KindSecret) {
+			known.AddData(object.Data)
 		}
-		out.WriteString(text[at:max(at, found[0])])
-		for group := 2; group+1 < len(found); group += 2 {
-			if from, to := found[group], found[group+1]; from >= at {
-				out.WriteString(text[from:to])
-			}
-		}
-		out.WriteString("***")
-		at = found[1]
 	}
-	out.WriteString(text[at:])
-	return out.String()
-}
-
-// clip makes a short line of a text: its end, in whole words.
-func clip(text string) string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
-	kept, size := len(words), 0
-	for kept > 0 && size+len(words[kept-1])+1 <= maxTail {
-		kept--
-		size += len(words[kept]) + 1
-	}
-	line := strings.Join(words[kept:], " ")
-	if kept > 0 && line != "" {
-		line = "… " + line
-	}
-	return line
+	return known
 }

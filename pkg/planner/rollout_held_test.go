@@ -207,6 +207,18 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+// Values of Secrets that the configuration refers to are known, and need nothing that announces them. ConfigMaps hold no secrets.
+func TestRedact_KnowsWhatTheConfigurationRefersTo(t *testing.T) {
+	p := &pass{s: &Snapshot{Objects: []Object{
+		{Kind: "Secret", Name: "registry", Data: map[string][]byte{"password": []byte("correct-horse")}},
+		{Kind: "ConfigMap", Name: "files", Data: map[string][]byte{"motd": []byte("battery-staple")}},
+	}}}
+	p.s.Tokens.Values.Server = "server-token"
+	if got, want := p.redact([]byte("pull as robot:correct-horse, then battery-staple server-token")), "pull as robot:*** then battery-staple ***"; strings.ReplaceAll(got, "***,", "***") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Of a long output only the end is looked at. A secret there stays one, also when what announces it is cut off and what follows it is masked.
 func TestRedact_LongOutput(t *testing.T) {
 	p := &pass{s: &Snapshot{}}

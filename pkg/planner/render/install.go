@@ -51,9 +51,13 @@ func StampsOf(p plan.NodePlan) Stamps {
 
 // installerImage holds the installer of one Kubernetes version, taken from the private registry if there is one.
 func (m *machinePlan) installerImage() string {
-	prefix := either(m.in.Settings.InstallerImage, DefaultInstallerImage)
-	image := prefix + string(m.runtime) + ":" + strings.ReplaceAll(m.spec.KubernetesVersion, "+", "-")
-	return resolveImage(m.privateRegistry().host, image)
+	return InstallerImage(m.in.Settings.InstallerImage, m.privateRegistry().host, m.spec.KubernetesVersion)
+}
+
+// InstallerImage holds the installer of a Kubernetes version. Prefix is that of the settings, and registry a private one; both may be empty.
+func InstallerImage(prefix, registry, kubernetesVersion string) string {
+	image := either(prefix, DefaultInstallerImage) + string(distro.RuntimeOf(kubernetesVersion)) + ":" + strings.ReplaceAll(kubernetesVersion, "+", "-")
+	return resolveImage(registry, image)
 }
 
 // install must come after all files, because its stamps cover them.

@@ -1,0 +1,213 @@
+package cmd
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/supportbundle"
+)
+
+// bundleOptions are the flags of drover support-bundle beside those of looking.
+type bundleOptions struct {
+	*inspectOptions
+	all bool
+}
+
+// bundleFolder is the folder in the archive that everything is in.
+const bundleFolder = "drover-support-bundle/"
+
+func newSupportBundleCommand(environ []string, o *inspectOptions) *cobra.Command {
+	b := &bundleOptions{inspectOptions: o}
+	cmd := &cobra.Command{
+		Use:   "support-bundle (CLUSTER... | --all)",
+		Short: "Write what is needed to understand a problem from afar into one file",
+		Long: `Write one archive with all objects of clusters, their Events, what the nodes shall do and have reported, what drover diagnose and drover
+explain say, Drover's lease, settings, logs and metrics, and the versions of everything.
+
+No secrets are in it. Of Secrets and ConfigMaps there are the keys and sizes; user data, variables, chart values, manifests and contents of
+files on nodes are left out; passwords, tokens and keys are taken out of everything else, wherever they are found. Names, addresses and
+hosts stay: look through the file before you give it away. README.txt in it says what is where.
+
+It reads with your rights and writes nothing but the file, which only you can read. What you may not read is listed in unread.txt.`,
+		Example: `  # one cluster
+  drover support-bundle demo
+
+  # all clusters of a namespace, into a file of that name
+  drover support-bundle --all -n team-a -o /tmp/team-a.tar.gz
+
+  # look into it
+  tar -xzOf drover-support-bundle.tar.gz drover-support-bundle/diagnosis/fleet-default-demo.txt`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if b.all == (len(args) > 0) {
+				return errors.New("name clusters, or give --all")
+			}
+			return nil
+		},
+		ValidArgsFunction: o.clusterNames,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+				return err
+			}
+			o.given = o.override(cmd.Flags().Changed)
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return b.run(cmd, args) },
+	}
+	o.addFlags(cmd)
+	f := cmd.Flags()
+	// Here -o is the file, as with tar and others that write one.
+	output := f.Lookup("output")
+	output.Usage, output.DefValue = "`file` to write, a tar archive packed with gzip; - writes to standard output", "drover-support-bundle.tar.gz"
+	_ = output.Value.Set(output.DefValue)
+	f.BoolVar(&b.all, "all", false, "all clusters: of the namespace when one is given, else of all namespaces")
+	return cmd
+}
+
+func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
+	clusters, err := o.chosen(cmd.Context(), names)
+	if err != nil {
+		return err
+	}
+	in := supportbundle.Input{Texts: map[string]string{}}
+	in.Texts["versions.txt"] = fmt.Sprintf("drover %s (%s/%s, %s)\n", Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	for i := 0; i < len(clusters); {
+		end := i
+		for end < len(clusters) && clusters[end][0] == clusters[i][0] {
+			end++
+		}
+		if err := o.collect(cmd.Context(), clusters[i:end], &in); err != nil {
+			return err
+		}
+		i = end
+	}
+	files, err := supportbundle.Files(in)
+	if err != nil {
+		return err
+	}
+	if err := o.write(cmd.OutOrStdout(), files); err != nil {
+		return err
+	}
+	if o.output != "-" {
+		cmd.PrintErrf("%s: %d files; look through it before you give it away\n", o.output, len(files))
+	}
+	return nil
+}
+
+// chosen are the clusters by namespace and name, in that order.
+func (o *bundleOptions) chosen(ctx context.Context, names []string) ([][2]string, error) {
+	r, err := o.reader(ctx, orDefault(o.namespace))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	out := make([][2]string, 0, len(names))
+	if o.all {
+		if out, err = r.Clusters(o.namespace); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range names {
+		if _, err := r.Cluster(name); err != nil {
+			return nil, err
+		}
+		out = append(out, [2]string{orDefault(o.namespace), name})
+	}
+	slices.SortFunc(out, func(a, b [2]string) int { return strings.Compare(a[0]+"/"+a[1], b[0]+"/"+b[1]) })
+	return slices.Compact(out), nil
+}
+
+// collect adds the clusters of one namespace.
+func (o *bundleOptions) collect(ctx context.Context, clusters [][2]string, in *supportbundle.Input) error {
+	namespace := clusters[0][0]
+	var names []string
+	for _, cluster := range clusters {
+		names = append(names, cluster[1])
+		if err := o.say(ctx, namespace, cluster[1], in); err != nil {
+			return err
+		}
+	}
+	r, err := o.reader(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	r.Collect(ctx, names, in)
+	return nil
+}
+
+// say adds what the other commands say about a cluster. That they cannot is no reason to have no bundle.
+func (o *bundleOptions) say(ctx context.Context, namespace, name string, in *supportbundle.Input) error {
+	r, err := o.reader(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	report, err := r.Diagnose(ctx, name)
+	if err != nil {
+		in.Unread = append(in.Unread, "diagnosis of "+namespace+"/"+name+": "+err.Error())
+	} else if err := said(in, "diagnosis/"+namespace+"-"+name, report, func(w io.Writer) { report.Print(w, true) }); err != nil {
+		return err
+	}
+	var explanation inspect.Explanation
+	if explanation, err = r.Explain(name); err != nil {
+		in.Unread = append(in.Unread, "explanation of "+namespace+"/"+name+": "+err.Error())
+		return nil
+	}
+	return said(in, "explanation/"+namespace+"-"+name, explanation, func(w io.Writer) { printExplanation(w, explanation) })
+}
+
+// said adds a value as text and as JSON.
+func said(in *supportbundle.Input, path string, value any, text func(w io.Writer)) error {
+	for suffix, format := range map[string]string{".txt": outputText, ".json": outputJSON} {
+		var out bytes.Buffer
+		if err := (&inspectOptions{output: format}).print(&out, value, text); err != nil {
+			return err
+		}
+		in.Texts[path+suffix] = out.String()
+	}
+	return nil
+}
+
+// write packs the files. A file that was not written to its end is taken away again.
+func (o *bundleOptions) write(stdout io.Writer, files []supportbundle.File) error {
+	if o.output == "-" {
+		return pack(stdout, files, time.Now())
+	}
+	file, err := os.OpenFile(o.output, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	if err := errors.Join(file.Chmod(0o600), pack(file, files, time.Now()), file.Close()); err != nil {
+		os.Remove(o.output)
+		return fmt.Errorf("write the bundle: %w", err)
+	}
+	return nil
+}
+
+func pack(out io.Writer, files []supportbundle.File, now time.Time) error {
+	packed := gzip.NewWriter(out)
+	archive := tar.NewWriter(packed)
+	for _, file := range files {
+		header := &tar.Header{Name: bundleFolder + file.Path, Mode: 0o600, Size: int64(len(file.Data)), ModTime: now, Format: tar.FormatPAX}
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := archive.Write(file.Data); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), packed.Close())
+}

@@ -1,0 +1,59 @@
+package cmd
+
+import (
+	"io"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/airgap"
+	"github.com/drover-io/drover/pkg/controllers"
+)
+
+// serverImage is the repository of Drover's image, as the chart has it.
+const serverImage = "drover-io/drover"
+
+func newImagesCommand(environ []string) *cobra.Command {
+	o, s := &inspectOptions{formats: []string{outputText, outputJSON}}, airgap.Options{ServerArchitecture: runtime.GOARCH}
+	cmd := &cobra.Command{
+		Use:   "images",
+		Short: "List the images and files of an installation without internet",
+		Long: `List what an installation without a way to the internet has to bring along: the images of Drover, the installer images of Kubernetes
+versions, where the makers of a distribution list the images that a release needs, and files that the server serves to machines.
+
+Images are named as they will be asked for: with --system-default-registry, in that registry. Nothing is asked for and nothing downloaded.
+The program is that of the server to install, so that its version is the right one. docs/air-gap.md says how to bring all of it along.
+
+-o json prints a list of the type Item of package pkg/airgap.`,
+		Example: `  # what does a cluster of RKE2 v1.36.2 need?
+  drover images --kubernetes-version v1.36.2+rke2r1
+
+  # the images alone, for a program that copies them
+  drover images --kubernetes-version v1.36.2+rke2r1 | awk '$1 == "image" { print $2 }'`,
+		Args: cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return o.complete(cmd, environ)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			items, err := airgap.Items(s)
+			if err != nil {
+				return err
+			}
+			return o.print(cmd.OutOrStdout(), items, func(w io.Writer) {
+				for _, item := range items {
+					row(w, string(item.Type), item.Name, item.For)
+				}
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&s.KubernetesVersions, "kubernetes-version", nil, "`versions` that clusters will have, for example v1.36.2+rke2r1")
+	f.StringSliceVar(&s.Architectures, "arch", []string{runtime.GOARCH}, "`architectures` of the nodes: amd64, arm64")
+	f.StringVar(&s.ServerImage, "server-image", serverImage+":"+Version, "`image` of Drover, as the chart names it")
+	f.StringVar(&s.Settings.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, as the server's")
+	f.StringVar(&s.Settings.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage, "`image` of rancher-machine, as the server's")
+	f.StringVar(&s.Settings.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, as the server's")
+	o.addOutput(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions(airgap.Architectures(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}

@@ -1,0 +1,77 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// removed is a cluster that is being deleted for an hour. Its worker's host cannot be removed.
+func removed() World {
+	w := healthy()
+	since := new(at(noon.Add(-time.Hour)))
+	w.Cluster.DeletionTimestamp, w.Cluster.Finalizers = since, []string{provv1.RKEClusterFinalizer}
+	w.Core.DeletionTimestamp, w.Core.Finalizers = since, []string{clusterv1.ClusterFinalizer}
+	m := w.of("w-1")
+	m.DeletionTimestamp, m.Finalizers = since, []string{clusterv1.MachineFinalizer}
+	m.Host.DeletionTimestamp, m.Host.Finalizers = since, []string{rkev1.MachineProvisionFinalizer}
+	m.Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "DeleteError", "Removing the host failed: the cloud answers 403")}
+	return w
+}
+
+func TestDiagnose_ARemovalThatIsStuckNamesWhoHoldsIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(w *World)
+		link   Name
+		object string
+		state  State
+		says   string
+	}{
+		"a host that cannot be removed": {func(*World) {}, LinkHost, "SimMachine fleet-default/w-1", Broken, "cannot be removed"},
+		"a host that is being removed": {func(w *World) {
+			w.of("w-1").Host.Status.Conditions = nil
+			w.of("w-1").Host.DeletionTimestamp = new(at(noon.Add(-time.Minute)))
+		}, LinkHost, "SimMachine fleet-default/w-1", Waiting, "is being removed"},
+		"a member of etcd that has not left": {func(w *World) {
+			w.of("w-1").Annotations = map[string]string{rkev1.PreTerminateAnnotation: "x"}
+		}, LinkMachine, "Machine fleet-default/w-1", Broken, "etcd member"},
+		"a Machine without a host": {func(w *World) { w.of("w-1").Host = nil }, LinkDeletion, "Machine fleet-default/w-1", Broken, "Cluster API's core"},
+		"a stranger's finalizer": {func(w *World) {
+			w.Machines, w.Cluster.Finalizers = nil, append(w.Cluster.Finalizers, "example.com/guard")
+		}, LinkDeletion, trunk, Broken, "example.com/guard (somebody else"},
+		"what is left at the end": {func(w *World) {
+			w.Machines, w.Cluster.DeletionTimestamp = nil, new(at(noon.Add(-time.Minute)))
+		}, LinkDeletion, trunk, Waiting, "CAPI Cluster fleet-default/demo by " + clusterv1.ClusterFinalizer},
+		"a pause": {func(w *World) { w.Core.Spec.Paused = new(true) }, LinkPause, "CAPI Cluster fleet-default/demo", Broken, "paused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := removed()
+			tc.change(&w)
+			r := Diagnose(w)
+			if len(r.Findings) != 1 {
+				t.Fatalf("findings: %+v", r.Findings)
+			}
+			l := r.Findings[0].Link
+			if l.Name != tc.link || l.Object != tc.object || l.State != tc.state || !strings.Contains(l.What, tc.says) {
+				t.Errorf("got %+v", l)
+			}
+		})
+	}
+}
+
+func TestHeld_KnowsEveryFinalizerOfOurs(t *testing.T) {
+	for _, finalizer := range []string{
+		provv1.RKEClusterFinalizer, provv1.ProvisioningClusterFinalizer, rkev1.PlanControlPlaneFinalizer, rkev1.BootstrapEtcdRemovalFinalizer,
+		rkev1.UnmanagedMachineFinalizer, rkev1.MachineProvisionFinalizer, metav1.FinalizerDeleteDependents,
+	} {
+		if strings.Contains(held([]string{finalizer}), "somebody else") {
+			t.Errorf("%s is nobody's", finalizer)
+		}
+	}
+}

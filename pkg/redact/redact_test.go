@@ -1,0 +1,145 @@
+package redact
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A value that is known is found wherever a program writes it, alone or in the middle of something longer.
+func TestSecrets_AreFoundInEveryForm(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		secret := rapid.StringMatching(`[A-Za-z0-9!#$%&?@^~ /"+=-]{10,40}`).Filter(func(s string) bool { return len(strings.TrimSpace(s)) == len(s) }).Draw(t, "secret")
+		around := rapid.StringMatching(`[a-z :]{0,5}`).Draw(t, "around")
+		quoted, err := json.Marshal(map[string]string{"x": secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := &Secrets{}
+		known.AddData(map[string][]byte{"anything": []byte(secret)})
+		for form, text := range map[string]string{
+			"plain": around + secret + around, "quoted": string(quoted), "query": "https://x/?a=" + url.QueryEscape(secret), "path": "https://x/" + url.PathEscape(secret),
+			"base64": base64.StdEncoding.EncodeToString([]byte(secret)), "inside base64": base64.StdEncoding.EncodeToString([]byte(around + secret + around)),
+			"URLs' base64": base64.RawURLEncoding.EncodeToString([]byte("u:" + secret + around)),
+		} {
+			if masked := known.Mask(text); reveals(masked, secret) {
+				t.Fatalf("%s: %q is told as %q", form, text, masked)
+			}
+		}
+	})
+}
+
+// reveals reports whether a text holds a secret, as it is or in base64 of which all characters stand.
+func reveals(text, secret string) bool {
+	plain, err := base64.StdEncoding.DecodeString(text)
+	return strings.Contains(text, secret) || err == nil && bytes.Contains(plain, []byte(secret))
+}
+
+func TestSecrets_KnowsThePartsOfDocuments(t *testing.T) {
+	known := &Secrets{}
+	known.AddData(map[string][]byte{
+		".dockerconfigjson": []byte(`{"auths":{"registry.example.com":{"username":"robot-name","password":"pa-ss-wo-rd","auth":"cm9ib3QtbmFtZTpvdGhlci1wYXNz"}}}`),
+		"value":             []byte("users:\n- user:\n    token: a-long-token\nclusters:\n- cluster:\n    server: https://demo.example.com\n"),
+		"tls.key":           []byte("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQ\nEFAASCBKcwggSjAgEAAoIBAQ\n-----END PRIVATE KEY-----\n"),
+
+		"amazonec2credentialConfig-secretKey": []byte("cloud-secret"), "amazonec2credentialConfig-defaultRegion": []byte("eu-central-1"),
+		"on": []byte("true"), "username": []byte("somebody-else"),
+	})
+	for _, secret := range []string{"pa-ss-wo-rd", "other-pass", "a-long-token", "EFAASCBKcwggSjAgEAAoIBAQ", "cloud-secret"} {
+		if got := known.Mask("before " + secret + " after"); got != "before *** after" {
+			t.Errorf("%s is told as %q", secret, got)
+		}
+	}
+	for _, harmless := range []string{"it is true", "robot-name", "eu-central-1", "https://demo.example.com", "somebody-else"} {
+		if got := known.Mask(harmless); got != harmless {
+			t.Errorf("%s is told as %q", harmless, got)
+		}
+	}
+}
+
+func TestSecrets_NoneAreKnown(t *testing.T) {
+	var none *Secrets
+	if got := none.Mask("text") + (&Secrets{}).Mask("text"); got != "texttext" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A secret of several words that begins before the part that is told stays one.
+func TestTail_CutsNoSecretInTwo(t *testing.T) {
+	known := &Secrets{}
+	known.Add("correct horse battery staple")
+	for size := range 900 {
+		text := strings.Repeat("y ", 500) + "correct horse battery staple " + strings.Repeat("z ", size)
+		if got := Tail([]byte(text), 200, known); strings.Contains(got, "staple") || strings.Contains(got, "battery") {
+			t.Fatalf("before %d bytes: %q", 2*size, got)
+		}
+	}
+}
+
+func TestText_KeepsWhatIsNoSecret(t *testing.T) {
+	for text, want := range map[string]string{
+		"demo-workers-7xk2p-abcde-machine-provision-1234567890 failed":               "",
+		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855":    "",
+		"password: hunter2 and more":                                                 "password: *** and more",
+		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nafter": "***\nafter",
+		"get https://u:p@x/":               "get https***x/",
+		"get https://x/a?sig=abc&x=y: 403": "get https://x/a?*** 403",
+		"curl --token hunter2 x":           "curl --token *** x",
+		"Authorization: Bearer hunter2":    "Authorization: Bearer ***",
+		`{"clientSecret":"hunter2"}`:       `{"clientSecret":***}`,
+		"Secret fleet-default/cloud, the cloud credential of the machine, is gone":   "",
+		`get secret: secrets "a" not found; secretName x; credential of the machine`: "",
+	} {
+		if want == "" {
+			want = text
+		}
+		if got := Text(text); got != want {
+			t.Errorf("%q is told as %q", text, got)
+		}
+	}
+}
+
+func TestNamed_TellsSecretsFromTheirNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"token": true, "agent-token": true, "sshPassword": true, "secretKey": true, "clientSecret": true, "etcd-s3-access-key": true, "sshKeyContents": true,
+		"authEncodedJson": true, "key-data": true, "cloudCredentialSecretName": false, "authConfigSecretName": false, "dataSecretName": false, "tokenTTL": false, "region": false,
+		"instanceType": false, "token-file": false, "keyPairName": false, "tlsSecretName": false, "cloudCredentialName": false,
+	} {
+		if got := Named(name); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestEncoded_HidesTextsAndLeavesNames(t *testing.T) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	if _, err := writer.Write([]byte(`{"a":"secret"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		base64.StdEncoding.EncodeToString(packed.Bytes()), base64.StdEncoding.EncodeToString([]byte("password: hunter2 and more of it")),
+		base64.RawURLEncoding.EncodeToString([]byte("another text that is longer")), "abc" + base64.StdEncoding.EncodeToString([]byte("password: hunter2 and more of it")),
+	} {
+		if got := Encoded("x: " + text + " y"); strings.Contains(got, text[4:20]) {
+			t.Errorf("%s is told as %q", text, got)
+		}
+	}
+	for _, text := range []string{
+		"demo-workers-7xk2p-abcde-machine-provision-1234567890", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+		"/var/lib/rancher/rke2/server/manifests/rancher", "cluster.x-k8s.io/cluster-name", "v1beta2.provisioning.cattle.io/v1/namespaces/fleet-default/clusters",
+	} {
+		if got := Encoded(text); got != text {
+			t.Errorf("%s is told as %q", text, got)
+		}
+	}
+}

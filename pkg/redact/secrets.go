@@ -1,0 +1,175 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	// shortest is the length from which a value is looked for, in bytes: to mask shorter ones would only garble what is told.
+	shortest = 6
+	// shortestLine is the same for a line of a longer text, which may be a word of any language.
+	shortestLine = 16
+	// largestDocument is the size up to which a value is read as JSON or YAML, in bytes.
+	largestDocument = 256 << 10
+)
+
+// public are keys of Secrets whose values are no secrets, and are found in many places.
+var public = []string{
+	"username", "user", "namespace", "type", "format", "ca.crt", "cacert", "tls.crt", "clustername",
+	"region", "defaultregion", "bucket", "defaultbucket", "endpoint", "defaultendpoint", "folder", "defaultfolder",
+	"apiversion", "kind", "name", "current-context", "server", "certificate-authority-data",
+}
+
+// Secrets are values that nobody shall read. The zero value knows none, and so does nil. It is used by one goroutine.
+type Secrets struct {
+	values   map[string]bool
+	except   map[string]bool
+	replacer *strings.Replacer
+}
+
+// Except are texts that are no secrets even if they stand in one: names of objects. It comes before Add.
+func (s *Secrets) Except(texts ...string) {
+	if s.except == nil {
+		s.except = map[string]bool{}
+	}
+	for _, text := range texts {
+		s.except[text] = true
+	}
+}
+
+// Add remembers values as they are. Short ones, and those that mean yes or no, are not looked for.
+func (s *Secrets) Add(values ...string) {
+	for _, value := range values {
+		value = strings.TrimSpace(value)
+		if len(value) < shortest || s.values[value] || s.except[value] || isPublic(value) {
+			continue
+		}
+		if s.values == nil {
+			s.values = map[string]bool{}
+		}
+		s.values[value], s.replacer = true, nil
+	}
+}
+
+// AddText remembers a value, and its parts: the leaves of a document, the lines of a text, and what the text itself announces as secret.
+func (s *Secrets) AddText(value string) {
+	s.Add(value)
+	if len(value) <= largestDocument && strings.ContainsAny(value, "{:") {
+		var tree any
+		if yaml.Unmarshal([]byte(value), &tree) == nil {
+			s.addTree("", tree)
+		}
+	}
+	s.Add(announcedIn(value)...)
+	if !strings.Contains(strings.TrimSpace(value), "\n") {
+		return
+	}
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); len(line) >= shortestLine && !strings.HasPrefix(line, "-----") {
+			s.Add(line)
+		}
+	}
+}
+
+// AddData remembers the data of a Secret.
+func (s *Secrets) AddData(data map[string][]byte) {
+	for key, value := range data {
+		// The keys of cloud credentials begin with the name of their driver.
+		bare := key[strings.LastIndex(key, "-")+1:]
+		if !isPublic(key) && !(bare != key && isPublic(bare)) {
+			s.AddText(string(value))
+		}
+	}
+}
+
+func isPublic(key string) bool { return slices.Contains(public, strings.ToLower(key)) }
+
+// addTree remembers the texts of a document. In a pair such as that of a registry, both halves and the whole are one secret.
+func (s *Secrets) addTree(key string, node any) {
+	switch value := node.(type) {
+	case map[string]any:
+		for name, child := range value {
+			s.addTree(name, child)
+		}
+	case []any:
+		for _, child := range value {
+			s.addTree(key, child)
+		}
+	case string:
+		if isPublic(key) {
+			return
+		}
+		s.Add(value)
+		if plain, err := base64.StdEncoding.DecodeString(value); err == nil && printable(plain) {
+			s.Add(string(plain))
+			if _, password, ok := strings.Cut(string(plain), ":"); ok {
+				s.Add(password)
+			}
+		}
+	}
+}
+
+// Mask is a text without the values, in any of the forms that programs write them in.
+func (s *Secrets) Mask(text string) string {
+	if s == nil || len(s.values) == 0 {
+		return text
+	}
+	if s.replacer == nil {
+		s.replacer = s.compile()
+	}
+	return s.replacer.Replace(text)
+}
+
+// compile puts the longest values first: of two that begin in the same place, the longer one goes.
+func (s *Secrets) compile() *strings.Replacer {
+	forms := map[string]bool{}
+	for value := range s.values {
+		for _, form := range formsOf(value) {
+			forms[form] = true
+		}
+	}
+	sorted := make([]string, 0, len(forms))
+	for form := range forms {
+		sorted = append(sorted, form)
+	}
+	slices.SortFunc(sorted, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(b) - len(a)
+		}
+		return strings.Compare(a, b)
+	})
+	pairs := make([]string, 0, 2*len(sorted))
+	for _, form := range sorted {
+		pairs = append(pairs, form, Mask)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// formsOf are a value as it is, in JSON, in URLs, and in base64: alone, and within something longer, where it begins at one of three
+// places of a group of characters.
+func formsOf(value string) []string {
+	forms := []string{value, url.QueryEscape(value), url.PathEscape(value)}
+	if quoted, err := json.Marshal(value); err == nil {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	}
+	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			encoded := encoding.EncodeToString([]byte(strings.Repeat("\x00", before) + value))
+			// The first characters hold bits of what is before, the last one of what is behind.
+			encoded = encoded[[]int{0, 2, 3}[before]:]
+			if (len(value)+before)%3 != 0 {
+				encoded = encoded[:len(encoded)-1]
+			}
+			if len(encoded) >= shortest {
+				forms = append(forms, encoded)
+			}
+		}
+	}
+	return forms
+}

@@ -1,0 +1,116 @@
+package redact
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// Mask stands where a secret was.
+const Mask = "***"
+
+// value is what follows an announcement. It may be quoted, and that of a header begins with the name of a scheme.
+const value = `(?:["']?(?:basic|bearer|digest|negotiate)\s+)?)(?:"[^"]*"|'[^']*'|\S+)`
+
+// elsewhere are credentials in URLs and of curl, and tokens of clusters.
+const elsewhere = `|(\s-(?:u|-user)[ =])\S+|://[^/\s@]+@|K10[0-9a-f]{8,}\S*`
+
+var (
+	// secretive finds values behind every word that announces a secret, and takes every long word without a break for one, too: of short ends of
+	// outputs, little is lost by that.
+	secretive = regexp.MustCompile(`(?i)((?:token|passw(?:or)?d|passphrase|pwd|secret|credential|authorization|bearer|(?:api|access|private)[-_]?key)[\w-]*["']?` +
+		`(?:\s*[:=]\s*|\s+)` + value + `|((?:(?:\b|_)(?:auth|pass|psk)|key[-_]?data)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|\S+)` +
+		elsewhere + `|[A-Za-z0-9+/_=-]{40,}`)
+	// told finds values of variables, fields, flags and headers whose names announce a secret. Sentences about Secrets and credentials stay.
+	told = regexp.MustCompile(`(?i)((?:passw(?:or)?d|passphrase|pwd|authorization|bearer|token|secret[-_]?\w*key|client[-_]?secret|(?:api|access|private)[-_]?key|key[-_]?data` +
+		`|(?:\b|_)(?:auth|pass|psk))[\w-]*["']?\s*[:=]\s*` + value +
+		`|((?:secret|credential)[\w-]*(?:["']\s*:|\s*=)\s*)(?:"[^"]*"|'[^']*'|\S+)` +
+		`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
+	// queries are the values in the query of a URL: some clouds put signatures there.
+	queries = regexp.MustCompile(`(https?://[^\s"'?]+\?)[^\s"']+`)
+	keys    = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
+	// names are those of fields, flags and variables that hold secrets.
+	names = regexp.MustCompile(`(?i)token|passw|passphrase|pwd|secret|credential|auth|(api|access|private|secret|ssh)[-_]?key|key[-_]?(data|contents?)$|psk`)
+	// references end the names of those that only name an object with a secret.
+	references = regexp.MustCompile(`(?i)(secret|credential|config|account)[-_]?(secret)?[-_]?(names?|refs?)$|file$|path$|ttl$`)
+)
+
+// Text is a text without what its words announce as secret, without the queries of URLs, and without private keys.
+func Text(text string) string {
+	return replace(told, queries.ReplaceAllString(keys.ReplaceAllString(text, Mask), "${1}"+Mask), 0)
+}
+
+// Named reports whether a field, flag or variable of that name holds a secret.
+func Named(name string) bool { return names.MatchString(name) && !references.MatchString(name) }
+
+// Tail makes one line of the end of an output, at most about size bytes: without values that are known as secrets, and without what looks like one.
+// Only the last part is told: what announces a secret before that is still seen, however little is left of what follows it.
+func Tail(output []byte, size int, known *Secrets) string {
+	output = []byte(known.Mask(string(output)))
+	if len(output) > 4*size {
+		output = output[len(output)-4*size:]
+		if cut := bytes.IndexAny(output, " \n"); cut >= 0 {
+			output = output[cut:] // half a word could be the end of a secret that is not recognised any more
+		}
+	}
+	text := string(output)
+	at := max(0, len(text)-2*size)
+	if cut := strings.IndexAny(text[at:], " \n"); at > 0 && cut >= 0 {
+		at += cut
+	}
+	return Clip(replace(secretive, text, at), size)
+}
+
+// announcedIn are the values that Text would mask.
+func announcedIn(text string) []string {
+	var out []string
+	for _, found := range told.FindAllStringSubmatchIndex(text, -1) {
+		from := found[0]
+		for group := 2; group+1 < len(found); group += 2 {
+			from = max(from, found[group+1])
+		}
+		value := strings.Trim(text[from:found[1]], `"',;`)
+		if user, ok := strings.CutPrefix(value, "://"); ok {
+			_, password, _ := strings.Cut(strings.TrimSuffix(user, "@"), ":")
+			value = password
+		}
+		out = append(out, value)
+	}
+	return out
+}
+
+// replace masks what an expression finds behind a position, but for its groups. What is before the position is left out.
+func replace(expression *regexp.Regexp, text string, at int) string {
+	var out strings.Builder
+	for _, found := range expression.FindAllStringSubmatchIndex(text, -1) {
+		if found[1] <= at {
+			continue
+		}
+		out.WriteString(text[at:max(at, found[0])])
+		for group := 2; group+1 < len(found); group += 2 {
+			if from, to := found[group], found[group+1]; from >= at {
+				out.WriteString(text[from:to])
+			}
+		}
+		out.WriteString(Mask)
+		at = found[1]
+	}
+	out.WriteString(text[at:])
+	return out.String()
+}
+
+// Clip makes a short line of a text: its end, in whole words, at most size bytes.
+func Clip(text string, size int) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	kept, length := len(words), 0
+	for kept > 0 && length+len(words[kept-1])+1 <= size {
+		kept--
+		length += len(words[kept]) + 1
+	}
+	line := strings.Join(words[kept:], " ")
+	if kept > 0 && line != "" {
+		line = "… " + line
+	}
+	return line
+}

@@ -1,0 +1,60 @@
+package server
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/pkg/diagnose"
+)
+
+// diagnosis is what a user is told about the cluster.
+func (w *world) diagnosis() diagnose.Report {
+	w.Helper()
+	r := w.reader()
+	defer r.Close()
+	report, err := r.Diagnose(w.Context(), demo)
+	check(w.T, err)
+	return report
+}
+
+// told is a diagnosis as it is printed.
+func told(r diagnose.Report) string {
+	var out bytes.Buffer
+	r.Print(&out, false)
+	return out.String()
+}
+
+// A diagnosis follows a cluster from its first second to its last, names what is under way, and is silent when all is well.
+func TestStory_DiagnoseFollowsTheLifeOfACluster(t *testing.T) {
+	tell(t, func(w *world) {
+		w.start()
+		w.apply(k3s, w.servers(1, 1))
+		seen := map[diagnose.Name]bool{}
+		w.until("the cluster", 5*time.Minute, func() string {
+			report := w.diagnosis()
+			for _, found := range report.Findings {
+				seen[found.Name] = true
+				if found.State == diagnose.Broken {
+					t.Errorf("a cluster that is being made is told to be broken:\n%s", told(report))
+				}
+			}
+			return w.ready(2)()
+		})
+		if !seen[diagnose.LinkAgent] {
+			t.Errorf("nobody ever waited for an agent: %v", seen)
+		}
+		time.Sleep(time.Minute)
+		if report := w.diagnosis(); report.Result != diagnose.OK || len(report.Findings) > 0 {
+			t.Errorf("a cluster that works: %s", told(report))
+		}
+		for _, write := range w.api.Writes("drover/look") {
+			t.Errorf("a diagnosis wrote: %v", write)
+		}
+		check(t, w.user.Provisioning.Cluster().Delete(fleet, demo, nil))
+		if report := w.diagnosis(); report.Result != diagnose.Waiting || !strings.Contains(told(report), "delet") {
+			t.Errorf("a cluster that is being deleted: %s", told(report))
+		}
+	})
+}
