@@ -24,7 +24,7 @@ var layers = []struct {
 	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan"}},
 	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "preview", "bootstrapdata", "driverschema", "machinejob", "admission"}},
 	{"I/O helpers", []string{
-		"admission/webhook", "crds", "clients", "metrics", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
+		"admission/webhook", "admission/registration", "crds", "clients", "metrics", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
 	{"composition", []string{"controllers", "inspect"}},

@@ -5,9 +5,8 @@
 //	answer, err := admission.Complete(request)   // a mutating webhook
 //
 // A [Request] is one review: operation, kind, the objects before and after as JSON, the user, and the [Facts], which are what
-// other objects say. An [Answer] refuses (Errors, or Forbidden), warns (Warnings), changes the object (Patches) or asks for
-// something that has to happen with it (Resize). An error means that nothing could be decided; the webhook then fails, and what
-// that means is up to the failure policy.
+// other objects say. An [Answer] refuses (Errors, or Forbidden), warns (Warnings) or changes the object (Patches). An error means
+// that nothing could be decided; the webhook then fails, and what that means is up to the failure policy.
 //
 // Every rule is one entry of the list rules (or completions), with the kinds and operations it is for; docs/admission.md has a
 // line for each. To add one:

@@ -65,11 +65,11 @@ func readablePlan(r Request, a *Answer) error {
 	return nil
 }
 
-// scaledPool carries the size that a MachineDeployment is given over to its pool: the Cluster says how many machines there
-// are, and would take the change back. Pools without a fixed size take over what they find. (spec/01 Part E.3.)
+// scaledPool warns who gives a MachineDeployment a size: its pool says how many machines there are, and takes the change back.
+// Pools without a fixed size take over what they find, so that autoscalers are not meant.
 func scaledPool(r Request, a *Answer) error {
-	before, after, err := decodeBoth[autoscalingv1.Scale](r)
-	if err != nil || before != nil && before.Spec.Replicas == after.Spec.Replicas {
+	scale, err := decode[autoscalingv1.Scale](r.New)
+	if err != nil {
 		return err
 	}
 	for _, cluster := range r.Facts.Clusters {
@@ -77,18 +77,17 @@ func scaledPool(r Request, a *Answer) error {
 			continue
 		}
 		for i := range cluster.Spec.RKEConfig.MachinePools {
-			if pool := &cluster.Spec.RKEConfig.MachinePools[i]; resizes(cluster, pool, r.Name, after.Spec.Replicas) {
-				a.Resize = &Resize{Namespace: cluster.Namespace, Cluster: cluster.Name, Pool: pool.Name, Index: i, Quantity: after.Spec.Replicas}
-				return nil
+			pool := &cluster.Spec.RKEConfig.MachinePools[i]
+			if naming.MachineDeployment(cluster.Name, pool.Name) != r.Name || pool.AutoscalingMinSize != nil ||
+				pool.Quantity == nil || *pool.Quantity == scale.Spec.Replicas {
+				continue
 			}
+			a.warn(fmt.Sprintf("spec.rkeConfig.machinePools[%d].quantity of Cluster %s says %d, and the MachineDeployment will be given that size again: "+
+				"change it there", i, cluster.Name, *pool.Quantity))
+			return nil
 		}
 	}
 	return nil
-}
-
-func resizes(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, deployment string, replicas int32) bool {
-	return naming.MachineDeployment(cluster.Name, pool.Name) == deployment &&
-		pool.Quantity != nil && *pool.Quantity != replicas && pool.AutoscalingMinSize == nil
 }
 
 // dropSchemas on a Cluster lets its pools lose their copies of drivers' schemas.

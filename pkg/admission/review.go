@@ -62,8 +62,6 @@ type Answer struct {
 	Warnings []string
 	// Patches are applied to the object before it is stored, in order. Only Complete returns any.
 	Patches []Patch
-	// Resize is what a pool has to be made like before the request may pass. Nil for nothing.
-	Resize *Resize
 }
 
 // Patch is one operation of a JSON patch (RFC 6902).
@@ -71,14 +69,6 @@ type Patch struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
-}
-
-// Resize is a new quantity of the pool of a Cluster.
-type Resize struct {
-	Namespace, Cluster, Pool string
-	// Index of the pool in spec.rkeConfig.machinePools.
-	Index    int
-	Quantity int32
 }
 
 // Allowed reports that the request may pass.
