@@ -18,6 +18,10 @@ func decideDelete(s Snapshot, d Decision) Decision {
 		return release(d, Action{})
 	case s.protected():
 		return hold(s, d)
+	case s.Machine.Paused || s.Cluster != nil && s.Cluster.Kept:
+		// As all providers do: what is paused is left alone, also when it is being moved to another management cluster.
+		d.Wait = "the end of the pause"
+		return d
 	case s.Create.Phase == PhaseRunning:
 		return endCreate(s, d)
 	case !intended && !s.State.Holds, !s.State.Exists && s.Machine.Status.JobName == "":

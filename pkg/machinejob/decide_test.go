@@ -274,6 +274,24 @@ func TestDecide_Removes(t *testing.T) {
 			}),
 			wantActions: []string{"Release"}, wantReady: "True/", wantCreate: "True/",
 		},
+		"its cluster is paused: nobody begins to remove it": {
+			snapshot: with(created, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.Cluster = &machinejob.ClusterState{Paused: true, Kept: true}
+			}),
+			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause",
+		},
+		"an operation of ours has paused its cluster": {
+			snapshot: with(created, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.Cluster = &machinejob.ClusterState{Paused: true}
+			}),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"it is paused and being deleted": {
+			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Paused = true }),
+			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause",
+		},
 		"nothing was intended": {
 			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s) }), wantActions: []string{"Release machine-provision"},
 		},

@@ -47,6 +47,8 @@ type CAPIMachine struct {
 type ClusterState struct {
 	Cluster
 	Paused, InfrastructureReady bool
+	// Kept is true while it is paused by somebody, and not by an operation of ours, in which machines may go.
+	Kept bool
 }
 
 // StateSecret is what is known of a machine's state Secret.

@@ -29,7 +29,7 @@ type Server struct {
 	handler http.Handler
 	// admission are the webhooks.
 	admission http.Handler
-	leading atomic.Bool
+	leading   atomic.Bool
 	// disruptions, reconciles and fleet are metrics over all terms.
 	disruptions *metrics.Disruptions
 	reconciles  *metrics.Reconciles

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/admission"
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/driverschema"
@@ -149,9 +149,11 @@ func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, 
 		return nil
 	}
 	ready := cluster.Status.Initialization.InfrastructureProvisioned
+	paused := cluster.Spec.Paused != nil && *cluster.Spec.Paused
 	s.Cluster = &machinejob.ClusterState{
 		Cluster: machinejob.Cluster{Name: name, ProvisioningName: name},
-		Paused:  cluster.Spec.Paused != nil && *cluster.Spec.Paused, InfrastructureReady: ready != nil && *ready,
+		Paused:  paused, InfrastructureReady: ready != nil && *ready,
+		Kept: paused && cluster.Annotations[rkev1.PausedByOperationAnnotation] == "",
 	}
 	if provisioning != nil {
 		s.Cluster.ManagementName = provisioning.Status.ClusterName
