@@ -87,5 +87,6 @@
 //   - controllers/rkecluster: the smallest handler, all four verbs on one screen
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped
+//   - admission: what the API server refuses before any controller sees it
 //   - inspect, preview: the same decisions, explained and asked in advance
 package pkg

@@ -61,7 +61,8 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 	}
 	o.addFlags(cmd.Flags())
 	for flag, values := range map[string][]string{
-		"capi": {"embedded", "external"}, "crds": {"install", "host"}, "log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
+		"admission": {"install", "host", "off"}, "capi": {"embedded", "external"}, "crds": {"install", "host"},
+		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
 		"machine-provision-image-pull-policy": {"Always", "IfNotPresent", "Never"},
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -109,11 +110,15 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 		return err
 	}
 	defer stopTraces()
+	reviews, err := o.admissionCertificate(ctx, config, log, &options)
+	if err != nil {
+		return err
+	}
 	s, err := server.New(options)
 	if err != nil {
 		return err
 	}
-	return o.serveAll(ctx, s, certificate, func(ctx context.Context) error {
+	return o.serveAll(ctx, s, certificate, reviews, func(ctx context.Context) error {
 		if o.embedded || !o.leaderElect {
 			return s.Lead(ctx)
 		}
@@ -121,9 +126,9 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	})
 }
 
-// serveAll serves machines and health checks and leads, until ctx ends or one of them fails. The lease is given back at once then, while
-// the endpoints serve on until machines have gone to other replicas.
-func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate *tls.Config, lead func(context.Context) error) error {
+// serveAll serves machines, health checks and, with a certificate for them, admission webhooks, and leads, until ctx ends or one of them
+// fails. The lease is given back at once then, while the endpoints serve on until machines have gone to other replicas.
+func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate, reviews *tls.Config, lead func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	listener, err := listen(ctx, net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)))
 	if err != nil {
@@ -136,9 +141,17 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	// The caches of the endpoints, and what tells that they are not ready, are there until the last request is answered.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer endServing()
+	endpoints := []endpoint{{&http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener}}
+	if reviews != nil {
+		admission, err := listen(ctx, o.admissionAddress)
+		if err != nil {
+			return fmt.Errorf("listen for admission reviews: %w; --admission-address says where, --admission=off does without", err)
+		}
+		endpoints = append(endpoints, endpoint{&http.Server{Handler: s.AdmissionHandler(), TLSConfig: reviews}, admission})
+	}
 	group.Go(func() error {
 		defer endServing()
-		return serve(ctx, &http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener, func() { s.Drain(serving, o.drainFor()) })
+		return serveTogether(ctx, endpoints, func() { s.Drain(serving, o.drainFor()) })
 	})
 	group.Go(func() error { return serve(serving, &http.Server{Handler: healthHandler(s)}, health, func() {}) })
 	group.Go(func() error {
@@ -180,7 +193,7 @@ func (o *serverOptions) check() error {
 			problems = append(problems, fmt.Errorf("--tracing-endpoint: %w", err))
 		}
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, o.checkAdmission())...)
 }
 
 // traces sends traces of machines where --tracing-endpoint says, and what is left of them when stop is called.
@@ -257,6 +270,21 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 
 // shutdownGrace is how long requests under way may take to finish.
 const shutdownGrace = 10 * time.Second
+
+// endpoint is a server and where it listens.
+type endpoint struct {
+	server   *http.Server
+	listener net.Listener
+}
+
+// serveTogether serves at several places until ctx ends or one of them fails, and returns when the last request at any is answered.
+func serveTogether(ctx context.Context, endpoints []endpoint, drain func()) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, e := range endpoints {
+		group.Go(func() error { return serve(ctx, e.server, e.listener, drain) })
+	}
+	return group.Wait()
+}
 
 // serve serves until ctx ends, then drains, and lets requests under way finish.
 func serve(ctx context.Context, s *http.Server, listener net.Listener, drain func()) error {

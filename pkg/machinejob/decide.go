@@ -20,6 +20,8 @@ const (
 	// ReasonCreating and ReasonDeleting go with a Job that runs.
 	ReasonCreating = "Creating"
 	ReasonDeleting = "Deleting"
+	// ReasonProtected goes with a host that stays although its machine is deleted.
+	ReasonProtected = "Protected"
 )
 
 const (

@@ -16,6 +16,12 @@ func decideDelete(s Snapshot, d Decision) Decision {
 		return d
 	case s.Machine.Forced, last.Phase == PhaseSucceeded:
 		return release(d, Action{})
+	case s.protected():
+		return hold(s, d)
+	case s.Machine.Paused || s.Cluster != nil && s.Cluster.Kept:
+		// As all providers do: what is paused is left alone, also when it is being moved to another management cluster.
+		d.Wait = "the end of the pause"
+		return d
 	case s.Create.Phase == PhaseRunning:
 		return endCreate(s, d)
 	case !intended && !s.State.Holds, !s.State.Exists && s.Machine.Status.JobName == "":
@@ -28,6 +34,24 @@ func decideDelete(s Snapshot, d Decision) Decision {
 	default:
 		return decideRemove(s, d, last)
 	}
+}
+
+// protected reports that the host must stay: the machine is protected itself, or is deleted because its cluster is, which must not be.
+// A machine that is scaled away, replaced or repaired is none of that.
+func (s Snapshot) protected() bool {
+	own := s.Machine.Protection
+	if own == "" && s.CAPI != nil {
+		own = s.CAPI.Protection
+	}
+	return own == "true" || own != "false" && s.Protected
+}
+
+// hold keeps a host whose machine is deleted past the policies that protect it.
+func hold(s Snapshot, d Decision) Decision {
+	message := "Removing " + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation + " of the machine or its cluster"
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonProtected, message)
+	d.Wait = "the end of the protection"
+	return d
 }
 
 // endCreate lets a Job that has started come to its end, because the driver may be about to record a virtual machine. A Job

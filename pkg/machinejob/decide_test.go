@@ -250,6 +250,48 @@ func TestDecide_Removes(t *testing.T) {
 		"without our finalizer it is not ours to hold": {
 			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Guarded = false }),
 		},
+		"its cluster is protected: the host stays": {
+			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Protected = true }),
+			wantReady: "False/Protected", wantCreate: "True/", wantWait: "the end of the protection",
+		},
+		"it is excepted from the protection of its cluster": {
+			snapshot: with(created, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.Protected, s.Machine.Protection = true, "false"
+			}),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"it is protected itself": {
+			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
+				s.CAPI = &machinejob.CAPIMachine{Protection: "true"}
+			}),
+			wantReady: "False/Protected", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the end of the protection",
+		},
+		"somebody has given a protected one up": {
+			snapshot: with(created, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.Protected, s.Machine.Forced = true, true
+			}),
+			wantActions: []string{"Release"}, wantReady: "True/", wantCreate: "True/",
+		},
+		"its cluster is paused: nobody begins to remove it": {
+			snapshot: with(created, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.Cluster = &machinejob.ClusterState{Paused: true, Kept: true}
+			}),
+			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause",
+		},
+		"an operation of ours has paused its cluster": {
+			snapshot: with(created, func(s *machinejob.Snapshot) {
+				*s = deleting(*s)
+				s.Cluster = &machinejob.ClusterState{Paused: true}
+			}),
+			wantReady: "False/Deleting", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the Job that removes",
+		},
+		"it is paused and being deleted": {
+			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Paused = true }),
+			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause",
+		},
 		"nothing was intended": {
 			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s) }), wantActions: []string{"Release machine-provision"},
 		},

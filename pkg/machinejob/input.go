@@ -22,6 +22,8 @@ type Machine struct {
 	CAPIMachineName string
 	// Deleting, Guarded (it has our finalizer), Paused and Forced (given up by somebody) are marks in its metadata.
 	Deleting, Guarded, Paused, Forced bool
+	// Protection is the value of its annotation drover.io/protect.
+	Protection string
 }
 
 // ProviderID is the identity of the node, empty until it joined.

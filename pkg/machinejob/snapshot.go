@@ -13,6 +13,9 @@ type Snapshot struct {
 	CAPI *CAPIMachine
 	// Cluster is the cluster of the Machine. Nil when it is not there.
 	Cluster *ClusterState
+	// Protected is true when the machine goes because its cluster does, which is protected: that, or Cluster API's cluster, is being
+	// deleted or gone.
+	Protected bool
 	// BootstrapReady is true when the bootstrap object reports its data.
 	BootstrapReady bool
 	// Driver is the node driver. Its error says why there is none that can be used.
@@ -36,12 +39,16 @@ type CAPIMachine struct {
 	// BootstrapSecret is the Secret with the install script, empty until known.
 	BootstrapSecret string
 	Deleting        bool
+	// Protection is the value of its annotation drover.io/protect.
+	Protection string
 }
 
 // ClusterState is a cluster with what gates its machines.
 type ClusterState struct {
 	Cluster
 	Paused, InfrastructureReady bool
+	// Kept is true while it is paused by somebody, and not by an operation of ours, in which machines may go.
+	Kept bool
 }
 
 // StateSecret is what is known of a machine's state Secret.

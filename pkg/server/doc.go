@@ -2,6 +2,7 @@
 //
 //	s, err := server.New(server.Options{RESTConfig: config, InstanceID: "…", Elected: elected, Settings: …})
 //	mux.Handle("/", s.Handler())        // endpoints for machines; server.Paths lists what to route
+//	internal.Handle("/admission/", s.AdmissionHandler()) // where only the API server gets to; server.AdmissionPaths lists what to route
 //	err = s.Start(ctx)                  // until ctx ends
 //
 // Two halves run apart. The endpoints run on every replica as soon as Start is called. The controllers run while the replica

@@ -80,7 +80,7 @@ var required = []string{
 // plan that is not what it was would be, and so would be what a field says that is called otherwise now.
 func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 	if *update {
-		record(t, filepath.Join(recordings, recording))
+		recordRelease(t, filepath.Join(recordings, recording))
 	}
 	releases, err := filepath.Glob(filepath.Join(recordings, "*"))
 	if err != nil || len(releases) == 0 {
@@ -114,8 +114,8 @@ func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 	}
 }
 
-// record tells the life of a cluster and stores what there is in its middle.
-func record(t *testing.T, dir string) {
+// recordRelease tells the life of a cluster and stores what there is in its middle.
+func recordRelease(t *testing.T, dir string) {
 	t.Helper()
 	tell(t, func(w *world) {
 		w.start()

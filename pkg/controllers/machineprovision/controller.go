@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
 	"github.com/drover-io/drover/pkg/clients"
@@ -180,6 +181,7 @@ func (h *handler) wake(ctx context.Context) error {
 	return errors.Join(
 		wakeup.On(ctx, to, ofMachine, h.Machines),
 		wakeup.On(ctx, to, h.ofCluster, h.CAPIClusters),
+		wakeup.On(ctx, to, h.ofProtection, h.Clusters),
 		wakeup.On(ctx, to, func(job *batchv1.Job) []wakeup.Key {
 			return keyOf(job.Namespace, job.Labels[rkev1.InfraMachineKindLabel], job.Annotations[machinejob.InfraMachineAnnotation])
 		}, h.Jobs),
@@ -206,6 +208,21 @@ func (h *handler) ofCluster(cluster *clusterv1.Cluster) []wakeup.Key {
 	var keys []wakeup.Key
 	for _, machine := range machines {
 		keys = append(keys, ofMachine(machine)...)
+	}
+	return keys
+}
+
+// ofProtection wakes the machines that are being deleted, of which the protection of their cluster may be holding the hosts.
+func (h *handler) ofProtection(cluster *provv1.Cluster) []wakeup.Key {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
+	if err != nil {
+		return nil // the index is registered above
+	}
+	var keys []wakeup.Key
+	for _, machine := range machines {
+		if machine.DeletionTimestamp != nil {
+			keys = append(keys, ofMachine(machine)...)
+		}
 	}
 	return keys
 }

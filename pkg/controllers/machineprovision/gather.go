@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/admission"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -76,6 +77,7 @@ func machineOf(obj *unstructured.Unstructured) (machinejob.Machine, error) {
 		Spec: spec, Status: status, HostnameLimit: limit, CAPIMachineName: obj.GetLabels()[rkev1.CAPIMachineNameLabel],
 		Deleting: obj.GetDeletionTimestamp() != nil, Guarded: slices.Contains(obj.GetFinalizers(), rkev1.MachineProvisionFinalizer),
 		Paused: paused, Forced: annotations[rkev1.ForceMachineRemoveAnnotation] == "true",
+		Protection: annotations[rkev1.ProtectAnnotation],
 	}, nil
 }
 
@@ -102,7 +104,7 @@ func (h *handler) gatherCAPI(obj *unstructured.Unstructured, s *machinejob.Snaps
 	if err != nil || machine == nil {
 		return nil, err
 	}
-	s.CAPI = &machinejob.CAPIMachine{Name: machine.Name, Deleting: machine.DeletionTimestamp != nil}
+	s.CAPI = &machinejob.CAPIMachine{Name: machine.Name, Deleting: machine.DeletionTimestamp != nil, Protection: machine.Annotations[rkev1.ProtectAnnotation]}
 	if secret := machine.Spec.Bootstrap.DataSecretName; secret != nil {
 		s.CAPI.BootstrapSecret = *secret
 	}
@@ -138,13 +140,20 @@ func ownerName(references []metav1.OwnerReference) string {
 
 func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, provisioning *provv1.Cluster) error {
 	cluster, err := orNil(h.capiClusters.Get(namespace, name))
-	if err != nil || cluster == nil {
+	if err != nil {
 		return err
 	}
+	s.Protected = provisioning != nil && admission.Protected(provisioning.Annotations) &&
+		(provisioning.DeletionTimestamp != nil || cluster == nil || cluster.DeletionTimestamp != nil)
+	if cluster == nil {
+		return nil
+	}
 	ready := cluster.Status.Initialization.InfrastructureProvisioned
+	paused := cluster.Spec.Paused != nil && *cluster.Spec.Paused
 	s.Cluster = &machinejob.ClusterState{
 		Cluster: machinejob.Cluster{Name: name, ProvisioningName: name},
-		Paused:  cluster.Spec.Paused != nil && *cluster.Spec.Paused, InfrastructureReady: ready != nil && *ready,
+		Paused:  paused, InfrastructureReady: ready != nil && *ready,
+		Kept: paused && cluster.Annotations[rkev1.PausedByOperationAnnotation] == "",
 	}
 	if provisioning != nil {
 		s.Cluster.ManagementName = provisioning.Status.ClusterName

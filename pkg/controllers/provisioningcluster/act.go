@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
 	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/topology"
@@ -85,6 +87,11 @@ func (h *handler) remove(seen *facts) (*provv1.Cluster, error) {
 	cluster := seen.input.Cluster
 	if !slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
 		return cluster, nil
+	}
+	if admission.Protected(cluster.Annotations) {
+		// Whoever let the deletion begin past the policies finds everything as it was.
+		return h.reportRemoval(seen, removal{err: outcome.Stall(reasonProtected, "the cluster is protected and nothing of it is deleted: "+
+			"remove annotation "+rkev1.ProtectAnnotation+" to go on with the deletion, which cannot be taken back")})
 	}
 	if err := h.gatherLeft(seen); err != nil {
 		return cluster, err

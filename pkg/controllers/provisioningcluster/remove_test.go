@@ -51,6 +51,15 @@ func TestRemove(t *testing.T) {
 			wantWrites: []string{"delete capi cluster", "update cluster status"},
 			wantStatus: "Unknown", wantReason: "Waiting", wantMessage: "waiting for cluster-api cluster [demo] to delete",
 		},
+		"a protected cluster keeps everything": {
+			edit: func(w *world) {
+				w.capiCluster, w.machines = ours, []*clusterv1.Machine{machine("a")}
+				w.cluster.Annotations["drover.io/protect"] = "true"
+			},
+			wantWrites: []string{"update cluster status"},
+			wantStatus: "False", wantReason: "Protected",
+			wantMessage: "the cluster is protected and nothing of it is deleted: remove annotation drover.io/protect to go on with the deletion, which cannot be taken back",
+		},
 		"the first machine by name is waited for": {
 			edit: func(w *world) {
 				w.capiCluster = deleting

@@ -20,6 +20,8 @@ const (
 	reasonInvalid = "InvalidSpec"
 	// reasonOverdue: something does not go away, and a person has to look.
 	reasonOverdue = "DeletionOverdue"
+	// reasonProtected: the cluster is to be deleted, and must not be.
+	reasonProtected = "Protected"
 )
 
 func invalid(message string) error { return outcome.Stall(reasonInvalid, message) }

@@ -42,12 +42,12 @@ func newInstallation(t *testing.T) *installation {
 			tellPods(t)
 		}
 	})
-	port, health := stage.FreePort(t), stage.FreePort(t)
+	port, health, admission := stage.FreePort(t), stage.FreePort(t), stage.FreePort(t)
 	return &installation{
 		t: t, kubeconfig: plane.Kubeconfig(t), metrics: "http://127.0.0.1:" + health + "/metrics",
 		values: []string{
 			"--set", "server.url=https://127.0.0.1:" + port, "--set", "server.port=" + port, "--set", "server.healthPort=" + health,
-			"--set", "server.bindAddress=127.0.0.1", "--set", "machines.provisionImage.tag=test", "--set", "machines.provisionImage.pullPolicy=IfNotPresent",
+			"--set", "server.bindAddress=127.0.0.1", "--set", "admission.port=" + admission, "--set", "machines.provisionImage.tag=test", "--set", "machines.provisionImage.pullPolicy=IfNotPresent",
 			"--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,14 +43,15 @@ type installation struct {
 
 // TestLeastPrivilege tells the life of clusters to a Drover with the rights that the chart gives it.
 func TestLeastPrivilege(t *testing.T) {
-	port, health := stage.FreePort(t), stage.FreePort(t)
+	port, health, admission := stage.FreePort(t), stage.FreePort(t), stage.FreePort(t)
 	in := install(t, map[string]any{
 		"server":   map[string]any{"url": "https://127.0.0.1:" + port, "crds": "host"},
 		"machines": map[string]any{"provisionImage": map[string]any{"registry": "", "tag": "test", "pullPolicy": "IfNotPresent"}},
 	})
 	defer in.check(t) // also when something else has failed, which a refusal may explain
 	st := stage.Start(t, stage.Settings{Drover: func(t *testing.T) {
-		in.run(t, "--bind-address=127.0.0.1", "--port="+port, "--health-address=127.0.0.1:"+health, "--data-dir="+t.TempDir())
+		in.run(t, "--bind-address=127.0.0.1", "--port="+port, "--health-address=127.0.0.1:"+health, "--admission-address=127.0.0.1:"+admission,
+			"--data-dir="+t.TempDir())
 		plane.Until(t, 2*time.Minute, func() string { return unready("http://127.0.0.1:" + health + "/readyz") })
 	}})
 	namespace := plane.Namespace(t)
@@ -124,7 +126,7 @@ func install(t *testing.T, values map[string]any) *installation {
 	check(t, err)
 	for _, object := range in.objects {
 		switch group := object.GroupVersionKind().Group; {
-		case group == rbacv1.GroupName || object.GetKind() == "ServiceAccount":
+		case group == rbacv1.GroupName || group == admissionregistrationv1.GroupName || object.GetKind() == "ServiceAccount":
 			check(t, admin.Create(t.Context(), object.DeepCopy()))
 		default:
 			check(t, admin.Create(t.Context(), object.DeepCopy(), client.DryRunAll))

@@ -1,0 +1,132 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/rancher/wrangler/v3/pkg/generic/fake"
+	"github.com/sirupsen/logrus/hooks/test"
+	"go.uber.org/mock/gomock"
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/testkit/build"
+)
+
+// ask posts a review of a Cluster and returns the answer.
+func ask(t *testing.T, path string, synced bool, before, after any) *admissionv1.AdmissionResponse {
+	t.Helper()
+	ctrl := gomock.NewController(t)
+	clusters := fake.NewMockCacheInterface[*provv1.Cluster](ctrl)
+	machines := fake.NewMockCacheInterface[*clusterv1.Machine](ctrl)
+	if synced {
+		clusters.EXPECT().List("", gomock.Any()).Return(nil, nil)
+		machines.EXPECT().List("", gomock.Any()).Return([]*clusterv1.Machine{build.Machine("demo", "registered", "ec")}, nil)
+	}
+	table, err := releases.Embedded()
+	check(t, err)
+	log, _ := test.NewNullLogger()
+	handler := New(Options{InstanceID: "this", Releases: table, Clusters: clusters, Machines: machines, Synced: func() bool { return synced }, Log: log})
+	review := admissionv1.AdmissionReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
+		Request: &admissionv1.AdmissionRequest{
+			UID: "one", Operation: admissionv1.Create, Namespace: build.Namespace, Name: "demo",
+			Kind:     metav1.GroupVersionKind{Group: "provisioning.cattle.io", Version: "v1", Kind: "Cluster"},
+			Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"},
+			Object:   raw(t, after),
+		},
+	}
+	if before != nil {
+		review.Request.Operation, review.Request.OldObject = admissionv1.Update, raw(t, before)
+	}
+	body, err := json.Marshal(review)
+	check(t, err)
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	var answer admissionv1.AdmissionReview
+	check(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	if answer.Response == nil || answer.Response.UID != "one" {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return answer.Response
+}
+
+func raw(t *testing.T, object any) runtime.RawExtension {
+	t.Helper()
+	data, err := json.Marshal(object)
+	check(t, err)
+	return runtime.RawExtension{Raw: data}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestValidate_AnswersAsTheAPIServerWould(t *testing.T) {
+	wrong := build.Cluster("demo", build.Pool("all", "", 1))
+	got := ask(t, ValidatePath, true, nil, wrong)
+	if got.Allowed || got.Result.Code != http.StatusUnprocessableEntity || got.Result.Reason != metav1.StatusReasonInvalid {
+		t.Errorf("answer %+v", got)
+	}
+	if causes := got.Result.Details.Causes; len(causes) != 1 || causes[0].Field != "spec.rkeConfig.machinePools[0]" {
+		t.Errorf("causes %+v", causes)
+	}
+	if got := ask(t, ValidatePath, true, nil, build.Cluster("demo", build.Pool("all", "ecw", 1))); !got.Allowed {
+		t.Errorf("answer %+v", got)
+	}
+}
+
+// Servers that have registered themselves are in a cache, and until that is filled they may be there.
+func TestValidate_ReadsTheCaches(t *testing.T) {
+	workers := build.Cluster("demo", build.Pool("all", "w", 1))
+	for _, synced := range []bool{true, false} {
+		if got := ask(t, ValidatePath, synced, nil, workers); !got.Allowed {
+			t.Errorf("caches filled %v: %+v", synced, got.Result)
+		}
+	}
+	other := build.Cluster("other", build.Pool("all", "w", 1))
+	if got := ask(t, ValidatePath, true, nil, other); got.Allowed {
+		t.Error("servers of another cluster count")
+	}
+}
+
+func TestMutate_ReturnsAPatch(t *testing.T) {
+	before, after := build.Cluster("demo", build.Pool("all", "ecw", 1)), build.Cluster("demo", build.Pool("all", "ecw", 2))
+	before.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec = "{}"
+	got := ask(t, MutatePath, true, before, after)
+	if want := `[{"op":"add","path":"/spec/rkeConfig/machinePools/0/dynamicSchemaSpec","value":"{}"}]`; !got.Allowed || string(got.Patch) != want {
+		t.Errorf("answer %+v, patch %s", got, got.Patch)
+	}
+}
+
+// What cannot be read is an error, which the failure policy decides about, and no refusal of the user's.
+func TestValidate_FailsOnWhatItCannotRead(t *testing.T) {
+	got := ask(t, ValidatePath, true, nil, map[string]any{"spec": "none"})
+	if got.Allowed || got.Result.Code != http.StatusInternalServerError || strings.Contains(got.Result.Message, "panic") {
+		t.Errorf("answer %+v", got)
+	}
+}
+
+func TestHandler_TakesReviewsOnly(t *testing.T) {
+	handler := New(Options{})
+	for path, want := range map[string]int{ValidatePath: http.StatusMethodNotAllowed, "/admission": http.StatusNotFound, "/": http.StatusNotFound} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("GET %s: %d, want %d", path, w.Code, want)
+		}
+	}
+}
