@@ -32,8 +32,9 @@ type Settings struct {
 // DefaultMachineProvisionImage runs the release of rancher-machine whose driver flags are compiled in.
 const DefaultMachineProvisionImage = "rancher/machine:v0.15.0-rancher145"
 
+// SystemNamespace is Drover's own.
+const SystemNamespace = "drover-system"
+
 // Namespaces that must exist: one for clusters by default, one of our own, and one for credentials that clusters of several
 // namespaces share.
-func Namespaces() []string { return []string{"fleet-default", systemNamespace, "cattle-global-data"} }
-
-const systemNamespace = "drover-system"
+func Namespaces() []string { return []string{"fleet-default", SystemNamespace, "cattle-global-data"} }

@@ -7,6 +7,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/tenancy"
 )
 
 // Reasons of conditions beside those that the API knows.
@@ -122,7 +123,7 @@ func inputs(s Snapshot, d Decision) (Decision, bool) {
 		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDriver, s.DriverError)
 		d.Wait, d.After = s.DriverError, retry
 	case s.CredentialError != "":
-		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonCredential, s.CredentialError)
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, s.credentialReason(), s.CredentialError)
 		d.Wait, d.After = s.CredentialError, retry
 	default:
 		return d, true
@@ -181,6 +182,14 @@ func decideFailed(s Snapshot, d Decision) Decision {
 	d.Actions = append(d.Actions, Action{Kind: ActionReplace, Name: s.CAPI.Name})
 	d.Wait = "the deletion of the Machine"
 	return d
+}
+
+// credentialReason says what is wrong with the credential.
+func (s Snapshot) credentialReason() string {
+	if s.CredentialDenied {
+		return tenancy.ReasonAccessDenied
+	}
+	return ReasonCredential
 }
 
 func (s Snapshot) input() Input {

@@ -24,6 +24,8 @@ type Server struct {
 	every   *clients.Clients
 	handler http.Handler
 	leading atomic.Bool
+	// grantsKey signs what admission remembers of references to other namespaces.
+	grantsKey []byte
 	// disruptions, reconciles and fleet are metrics over all terms.
 	disruptions *metrics.Disruptions
 	reconciles  *metrics.Reconciles

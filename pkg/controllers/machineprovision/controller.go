@@ -12,11 +12,15 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
 	"github.com/drover-io/drover/pkg/clients"
@@ -62,6 +66,12 @@ type SecretApplier interface {
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error)
 }
 
+// Access says which Secrets of other namespaces a cluster may use; access.Checker does.
+type Access interface {
+	Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (access.Verdict, string)
+	OnChange(f func(cluster types.NamespacedName))
+}
+
 // Deps are what the controller works with.
 type Deps struct {
 	Dynamic      Dynamic
@@ -75,6 +85,8 @@ type Deps struct {
 	Secrets      corecontrollers.SecretController
 	Apply        Applier
 	ApplySecrets SecretApplier
+	// Access says which Secrets of other namespaces a cluster may use.
+	Access Access
 	// Settings are asked for at every pass.
 	Settings func() machinejob.Settings
 	// InstanceID is on Clusters that this Drover manages.
@@ -115,6 +127,9 @@ func Register(ctx context.Context, d Deps) error {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.Access == nil {
+		return fmt.Errorf("register %s: nothing says which Secrets of other namespaces clusters may use", handlerName)
+	}
 	h := &handler{
 		Deps: d, ctx: ctx, machines: d.Machines.Cache(), capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(),
 		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(), pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
@@ -134,6 +149,11 @@ func Register(ctx context.Context, d Deps) error {
 		return nil, nil
 	})
 	d.Dynamic.OnChange(handlerName, isMachine, h.onChange)
+	d.Access.OnChange(func(cluster types.NamespacedName) {
+		for _, key := range h.ofCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name}}) {
+			target{d.Dynamic}.EnqueueAfter(key.Namespace, key.Name, 0)
+		}
+	})
 	return h.wake(ctx)
 }
 
