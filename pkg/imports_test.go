@@ -22,9 +22,12 @@ var layers = []struct {
 }{
 	{"API types", []string{"apis/**", "generated/**"}},
 	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan"}},
-	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata", "driverschema", "machinejob"}},
+	{"pure decisions", []string{
+		"releases", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata", "driverschema", "machinejob", "admission",
+	}},
 	{"I/O helpers", []string{
-		"crds", "clients", "access", "metrics", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
+		"admission/webhook", "admission/registration", "crds", "clients", "access", "metrics", "applyset", "ownwrites", "wakeup", "planstore", "tokens",
+		"registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
 	{"composition", []string{"controllers", "inspect"}},
@@ -37,7 +40,8 @@ var testOnly = []string{"testkit/**"}
 
 // pure packages decide and render. They get everything as values, so they can be tested, replayed and reasoned about without a cluster.
 var pure = []string{
-	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata", "driverschema", "machinejob",
+	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata",
+	"driverschema", "machinejob", "admission",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

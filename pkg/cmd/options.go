@@ -29,6 +29,7 @@ type serverOptions struct {
 	tlsCert, tlsKey, caCerts                string
 	assetsDir, agentBinary, releaseData     string
 	kubeBinary, machineBinary               string
+	admission, admissionAddress             string
 	leaderElect, auditLog                   bool
 	logLevel, logFormat                     string
 	shardKey                                string
@@ -49,6 +50,8 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.tlsCert, "tls-cert-file", "", "`file` with the serving certificate; empty makes one in the data directory")
 	f.StringVar(&o.tlsKey, "tls-key-file", "", "`file` with the key of --tls-cert-file")
 	f.StringVar(&o.caCerts, "cacerts-file", "", "`file` with the authorities that sign --tls-cert-file, when machines do not trust them anyway")
+	f.StringVar(&o.admission, "admission", "", "admission webhooks: `install` them and their policies, host to serve those that are installed, or off; empty is install with --embedded, and off without")
+	f.StringVar(&o.admissionAddress, "admission-address", "127.0.0.1:9443", "`address` of the admission webhooks, where the API server reaches them, and with host nobody else should")
 	f.StringVar(&o.assetsDir, "assets-dir", "", "`folder` with files for /assets/ that come before the built-in ones")
 	f.StringVar(&o.agentBinary, "agent-binary", "", "`file` served to machines as the node agent; empty serves this program")
 	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, added to the built-in ones")

@@ -54,7 +54,7 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 	}
 	o.addFlags(cmd.Flags())
 	for flag, values := range map[string][]string{
-		"capi": {"embedded", "external"}, "crds": {"install", "host"}, "log-level": {"debug", "info", "warning", "error"}, "log-format": {"text", "json"},
+		"admission": {"install", "host", "off"}, "capi": {"embedded", "external"}, "crds": {"install", "host"}, "log-level": {"debug", "info", "warning", "error"}, "log-format": {"text", "json"},
 		"machine-provision-image-pull-policy": {"Always", "IfNotPresent", "Never"},
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
@@ -121,11 +121,15 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	if err != nil {
 		return err
 	}
+	reviews, err := o.admissionCertificate(ctx, config, log, &options)
+	if err != nil {
+		return err
+	}
 	s, err := server.New(options)
 	if err != nil {
 		return err
 	}
-	return o.serveAll(ctx, s, certificate, func(ctx context.Context) error {
+	return o.serveAll(ctx, s, certificate, reviews, func(ctx context.Context) error {
 		if o.embedded || !o.leaderElect {
 			return s.Lead(ctx)
 		}
@@ -133,8 +137,9 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	})
 }
 
-// serveAll serves machines and health checks and leads, until ctx ends or one of them fails.
-func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate *tls.Config, lead func(context.Context) error) error {
+// serveAll serves machines, health checks and, with a certificate for them, admission webhooks, and leads, until ctx ends or one
+// of them fails.
+func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate, reviews *tls.Config, lead func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	listener, err := listen(ctx, net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)))
 	if err != nil {
@@ -143,6 +148,15 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	health, err := listen(ctx, o.healthAddress)
 	if err != nil {
 		return fmt.Errorf("listen for health checks: %w", err)
+	}
+	if reviews != nil {
+		admission, err := listen(ctx, o.admissionAddress)
+		if err != nil {
+			return fmt.Errorf("listen for admission reviews: %w; --admission-address says where, --admission=off does without", err)
+		}
+		group.Go(func() error {
+			return serve(ctx, &http.Server{Handler: s.AdmissionHandler(), TLSConfig: reviews}, admission)
+		})
 	}
 	group.Go(func() error { return serve(ctx, &http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener) })
 	group.Go(func() error { return serve(ctx, &http.Server{Handler: healthHandler(s)}, health) })
@@ -169,7 +183,7 @@ func (o *serverOptions) check() error {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, o.checkAdmission())...)
 }
 
 // serverOptions turns flags into the options of package server.

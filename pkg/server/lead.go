@@ -62,6 +62,7 @@ func (s *Server) Lead(ctx context.Context) error {
 	defer cancel(nil) // ends what runs in the background, which is waited for
 	background.Go(func() { s.publish(ctx) })
 	background.Go(func() { checker.Run(ctx) })
+	background.Go(func() { s.register(ctx) })
 	s.leading.Store(true)
 	defer s.leading.Store(false)
 	s.opts.Log.Info("Controllers run")

@@ -35,6 +35,28 @@ const (
 	CRDsHost CRDMode = "host"
 )
 
+// AdmissionMode says who makes the API server ask for Drover's admission webhooks and hold to its policies.
+type AdmissionMode string
+
+const (
+	// AdmissionOff leaves that to others. AdmissionHandler answers whoever asks.
+	AdmissionOff AdmissionMode = "off"
+	// AdmissionInstall installs policies and webhook configurations.
+	AdmissionInstall AdmissionMode = "install"
+	// AdmissionHost expects the webhook configurations to be there, and tells them the authorities of the webhooks.
+	AdmissionHost AdmissionMode = "host"
+)
+
+// Admission says how the API server comes to the webhooks.
+type Admission struct {
+	// Mode is AdmissionOff when it is empty.
+	Mode AdmissionMode
+	// URL is where the API server finds the paths of AdmissionPaths, https://HOST:PORT. Required with AdmissionInstall.
+	URL string
+	// CACerts are the PEM authorities that verify that address. Required unless it is off.
+	CACerts string
+}
+
 // Settings are the server-wide settings.
 type Settings = controllers.Settings
 
@@ -58,6 +80,8 @@ type Options struct {
 	CAPI CAPIMode
 	// CRDs says whose the definitions are; CRDsInstall when it is empty.
 	CRDs CRDMode
+	// Admission says how the API server comes to the webhooks of AdmissionHandler.
+	Admission Admission
 	// Settings are server-wide.
 	Settings Settings
 	// Releases describes Kubernetes versions; the embedded table when it is nil.
@@ -89,6 +113,9 @@ func (o Options) complete() (Options, error) {
 	if o.CRDs == "" {
 		o.CRDs = CRDsInstall
 	}
+	if o.Admission.Mode == "" {
+		o.Admission.Mode = AdmissionOff
+	}
 	if o.StartTimeout == 0 {
 		o.StartTimeout = defaultStartTimeout
 	}
@@ -117,6 +144,7 @@ func (o Options) check() error {
 		problems = append(problems, errors.New("DataDir: is required; node drivers are kept there"))
 	}
 	problems = append(problems, o.checkModes()...)
+	problems = append(problems, o.Admission.check()...)
 	if server, err := url.Parse(o.Settings.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || server.Path != "" {
 		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q is not an address that machines can reach; use https://HOST or https://HOST:PORT", o.Settings.ServerURL))
 	}
@@ -133,6 +161,24 @@ func (o Options) checkModes() []error {
 	}
 	if o.CRDs != CRDsInstall && o.CRDs != CRDsHost {
 		problems = append(problems, fmt.Errorf("CRDs: %q is unknown; use %q or %q", o.CRDs, CRDsInstall, CRDsHost))
+	}
+	return problems
+}
+
+func (a Admission) check() []error {
+	switch a.Mode {
+	case AdmissionOff:
+		return nil
+	case AdmissionInstall, AdmissionHost:
+	default:
+		return []error{fmt.Errorf("Admission.Mode: %q is unknown; use %q, %q or %q", a.Mode, AdmissionInstall, AdmissionHost, AdmissionOff)}
+	}
+	var problems []error
+	if a.CACerts == "" {
+		problems = append(problems, errors.New("Admission.CACerts: are required; the API server verifies the webhooks by them"))
+	}
+	if address, err := url.Parse(a.URL); a.Mode == AdmissionInstall && (err != nil || address.Scheme != "https" || address.Host == "" || address.Path != "") {
+		problems = append(problems, fmt.Errorf("Admission.URL: %q is not an address that the API server can reach; use https://HOST:PORT", a.URL))
 	}
 	return problems
 }

@@ -19,12 +19,17 @@ var publishAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, S
 // publish lets other programs know the settings that what the controllers do depends on. Those who lead write them, and only when they
 // differ. That they could not be published is no reason not to lead: it is tried until it worked or the term ends.
 func (s *Server) publish(ctx context.Context) {
+	s.insist(ctx, "Settings could not be published; until they are, drover explain, preview and roll have to be told", s.publishSettings)
+}
+
+// insist does something until it works or the term ends, and says once of every error what it means.
+func (s *Server) insist(ctx context.Context, failed string, do func(context.Context) error) {
 	told := ""
 	_ = publishAgain.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-		err := s.publishSettings(ctx)
+		err := do(ctx)
 		if err != nil && ctx.Err() == nil && err.Error() != told {
 			told = err.Error()
-			s.opts.Log.WithError(err).Warn("Settings could not be published; until they are, drover explain, preview and roll have to be told")
+			s.opts.Log.WithError(err).Warn(failed)
 		}
 		return err == nil, nil
 	})

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-io/drover/pkg/admission/webhook"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/metrics"
@@ -17,12 +18,17 @@ import (
 // Paths lists what a host has to route to Handler: exact paths, and prefixes that end in a slash.
 func Paths() []string { return connect.Paths() }
 
+// AdmissionPaths lists what a host has to route to AdmissionHandler.
+func AdmissionPaths() []string { return []string{webhook.ValidatePath, webhook.MutatePath} }
+
 // Server is Drover. It is made by New.
 type Server struct {
 	opts Options
 	// every holds the caches of the endpoints, which run on every replica.
 	every   *clients.Clients
 	handler http.Handler
+	// admission are the webhooks.
+	admission http.Handler
 	leading atomic.Bool
 	// grantsKey signs what admission remembers of references to other namespaces.
 	grantsKey []byte
@@ -70,8 +76,20 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure endpoints: %w", err)
 	}
+	s.admission = webhook.New(webhook.Options{
+		InstanceID: opts.InstanceID,
+		Releases:   *opts.Releases,
+		Clusters:   s.every.Provisioning.Cluster().Cache(),
+		Machines:   s.every.CAPI.Machine().Cache(),
+		Synced:     s.isServing,
+		Log:        opts.Log,
+	})
 	return s, nil
 }
+
+// AdmissionHandler serves the admission webhooks, which only the API server should reach: they cannot tell who asks. It answers
+// at once; until the caches are filled, rules that need other objects let everything pass. (docs/admission.md.)
+func (s *Server) AdmissionHandler() http.Handler { return s.admission }
 
 // Handler serves the endpoints for machines. It answers at once, with "not ready" until the caches are filled.
 func (s *Server) Handler() http.Handler { return s.handler }

@@ -77,6 +77,8 @@ type Input struct {
 	// RegisteredMembers is how many of them have etcd. They count for the quorum
 	// that health checks keep. Both are known when CountsRegistered.
 	RegisteredMembers int
+	// alone leaves out what the cluster refers to: see ValidateAlone.
+	alone bool
 }
 
 // configRef returns the machine config a pool refers to, and whether a node

@@ -44,6 +44,13 @@ func Validate(in Input) field.ErrorList {
 	return append(errs, validateServers(in, config.Child("machinePools"))...)
 }
 
+// ValidateAlone is Validate without the objects that a Cluster refers to, which may
+// come later: machine configs, schemas of drivers and credentials.
+func ValidateAlone(in Input) field.ErrorList {
+	in.alone = true
+	return Validate(in)
+}
+
 // shownErrors is how many errors a message names.
 const shownErrors = 5
 

@@ -237,6 +237,9 @@ func validateConfig(in Input, pool *provv1.RKEMachinePool, at *field.Path) field
 	if !strings.HasSuffix(ref.Kind, configSuffix) {
 		return field.ErrorList{field.Invalid(at.Child("kind"), ref.Kind, "must be the kind of a node driver's machine config, for example Amazonec2Config")}
 	}
+	if in.alone {
+		return nil
+	}
 	return validateDriverConfig(in, pool, ref, at)
 }
 
@@ -260,7 +263,7 @@ func validateDriverConfig(in Input, pool *provv1.RKEMachinePool, ref ConfigRef, 
 
 func validateCredential(in Input, pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
 	reference := effectiveCredential(in.Cluster, pool)
-	if _, ours := configRef(pool); !ours || reference == "" || in.Credentials[reference] {
+	if _, ours := configRef(pool); !ours || reference == "" || in.alone || in.Credentials[reference] {
 		return nil
 	}
 	if pool.CloudCredentialSecretName == "" {

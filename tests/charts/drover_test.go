@@ -91,6 +91,8 @@ func TestDrover_EveryFlagHasAValue(t *testing.T) {
 // differsFromFlag are flags that the chart sets otherwise than the program does by itself, and why.
 var differsFromFlag = map[string]string{
 	"server-url":              "has no default",
+	"admission":               "the chart has the webhooks and policies",
+	"admission-address":       "the API server asks from outside of the pod",
 	"health-address":          "the kubelet asks from outside of the pod",
 	"log-format":              "logs of pods are collected by programs",
 	"crds":                    "the chart drover-crd has the definitions",

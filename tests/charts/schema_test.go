@@ -18,6 +18,7 @@ func TestDrover_Refuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"an unknown value":                    {values: `{replicas: 3}`, want: "replicas"},
 		"an unknown value further down":       {values: `{server: {log: {colour: red}}}`, want: "colour"},
+		"one port for two":                    {values: `{admission: {port: 8443}}`, want: "admission.port must be another one"},
 		"a word where a number has to be":     {values: `{server: {port: https}}`, want: "/server/port"},
 		"a port that needs privileges":        {values: `{server: {port: 443}}`, want: "/server/port"},
 		"an unknown mode":                     {values: `{server: {capi: both}}`, want: "/server/capi"},

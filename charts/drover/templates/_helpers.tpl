@@ -91,6 +91,11 @@ imagePullSecrets:
 {{- end }}
 {{- end }}
 
+{{/* drover.admission is not empty when the API server asks the pods: they have to be in the management cluster. */}}
+{{- define "drover.admission" -}}
+{{- if and .Values.admission.enabled (not .Values.server.kubeconfig.secretName) }}true{{ end }}
+{{- end }}
+
 {{/* drover.check refuses values that cannot work together. */}}
 {{- define "drover.check" -}}
 {{- if ne .Release.Namespace (include "drover.systemNamespace" .) }}
@@ -98,6 +103,9 @@ imagePullSecrets:
 {{- end }}
 {{- if and (gt (int .Values.replicaCount) 1) (not .Values.server.leaderElect) }}
 {{- fail "server.leaderElect must be true with more than one replica: else all of them run controllers" }}
+{{- end }}
+{{- if and (include "drover.admission" .) (has (int .Values.admission.port) (list (int .Values.server.port) (int .Values.server.healthPort))) }}
+{{- fail "admission.port must be another one than server.port and server.healthPort" }}
 {{- end }}
 {{- if and .Values.tls.privateCA (eq .Values.tls.source "drover") }}
 {{- fail "tls.privateCA is for a certificate from a Secret or from cert-manager: machines are told Drover's own authority anyway" }}
@@ -124,6 +132,8 @@ imagePullSecrets:
 - "--port={{ int $v.server.port }}"
 - "--health-address=:{{ int $v.server.healthPort }}"
 - "--data-dir={{ $v.server.dataDir }}"
+- "--admission={{ ternary "host" "off" (ne (include "drover.admission" .) "") }}"
+- "--admission-address=:{{ int $v.admission.port }}"
 - "--machine-provision-image={{ include "drover.imageName" (dict "root" . "image" $image) }}"
 - "--machine-provision-image-pull-policy={{ $image.pullPolicy }}"
 - "--delete-machine-on-failure-after={{ $v.machines.deleteOnFailureAfter }}"

@@ -215,6 +215,9 @@ const (
 	// PausedByOperationAnnotation is the operation that has paused the CAPI Cluster, on the Cluster. It comes and goes in the
 	// same write as the pause, so a pause without it is the user's.
 	PausedByOperationAnnotation = "drover.io/paused-by-operation"
+	// ProtectAnnotation is "true" on an object that must not be deleted. On a PC it covers all that belongs to the cluster; "false" on
+	// one of its machines excepts that.
+	ProtectAnnotation = "drover.io/protect"
 	// CRDVersionLabel is the version of Drover's types that a CRD was installed with.
 	CRDVersionLabel = "drover.io/crd-version"
 	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.

@@ -1,0 +1,167 @@
+package admission_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/admission"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/build"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// What is wrong with the object alone is told with the controller's words.
+func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		edit func(*provv1.Cluster)
+		want string
+	}{
+		"a version that is none": {
+			func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }, `spec.kubernetesVersion: Invalid value: "1.36": must be v and a semantic version`,
+		},
+		"a pool without a role": {
+			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "", 1) }, "spec.rkeConfig.machinePools[0]: Required value: at least one role",
+		},
+		"the same pool twice": {
+			func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, *pool(c, 0))
+			},
+			`spec.rkeConfig.machinePools[1].name: Duplicate value: "all"`,
+		},
+		"no etcd anywhere": {
+			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "cw", 1) }, "spec.rkeConfig.machinePools: Required value: no pool has machines with etcd",
+		},
+		"directories in each other": {
+			func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data", K8sDistro: "/data/k8s"}
+			},
+			"spec.rkeConfig.dataDirectories.k8sDistro: Invalid value",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := demo(tc.edit)
+			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
+			got := topology.Explain(a.Errors)
+			if !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+			if controller := topology.Explain(topology.ValidateAlone(topology.Input{Cluster: cluster})); got != controller {
+				t.Errorf("the controller says %q", controller)
+			}
+			if a.Allowed() {
+				t.Error("it is allowed")
+			}
+		})
+	}
+}
+
+func TestDecide_LetsPass(t *testing.T) {
+	t.Parallel()
+	wrong := func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }
+	for name, tc := range map[string]struct {
+		before, after *provv1.Cluster
+		facts         []func(*admission.Facts)
+	}{
+		"what refers to objects that are still to come": {after: demo()},
+		"what was wrong before": {before: demo(wrong), after: demo(wrong, func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} })},
+		"what goes away": {before: demo(), after: demo(wrong, func(c *provv1.Cluster) {
+			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		})},
+		"another Drover's": {after: demo(wrong, func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" })},
+		"another manager's": {
+			before: demo(unmarked, func(c *provv1.Cluster) { c.Finalizers = []string{"wrangler.cattle.io/rke-cluster"} }), after: demo(wrong, unmarked),
+		},
+		"what is not provisioned": {after: demo(func(c *provv1.Cluster) { c.Spec = provv1.ClusterSpec{} })},
+		"workers for servers that have registered": {
+			after: demo(func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }),
+			facts: []func(*admission.Facts){machines(build.Machine("demo", "a", "ec"))},
+		},
+		"workers while nobody knows what has registered": {
+			after: demo(func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }),
+			facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
+		},
+		"a pool without machines that gives up etcd": {before: demo(withTwo), after: demo(withTwo, withoutEtcd)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var before any
+			if tc.before != nil {
+				before = tc.before
+			}
+			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t, tc.facts...), before, tc.after))
+			if !a.Allowed() {
+				t.Errorf("refused: %s %s", topology.Explain(a.Errors), a.Forbidden)
+			}
+		})
+	}
+}
+
+func unmarked(c *provv1.Cluster) { delete(c.Annotations, rkev1.InstanceAnnotation) }
+
+// withTwo has a second pool with etcd, so that the first one can do without.
+func withTwo(c *provv1.Cluster) {
+	c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, build.Pool("other", "ec", 3))
+}
+
+func withoutEtcd(c *provv1.Cluster) { pool(c, 0).EtcdRole = false }
+
+// What could not be taken back is refused while there are machines that it would hit.
+func TestDecide_KeepsEtcd(t *testing.T) {
+	t.Parallel()
+	live := facts(t, machines(pooled("a", "all", "ecw")))
+	a := decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(withTwo), demo(withTwo, withoutEtcd)))
+	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[0].etcdRole: Forbidden: machines of the pool are members of etcd") {
+		t.Errorf("etcd is taken from machines that have it: %q", got)
+	}
+	gone := func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(0)) }
+	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(gone)))
+	if got := topology.Explain(a.Errors); !strings.Contains(got, "no pool has machines with etcd") {
+		t.Errorf("the last servers are scaled away: %q", got)
+	}
+	others := facts(t, machines(build.Machine("other", "a", "ecw")))
+	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", others, demo(withTwo), demo(withTwo, withoutEtcd))); !a.Allowed() {
+		t.Errorf("machines of another cluster hold it up: %q", topology.Explain(a.Errors))
+	}
+}
+
+// What is kept although it is wrong is said, and what is new is refused all the same.
+func TestDecide_WarnsOfWhatWasWrongBefore(t *testing.T) {
+	t.Parallel()
+	wrong := func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }
+	more := func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "a-b"}} }
+	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), demo(wrong), demo(wrong, more)))
+	if len(a.Errors) != 1 || a.Errors[0].Field != "spec.agentEnvVars[0].name" {
+		t.Errorf("errors %v", a.Errors)
+	}
+	if len(a.Warnings) != 1 || !strings.HasPrefix(a.Warnings[0], "spec.kubernetesVersion: ") {
+		t.Errorf("warnings %q", a.Warnings)
+	}
+}
+
+func TestDecide_TellsWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := request(t, "provisioning.cattle.io", "clusters", facts(t), nil, map[string]any{"spec": 1})
+	if a, err := admission.Decide(r); err == nil || a.Allowed() != true || len(a.Warnings) > 0 {
+		t.Errorf("answer %+v, error %v", a, err)
+	}
+}
+
+// Controllers write metadata. What has not changed is neither refused nor told again.
+func TestDecide_IsSilentWhereNothingIsNew(t *testing.T) {
+	t.Parallel()
+	odd := func(c *provv1.Cluster) {
+		c.Spec.KubernetesVersion = "1.36"
+		c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"frobnicate": true}}
+	}
+	labelled := func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} }
+	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), demo(odd), demo(odd, labelled)))
+	if !a.Allowed() || len(a.Warnings) > 0 {
+		t.Errorf("answer %+v", a)
+	}
+}

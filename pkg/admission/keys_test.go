@@ -1,0 +1,68 @@
+package admission_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/pkg/admission"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+func TestDecide_WarnsOfUnknownKeys(t *testing.T) {
+	t.Parallel()
+	const global = "spec.rkeConfig.machineGlobalConfig."
+	const rest = " is not known to release v1.36.2+rke2r1 and is passed on to the machines as it is"
+	for name, tc := range map[string]struct {
+		keys []string
+		want []string
+	}{
+		"known ones":                {keys: []string{"cni", "kube-apiserver-arg", "node-label"}},
+		"a letter too few":          {keys: []string{"kube-apiserver-ar"}, want: []string{global + "kube-apiserver-ar: key kube-apiserver-ar" + rest + "; did you mean kube-apiserver-arg?"}},
+		"two letters exchanged":     {keys: []string{"tls-sna"}, want: []string{global + "tls-sna: key tls-sna" + rest + "; did you mean tls-san?"}},
+		"an underscore for a dash":  {keys: []string{"kubelet_arg"}, want: []string{global + "kubelet_arg: key kubelet_arg" + rest + "; did you mean kubelet-arg?"}},
+		"nothing like it":           {keys: []string{"frobnicate"}, want: []string{global + "frobnicate: key frobnicate" + rest}},
+		"too short to tell":         {keys: []string{"cn"}, want: []string{global + "cn: key cn" + rest}},
+		"several, always in order":  {keys: []string{"zzz-unknown", "aaa-unknown"}, want: []string{global + "aaa-unknown: key aaa-unknown" + rest, global + "zzz-unknown: key zzz-unknown" + rest}},
+		"the longest there will be": {keys: []string{"etcd-snapshot-retentio"}, want: []string{global + "etcd-snapshot-retentio: key etcd-snapshot-retentio" + rest + "; did you mean etcd-snapshot-retention?"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := map[string]any{}
+			for _, key := range tc.keys {
+				config[key] = "a secret, maybe"
+			}
+			cluster := demo(func(c *provv1.Cluster) { c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: config} })
+			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
+			if diff := cmp.Diff(tc.want, a.Warnings); diff != "" || !a.Allowed() {
+				t.Errorf("allowed %v: %s", a.Allowed(), diff)
+			}
+		})
+	}
+}
+
+func TestDecide_WarnsOfUnknownKeysBySelector(t *testing.T) {
+	t.Parallel()
+	cluster := demo(func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachineSelectorConfig = []rkev1.RKESystemConfig{{}, {Config: rkev1.GenericMap{Data: map[string]any{"kubelet-args": 1}}}}
+	})
+	want := []string{"spec.rkeConfig.machineSelectorConfig[1].config.kubelet-args: key kubelet-args is not known to release v1.36.2+rke2r1" +
+		" and is passed on to the machines as it is; did you mean kubelet-arg?"}
+	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
+	if diff := cmp.Diff(want, a.Warnings); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Without release data no key can be called unknown.
+func TestDecide_WarnsOfNothingWithoutReleaseData(t *testing.T) {
+	t.Parallel()
+	cluster := demo(func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"frobnicate": 1}}
+	})
+	a := decide(t, request(t, "provisioning.cattle.io", "clusters", admission.Facts{Known: true}, nil, cluster))
+	if len(a.Warnings) > 0 {
+		t.Errorf("warnings %q", a.Warnings)
+	}
+}

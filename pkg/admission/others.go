@@ -1,0 +1,126 @@
+package admission
+
+import (
+	"fmt"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// Protected reports that an object must not be deleted: its annotation says so.
+func Protected(annotations map[string]string) bool { return annotations[rkev1.ProtectAnnotation] == "true" }
+
+// emptyOfProtected refuses to delete a namespace with a protected cluster in it: the deletion of a namespace cannot be taken back.
+func emptyOfProtected(r Request, a *Answer) error {
+	for _, cluster := range r.Facts.Clusters {
+		if cluster.Namespace == r.Name && Protected(cluster.Annotations) {
+			a.forbid(fmt.Sprintf("namespace %s has a protected cluster: remove annotation %s from Cluster %s first", r.Name, rkev1.ProtectAnnotation, cluster.Name))
+			return nil
+		}
+	}
+	return nil
+}
+
+// unusedDriver refuses to take a driver away from machines: nobody could remove their hosts. (spec/01 Part E.3.)
+func unusedDriver(r Request, a *Answer) error {
+	before, after, err := decodeBoth[mgmtv3.NodeDriver](r)
+	if err != nil || !before.Spec.Active || after != nil && after.Spec.Active {
+		return err
+	}
+	kind := driverschema.MachineKind(driverschema.DisplayName(before))
+	for _, machine := range r.Facts.Machines {
+		if ref := machine.Spec.InfrastructureRef; ref.APIGroup != driverschema.MachineGroup || !strings.EqualFold(ref.Kind, kind) {
+			continue
+		}
+		message := fmt.Sprintf("machines of this driver exist, such as %s/%s: delete them first", machine.Namespace, machine.Name)
+		if after == nil {
+			a.forbid(message)
+		} else {
+			a.refuse(field.Forbidden(field.NewPath("spec", "active"), message))
+		}
+		return nil
+	}
+	return nil
+}
+
+// readablePlan refuses a plan that the agent of its machine could not read. (spec/01 Part E.3.)
+func readablePlan(r Request, a *Answer) error {
+	secret, err := decode[corev1.Secret](r.New)
+	if err != nil || secret.Type != rkev1.SecretTypeMachinePlan || len(secret.Data[nodeplan.KeyPlan]) == 0 {
+		return err
+	}
+	if _, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan]); err != nil {
+		// The plan is not shown: it may hold secrets.
+		a.refuse(field.Invalid(field.NewPath("data").Key(nodeplan.KeyPlan), field.OmitValueType{}, "must be a plan, as JSON"))
+	}
+	return nil
+}
+
+// scaledPool warns who gives a MachineDeployment a size: its pool says how many machines there are, and takes the change back.
+// Pools without a fixed size take over what they find, so that autoscalers are not meant.
+func scaledPool(r Request, a *Answer) error {
+	scale, err := decode[autoscalingv1.Scale](r.New)
+	if err != nil {
+		return err
+	}
+	for _, cluster := range r.Facts.Clusters {
+		if cluster.Namespace != r.Namespace || cluster.Spec.RKEConfig == nil || !ours(r.Facts, cluster, cluster) {
+			continue
+		}
+		for i := range cluster.Spec.RKEConfig.MachinePools {
+			pool := &cluster.Spec.RKEConfig.MachinePools[i]
+			if naming.MachineDeployment(cluster.Name, pool.Name) != r.Name || pool.AutoscalingMinSize != nil ||
+				pool.Quantity == nil || *pool.Quantity == scale.Spec.Replicas {
+				continue
+			}
+			a.warn(fmt.Sprintf("spec.rkeConfig.machinePools[%d].quantity of Cluster %s says %d, and the MachineDeployment will be given that size again: "+
+				"change it there", i, cluster.Name, *pool.Quantity))
+			return nil
+		}
+	}
+	return nil
+}
+
+// dropSchemas on a Cluster lets its pools lose their copies of drivers' schemas.
+const dropSchemas = "provisioning.cattle.io/allow-dynamic-schema-drop"
+
+// keptSchemas gives pools the copies of their drivers' schemas back that an update leaves out, as manifests that know nothing
+// of them do. Without it, the machines would be made anew with the fields that the driver has today. (spec/01 Part E.2.)
+func keptSchemas(r Request, a *Answer) error {
+	before, after, err := decodeBoth[provv1.Cluster](r)
+	if err != nil || !judged(r.Facts, before, after) || after.Annotations[dropSchemas] == "true" ||
+		before.Spec.RKEConfig == nil || after.Spec.RKEConfig == nil {
+		return err
+	}
+	had := map[string]*provv1.RKEMachinePool{}
+	for i := range before.Spec.RKEConfig.MachinePools {
+		had[before.Spec.RKEConfig.MachinePools[i].Name] = &before.Spec.RKEConfig.MachinePools[i]
+	}
+	for i := range after.Spec.RKEConfig.MachinePools {
+		pool := &after.Spec.RKEConfig.MachinePools[i]
+		old := had[pool.Name]
+		if old != nil && pool.DynamicSchemaSpec == "" && old.DynamicSchemaSpec != "" && driverOf(old) == driverOf(pool) {
+			a.Patches = append(a.Patches, Patch{
+				Op: "add", Path: fmt.Sprintf("/spec/rkeConfig/machinePools/%d/dynamicSchemaSpec", i), Value: old.DynamicSchemaSpec,
+			})
+		}
+	}
+	return nil
+}
+
+// driverOf is the kind of machine config of a pool, by which its driver is known.
+func driverOf(pool *provv1.RKEMachinePool) string {
+	if pool.NodeConfig == nil {
+		return ""
+	}
+	return pool.NodeConfig.APIVersion + "/" + pool.NodeConfig.Kind
+}

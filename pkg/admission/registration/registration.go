@@ -1,0 +1,166 @@
+// Package registration makes the API server ask the webhooks of package webhook and hold to the policies that need none. The
+// objects are in files/: the chart installs the same ones, and Install does where there is no chart.
+package registration
+
+import (
+	"bytes"
+	"context"
+	_ "embed" // the objects are part of the program
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// Name is that of both webhook configurations, and Service that of the Service behind which the chart has the webhooks, in
+// namespace drover-system.
+const (
+	Name    = "drover"
+	Service = "drover-admission"
+)
+
+//go:embed files/policies.yaml
+var policies []byte
+
+//go:embed files/webhooks.yaml
+var webhooks []byte
+
+// resources of the kinds that are in the files.
+var resources = map[string]string{
+	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
+	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+	"ValidatingWebhookConfiguration":   "validatingwebhookconfigurations",
+	"MutatingWebhookConfiguration":     "mutatingwebhookconfigurations",
+}
+
+// Objects are the policies and the webhook configurations, in the order in which they are made.
+func Objects() ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, file := range [][]byte{policies, webhooks} {
+		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), len(file))
+		for {
+			object := &unstructured.Unstructured{}
+			err := decoder.Decode(&object.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read admission objects: %w", err)
+			}
+			out = append(out, object)
+		}
+	}
+	return out, nil
+}
+
+// Install makes the objects, or makes them as they are now. The API server asks for the webhooks at url, an https address
+// without a path, and verifies it by the authorities in caCerts (PEM).
+func Install(ctx context.Context, client dynamic.Interface, url string, caCerts []byte) error {
+	objects, err := Objects()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := direct(object, url, caCerts); err != nil {
+			return err
+		}
+		object.SetLabels(map[string]string{rkev1.ManagedByLabel: rkev1.ManagedByDrover})
+		resource := schema.GroupVersionResource{Group: admissionregistrationv1.GroupName, Version: "v1", Resource: resources[object.GetKind()]}
+		if _, err := client.Resource(resource).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "drover", Force: true}); err != nil {
+			return fmt.Errorf("install %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// direct makes the webhooks of a configuration those at an address.
+func direct(object *unstructured.Unstructured, url string, caCerts []byte) error {
+	list, found, err := unstructured.NestedSlice(object.Object, "webhooks")
+	if err != nil || !found {
+		return err
+	}
+	for _, item := range list {
+		webhook, _ := item.(map[string]any)
+		path, _, err := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+		if err != nil {
+			return err
+		}
+		webhook["clientConfig"] = map[string]any{"url": url + path, "caBundle": base64.StdEncoding.EncodeToString(caCerts)}
+	}
+	return unstructured.SetNestedSlice(object.Object, list, "webhooks")
+}
+
+// Fill tells the configurations that somebody else installed by which authorities (PEM) the webhooks are known. It writes only
+// what differs. The error is one of Kubernetes, such as that there is no configuration.
+func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte) error {
+	registered := client.AdmissionregistrationV1()
+	validating, err := registered.ValidatingWebhookConfigurations().Get(ctx, Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", Name, err)
+	}
+	var missing []edit
+	for i := range validating.Webhooks {
+		missing = append(missing, differs(i, validating.Webhooks[i].Name, validating.Webhooks[i].ClientConfig, caCerts)...)
+	}
+	if err := write(missing, func(patch []byte) error {
+		_, err := registered.ValidatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		return err
+	}); err != nil {
+		return fmt.Errorf("complete ValidatingWebhookConfiguration %s: %w", Name, err)
+	}
+	mutating, err := registered.MutatingWebhookConfigurations().Get(ctx, Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read MutatingWebhookConfiguration %s: %w", Name, err)
+	}
+	missing = nil
+	for i := range mutating.Webhooks {
+		missing = append(missing, differs(i, mutating.Webhooks[i].Name, mutating.Webhooks[i].ClientConfig, caCerts)...)
+	}
+	if err := write(missing, func(patch []byte) error {
+		_, err := registered.MutatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch, metav1.PatchOptions{})
+		return err
+	}); err != nil {
+		return fmt.Errorf("complete MutatingWebhookConfiguration %s: %w", Name, err)
+	}
+	return nil
+}
+
+// edit is one operation of a JSON patch.
+type edit struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// differs makes the authorities of a webhook the wanted ones. Its name is tested with it: others may change the list meanwhile.
+func differs(i int, name string, config admissionregistrationv1.WebhookClientConfig, caCerts []byte) []edit {
+	if slices.Equal(config.CABundle, caCerts) {
+		return nil
+	}
+	at := fmt.Sprintf("/webhooks/%d/", i)
+	return []edit{{"test", at + "name", name}, {"add", at + "clientConfig/caBundle", caCerts}}
+}
+
+func write(edits []edit, patch func([]byte) error) error {
+	if len(edits) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(edits)
+	if err != nil {
+		return err
+	}
+	return patch(data)
+}

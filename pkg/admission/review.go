@@ -1,0 +1,161 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/releases"
+)
+
+// Operation is what is done to an object, as in an AdmissionReview.
+type Operation string
+
+// The operations that are reviewed.
+const (
+	Create Operation = "CREATE"
+	Update Operation = "UPDATE"
+	Delete Operation = "DELETE"
+)
+
+// Request is one review.
+type Request struct {
+	Operation Operation
+	// Resource is what the request is about, and Subresource a part of it, empty for the object itself.
+	Resource        schema.GroupResource
+	Subresource     string
+	Namespace, Name string
+	// Old and New are the object before and after, as JSON in the version that the webhook was registered for. Old is empty
+	// for Create, New for Delete.
+	Old, New []byte
+	User     authenticationv1.UserInfo
+	// DryRun is true when nothing is stored: then nothing else may be changed either.
+	DryRun bool
+	Facts  Facts
+}
+
+// Facts are what a rule has to know besides the object. The zero value means that nothing is known.
+type Facts struct {
+	// InstanceID marks the clusters of this Drover.
+	InstanceID string
+	// Releases describe Kubernetes versions.
+	Releases releases.Table
+	// Known tells that Clusters and Machines are all that there are, in all namespaces.
+	Known    bool
+	Clusters []*provv1.Cluster
+	Machines []*clusterv1.Machine
+}
+
+// Answer is what becomes of a request. The zero value lets it pass.
+type Answer struct {
+	// Errors are what is wrong with the object: 422 Invalid.
+	Errors field.ErrorList
+	// Forbidden is why the request is not for this user, or not now: 403 Forbidden.
+	Forbidden string
+	// Warnings are shown to the user, whatever becomes of the request.
+	Warnings []string
+	// Patches are applied to the object before it is stored, in order. Only Complete returns any.
+	Patches []Patch
+}
+
+// Patch is one operation of a JSON patch (RFC 6902).
+type Patch struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// Allowed reports that the request may pass.
+func (a Answer) Allowed() bool { return len(a.Errors) == 0 && a.Forbidden == "" }
+
+func (a *Answer) refuse(errs ...*field.Error) { a.Errors = append(a.Errors, errs...) }
+
+func (a *Answer) forbid(reason string) {
+	if a.Forbidden == "" {
+		a.Forbidden = reason
+	}
+}
+
+func (a *Answer) warn(text string) { a.Warnings = append(a.Warnings, text) }
+
+// rule is one thing that requests are held against.
+type rule struct {
+	resource    schema.GroupResource
+	subresource string
+	operations  []Operation
+	decide      func(r Request, a *Answer) error
+}
+
+func (r rule) matches(request Request) bool {
+	return r.resource == request.Resource && r.subresource == request.Subresource && slices.Contains(r.operations, request.Operation)
+}
+
+// Resources that the rules are for.
+var (
+	clusters    = schema.GroupResource{Group: "provisioning.cattle.io", Resource: "clusters"}
+	deployments = schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machinedeployments"}
+	drivers     = schema.GroupResource{Group: "management.cattle.io", Resource: "nodedrivers"}
+	namespaces  = schema.GroupResource{Resource: "namespaces"}
+	secrets     = schema.GroupResource{Resource: "secrets"}
+)
+
+// rules are what Decide holds requests against, all that match.
+var rules = []rule{
+	{resource: clusters, operations: []Operation{Create, Update}, decide: validCluster},
+	{resource: clusters, operations: []Operation{Create, Update}, decide: unknownKeys},
+	{resource: namespaces, operations: []Operation{Delete}, decide: emptyOfProtected},
+	{resource: drivers, operations: []Operation{Update, Delete}, decide: unusedDriver},
+	{resource: secrets, operations: []Operation{Create, Update}, decide: readablePlan},
+	{resource: deployments, subresource: "scale", operations: []Operation{Update}, decide: scaledPool},
+}
+
+// completions are what Complete changes objects by, all that match, in order.
+var completions = []rule{
+	{resource: clusters, operations: []Operation{Update}, decide: keptSchemas},
+}
+
+// Decide says whether a request may pass, and what its user should know. The error is one of reading the objects.
+func Decide(r Request) (Answer, error) { return apply(rules, r) }
+
+// Complete says what is added to an object. It refuses nothing.
+func Complete(r Request) (Answer, error) { return apply(completions, r) }
+
+func apply(list []rule, r Request) (Answer, error) {
+	var a Answer
+	for _, rule := range list {
+		if !rule.matches(r) {
+			continue
+		}
+		if err := rule.decide(r, &a); err != nil {
+			return Answer{}, err
+		}
+	}
+	return a, nil
+}
+
+// decode reads an object; nothing gives nil.
+func decode[T any](data []byte) (*T, error) {
+	if len(data) == 0 {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	object := new(T)
+	if err := json.Unmarshal(data, object); err != nil {
+		return nil, fmt.Errorf("read the reviewed object: %w", err)
+	}
+	return object, nil
+}
+
+// decodeBoth reads the object before and after.
+func decodeBoth[T any](r Request) (before, after *T, err error) {
+	if before, err = decode[T](r.Old); err != nil {
+		return nil, nil, err
+	}
+	after, err = decode[T](r.New)
+	return before, after, err
+}

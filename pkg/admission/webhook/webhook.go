@@ -1,0 +1,122 @@
+// Package webhook serves the rules of package admission to the Kubernetes API, as admission webhooks. It runs on every replica,
+// reads caches, and writes nothing.
+//
+//	POST /admission/validate    what admission.Decide says
+//	POST /admission/mutate      what admission.Complete says
+//
+// Kubernetes gives an API server nothing to show who it is. So whoever reaches these paths may ask, and they belong where only
+// the API server gets to: not on the address for machines. An answer tells of other objects no more than that they are there.
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/drover-io/drover/pkg/admission"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/releases"
+)
+
+// Paths of the webhooks.
+const (
+	ValidatePath = "/admission/validate"
+	MutatePath   = "/admission/mutate"
+)
+
+// Options are what reviews are decided from.
+type Options struct {
+	// InstanceID marks the clusters of this Drover.
+	InstanceID string
+	// Releases describe Kubernetes versions.
+	Releases releases.Table
+	// Clusters and Machines are read once Synced says that they are filled.
+	Clusters provcontrollers.ClusterCache
+	Machines capicontrollers.MachineCache
+	Synced   func() bool
+	Log      logrus.FieldLogger
+}
+
+type reviewer struct{ Options }
+
+// New returns the handler.
+func New(o Options) http.Handler {
+	r := &reviewer{o}
+	mux := http.NewServeMux()
+	mux.Handle("POST "+ValidatePath, r.webhook(admission.Decide))
+	mux.Handle("POST "+MutatePath, r.webhook(admission.Complete))
+	return mux
+}
+
+func (r *reviewer) webhook(decide func(admission.Request) (admission.Answer, error)) http.Handler {
+	return &ctrladmission.Webhook{
+		LogConstructor: func(logr.Logger, *ctrladmission.Request) logr.Logger { return logr.Discard() },
+		Handler: ctrladmission.HandlerFunc(func(_ context.Context, asked ctrladmission.Request) ctrladmission.Response {
+			answer, err := r.review(decide, asked.AdmissionRequest)
+			if err != nil {
+				r.Log.WithError(err).WithField("resource", asked.Resource.String()).Warn("An object could not be reviewed")
+				return ctrladmission.Errored(http.StatusInternalServerError, err)
+			}
+			return response(asked.AdmissionRequest, answer)
+		}),
+	}
+}
+
+func (r *reviewer) review(decide func(admission.Request) (admission.Answer, error), asked admissionv1.AdmissionRequest) (admission.Answer, error) {
+	facts, err := r.facts()
+	if err != nil {
+		return admission.Answer{}, err
+	}
+	return decide(admission.Request{
+		Operation: admission.Operation(asked.Operation),
+		Resource:  schema.GroupResource{Group: asked.Resource.Group, Resource: asked.Resource.Resource}, Subresource: asked.SubResource,
+		Namespace: asked.Namespace, Name: asked.Name, Old: asked.OldObject.Raw, New: asked.Object.Raw,
+		User: authenticationv1.UserInfo(asked.UserInfo), DryRun: asked.DryRun != nil && *asked.DryRun, Facts: facts,
+	})
+}
+
+// facts are what the caches hold. While they are not filled nothing is known, and the rules that need no facts decide.
+func (r *reviewer) facts() (admission.Facts, error) {
+	facts := admission.Facts{InstanceID: r.InstanceID, Releases: r.Releases, Known: r.Synced()}
+	if !facts.Known {
+		return facts, nil
+	}
+	var err error
+	if facts.Clusters, err = r.Clusters.List("", labels.Everything()); err != nil {
+		return facts, fmt.Errorf("list clusters: %w", err)
+	}
+	if facts.Machines, err = r.Machines.List("", labels.Everything()); err != nil {
+		return facts, fmt.Errorf("list machines: %w", err)
+	}
+	return facts, nil
+}
+
+func response(asked admissionv1.AdmissionRequest, answer admission.Answer) ctrladmission.Response {
+	out := ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: answer.Allowed(), Warnings: answer.Warnings}}
+	for _, patch := range answer.Patches {
+		out.Patches = append(out.Patches, jsonpatch.NewOperation(patch.Op, patch.Path, patch.Value))
+	}
+	switch resource := (schema.GroupResource{Group: asked.Resource.Group, Resource: asked.Resource.Resource}); {
+	case answer.Forbidden != "":
+		status := apierrors.NewForbidden(resource, asked.Name, fmt.Errorf("%s", answer.Forbidden)).Status()
+		out.Result = &status
+	case len(answer.Errors) > 0:
+		status := apierrors.NewInvalid(schema.GroupKind{Group: asked.Kind.Group, Kind: asked.Kind.Kind}, asked.Name, answer.Errors).Status()
+		out.Result = &status
+	default:
+		out.Result = &metav1.Status{Code: http.StatusOK}
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package cmd
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/admission/registration"
+	"github.com/drover-io/drover/pkg/server"
+)
+
+// checkAdmission also settles who is meant by an empty flag: a plane of our own asks us.
+func (o *serverOptions) checkAdmission() error {
+	switch server.AdmissionMode(o.admission) {
+	case "":
+		o.admission = string(server.AdmissionOff)
+		if o.embedded {
+			o.admission = string(server.AdmissionInstall)
+		}
+	case server.AdmissionInstall, server.AdmissionHost, server.AdmissionOff:
+	default:
+		return fmt.Errorf("--admission: %q is unknown; use install, host or off", o.admission)
+	}
+	host, _, err := net.SplitHostPort(o.admissionAddress)
+	if err != nil {
+		return fmt.Errorf("--admission-address: %w; use HOST:PORT", err)
+	}
+	if o.admission == string(server.AdmissionInstall) && (host == "" || net.ParseIP(host).IsUnspecified()) {
+		return fmt.Errorf("--admission-address: %q names no host under which the API server can ask; use HOST:PORT", o.admissionAddress)
+	}
+	return nil
+}
+
+// admissionCertificate is what the webhooks show, nil where there are none, and completes the options by how the API server
+// finds and verifies them. The certificate is always signed by our own authority, wherever that of the endpoints for machines
+// comes from: the API server asks under names that no public authority knows.
+func (o *serverOptions) admissionCertificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger, options *server.Options) (*tls.Config, error) {
+	options.Admission.Mode = server.AdmissionMode(o.admission)
+	if options.Admission.Mode == server.AdmissionOff {
+		return nil, nil //nolint:nilnil // absence is an answer
+	}
+	ca, err := o.authority(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{"localhost", "127.0.0.1", registration.Service + "." + authorityNamespace + ".svc"}
+	if host, _, err := net.SplitHostPort(o.admissionAddress); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
+		names = append(names, host)
+	}
+	pair, err := ca.Serving("drover-admission", names...)
+	if err != nil {
+		return nil, err
+	}
+	options.Admission.URL, options.Admission.CACerts = "https://"+o.admissionAddress, string(ca.CertPEM)
+	return servingConfig(ctx, pair, log)
+}
