@@ -69,7 +69,7 @@ func TestDecide_LetsPass(t *testing.T) {
 		facts         []func(*admission.Facts)
 	}{
 		"what refers to objects that are still to come": {after: demo()},
-		"what was wrong before": {before: demo(wrong), after: demo(wrong, func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} })},
+		"what was wrong before":                         {before: demo(wrong), after: demo(wrong, func(c *provv1.Cluster) { c.Labels = map[string]string{"a": "b"} })},
 		"what goes away": {before: demo(), after: demo(wrong, func(c *provv1.Cluster) {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		})},

@@ -17,7 +17,9 @@ import (
 )
 
 // Protected reports that an object must not be deleted: its annotation says so.
-func Protected(annotations map[string]string) bool { return annotations[rkev1.ProtectAnnotation] == "true" }
+func Protected(annotations map[string]string) bool {
+	return annotations[rkev1.ProtectAnnotation] == "true"
+}
 
 // emptyOfProtected refuses to delete a namespace with a protected cluster in it: the deletion of a namespace cannot be taken back.
 func emptyOfProtected(r Request, a *Answer) error {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission/webhook"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/connect"
@@ -18,8 +19,10 @@ import (
 // Paths lists what a host has to route to Handler: exact paths, and prefixes that end in a slash.
 func Paths() []string { return connect.Paths() }
 
-// AdmissionPaths lists what a host has to route to AdmissionHandler.
-func AdmissionPaths() []string { return []string{webhook.ValidatePath, webhook.MutatePath} }
+// AdmissionPaths lists what a host has to route to AdmissionHandler: exact paths, and prefixes that end in a slash.
+func AdmissionPaths() []string {
+	return []string{webhook.ValidatePath, webhook.MutatePath, webhook.GrantsPath}
+}
 
 // Server is Drover. It is made by New.
 type Server struct {
@@ -82,6 +85,9 @@ func New(opts Options) (*Server, error) {
 		Clusters:   s.every.Provisioning.Cluster().Cache(),
 		Machines:   s.every.CAPI.Machine().Cache(),
 		Synced:     s.isServing,
+		Key:        func() []byte { return s.grantsKey },
+		Review:     access.Review(s.every.Kubernetes),
+		Secrets:    s.every.Core.Secret().Cache(),
 		Log:        opts.Log,
 	})
 	return s, nil
