@@ -94,8 +94,8 @@ func Register(ctx context.Context, d Deps) error {
 		{"cluster", func() error {
 			return cluster.Register(ctx, cluster.Deps{
 				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
-				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID,
-				Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
+				Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 			})
 		}},
 		{"rkecluster", func() error {

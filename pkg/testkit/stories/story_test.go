@@ -125,7 +125,8 @@ func (s *story) start() {
 		},
 		func() error {
 			return cluster.Register(ctx, cluster.Deps{
-				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
+				Namespaces: c.Core.Namespace(),
+				Clusters:   c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
 				Machines: c.CAPI.Machine(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: s.prober, InstanceID: instance,
 			})
 		},
