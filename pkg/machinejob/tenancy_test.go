@@ -97,3 +97,24 @@ func TestDecide_DeniedCredential(t *testing.T) {
 	}
 	t.Errorf("conditions %v", decision.Status.Conditions)
 }
+
+// A pool whose machines always fail is tried ever less often.
+func TestDecide_PoolThatFailsIsTriedLater(t *testing.T) {
+	t.Parallel()
+	failed := time.Unix(1000, 0)
+	for failures, want := range map[int]time.Duration{0: 0, 1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second, 8: 10 * time.Minute, 500: 10 * time.Minute} {
+		s := machinejob.Snapshot{
+			Machine: machinejob.Machine{Name: "m", Namespace: "a", Kind: "PodMachine", Guarded: true, CAPIMachineName: "m"},
+			CAPI:    &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
+			Cluster:      &machinejob.ClusterState{InfrastructureReady: true},
+			PoolFailures: failures, PoolFailedAt: failed, Now: failed,
+		}
+		if got := machinejob.Decide(s); got.After != want || (want > 0) != (got.Wait == "the delay after machines that failed") {
+			t.Errorf("after %d failures: again in %v, waiting for %q", failures, got.After, got.Wait)
+		}
+		s.Now = failed.Add(want)
+		if got := machinejob.Decide(s); got.After != 0 {
+			t.Errorf("after %d failures and the delay: again in %v", failures, got.After)
+		}
+	}
+}

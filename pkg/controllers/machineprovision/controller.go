@@ -111,6 +111,7 @@ type handler struct {
 	secrets      corecontrollers.SecretCache
 	written      *ownwrites.Log
 	counted      counted
+	backoff      backoff
 }
 
 // setKinds are the kinds of which the set holds objects. The Job is not one of them: it is made once and never changed.
@@ -254,6 +255,7 @@ func (h *handler) onChange(gvk schema.GroupVersionKind, _ string, obj *unstructu
 		return err
 	}
 	decision := machinejob.Decide(snapshot)
+	h.backoff.note(obj, decision, h.Now())
 	done, err := h.act(obj, decision)
 	if err != nil {
 		return err

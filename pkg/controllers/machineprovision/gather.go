@@ -33,6 +33,7 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 		return machinejob.Snapshot{}, false, err
 	}
 	s := machinejob.Snapshot{Machine: machine, Settings: h.Settings(), Now: h.Now()}
+	s.PoolFailures, s.PoolFailedAt = h.backoff.of(poolOf(obj))
 	capi, err := h.gatherCAPI(obj, &s)
 	if err != nil {
 		return s, false, err
