@@ -22,9 +22,13 @@ var layers = []struct {
 }{
 	{"API types", []string{"apis/**", "generated/**"}},
 	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact"}},
-	{"pure decisions", []string{"releases", "topology", "planner/render", "planner", "preview", "bootstrapdata", "driverschema", "machinejob", "events", "diagnose", "supportbundle", "admission"}},
+	{"pure decisions", []string{
+		"releases", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata", "driverschema", "machinejob", "events", "diagnose", "supportbundle",
+		"admission",
+	}},
 	{"I/O helpers", []string{
-		"crds", "clients", "metrics", "tracing", "logs", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**", "admission/webhook", "admission/registration",
+		"admission/webhook", "admission/registration", "crds", "clients", "access", "metrics", "tracing", "logs", "applyset", "ownwrites", "wakeup", "planstore", "tokens",
+		"registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
 	{"composition", []string{"controllers", "inspect", "airgap"}},
@@ -37,7 +41,8 @@ var testOnly = []string{"testkit/**"}
 
 // pure packages decide and render. They get everything as values, so they can be tested, replayed and reasoned about without a cluster.
 var pure = []string{
-	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "topology", "planner/render", "planner", "preview", "bootstrapdata", "driverschema", "machinejob", "events", "redact", "diagnose", "supportbundle", "admission",
+	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata",
+	"driverschema", "machinejob", "events", "diagnose", "supportbundle", "admission",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

@@ -76,7 +76,7 @@ func (c *Core) clusterCache(ctx context.Context, retry time.Duration, workers co
 		return nil, fmt.Errorf("make client of Secrets: %w", err)
 	}
 	clusters, err := clustercache.SetupWithManager(ctx, c.manager, clustercache.Options{
-		SecretClient: secrets,
+		SecretClient: harmless{secrets},
 		Cache:        setup.ClusterCacheCacheOptions(),
 		Client:       setup.ClusterCacheClientOptions(name, clusterQPS, clusterBurst),
 	}, workers)

@@ -11,15 +11,26 @@ import (
 	lassocontroller "github.com/rancher/lasso/pkg/controller"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 )
 
 // chain is all handlers of one kind as a single handler of the framework. The framework removes a handler by shifting the list that
 // its workers may be going through, which is a data race; a list of one never shifts. The chain replaces its own list instead.
 type chain struct {
-	gate *gate
+	gate    *gate
+	workers *workers
 
 	mu      sync.Mutex
 	entries []*entry // replaced, never changed
+}
+
+func newChain(g *gate, name string, informer func() cache.SharedIndexInformer) *chain {
+	c := &chain{gate: g}
+	c.workers = &workers{name: name, informer: informer, run: func(key string, obj runtime.Object) error {
+		_, err := c.OnChange(key, obj)
+		return err
+	}}
+	return c
 }
 
 type entry struct {

@@ -100,6 +100,8 @@ type Clients struct {
 	Secrets *applyset.Secrets
 
 	workers     int
+	kindWorkers map[schema.GroupVersionKind]int
+	gated       *gatedFactory
 	syncTimeout time.Duration
 	ownFactory  bool
 	shared      *sharedCaches
@@ -116,7 +118,7 @@ func New(cfg *rest.Config, opts Options) (*Clients, error) {
 	}
 	c := &Clients{
 		Config: configure(cfg, opts.Version), Scheme: scheme, gate: newGate(opts.Observe), tracker: &tracker{},
-		workers: orDefault(opts.Workers, defaultWorkers), syncTimeout: orDefault(opts.SyncTimeout, defaultSyncTimeout),
+		workers: orDefault(opts.Workers, defaultWorkers), kindWorkers: opts.KindWorkers, syncTimeout: orDefault(opts.SyncTimeout, defaultSyncTimeout),
 	}
 	if err := c.setFactory(opts); err != nil {
 		return nil, err
@@ -144,7 +146,8 @@ func (c *Clients) setFactory(opts Options) error {
 		if err := checkHost(c.Scheme, opts.Factory.SharedCacheFactory().SharedClientFactory()); err != nil {
 			return fmt.Errorf("take the host's controller factory: %w", err)
 		}
-		c.Factory = &gatedFactory{SharedControllerFactory: opts.Factory, gate: c.gate, tracker: c.tracker, host: true}
+		c.gated = &gatedFactory{SharedControllerFactory: opts.Factory, gate: c.gate, tracker: c.tracker, host: true}
+		c.Factory = c.gated
 		return nil
 	}
 	client, err := lassoclient.NewSharedClientFactory(c.Config, &lassoclient.SharedClientFactoryOptions{Scheme: c.Scheme})
@@ -164,11 +167,10 @@ func (c *Clients) setFactory(opts Options) error {
 		caches = opts.WrapCaches(caches)
 	}
 	caches = &trackedCaches{SharedCacheFactory: caches, tracker: c.tracker}
-	// Without a limiter lasso makes one per kind; a default given here would be one for all of them.
-	factory := lassocontroller.NewSharedControllerFactory(caches, &lassocontroller.SharedControllerFactoryOptions{
-		DefaultWorkers: c.workers, KindWorkers: opts.KindWorkers,
-	})
-	c.Factory, c.ownFactory = &gatedFactory{SharedControllerFactory: factory, gate: c.gate, tracker: c.tracker}, true
+	// lasso only brings keys to the workers of each kind, which is done by one goroutine.
+	factory := lassocontroller.NewSharedControllerFactory(caches, &lassocontroller.SharedControllerFactoryOptions{DefaultWorkers: 1})
+	c.gated = &gatedFactory{SharedControllerFactory: factory, gate: c.gate, tracker: c.tracker}
+	c.Factory, c.ownFactory = c.gated, true
 	return nil
 }
 
@@ -237,9 +239,9 @@ func (c *Clients) HandlerContext() context.Context { return c.gate.ctx }
 // With a host's factory, kinds that the host has not started itself start here, and run until ctx ends even after Stop: they
 // cannot be started twice. Give it the context of the whole process, and end a term with Stop.
 func (c *Clients) Start(ctx context.Context) error {
-	workers, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	c.stopWorkers = stop
-	kinds := workers
+	kinds := running
 	if !c.ownFactory {
 		kinds = ctx
 	}
@@ -247,7 +249,10 @@ func (c *Clients) Start(ctx context.Context) error {
 		c.Stop()
 		return err
 	}
-	return c.Dynamic.start(workers, c.workers)
+	c.gated.start(func(gvk schema.GroupVersionKind, w *workers) {
+		w.start(running, orDefault(c.kindWorkers[gvk], c.workers))
+	})
+	return c.Dynamic.start(running, c.workers)
 }
 
 func (c *Clients) startKinds(ctx context.Context) error {
@@ -257,7 +262,11 @@ func (c *Clients) startKinds(ctx context.Context) error {
 	if err := c.tracker.wait(ctx, c.syncTimeout); err != nil {
 		return err
 	}
-	if err := c.Factory.Start(ctx, c.workers); err != nil {
+	bringing := 1
+	if !c.ownFactory {
+		bringing = c.workers // a host's own handlers may be among those that start here
+	}
+	if err := c.Factory.Start(ctx, bringing); err != nil {
 		return fmt.Errorf("start controllers: %w", err)
 	}
 	return nil

@@ -365,27 +365,33 @@ func (d *Dynamic) newKind(gvk schema.GroupVersionKind, plural string, namespaced
 	for _, f := range d.onInform {
 		f(gvk, informer)
 	}
-	queue := controller.New(gvk.String(), informer, func(context.Context) error { return nil }, d.handlersFor(gvk), nil)
+	handlers := &workers{name: gvk.String(), informer: func() cache.SharedIndexInformer { return informer }, run: d.handlersFor(gvk)}
+	queue := controller.New(gvk.String(), informer, func(context.Context) error { return nil }, controller.HandlerFunc(
+		func(key string, _ runtime.Object) error {
+			handlers.add(key)
+			return nil
+		}), nil)
 	go informer.Run(ctx.Done())
-	workers := d.workers
+	count := d.workers
 	go func() {
 		// A queue that waits for its cache holds the lock that events need; in virtual time both would wait for ever.
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-			_ = queue.Start(ctx, workers) // fails only when ctx has ended
+			_ = queue.Start(ctx, 1) // fails only when ctx has ended
+			handlers.start(ctx, count)
 		}
 	}()
 	return &dynamicKind{gvk: gvk, gvr: gvr, namespaced: namespaced, informer: informer, queue: queue, stop: stop}
 }
 
 // handlersFor joins the handlers of a kind. Their errors are joined too.
-func (d *Dynamic) handlersFor(gvk schema.GroupVersionKind) controller.Handler {
+func (d *Dynamic) handlersFor(gvk schema.GroupVersionKind) func(key string, obj runtime.Object) error {
 	var handlers []namedHandler
 	for _, h := range d.handlers {
 		if h.matches(gvk) {
 			handlers = append(handlers, h)
 		}
 	}
-	return controller.HandlerFunc(func(key string, obj runtime.Object) error {
+	return func(key string, obj runtime.Object) error {
 		u, _ := obj.(*unstructured.Unstructured)
 		var messages []string
 		for _, h := range handlers {
@@ -398,7 +404,7 @@ func (d *Dynamic) handlersFor(gvk schema.GroupVersionKind) controller.Handler {
 			return fmt.Errorf("%s", strings.Join(messages, "; "))
 		}
 		return nil
-	})
+	}
 }
 
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {

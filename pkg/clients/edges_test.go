@@ -65,14 +65,12 @@ func TestEdge_UnstableTextBypassesBackOff(t *testing.T) {
 	}
 }
 
-// A wake-up with lasso's Enqueue waits for the next slot of a key in back-off. Package wakeup does not.
-func TestEdge_EnqueueWaitsForBackOff(t *testing.T) {
-	for name, tc := range map[string]struct {
-		wake func(c *Clients)
-		late bool
-	}{
-		"Enqueue waits":              {func(c *Clients) { c.RKE.RKECluster().Enqueue("ns", "one") }, true},
-		"wakeup's Enqueuer does not": {func(c *Clients) { wakeup.Enqueuer{Target: c.RKE.RKECluster()}.Enqueue("ns", "one") }, false},
+// A wake-up runs an object at once, though it is in back-off: the delay is that of our own queue, and lasso's, which knows no failure,
+// only brings the key. With lasso's own queue Enqueue would wait for the next slot; package wakeup never does.
+func TestWakeUps_DoNotWaitForBackOff(t *testing.T) {
+	for name, wake := range map[string]func(c *Clients){
+		"Enqueue":           func(c *Clients) { c.RKE.RKECluster().Enqueue("ns", "one") },
+		"wakeup's Enqueuer": func(c *Clients) { wakeup.Enqueuer{Target: c.RKE.RKECluster()}.Enqueue("ns", "one") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, nil, Options{}, func(c *Clients, start func()) {
@@ -91,9 +89,9 @@ func TestEdge_EnqueueWaitsForBackOff(t *testing.T) {
 				check(t, err)
 				pass(65 * time.Second)
 				fixed, began = true, time.Now()
-				tc.wake(c)
+				wake(c)
 				pass(time.Minute)
-				if late := ran > time.Second; late != tc.late {
+				if ran < 0 || ran > time.Second {
 					t.Errorf("ran after %v", ran)
 				}
 			})

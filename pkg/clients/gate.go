@@ -106,18 +106,33 @@ type gatedFactory struct {
 
 	mu     sync.Mutex
 	chains map[schema.GroupVersionKind]*chain
+	// begin starts the workers of a kind; nil until Clients has started.
+	begin func(gvk schema.GroupVersionKind, w *workers)
+}
+
+// start starts the workers of all kinds that have handlers, and of those that get any.
+func (f *gatedFactory) start(begin func(gvk schema.GroupVersionKind, w *workers)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.begin = begin
+	for gvk, list := range f.chains {
+		begin(gvk, list.workers)
+	}
 }
 
 // chainOf returns the handlers of a kind, and whether the framework knows the chain already.
-func (f *gatedFactory) chainOf(gvk schema.GroupVersionKind) (list *chain, known bool) {
+func (f *gatedFactory) chainOf(gvk schema.GroupVersionKind, informer func() cache.SharedIndexInformer) (list *chain, known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.chains == nil {
 		f.chains = map[schema.GroupVersionKind]*chain{}
 	}
 	if list, known = f.chains[gvk]; !known {
-		list = &chain{gate: f.gate}
+		list = newChain(f.gate, gvk.String(), informer)
 		f.chains[gvk] = list
+		if f.begin != nil {
+			f.begin(gvk, list.workers)
+		}
 	}
 	return list, known
 }
@@ -164,14 +179,14 @@ func (c *gatedController) Informer() cache.SharedIndexInformer {
 
 func (c *gatedController) RegisterHandler(ctx context.Context, name string, handler lassocontroller.SharedControllerHandler) {
 	_ = c.Informer()
-	list, known := c.factory.chainOf(c.gvk)
+	list, known := c.factory.chainOf(c.gvk, c.SharedController.Informer)
 	list.add(ctx, name, handler)
 	if !known {
-		c.SharedController.RegisterHandler(c.factory.gate.ctx, "drover", list) //nolint:contextcheck // handlers end with the gate, after the last one has returned
+		c.SharedController.RegisterHandler(c.factory.gate.ctx, "drover", list.workers) //nolint:contextcheck // handlers end with the gate, after the last one has returned
 		return
 	}
 	// As the framework does for a handler that joins a controller that runs: it sees what is there.
 	for _, key := range c.SharedController.Informer().GetStore().ListKeys() {
-		c.SharedController.EnqueueKey(key)
+		list.workers.add(key)
 	}
 }

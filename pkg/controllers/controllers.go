@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
@@ -40,6 +41,8 @@ type Deps struct {
 	DataDir string
 	// Downstream reaches clusters; nil takes the kubeconfig that each cluster's servers gave.
 	Downstream Downstream
+	// Access says which Secrets of other namespaces clusters may use. Required.
+	Access *access.Checker
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
 	Disruptions *metrics.Disruptions
 	// Reasons is told what clusters wait for; nil is told nothing.
@@ -85,14 +88,14 @@ func Register(ctx context.Context, d Deps) error {
 				Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
 				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), DynamicKinds: c.Dynamic, Apply: c.Apply,
-				InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline, Disruptions: d.Disruptions,
+				Access: d.Access, InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline, Disruptions: d.Disruptions,
 			})
 		}},
 		{"cluster", func() error {
 			return cluster.Register(ctx, cluster.Deps{
 				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
-				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID,
-				Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
+				Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 			})
 		}},
 		{"rkecluster", func() error {
@@ -118,8 +121,8 @@ func Register(ctx context.Context, d Deps) error {
 			return machineprovision.Register(ctx, machineprovision.Deps{
 				Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
 				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
-				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Settings: d.machineSettings, InstanceID: d.InstanceID,
-				Disruptions: d.Disruptions,
+				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access, Settings: d.machineSettings,
+				InstanceID: d.InstanceID, Disruptions: d.Disruptions,
 			})
 		}},
 		{"machinenodelookup", func() error {
@@ -135,7 +138,7 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
 				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
-				Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
+				Access: d.Access, Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
 			})
 		}},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},
@@ -172,7 +175,7 @@ func (d Deps) renderSettings() render.Settings { return d.Settings.Render() }
 func (s Settings) Render() render.Settings {
 	settings := render.Settings{InstallerImage: s.SystemAgentInstallerImage, SystemDefaultRegistry: s.SystemDefaultRegistry}
 	for _, name := range s.SystemDefaultRegistryPullSecrets {
-		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets, types.NamespacedName{Namespace: systemNamespace, Name: name})
+		settings.RegistryPullSecrets = append(settings.RegistryPullSecrets, types.NamespacedName{Namespace: SystemNamespace, Name: name})
 	}
 	return settings
 }

@@ -16,7 +16,7 @@ import (
 const SettingsLabel = "drover.io/settings"
 
 // SettingsNamespace is where they are.
-const SettingsNamespace = systemNamespace
+const SettingsNamespace = SystemNamespace
 
 // Keys of published settings, named like the flags.
 const (

@@ -47,8 +47,9 @@ func (s Settings) MachineImage() string {
 	return image
 }
 
+// SystemNamespace is Drover's own.
+const SystemNamespace = "drover-system"
+
 // Namespaces that must exist: one for clusters by default, one of our own, and one for credentials that clusters of several
 // namespaces share.
-func Namespaces() []string { return []string{"fleet-default", systemNamespace, "cattle-global-data"} }
-
-const systemNamespace = "drover-system"
+func Namespaces() []string { return []string{"fleet-default", SystemNamespace, "cattle-global-data"} }

@@ -174,8 +174,17 @@ func createArguments(in Input) ([]string, map[string]string) {
 	if hostname := naming.Hostname(in.Machine.HostnameLimit, in.Machine.Name); hostname != instance {
 		args = append(args, "--hostname-override="+hostname)
 	}
-	args = append(args, DriverFlags(in.Driver.Name, fields)...)
+	args = append(args, literal(DriverFlags(in.Driver.Name, fields))...)
 	return append(args, instance), files
+}
+
+// literal keeps Kubernetes from replacing $(NAME) in what a user has written: it would put a credential, which is in the container's
+// environment, where everybody who may see the machine in the cloud can read it.
+func literal(args []string) []string {
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "$", "$$")
+	}
+	return args
 }
 
 // removeArguments is the command line that removes the machine. The driver finds everything in its own state; only

@@ -7,10 +7,13 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/tenancy"
 )
 
 // Reasons of conditions beside those that the API knows.
 const (
+	// ReasonBackOff is a machine that is made later, because others of its pool have failed.
+	ReasonBackOff = "BackOff"
 	// ReasonCredential is a credential that cannot be read.
 	ReasonCredential = "CredentialMissing" //nolint:gosec // the name of a condition's reason, no credential
 	// ReasonDriver is a driver that cannot be used.
@@ -28,6 +31,9 @@ const (
 	// retry is for what no event announces.
 	retry = 15 * time.Second
 	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. It doubles.
+	firstPoolDelay = 10 * time.Second
+	maxPoolDelay   = 10 * time.Minute
+
 	firstBackoff = time.Minute
 	maxBackoff   = time.Hour
 )
@@ -111,10 +117,34 @@ func intendCreate(s Snapshot, d Decision) Decision {
 		d.Wait = "the bootstrap object's data"
 		return d
 	}
+	if wait := s.PoolFailedAt.Add(poolDelay(s.PoolFailures)).Sub(s.Now); wait > 0 {
+		message := fmt.Sprintf("Creating %s waits, longer each time: %d machines of its pool could not be made, one after the other",
+			describe(s.Machine), s.PoolFailures)
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonBackOff, message)
+		d.Wait, d.After = "the delay after machines that failed", wait
+		return d
+	}
 	d.Status.DriverURL, d.Status.DriverHash = s.Driver.URL, s.Driver.SHA256
 	d.Status.CloudCredentialSecretName = s.Machine.CredentialReference()
 	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionUnknown, ReasonCreating, "")
 	return creating(s, d, "")
+}
+
+// poolDelay is how long after the last failure the next machine of a pool is made. The first failure may have been an accident.
+func poolDelay(failures int) time.Duration {
+	if failures < 2 {
+		return 0
+	}
+	delay := firstPoolDelay
+	for range min(failures-2, 10) {
+		delay *= 2
+	}
+	return min(delay, maxPoolDelay)
+}
+
+// Made reports that the Job that makes the machine has ended well.
+func Made(status rkev1.RKEMachineStatus) bool {
+	return conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob)
 }
 
 // inputs stops a machine whose driver or credential cannot be used, with a condition that says so.
@@ -124,7 +154,7 @@ func inputs(s Snapshot, d Decision) (Decision, bool) {
 		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDriver, s.DriverError)
 		d.Wait, d.After = s.DriverError, retry
 	case s.CredentialError != "":
-		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonCredential, s.CredentialError)
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, s.credentialReason(), s.CredentialError)
 		d.Wait, d.After = s.CredentialError, retry
 	default:
 		return d, true
@@ -183,6 +213,14 @@ func decideFailed(s Snapshot, d Decision) Decision {
 	d.Actions = append(d.Actions, Action{Kind: ActionReplace, Name: s.CAPI.Name})
 	d.Wait = "the deletion of the Machine"
 	return d
+}
+
+// credentialReason says what is wrong with the credential.
+func (s Snapshot) credentialReason() string {
+	if s.CredentialDenied {
+		return tenancy.ReasonAccessDenied
+	}
+	return ReasonCredential
 }
 
 func (s Snapshot) input() Input {

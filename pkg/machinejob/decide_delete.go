@@ -89,7 +89,7 @@ func decideRemove(s Snapshot, d Decision, last JobState) Decision {
 // before goes on with the Job at once.
 func startRemove(s Snapshot, d Decision, attempt int) Decision {
 	if s.CredentialError != "" {
-		failed := failRemove(s, d, ReasonCredential, s.CredentialError)
+		failed := failRemove(s, d, s.credentialReason(), s.CredentialError)
 		failed.After = retry
 		return failed
 	}

@@ -41,6 +41,22 @@ func (m Machine) CredentialReference() string {
 	return m.Status.CloudCredentialSecretName
 }
 
+// MayUseCredential reports that nobody has to be asked whether the machine's cluster may use the credential: it is in the machine's own
+// namespace, or it is not used any more because the machine is there, or it is the one that the machine was made with and takes it away
+// again. A machine that nobody could remove would be worse than one more use.
+func (m Machine) MayUseCredential() bool {
+	reference := m.CredentialReference()
+	namespace, _ := CredentialRef(reference, m.Namespace)
+	switch {
+	case namespace == m.Namespace:
+		return true
+	case m.Deleting:
+		return m.Status.CloudCredentialSecretName == reference
+	default:
+		return m.ProviderID() != ""
+	}
+}
+
 // Cluster is the cluster that a machine belongs to.
 type Cluster struct {
 	// Name of the Cluster API cluster.

@@ -24,13 +24,19 @@ type Snapshot struct {
 	// Credential is the data of the Secret that the machine refers to. Its error says why it cannot be used.
 	Credential      map[string][]byte
 	CredentialError string
+	// CredentialDenied is true when the error is that the cluster may not use the Secret, which is in another namespace.
+	CredentialDenied bool
 	// State is what the state Secret holds.
 	State StateSecret
 	// Create is the Job that makes the machine; Removes are those that remove it, sorted by attempt.
-	Create   JobState
-	Removes  []JobState
-	Settings Settings
-	Now      time.Time
+	Create  JobState
+	Removes []JobState
+	// PoolFailures is how many machines of the same pool could not be made, one after the other, and PoolFailedAt when the last of
+	// them failed.
+	PoolFailures int
+	PoolFailedAt time.Time
+	Settings     Settings
+	Now          time.Time
 }
 
 // CAPIMachine is a Machine of Cluster API.

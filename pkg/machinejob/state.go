@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// maxState is how much of a state is looked at, in bytes: users may write it, and a few bytes unpack to very many.
+const maxState = 16 << 20
+
 // StateHolds reports whether the content of a state Secret (key extractedConfig) describes a virtual machine: a gzipped
 // tar with a member .../machines/NAME/config.json. rancher-machine records a machine there before it asks the cloud for
 // one, and takes it out after the cloud removed it. An archive that cannot be read holds a machine, for all that is known.
@@ -20,7 +23,7 @@ func StateHolds(archive []byte) bool {
 	if err != nil {
 		return true
 	}
-	for reader := tar.NewReader(plain); ; {
+	for reader := tar.NewReader(io.LimitReader(plain, maxState)); ; {
 		member, err := reader.Next()
 		if errors.Is(err, io.EOF) {
 			return false

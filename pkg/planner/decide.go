@@ -204,7 +204,7 @@ func objectsOf(objects []Object) render.Objects {
 		key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 		switch o.Kind {
 		case "Secret":
-			out.Secrets[key] = render.Secret{Type: o.Type, Data: o.Data, Annotations: o.Annotations}
+			out.Secrets[key] = render.Secret{Type: o.Type, Data: o.Data, Annotations: o.Annotations, Denied: o.Denied}
 		case "ConfigMap":
 			out.ConfigMaps[key] = render.ConfigMap{Data: o.Data, Annotations: o.Annotations}
 		}

@@ -222,4 +222,6 @@ type Object struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Data is the data of a Secret; data and binaryData of a ConfigMap.
 	Data map[string][]byte `json:"data,omitempty"`
+	// Denied says why the configuration may not use a Secret, which is in another namespace. Empty: it may.
+	Denied string `json:"denied,omitempty"`
 }

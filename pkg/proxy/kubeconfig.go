@@ -70,6 +70,32 @@ func Capture(output []byte) (Access, error) {
 	return access, nil
 }
 
+// Harmless returns an error for a kubeconfig that would have this program run another one, read its own files, which hold its own
+// credentials, or pretend to be somebody else. A Secret with a kubeconfig is in the namespace of the cluster, whose users may write it:
+// with tokenFile they would send Drover's own token to a server of theirs. Errors never repeat the content.
+func Harmless(kubeconfig []byte) error {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return errors.New("it is no kubeconfig")
+	}
+	for _, cluster := range config.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return errors.New("it would read files: use certificate-authority-data")
+		}
+	}
+	for _, user := range config.AuthInfos {
+		switch {
+		case user.Exec != nil || user.AuthProvider != nil:
+			return errors.New("it would run a program")
+		case user.ClientCertificate+user.ClientKey+user.TokenFile != "":
+			return errors.New("it would read files: use client-certificate-data and client-key-data, or token")
+		case user.Impersonate+user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
+			return errors.New("it would impersonate somebody")
+		}
+	}
+	return nil
+}
+
 func refuse(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	hasCertificate := len(user.ClientCertificateData) > 0 && len(user.ClientKeyData) > 0
 	for _, rule := range []struct {

@@ -8,6 +8,7 @@ import (
 
 	lassocache "github.com/rancher/lasso/pkg/cache"
 
+	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/capi"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers"
@@ -42,7 +43,10 @@ func (s *Server) Lead(ctx context.Context) error {
 		return fmt.Errorf("make clients of controllers: %w", err)
 	}
 	defer term.Stop()
-	if err := controllers.Register(term.HandlerContext(), s.deps(term)); err != nil {
+	checker := access.New(access.Options{
+		Key: s.grantsKey, Clusters: term.Provisioning.Cluster().Cache(), Review: access.Review(term.Kubernetes), Log: s.opts.Log,
+	})
+	if err := controllers.Register(term.HandlerContext(), s.deps(term, checker)); err != nil {
 		return fmt.Errorf("register controllers: %w", err)
 	}
 	if err := term.Start(kinds); err != nil {
@@ -57,6 +61,7 @@ func (s *Server) Lead(ctx context.Context) error {
 	defer background.Wait()
 	defer cancel(nil) // ends what runs in the background, which is waited for
 	background.Go(func() { s.publish(ctx) })
+	background.Go(func() { checker.Run(ctx) })
 	background.Go(func() { s.register(ctx) })
 	s.leading.Store(true)
 	defer s.leading.Store(false)
@@ -84,7 +89,7 @@ func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) 
 	return core, ended, nil
 }
 
-func (s *Server) deps(c *clients.Clients) controllers.Deps {
+func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.Deps {
 	return controllers.Deps{
 		Clients:     c,
 		InstanceID:  s.opts.InstanceID,
@@ -92,6 +97,7 @@ func (s *Server) deps(c *clients.Clients) controllers.Deps {
 		Releases:    *s.opts.Releases,
 		DataDir:     s.opts.DataDir,
 		Downstream:  s.opts.Downstream,
+		Access:      checker,
 		Disruptions: s.disruptions,
 		Reasons:     s.fleet.Reasons,
 		Log:         s.opts.Log,

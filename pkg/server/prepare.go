@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/capi"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/crds"
@@ -35,7 +36,11 @@ func (s *Server) prepare(ctx context.Context) error {
 	if _, err := crds.Ensure(ctx, client, own, crds.Options{HostOwned: s.opts.CRDs == CRDsHost, Timeout: s.opts.StartTimeout}); err != nil {
 		return err
 	}
-	return s.ensureNamespaces(ctx)
+	if err := s.ensureNamespaces(ctx); err != nil {
+		return err
+	}
+	s.grantsKey, err = access.Key(ctx, s.every.Kubernetes, controllers.SystemNamespace)
+	return err
 }
 
 // ensureNamespaces makes the namespaces that users and controllers rely on.

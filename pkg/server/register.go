@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/drover-io/drover/pkg/admission/registration"
+	"github.com/drover-io/drover/pkg/admission/webhook"
 )
 
 // register makes the API server ask for the webhooks. Those who lead do it, and it is no reason not to lead that it does not
@@ -21,10 +22,10 @@ func (s *Server) register(ctx context.Context) {
 			if err != nil {
 				return fmt.Errorf("make client of admission objects: %w", err)
 			}
-			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts)
+			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts, webhook.Word(s.grantsKey))
 		})
 	case AdmissionHost:
-		s.insist(ctx, failed, func(ctx context.Context) error { return registration.Fill(ctx, s.every.Kubernetes, caCerts) })
+		s.insist(ctx, failed, func(ctx context.Context) error { return registration.Fill(ctx, s.every.Kubernetes, caCerts, webhook.Word(s.grantsKey)) })
 	case AdmissionOff:
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission/webhook"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/connect"
@@ -20,8 +21,10 @@ import (
 // Paths lists what a host has to route to Handler: exact paths, and prefixes that end in a slash.
 func Paths() []string { return connect.Paths() }
 
-// AdmissionPaths lists what a host has to route to AdmissionHandler.
-func AdmissionPaths() []string { return []string{webhook.ValidatePath, webhook.MutatePath} }
+// AdmissionPaths lists what a host has to route to AdmissionHandler: exact paths, and prefixes that end in a slash.
+func AdmissionPaths() []string {
+	return []string{webhook.ValidatePath, webhook.MutatePath, webhook.GrantsPath}
+}
 
 // Server is Drover. It is made by New.
 type Server struct {
@@ -32,6 +35,8 @@ type Server struct {
 	// admission are the webhooks.
 	admission http.Handler
 	leading   atomic.Bool
+	// grantsKey signs what admission remembers of references to other namespaces.
+	grantsKey []byte
 	// disruptions, reconciles and fleet are metrics over all terms.
 	disruptions *metrics.Disruptions
 	reconciles  *metrics.Reconciles
@@ -88,6 +93,9 @@ func New(opts Options) (*Server, error) {
 		Clusters:   s.every.Provisioning.Cluster().Cache(),
 		Machines:   s.every.CAPI.Machine().Cache(),
 		Synced:     s.isServing,
+		Key:        func() []byte { return s.grantsKey },
+		Review:     access.Review(s.every.Kubernetes),
+		Secrets:    s.every.Core.Secret().Cache(),
 		Log:        opts.Log,
 	})
 	return s, nil

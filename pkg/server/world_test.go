@@ -268,7 +268,7 @@ func (w *world) apply(version string, pools func() []provv1.RKEMachinePool) {
 		return w.missing("digitaloceanconfigs.rke-machine-config.cattle.io", "digitaloceanmachinetemplates.rke-machine.cattle.io")
 	})
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-demo"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-demo", Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: fleet + "/" + demo}},
 		Data:       map[string][]byte{"digitaloceancredentialConfig-accessToken": []byte("top-secret")},
 	}
 	if found, err := w.api.Get(secret.DeepCopy()); err != nil || !found {

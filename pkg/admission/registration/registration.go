@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,8 @@ import (
 const (
 	Name    = "drover"
 	Service = "drover-admission"
+	// wordedWebhook is the one whose path ends with a word that only the API server knows.
+	wordedWebhook = "reference.admission.drover.io"
 )
 
 //go:embed files/policies.yaml
@@ -67,14 +70,14 @@ func Objects() ([]*unstructured.Unstructured, error) {
 }
 
 // Install makes the objects, or makes them as they are now. The API server asks for the webhooks at url, an https address
-// without a path, and verifies it by the authorities in caCerts (PEM).
-func Install(ctx context.Context, client dynamic.Interface, url string, caCerts []byte) error {
+// without a path, and verifies it by the authorities in caCerts (PEM). word is the secret part of one path.
+func Install(ctx context.Context, client dynamic.Interface, url string, caCerts []byte, word string) error {
 	objects, err := Objects()
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
-		if err := direct(object, url, caCerts); err != nil {
+		if err := direct(object, url, caCerts, word); err != nil {
 			return err
 		}
 		object.SetLabels(map[string]string{rkev1.ManagedByLabel: rkev1.ManagedByDrover})
@@ -87,7 +90,7 @@ func Install(ctx context.Context, client dynamic.Interface, url string, caCerts 
 }
 
 // direct makes the webhooks of a configuration those at an address.
-func direct(object *unstructured.Unstructured, url string, caCerts []byte) error {
+func direct(object *unstructured.Unstructured, url string, caCerts []byte, word string) error {
 	list, found, err := unstructured.NestedSlice(object.Object, "webhooks")
 	if err != nil || !found {
 		return err
@@ -98,14 +101,17 @@ func direct(object *unstructured.Unstructured, url string, caCerts []byte) error
 		if err != nil {
 			return err
 		}
+		if strings.HasSuffix(path, "/") {
+			path += word
+		}
 		webhook["clientConfig"] = map[string]any{"url": url + path, "caBundle": base64.StdEncoding.EncodeToString(caCerts)}
 	}
 	return unstructured.SetNestedSlice(object.Object, list, "webhooks")
 }
 
-// Fill tells the configurations that somebody else installed by which authorities (PEM) the webhooks are known. It writes only
-// what differs. The error is one of Kubernetes, such as that there is no configuration.
-func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte) error {
+// Fill tells the configurations that somebody else installed by which authorities (PEM) the webhooks are known, and the word
+// that ends a path that has none. It writes only what differs. The error is one of Kubernetes, such as that there is no configuration.
+func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte, word string) error {
 	registered := client.AdmissionregistrationV1()
 	validating, err := registered.ValidatingWebhookConfigurations().Get(ctx, Name, metav1.GetOptions{})
 	if err != nil {
@@ -113,7 +119,7 @@ func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte) erro
 	}
 	var missing []edit
 	for i := range validating.Webhooks {
-		missing = append(missing, differs(i, validating.Webhooks[i].Name, validating.Webhooks[i].ClientConfig, caCerts)...)
+		missing = append(missing, differs(i, validating.Webhooks[i].Name, validating.Webhooks[i].ClientConfig, caCerts, word)...)
 	}
 	if err := write(missing, func(patch []byte) error {
 		_, err := registered.ValidatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch, metav1.PatchOptions{})
@@ -127,7 +133,7 @@ func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte) erro
 	}
 	missing = nil
 	for i := range mutating.Webhooks {
-		missing = append(missing, differs(i, mutating.Webhooks[i].Name, mutating.Webhooks[i].ClientConfig, caCerts)...)
+		missing = append(missing, differs(i, mutating.Webhooks[i].Name, mutating.Webhooks[i].ClientConfig, caCerts, word)...)
 	}
 	if err := write(missing, func(patch []byte) error {
 		_, err := registered.MutatingWebhookConfigurations().Patch(ctx, Name, types.JSONPatchType, patch, metav1.PatchOptions{})
@@ -145,13 +151,24 @@ type edit struct {
 	Value any    `json:"value"`
 }
 
-// differs makes the authorities of a webhook the wanted ones. Its name is tested with it: others may change the list meanwhile.
-func differs(i int, name string, config admissionregistrationv1.WebhookClientConfig, caCerts []byte) []edit {
-	if slices.Equal(config.CABundle, caCerts) {
+// differs makes the authorities of a webhook the wanted ones, and ends its path with the word, where it ends with one. The name is tested
+// with both: others may change the list meanwhile.
+func differs(i int, name string, config admissionregistrationv1.WebhookClientConfig, caCerts []byte, word string) []edit {
+	at := fmt.Sprintf("/webhooks/%d/", i)
+	var edits []edit
+	if !slices.Equal(config.CABundle, caCerts) {
+		edits = append(edits, edit{"add", at + "clientConfig/caBundle", caCerts})
+	}
+	if config.Service != nil && config.Service.Path != nil {
+		path := *config.Service.Path
+		if end := strings.LastIndex(path, "/") + 1; name == wordedWebhook && path[end:] != word {
+			edits = append(edits, edit{"add", at + "clientConfig/service/path", path[:end] + word})
+		}
+	}
+	if len(edits) == 0 {
 		return nil
 	}
-	at := fmt.Sprintf("/webhooks/%d/", i)
-	return []edit{{"test", at + "name", name}, {"add", at + "clientConfig/caBundle", caCerts}}
+	return append([]edit{{"test", at + "name", name}}, edits...)
 }
 
 func write(edits []edit, patch func([]byte) error) error {

@@ -3,9 +3,10 @@
 //
 //	POST /admission/validate    what admission.Decide says
 //	POST /admission/mutate      what admission.Complete says
+//	POST /admission/grants/WORD what package tenancy says of references to Secrets of other namespaces
 //
 // Kubernetes gives an API server nothing to show who it is. So whoever reaches these paths may ask, and they belong where only
-// the API server gets to: not on the address for machines. An answer tells of other objects no more than that they are there.
+// the API server gets to: not on the address for machines. The last one answers only who knows the word. An answer tells of other objects no more than that they are there.
 package webhook
 
 import (
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
@@ -46,7 +48,11 @@ type Options struct {
 	Clusters provcontrollers.ClusterCache
 	Machines capicontrollers.MachineCache
 	Synced   func() bool
-	Log      logrus.FieldLogger
+	// Key signs grants; it is asked for once Synced. Review asks the API server what an author may, and Secrets say what they offer.
+	Key     func() []byte
+	Review  access.Reviewer
+	Secrets SecretCache
+	Log     logrus.FieldLogger
 }
 
 type reviewer struct{ Options }
@@ -57,12 +63,13 @@ func New(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST "+ValidatePath, r.webhook(admission.Decide))
 	mux.Handle("POST "+MutatePath, r.webhook(admission.Complete))
+	mux.Handle("POST "+GrantsPath+"{word}", r.grants())
 	return mux
 }
 
 func (r *reviewer) webhook(decide func(admission.Request) (admission.Answer, error)) http.Handler {
 	return &ctrladmission.Webhook{
-		LogConstructor: func(logr.Logger, *ctrladmission.Request) logr.Logger { return logr.Discard() },
+		LogConstructor: silent,
 		Handler: ctrladmission.HandlerFunc(func(_ context.Context, asked ctrladmission.Request) ctrladmission.Response {
 			answer, err := r.review(decide, asked.AdmissionRequest)
 			if err != nil {
@@ -73,6 +80,8 @@ func (r *reviewer) webhook(decide func(admission.Request) (admission.Answer, err
 		}),
 	}
 }
+
+func silent(logr.Logger, *ctrladmission.Request) logr.Logger { return logr.Discard() }
 
 func (r *reviewer) review(decide func(admission.Request) (admission.Answer, error), asked admissionv1.AdmissionRequest) (admission.Answer, error) {
 	facts, err := r.facts()

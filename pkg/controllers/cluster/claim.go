@@ -82,6 +82,14 @@ func (h *handler) claim(cluster *provv1.Cluster, name string) error {
 		return fmt.Errorf("read management cluster %s: %w", name, err)
 	}
 	if existing == nil {
+		// The namespace of that name becomes the cluster's and goes with it: one that is there is somebody else's.
+		namespace, err := optional(h.Namespaces.Get(name, metav1.GetOptions{}))
+		if err != nil {
+			return fmt.Errorf("read namespace %s: %w", name, err)
+		}
+		if namespace != nil && !applyset.Marked(namespace, handlerName, clusterKind, cluster.Namespace, cluster.Name) {
+			return refusedName(name)
+		}
 		if existing, err = h.createClaim(cluster, name); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,9 +25,10 @@ const claimed = "c-m-wanted22"
 // office is an API server that keeps management clusters, and caches that show
 // nothing of what was written since they were filled.
 type office struct {
-	mu      sync.Mutex
-	records map[string]*mgmtv3.Cluster
-	creates int
+	namespaces namespaces
+	mu         sync.Mutex
+	records    map[string]*mgmtv3.Cluster
+	creates    int
 	// cached is what the cache shows of the record, nil for nothing.
 	cached *mgmtv3.Cluster
 	// refuse fails the next write of a Cluster's status.
@@ -37,7 +39,7 @@ type office struct {
 func newOffice(t *testing.T) *office {
 	t.Helper()
 	ctrl := gomock.NewController(t)
-	o := &office{records: map[string]*mgmtv3.Cluster{}}
+	o := &office{namespaces: namespaces{}, records: map[string]*mgmtv3.Cluster{}}
 	management := fake.NewMockNonNamespacedCacheInterface[*mgmtv3.Cluster](ctrl)
 	management.EXPECT().Get(gomock.Any()).DoAndReturn(func(name string) (*mgmtv3.Cluster, error) {
 		if o.cached == nil {
@@ -59,10 +61,35 @@ func newOffice(t *testing.T) *office {
 		return c, o.refuse
 	}).AnyTimes()
 	o.handler = handler{
-		Deps:       Deps{Clusters: writer, ManagementClusters: records, Now: func() time.Time { return time.Unix(0, 0) }},
+		Deps:       Deps{Clusters: writer, ManagementClusters: records, Namespaces: o.namespaces, Now: func() time.Time { return time.Unix(0, 0) }},
 		management: management, clusters: clusters,
 	}
 	return o
+}
+
+// namespaces are those that exist.
+type namespaces map[string]*corev1.Namespace
+
+func (n namespaces) Get(name string, _ metav1.GetOptions) (*corev1.Namespace, error) {
+	if found := n[name]; found != nil {
+		return found, nil
+	}
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, name)
+}
+
+// TestIdentify_NamespaceOfSomebodyElse would become the cluster's, and be deleted with it.
+func TestIdentify_NamespaceOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	o.namespaces[claimed] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: claimed}}
+	got, err := o.identify(asking("demo"))
+	if err != nil || got.Status.ClusterName != "" || o.creates > 0 {
+		t.Errorf("name %q, %d records made, error %v", got.Status.ClusterName, o.creates, err)
+	}
+	stalled := conditions.Get(got.Status.Conditions, provv1.ConditionStalled)
+	if stalled == nil || stalled.Reason != reasonNameTaken {
+		t.Errorf("the cluster says %+v", stalled)
+	}
 }
 
 func (o *office) create(record *mgmtv3.Cluster) (*mgmtv3.Cluster, error) {

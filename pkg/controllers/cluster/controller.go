@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,8 +63,10 @@ type Deps struct {
 	CAPIClusters capicontrollers.ClusterController
 	Machines     capicontrollers.MachineController
 	Secrets      corecontrollers.SecretController
-	Apply        Applier
-	Prober       Prober
+	// Namespaces are read live, before a name that a user asked for is taken.
+	Namespaces Namespaces
+	Apply      Applier
+	Prober     Prober
 	// InstanceID is on Clusters that this Drover manages.
 	InstanceID string
 	// Registry is the image registry of clusters that name none.
@@ -73,6 +76,11 @@ type Deps struct {
 	Token func() (string, error)
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
+}
+
+// Namespaces reads namespaces.
+type Namespaces interface {
+	Get(name string, options metav1.GetOptions) (*corev1.Namespace, error)
 }
 
 // setKinds are the kinds of which the set holds objects.

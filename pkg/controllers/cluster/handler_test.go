@@ -200,7 +200,7 @@ func TestChooseName(t *testing.T) {
 			}).AnyTimes()
 			records := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](ctrl)
 			records.EXPECT().Create(gomock.Any()).DoAndReturn(func(made *mgmtv3.Cluster) (*mgmtv3.Cluster, error) { return made, nil }).AnyTimes()
-			h := &handler{Deps: Deps{Token: c.tokens, ManagementClusters: records}, management: management, clusters: clusters}
+			h := &handler{Deps: Deps{Token: c.tokens, ManagementClusters: records, Namespaces: namespaces{}}, management: management, clusters: clusters}
 			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
 			if c.asked != "" {
 				cluster.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: c.asked}

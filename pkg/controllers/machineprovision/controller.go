@@ -12,11 +12,14 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
@@ -63,6 +66,12 @@ type SecretApplier interface {
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error)
 }
 
+// Access says which Secrets of other namespaces a cluster may use; access.Checker does.
+type Access interface {
+	Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (access.Verdict, string)
+	OnChange(f func(cluster types.NamespacedName))
+}
+
 // Deps are what the controller works with.
 type Deps struct {
 	Dynamic      Dynamic
@@ -76,6 +85,8 @@ type Deps struct {
 	Secrets      corecontrollers.SecretController
 	Apply        Applier
 	ApplySecrets SecretApplier
+	// Access says which Secrets of other namespaces a cluster may use.
+	Access Access
 	// Settings are asked for at every pass.
 	Settings func() machinejob.Settings
 	// InstanceID is on Clusters that this Drover manages.
@@ -100,6 +111,7 @@ type handler struct {
 	secrets      corecontrollers.SecretCache
 	written      *ownwrites.Log
 	counted      counted
+	backoff      backoff
 }
 
 // setKinds are the kinds of which the set holds objects. The Job is not one of them: it is made once and never changed.
@@ -115,6 +127,9 @@ func setKinds() []schema.GroupVersionKind {
 func Register(ctx context.Context, d Deps) error {
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Access == nil {
+		return fmt.Errorf("register %s: nothing says which Secrets of other namespaces clusters may use", handlerName)
 	}
 	h := &handler{
 		Deps: d, ctx: ctx, machines: d.Machines.Cache(), capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(),
@@ -135,6 +150,11 @@ func Register(ctx context.Context, d Deps) error {
 		return nil, nil
 	})
 	d.Dynamic.OnChange(handlerName, isMachine, h.onChange)
+	d.Access.OnChange(func(cluster types.NamespacedName) {
+		for _, key := range h.ofCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name}}) {
+			target{d.Dynamic}.EnqueueAfter(key.Namespace, key.Name, 0)
+		}
+	})
 	return h.wake(ctx)
 }
 
@@ -251,6 +271,7 @@ func (h *handler) onChange(gvk schema.GroupVersionKind, _ string, obj *unstructu
 		return err
 	}
 	decision := machinejob.Decide(snapshot)
+	h.backoff.note(obj, decision, h.Now())
 	done, err := h.act(obj, decision)
 	if err != nil {
 		return err

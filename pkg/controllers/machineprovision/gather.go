@@ -14,8 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -32,6 +34,7 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 		return machinejob.Snapshot{}, false, err
 	}
 	s := machinejob.Snapshot{Machine: machine, Settings: h.Settings(), Now: h.Now()}
+	s.PoolFailures, s.PoolFailedAt = h.backoff.of(poolOf(obj))
 	capi, err := h.gatherCAPI(obj, &s)
 	if err != nil {
 		return s, false, err
@@ -53,8 +56,14 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if err := h.gatherDriver(&s); err != nil {
 		return s, false, err
 	}
-	if err := h.gatherSecrets(&s); err != nil {
+	if err := h.gatherState(&s); err != nil {
 		return s, false, err
+	}
+	if provisioning == nil { // without it nobody has said anything about Secrets of other namespaces
+		provisioning = &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: cluster}}
+	}
+	if known, err := h.gatherCredential(&s, provisioning); err != nil || !known {
+		return s, false, err // the answer wakes the machine
 	}
 	return s, true, h.gatherJobs(&s)
 }
@@ -208,7 +217,7 @@ func (h *handler) driverByDisplayName(name string) (*mgmtv3.NodeDriver, error) {
 	return nil, nil //nolint:nilnil // absence is an answer
 }
 
-func (h *handler) gatherSecrets(s *machinejob.Snapshot) error {
+func (h *handler) gatherState(s *machinejob.Snapshot) error {
 	state, err := orNil(h.secrets.Get(s.Machine.Namespace, s.Machine.StateSecretName()))
 	if err != nil {
 		return err
@@ -217,20 +226,38 @@ func (h *handler) gatherSecrets(s *machinejob.Snapshot) error {
 		content := state.Data[rkev1.MachineStateKey]
 		s.State = machinejob.StateSecret{Exists: true, Written: len(content) > 0, Holds: machinejob.StateHolds(content)}
 	}
+	return nil
+}
+
+// gatherCredential reads the credential, if the cluster may use it. It returns false while that is not known.
+func (h *handler) gatherCredential(s *machinejob.Snapshot, cluster *provv1.Cluster) (known bool, err error) {
 	namespace, name := machinejob.CredentialRef(s.Machine.CredentialReference(), s.Machine.Namespace)
 	if name == "" {
-		return nil
+		return true, nil
 	}
 	credential, err := orNil(h.secrets.Get(namespace, name))
 	if err != nil {
-		return err
+		return false, err
+	}
+	if !s.Machine.MayUseCredential() {
+		var annotations map[string]string
+		if credential != nil {
+			annotations = credential.Annotations
+		}
+		switch verdict, because := h.Access.Check(cluster, types.NamespacedName{Namespace: namespace, Name: name}, annotations); verdict {
+		case access.Unknown:
+			return false, nil
+		case access.Denied:
+			s.CredentialError, s.CredentialDenied = because, true
+			return true, nil
+		}
 	}
 	if credential == nil {
 		s.CredentialError = "Secret " + namespace + "/" + name + ", the cloud credential of the machine, does not exist"
-		return nil
+		return true, nil
 	}
 	s.Credential = credential.Data
-	return nil
+	return true, nil
 }
 
 func (h *handler) gatherJobs(s *machinejob.Snapshot) error {

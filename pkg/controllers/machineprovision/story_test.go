@@ -324,7 +324,8 @@ func missingCredential(w *world) {
 		}
 	}
 	_, err := w.c.Core.Secret().Create(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort}, Data: map[string][]byte{"x-accessToken": []byte("y")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort, Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"}},
+		Data:       map[string][]byte{"x-accessToken": []byte("y")},
 	})
 	must(w.T, err)
 	w.run()

@@ -24,6 +24,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/drover-io/drover/pkg/access"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
@@ -164,7 +165,7 @@ func (w *world) addCluster() {
 		},
 		&corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: credShort, Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"}},
 			Data:       map[string][]byte{"digitaloceancredentialConfig-accessToken": []byte("top-secret")},
 		},
 	))
@@ -233,6 +234,7 @@ func (w *world) start() {
 	counter, err := metrics.NewDisruptions(w.metrics)
 	must(w.T, err)
 	must(w.T, machineprovision.Register(ctx, machineprovision.Deps{
+		Access:      access.New(access.Options{}),
 		Disruptions: counter,
 		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
 		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(), Secrets: c.Core.Secret(),

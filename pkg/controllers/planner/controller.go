@@ -12,8 +12,10 @@ import (
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -49,6 +51,9 @@ type Deps struct {
 	// Snapshots are only read: other programs write them.
 	Snapshots rkecontrollers.ETCDSnapshotController
 
+	// Access says which Secrets of other namespaces a cluster may use. Register needs it; without it, a Reader takes all to be allowed.
+	Access Access
+
 	// Release describes a Kubernetes version. It never fails: an unknown version is described by its neighbours.
 	Release func(kubernetesVersion string) distro.Release
 	// Settings returns the server-wide settings that plans depend on.
@@ -71,6 +76,12 @@ type Deps struct {
 	Random io.Reader
 }
 
+// Access says which Secrets of other namespaces a cluster may use; access.Checker does.
+type Access interface {
+	Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (access.Verdict, string)
+	OnChange(f func(cluster types.NamespacedName))
+}
+
 // handler is the controller.
 type handler struct {
 	Deps
@@ -84,8 +95,12 @@ type handler struct {
 
 // Register starts planning all clusters that are ours, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
+	if d.Access == nil {
+		return errors.New("nothing says which Secrets of other namespaces clusters may use")
+	}
 	h := newHandler(d)
 	h.addIndexers()
+	d.Access.OnChange(func(cluster types.NamespacedName) { d.ControlPlanes.EnqueueAfter(cluster.Namespace, cluster.Name, 0) })
 	if err := h.addWakeUps(ctx); err != nil {
 		return err
 	}
@@ -229,7 +244,9 @@ func authorized[T wakeup.Object](obj T) []wakeup.Key {
 	}
 	var keys []wakeup.Key
 	for name := range strings.SplitSeq(list, ",") {
-		keys = append(keys, wakeup.Key{Namespace: obj.GetNamespace(), Name: strings.TrimSpace(name)})
+		if !strings.Contains(name, "/") { // clusters of other namespaces are found by their references
+			keys = append(keys, wakeup.Key{Namespace: obj.GetNamespace(), Name: strings.TrimSpace(name)})
+		}
 	}
 	return keys
 }

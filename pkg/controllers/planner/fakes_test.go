@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -91,6 +92,7 @@ func newFakes(t *testing.T) *fakes {
 		Data: map[string][]byte{"serverToken": []byte("s"), "agentToken": []byte("a")},
 	}
 	f.deps = Deps{
+		Access:     access.New(access.Options{}),
 		InstanceID: "me",
 		Release:    func(v string) distro.Release { return distro.Release{Version: v, Known: true} },
 		Settings:   func() render.Settings { return render.Settings{} },

@@ -30,6 +30,8 @@ type view struct {
 	boots    map[string]*rkev1.RKEBootstrap
 	// pausedPools are machine pools by name.
 	pausedPools map[string]bool
+	// unknown is true while it is not known whether the cluster may use what it refers to. Nothing is decided then.
+	unknown bool
 }
 
 // ours reports whether the cluster carries our ownership mark. Everybody else's is left alone.
@@ -207,45 +209,6 @@ func readTokens(secret *corev1.Secret) planner.Tokens {
 		return planner.Tokens{Problem: err.Error()}
 	}
 	return planner.Tokens{Exists: true, Values: values}
-}
-
-func (h *handler) gatherObjects(cp *rkev1.RKEControlPlane, v *view) error {
-	refs := render.References(cp.Namespace, &cp.Spec, v.snapshot.Settings)
-	for _, ref := range snapshotReferences(cp, v.snapshot.Snapshots) {
-		if !slices.Contains(refs, ref) {
-			refs = append(refs, ref)
-		}
-	}
-	for _, ref := range refs {
-		out := planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name}
-		var err error
-		switch ref.Kind {
-		case render.KindSecret:
-			var secret *corev1.Secret
-			if secret, err = h.Secrets.Cache().Get(ref.Namespace, ref.Name); err == nil {
-				out.Type, out.Annotations, out.Data = secret.Type, secret.Annotations, secret.Data
-			}
-		case render.KindConfigMap:
-			var config *corev1.ConfigMap
-			if config, err = h.ConfigMaps.Cache().Get(ref.Namespace, ref.Name); err == nil {
-				out.Annotations, out.Data = config.Annotations, maps.Clone(config.BinaryData)
-				if out.Data == nil {
-					out.Data = map[string][]byte{}
-				}
-				for key, value := range config.Data {
-					out.Data[key] = []byte(value)
-				}
-			}
-		}
-		if apierrors.IsNotFound(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("read %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
-		}
-		v.snapshot.Objects = append(v.snapshot.Objects, out)
-	}
-	return nil
 }
 
 func (h *handler) gatherMachines(cp *rkev1.RKEControlPlane, v *view) error {

@@ -97,7 +97,7 @@ func TestGather_SnapshotsAndTheirCredentials(t *testing.T) {
 	}{
 		"nothing is restored":                {},
 		"the one that is asked for":          {asked: "own", want: []string{"own"}, wantObjects: []string{"ns/cc"}},
-		"the one at work, and the next":      {asked: "shared", atWork: "own", want: []string{"shared", "own"}, wantObjects: []string{"cattle-global-data/cc", "ns/cc"}},
+		"the one at work, and the next":      {asked: "shared", atWork: "own", want: []string{"shared", "own"}, wantObjects: []string{"cattle-global-data/cc denied", "ns/cc"}},
 		"one that is asked for and at work":  {asked: "own", atWork: "own", want: []string{"own"}, wantObjects: []string{"ns/cc"}},
 		"the cluster has the same storage":   {asked: "own", etcd: &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{CloudCredentialName: "cc"}}, want: []string{"own"}, wantObjects: []string{"ns/cc"}},
 		"another cluster's, without its key": {asked: "foreign", want: []string{"foreign"}},
@@ -121,7 +121,11 @@ func TestGather_SnapshotsAndTheirCredentials(t *testing.T) {
 				got = append(got, snapshot.Name)
 			}
 			for _, object := range v.snapshot.Objects {
-				objects = append(objects, object.Namespace+"/"+object.Name)
+				name := object.Namespace + "/" + object.Name
+				if object.Denied != "" {
+					name += " denied"
+				}
+				objects = append(objects, name)
 			}
 			if diff := cmp.Diff([][]string{tc.want, tc.wantObjects}, [][]string{got, objects}); diff != "" {
 				t.Errorf("snapshots and objects (-want +got):\n%s", diff)

@@ -35,7 +35,7 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 		return cp, err
 	}
 	v, err := h.gather(cp)
-	if err != nil {
+	if err != nil || v.unknown {
 		return cp, err
 	}
 	decision := planner.Decide(v.snapshot)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -168,6 +169,7 @@ func (s *story) startManager() (stop func()) {
 	counter, err := metrics.NewDisruptions(s.metrics)
 	must(s.T, err)
 	must(s.T, planner.Register(c.HandlerContext(), planner.Deps{
+		Access:               access.New(access.Options{}),
 		InstanceID:           instance,
 		ProvisioningClusters: c.Provisioning.Cluster(),
 		ControlPlanes:        c.RKE.RKEControlPlane(),

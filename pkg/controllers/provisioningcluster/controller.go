@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -24,6 +26,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/topology"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
@@ -34,6 +37,9 @@ const handlerName = "rke-cluster"
 
 // indexBySchema finds Clusters by the names of the DynamicSchemas of their pools.
 const indexBySchema = "drover-by-dynamic-schema"
+
+// indexByReference finds Clusters by the Secrets of other namespaces that they name, as NAMESPACE/NAME.
+const indexByReference = "drover-by-reference"
 
 // DynamicKinds reads and writes the kinds of node drivers, which come and go.
 type DynamicKinds interface {
@@ -53,6 +59,12 @@ type Applier interface {
 	PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error
 }
 
+// Access says which Secrets of other namespaces a cluster may use; access.Checker does.
+type Access interface {
+	Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (access.Verdict, string)
+	OnChange(f func(cluster types.NamespacedName))
+}
+
 // Deps are what the controller works with.
 type Deps struct {
 	Clusters           provcontrollers.ClusterController
@@ -64,6 +76,8 @@ type Deps struct {
 	Secrets            corecontrollers.SecretController
 	DynamicKinds       DynamicKinds
 	Apply              Applier
+	// Access says which Secrets of other namespaces a cluster may use.
+	Access Access
 	// InstanceID is written on Clusters that this Drover manages.
 	InstanceID string
 	// DeletionDeadline is after how long a machine that does not go away is
@@ -113,12 +127,16 @@ func Register(ctx context.Context, d Deps) error {
 	if d.DeletionDeadline == 0 {
 		d.DeletionDeadline = defaultDeletionDeadline
 	}
+	if d.Access == nil {
+		return fmt.Errorf("register %s: nothing says which Secrets of other namespaces clusters may use", handlerName)
+	}
 	h := newHandler(d)
 	h.ctx, h.registered = ctx, d.Now()
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
 	}
 	h.index()
+	d.Access.OnChange(func(cluster types.NamespacedName) { d.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, 0) })
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	return h.wake(ctx)
 }
@@ -138,6 +156,13 @@ func (h *handler) index() {
 	})
 	h.clusters.AddIndexer(provv1.IndexByMachinePoolCloudCredential, func(c *provv1.Cluster) ([]string, error) {
 		return topology.Credentials(c), nil
+	})
+	h.clusters.AddIndexer(indexByReference, func(c *provv1.Cluster) ([]string, error) {
+		var keys []string
+		for _, ref := range tenancy.References(c) {
+			keys = append(keys, ref.String())
+		}
+		return keys, nil
 	})
 	h.clusters.AddIndexer(provv1.IndexByNodeInfra, func(c *provv1.Cluster) ([]string, error) {
 		return topology.InfraKeys(c), nil
@@ -234,7 +259,7 @@ func (h *handler) ofCredential(secret *corev1.Secret) []wakeup.Key {
 	if global {
 		reference = provv1.GlobalDataNamespace + ":" + secret.Name
 	}
-	var keys []wakeup.Key
+	keys := h.ofReferred(secret)
 	for _, index := range []string{provv1.IndexByCloudCredential, provv1.IndexByMachinePoolCloudCredential} {
 		found, err := h.clusters.GetByIndex(index, reference)
 		if err != nil {
@@ -245,6 +270,19 @@ func (h *handler) ofCredential(secret *corev1.Secret) []wakeup.Key {
 				keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
 			}
 		}
+	}
+	return keys
+}
+
+// ofReferred wakes the clusters of other namespaces that name a Secret: it may say that they may use it.
+func (h *handler) ofReferred(secret *corev1.Secret) []wakeup.Key {
+	found, err := h.clusters.GetByIndex(indexByReference, secret.Namespace+"/"+secret.Name)
+	if err != nil {
+		return nil // the index is registered above
+	}
+	var keys []wakeup.Key
+	for _, cluster := range found {
+		keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
 	}
 	return keys
 }
@@ -268,8 +306,11 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if len(seen.unserved) > 0 {
 		return h.reportUnserved(seen)
 	}
+	if seen.unknown {
+		return cluster, nil // the answer wakes the cluster
+	}
 	if errs := seen.problems(); len(errs) > 0 {
-		return h.report(seen, cluster, invalid(topology.Explain(errs)))
+		return h.report(seen, cluster, invalid(seen, topology.Explain(errs)))
 	}
 	prepared, err := h.prepare(seen)
 	if err != nil {

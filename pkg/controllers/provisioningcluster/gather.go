@@ -16,9 +16,11 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -30,6 +32,9 @@ type facts struct {
 	// unserved are kinds of machine configs and templates whose schema exists but
 	// whose objects cannot be read yet.
 	unserved []string
+	// denied are the references to Secrets of other namespaces that the cluster may not use. unknown is true while that is not known.
+	denied  field.ErrorList
+	unknown bool
 	// machines are those of a cluster that is deleted, sorted by name.
 	machines []*clusterv1.Machine
 	now      time.Time
@@ -42,7 +47,7 @@ func (f *facts) hasChildren() bool { return f.capiCluster != nil || f.controlPla
 
 // problems lists what is wrong with the cluster.
 func (f *facts) problems() field.ErrorList {
-	return Problems(f.input, f.controlPlane != nil)
+	return append(slices.Clone(f.denied), Problems(f.input, f.controlPlane != nil)...)
 }
 
 func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
@@ -82,8 +87,39 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 			return nil, err
 		}
 	}
+	if err := h.gatherAccess(seen); err != nil {
+		return nil, err
+	}
 	seen.deployments, err = h.gatherReplicas(&seen.input)
 	return seen, err
+}
+
+// gatherAccess finds out which Secrets of other namespaces the cluster may use. Of one that it may not, nothing else is said: not even
+// whether it exists.
+func (h *handler) gatherAccess(seen *facts) error {
+	cluster := seen.input.Cluster
+	for _, ref := range tenancy.References(cluster) {
+		secret, err := optional(h.secrets.Get(ref.Namespace, ref.Name))
+		if err != nil {
+			return fmt.Errorf("read Secret %s: %w", ref, err)
+		}
+		var annotations map[string]string
+		if secret != nil {
+			annotations = secret.Annotations
+		}
+		switch verdict, because := h.Access.Check(cluster, ref.NamespacedName, annotations); verdict {
+		case access.Unknown:
+			seen.unknown = true
+		case access.Denied:
+			seen.denied = append(seen.denied, &field.Error{Type: field.ErrorTypeForbidden, Field: ref.Field, Detail: because})
+			for reference := range seen.input.Credentials {
+				if namespace, name := topology.CredentialSecret(cluster.Namespace, reference); namespace == ref.Namespace && name == ref.Name {
+					seen.input.Credentials[reference] = true
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // gatherLive asks the API server itself whether a cluster that is nobody's yet

@@ -113,7 +113,7 @@ func TestOnChange_BadInput(t *testing.T) {
 			func(w *world) { w.configs = nil }, "spec.rkeConfig.machinePools[0].machineConfigRef.name",
 		},
 		"missing credential": {
-			func(w *world) { w.cluster.Spec.CloudCredentialSecretName = "cattle-global-data:cc-x" }, "spec.cloudCredentialSecretName",
+			func(w *world) { w.cluster.Spec.CloudCredentialSecretName = "cc-x" }, "spec.cloudCredentialSecretName",
 		},
 		"no kubernetesVersion": {
 			func(w *world) { w.cluster.Spec.KubernetesVersion = "" }, "spec.kubernetesVersion",

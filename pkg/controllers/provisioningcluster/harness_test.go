@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -100,6 +101,7 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 		w.t.Fatal(err)
 	}
 	deps := Deps{
+		Access:      access.New(access.Options{}),
 		Disruptions: counter,
 		Clusters:    clusters, CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
 		MachineDeployments: w.deploymentController(ctrl), ControlPlanes: w.controlPlaneController(ctrl),

@@ -13,6 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/tenancy"
 )
 
 const (
@@ -24,7 +25,12 @@ const (
 	reasonProtected = "Protected"
 )
 
-func invalid(message string) error { return outcome.Stall(reasonInvalid, message) }
+func invalid(seen *facts, message string) error {
+	if len(seen.denied) > 0 {
+		return outcome.Stall(tenancy.ReasonAccessDenied, message)
+	}
+	return outcome.Stall(reasonInvalid, message)
+}
 
 const (
 	// servedSoon is how soon to look again whether a kind is served: its cache being
@@ -100,7 +106,7 @@ func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Con
 func forget(list *[]rkev1.GenericCondition, said []conditions.Condition) {
 	for _, conditionType := range []string{provv1.ConditionUpdated, provv1.ConditionReady} {
 		known := slices.ContainsFunc(said, func(c conditions.Condition) bool { return c.Type == conditionType })
-		if old := conditions.Get(*list, conditionType); !known && old != nil && old.Reason == reasonInvalid {
+		if old := conditions.Get(*list, conditionType); !known && old != nil && (old.Reason == reasonInvalid || old.Reason == tenancy.ReasonAccessDenied) {
 			conditions.Remove(list, conditionType)
 		}
 	}

@@ -176,6 +176,9 @@ type Secret struct {
 	Data map[string][]byte
 	// Annotations hold the names of clusters that may use the Secret.
 	Annotations map[string]string
+	// Denied says why the cluster's configuration may not use the Secret, which is in another namespace. Empty: it may. Data that are there
+	// nevertheless are for the server's own settings.
+	Denied string
 }
 
 // String hides the data.

@@ -124,6 +124,9 @@ func (m *machinePlan) secret(field string, name types.NamespacedName) (Secret, e
 	if !ok {
 		return Secret{}, fmt.Errorf("%s: Secret %s does not exist", field, name)
 	}
+	if secret.Denied != "" {
+		return Secret{}, fmt.Errorf("%s: %s", field, secret.Denied)
+	}
 	return secret, nil
 }
 
@@ -139,9 +142,12 @@ func (m *machinePlan) local(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: m.in.ControlPlane.Namespace, Name: name}
 }
 
-// authorized reports whether an annotation with a comma list of cluster names holds this cluster's.
+// authorized reports whether an annotation with a comma list of clusters holds this one: NAME, NAMESPACE/NAME or NAMESPACE/*.
 func (m *machinePlan) authorized(annotations map[string]string, key string) bool {
-	return slices.Contains(splitList(annotations[key]), m.in.ControlPlane.Name)
+	namespace, name := m.in.ControlPlane.Namespace, m.in.ControlPlane.Name
+	return slices.ContainsFunc(splitList(annotations[key]), func(entry string) bool {
+		return entry == name || entry == namespace+"/"+name || entry == namespace+"/*"
+	})
 }
 
 // decoded is the content of a file we encoded ourselves; broken base64 gives nothing.

@@ -170,7 +170,9 @@ func TestCluster_BadInputWhereverTheProcessIsKilled(t *testing.T) {
 			edit:      func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-x" },
 			wantField: "spec.cloudCredentialSecretName",
 			fix: func(s *story) {
-				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-x"}})
+				s.add(&corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{
+					Namespace: "cattle-global-data", Name: "cc-x", Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/*"},
+				}})
 			},
 		},
 		"missing credential of a pool": {

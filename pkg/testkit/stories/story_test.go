@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
@@ -115,6 +116,7 @@ func (s *story) start() {
 	for _, register := range []func() error{
 		func() error {
 			return provisioningcluster.Register(ctx, provisioningcluster.Deps{
+				Access:   access.New(access.Options{}),
 				Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
 				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), DynamicKinds: c.Dynamic, Apply: c.Apply,
@@ -123,7 +125,8 @@ func (s *story) start() {
 		},
 		func() error {
 			return cluster.Register(ctx, cluster.Deps{
-				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
+				Namespaces: c.Core.Namespace(),
+				Clusters:   c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
 				Machines: c.CAPI.Machine(), Secrets: c.Core.Secret(), Apply: c.Apply, Prober: s.prober, InstanceID: instance,
 			})
 		},

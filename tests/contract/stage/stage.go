@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +54,8 @@ type Settings struct {
 	CAPI server.CAPIMode
 	// Machines changes how machines behave, if it is not nil.
 	Machines func(*fakeagent.Options)
+	// Admission has the API server ask Drover's admission webhooks.
+	Admission bool
 	// Drover starts Drover in another way than as a library, such as by its command line, until the test ends. It returns when
 	// machines can use it. Server is nil then.
 	Drover func(t *testing.T)
@@ -112,8 +116,9 @@ func (st *Stage) startDrover(s Settings) {
 	log.SetOutput(st.t.Output())
 	registry := prometheus.NewRegistry()
 	st.t.Cleanup(func() { disruptions.Check(st.t, registry) }) // after drover has ended, which is run later
+	admission, reviews := st.admission(s)
 	drover, err := server.New(server.Options{
-		RESTConfig: plane.Config(st.t, ""), InstanceID: "contract", Version: "contract", CAPI: s.CAPI,
+		Admission: admission, RESTConfig: plane.Config(st.t, ""), InstanceID: "contract", Version: "contract", CAPI: s.CAPI,
 		DataDir: st.t.TempDir(), Log: log, Registerer: registry,
 		Settings: server.Settings{
 			ServerURL: "https://" + endpoint.Listener.Addr().String(), MachineProvisionImage: "rancher/machine:test",
@@ -125,6 +130,9 @@ func (st *Stage) startDrover(s Settings) {
 		st.t.Fatal(err)
 	}
 	st.Server = drover
+	if reviews != nil {
+		reviews.set(drover.AdmissionHandler())
+	}
 	endpoint.Config.Handler = drover.Handler()
 	endpoint.StartTLS()
 	st.t.Cleanup(endpoint.Close)
@@ -135,6 +143,31 @@ func (st *Stage) startDrover(s Settings) {
 		}
 		return ""
 	})
+}
+
+// later is a handler that is known after its address is.
+type later struct{ handler atomic.Pointer[http.Handler] }
+
+func (l *later) set(handler http.Handler) { l.handler.Store(&handler) }
+
+func (l *later) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if handler := l.handler.Load(); handler != nil {
+		(*handler).ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, "not ready yet", http.StatusServiceUnavailable)
+}
+
+// admission opens the address of the webhooks, if there are any. Nil: there are none.
+func (st *Stage) admission(s Settings) (server.Admission, *later) {
+	if !s.Admission {
+		return server.Admission{}, nil
+	}
+	handler := &later{}
+	reviews := httptest.NewTLSServer(handler)
+	st.t.Cleanup(reviews.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: reviews.Certificate().Raw})
+	return server.Admission{Mode: server.AdmissionInstall, URL: reviews.URL, CACerts: string(ca)}, handler
 }
 
 // run starts something that runs until the test ends, and waits for its end then.

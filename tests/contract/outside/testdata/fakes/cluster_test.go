@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -38,7 +39,9 @@ func newProvisioning(t *testing.T) *provisioning {
 	config.SetNamespace(namespace)
 	config.SetName("nc")
 
-	d := provisioningcluster.Deps{InstanceID: instance, Now: func() time.Time { return now }, DynamicKinds: newKinds(w, config)}
+	d := provisioningcluster.Deps{
+		Access: access.New(access.Options{}), InstanceID: instance, Now: func() time.Time { return now }, DynamicKinds: newKinds(w, config),
+	}
 	d.Clusters, p.clusters = namespaced[*provv1.Cluster, *provv1.ClusterList](w, "Cluster", &provv1.Cluster{
 		ObjectMeta: meta("demo"),
 		Spec: provv1.ClusterSpec{

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -189,11 +190,14 @@ func newMaking(t *testing.T) *making {
 	owner := machine()
 	owner.Spec.Bootstrap.DataSecretName = new("m1-machine-bootstrap")
 	boot := &rkev1.RKEBootstrap{ObjectMeta: meta("m1"), Status: rkev1.RKEBootstrapStatus{DataSecretName: new("m1-machine-bootstrap")}}
-	credential := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc-abcde"}, Data: map[string][]byte{
+	credential := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "cattle-global-data", Name: "cc-abcde", Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: namespace + "/demo"},
+	}, Data: map[string][]byte{
 		"digitaloceancredentialConfig-accessToken": []byte("top-secret"),
 	}}
 	set := newSets(w)
 	d := machineprovision.Deps{
+		Access:  access.New(access.Options{}),
 		Dynamic: m.kinds, Apply: set, ApplySecrets: secretSets{set}, InstanceID: instance, Now: func() time.Time { return now },
 		Settings: func() machinejob.Settings {
 			return machinejob.Settings{Image: "rancher/machine:test", CreateDeadline: time.Hour}
@@ -275,7 +279,7 @@ func TestMachineProvision_MissingCredential(t *testing.T) {
 	must(t, m.pass())
 	must(t, m.pass())
 	m.wantWrites("no Job and no Secret is made", "update DigitaloceanMachine m1", "update status DigitaloceanMachine m1")
-	if got := m.condition("Ready"); !strings.HasPrefix(got, "False CredentialMissing Secret cattle-global-data/cc-abcde") {
+	if got := m.condition("Ready"); !strings.HasPrefix(got, "False AccessDenied Secret cattle-global-data/cc-abcde") {
 		t.Errorf("Ready is %q, want the credential's name", got)
 	}
 }

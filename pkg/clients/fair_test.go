@@ -1,0 +1,239 @@
+package clients
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+func TestFairQueue_TakesNamespacesInTurn(t *testing.T) {
+	t.Parallel()
+	q := newFairQueue()
+	for _, key := range []string{"a/1", "a/2", "a/3", "b/1", "cluster-scoped", "b/2"} {
+		q.Push(key)
+	}
+	var got []string
+	for q.Len() > 0 {
+		if got = append(got, q.Pop()); len(got) == 2 {
+			q.Push("c/1")
+		}
+	}
+	want := []string{"a/1", "b/1", "cluster-scoped", "a/2", "b/2", "c/1", "a/3"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// Whatever is pushed and popped: nothing is lost, a namespace keeps its order, and none is passed over twice in a row by another.
+func TestFairQueue_LosesNothingAndStarvesNobody(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q, model, since := newFairQueue(), map[string][]string{}, map[string]map[string]int{}
+		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if q.Len() == 0 || rapid.Bool().Draw(t, "push") {
+				namespace := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "namespace")
+				key := fmt.Sprintf("%s/%d", namespace, i)
+				if len(model[namespace]) == 0 {
+					since[namespace] = map[string]int{}
+				}
+				model[namespace] = append(model[namespace], key)
+				q.Push(key)
+				continue
+			}
+			key := q.Pop()
+			namespace := namespaceOf(key)
+			if model[namespace][0] != key {
+				t.Fatalf("%s comes before %s", key, model[namespace][0])
+			}
+			model[namespace] = model[namespace][1:]
+			since[namespace] = map[string]int{}
+			for other, keys := range model {
+				if other == namespace || len(keys) == 0 {
+					continue
+				}
+				if since[other][namespace]++; since[other][namespace] > 1 {
+					t.Fatalf("%s is served twice while %s waits", namespace, other)
+				}
+			}
+		}
+		left := 0
+		for _, keys := range model {
+			left += len(keys)
+		}
+		if q.Len() != left {
+			t.Fatalf("%d keys are left, want %d", q.Len(), left)
+		}
+	})
+}
+
+// handlersOf starts workers whose handlers are given.
+func handlersOf(ctx context.Context, count int, run func(key string) error) *workers {
+	store := cache.NewSharedIndexInformer(&cache.ListWatch{}, &rkev1.RKECluster{}, 0, nil)
+	w := &workers{name: "test", informer: func() cache.SharedIndexInformer { return store }, run: func(key string, _ runtime.Object) error { return run(key) }}
+	w.start(ctx, count)
+	return w
+}
+
+// Handlers of one namespace that wait for something leave a worker to the others, and come to their end themselves.
+func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		began, done, most, now := time.Now(), map[string]time.Duration{}, 0, 0
+		w := handlersOf(ctx, 5, func(key string) error {
+			if namespaceOf(key) == "slow" {
+				mu.Lock()
+				now++
+				most = max(most, now)
+				mu.Unlock()
+				time.Sleep(10 * time.Second)
+				mu.Lock()
+				now--
+				mu.Unlock()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done[key] = time.Since(began)
+			return nil
+		})
+		for i := range 200 {
+			w.add(fmt.Sprintf("slow/%d", i))
+		}
+		time.Sleep(time.Second)
+		w.add("quick/1")
+		synctest.Wait()
+		if took, ok := done["quick/1"]; !ok || took > time.Second {
+			t.Errorf("the other namespace waits: done %t after %v", ok, took)
+		}
+		time.Sleep(time.Hour)
+		if len(done) != 201 || most != 4 {
+			t.Errorf("%d of 201 are done, %d at the same time", len(done), most)
+		}
+		cancel()
+		time.Sleep(time.Minute)
+	})
+}
+
+// A key is never worked on twice at the same time, and what comes meanwhile is not lost, though keys are parked in between.
+func TestWorkers_RunAKeyOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		busy, last, lastAdded := map[string]bool{}, map[string]time.Time{}, time.Time{}
+		w := handlersOf(ctx, 3, func(key string) error {
+			mu.Lock()
+			if busy[key] {
+				t.Errorf("%s runs twice", key)
+			}
+			busy[key], last[key] = true, time.Now()
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			busy[key] = false
+			return nil
+		})
+		for range 3 {
+			lastAdded = time.Now()
+			for i := range 10 {
+				w.add(fmt.Sprintf("ns/%d", i))
+			}
+			time.Sleep(1500 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		for i := range 10 {
+			if began := last[fmt.Sprintf("ns/%d", i)]; began.Before(lastAdded) {
+				t.Errorf("key %d has not run since it was added last", i)
+			}
+		}
+		cancel()
+		time.Sleep(time.Minute)
+	})
+}
+
+// A handler that fails comes again ever later, and at once again after a success.
+func TestWorkers_FailuresBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		fails, at, began := true, []time.Duration{}, time.Now()
+		w := handlersOf(ctx, 2, func(string) error {
+			at = append(at, time.Since(began))
+			if fails {
+				return errors.New("no")
+			}
+			return nil
+		})
+		w.add("ns/one")
+		time.Sleep(2 * time.Hour)
+		var gaps []time.Duration
+		for i := 1; i < len(at); i++ {
+			gaps = append(gaps, at[i]-at[i-1])
+		}
+		if !slices.IsSorted(gaps) || gaps[0] > 10*time.Millisecond || gaps[len(gaps)-1] != 2*time.Minute || len(at) > 100 {
+			t.Errorf("%d runs, delays %v", len(at), gaps)
+		}
+		fails = false
+		time.Sleep(3 * time.Minute)
+		fails, at, began = true, nil, time.Now()
+		w.add("ns/one")
+		time.Sleep(time.Second)
+		if len(at) < 5 {
+			t.Errorf("after a success it ran %d times in a second", len(at))
+		}
+		cancel()
+		time.Sleep(time.Minute)
+	})
+}
+
+// Hundreds of objects of two namespaces that fail all the time, and take their time, do not hold up the one of another.
+func TestClients_FailingNamespaceStarvesNobody(t *testing.T) {
+	definitions, err := crds.All()
+	check(t, err)
+	api := memkube.New(memkube.Options{CRDs: definitions, Namespaces: []string{"a", "b", "c"}})
+	run(t, api, Options{}, func(c *Clients, start func()) {
+		var mu sync.Mutex
+		handled := time.Time{}
+		c.RKE.RKECluster().OnChange(c.HandlerContext(), "work", func(key string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
+			if !strings.HasPrefix(key, "b/") {
+				time.Sleep(time.Second)
+				return obj, errors.New("no")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if handled.IsZero() {
+				handled = time.Now()
+			}
+			return obj, nil
+		})
+		start()
+		for i := range 400 {
+			namespace := []string{"a", "c"}[i%2]
+			_, err := c.RKE.RKECluster().Create(&rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("c%d", i)}})
+			check(t, err)
+		}
+		pass(10 * time.Second)
+		began := time.Now()
+		_, err := c.RKE.RKECluster().Create(&rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "one"}})
+		check(t, err)
+		pass(time.Minute)
+		if took := handled.Sub(began); handled.IsZero() || took > 3*time.Second {
+			t.Errorf("handled after %v", took)
+		}
+	})
+}
