@@ -200,6 +200,9 @@ const (
 	InstanceAnnotation = "drover.io/instance"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
+	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
+	// goes with the first plan that Drover renders.
+	FoundAnnotation = "drover.io/found"
 	// RollAnnotation asks on a PC that machines move to another version of plan rendering: VERSION, or POOL=VERSION, or several with commas.
 	RollAnnotation = "drover.io/roll-render-version"
 	// PlanEvidenceAnnotation tells what the plan in a plan secret was rendered from, as digests, on S.
