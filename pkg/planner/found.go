@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -20,24 +21,24 @@ type Takeover struct {
 	Problems []string
 }
 
-// TakeOver says with which notes the machines of a cluster become ours. Machines that a Drover has planned keep their own. For all others what
+// TakeOver says with which notes the machines of a cluster become ours. Machines with a plan of a Drover keep their own. For all others what
 // their manager noted on plan secrets is taken once, here, and noted where no node can write; TakeOver does not believe a second init node.
 // The evidence of what was there is taken with it, so that later wishes are told from what was found.
 func TakeOver(s Snapshot) Takeover {
 	s.Machines = slices.Clone(s.Machines)
-	out, taken := Takeover{Marks: map[string]Marks{}}, []*Machine{}
+	out, taken := Takeover{Marks: map[string]Marks{}}, map[*Machine]Marks{}
 	inits := []note{}
 	for i := range s.Machines {
 		m := &s.Machines[i]
 		switch {
 		case m.Plan == nil || m.Deleting && m.gone():
 			continue
-		case m.Marks.RenderVersion == "" && m.Plan.State.PlanExists:
+		case m.Plan.State.PlanExists && !plannedByDrover(m):
+			taken[m] = m.Marks
 			m.Marks.InitNode = m.Marks.InitNode || m.Plan.InitNode
-			m.Marks.JoinURL = cmp.Or(m.Marks.JoinURL, m.Plan.JoinURL)
-			m.Marks.JoinedTo = cmp.Or(m.Marks.JoinedTo, m.Plan.JoinedTo, render.JoinedServer(m.Plan.State.Plan))
-			m.Marks.RenderVersion = AsFound
-			taken = append(taken, m)
+			m.Marks.JoinURL = cmp.Or(m.Plan.JoinURL, m.Marks.JoinURL)
+			m.Marks.JoinedTo = cmp.Or(m.Plan.JoinedTo, render.JoinedServer(m.Plan.State.Plan))
+			m.Marks.RenderVersion, m.Marks.Found = AsFound, ""
 		}
 		if m.Marks.InitNode && !m.Deleting {
 			inits = append(inits, note{name: m.Name})
@@ -56,17 +57,36 @@ func TakeOver(s Snapshot) Takeover {
 	} else {
 		stepJoin(p)
 	}
-	for _, m := range taken {
-		i := slices.IndexFunc(p.machines, func(o *machine) bool { return o.Machine == m })
-		if i < 0 {
+	for _, m := range p.machines {
+		had, found := taken[m.Machine]
+		if !found {
 			continue
 		}
-		wrapped := p.machines[i]
-		wrapped.joins = wrapped.marks.JoinedTo
-		wrapped.marks.Found = p.evidenceOf(wrapped).about(m.Plan.State.Checksum)
-		out.Marks[m.Name] = wrapped.marks
+		m.joins = m.marks.JoinedTo
+		m.marks.Found = p.evidenceOf(m).about(m.Plan.State.Checksum)
+		if m.marks != had {
+			out.Marks[m.Name] = m.marks
+		}
 	}
 	return out
+}
+
+// plannedByDrover reports that the plan that a machine has is the one that a Drover noted what it was rendered from.
+func plannedByDrover(m *Machine) bool {
+	var e evidence
+	pinned := m.Marks.RenderVersion != "" && m.Marks.RenderVersion != AsFound
+	return pinned && json.Unmarshal([]byte(m.Plan.Evidence), &e) == nil && e.Plan == m.Plan.State.Checksum
+}
+
+// With is the snapshot as it is once the notes are taken.
+func (t Takeover) With(s Snapshot) Snapshot {
+	s.Machines = slices.Clone(s.Machines)
+	for i := range s.Machines {
+		if marks, taken := t.Marks[s.Machines[i].Name]; taken {
+			s.Machines[i].Marks = marks
+		}
+	}
+	return s
 }
 
 // knows reports that what becomes of a machine's plan can be said: its version can be rendered, or the plan is still the one that was found.

@@ -198,6 +198,8 @@ const (
 const (
 	// InstanceAnnotation is the identifier of the Drover that manages a PC, written once when it was adopted.
 	InstanceAnnotation = "drover.io/instance"
+	// ReleasedByAnnotation is the identifier of the Drover that let go of a PC, until somebody adopts it.
+	ReleasedByAnnotation = "drover.io/released-by"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
 	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
