@@ -155,12 +155,12 @@ Result:        Replace
 Machines:
   NAME  POOL    ROLES   CLASS    DRAIN  STAGE  PLAN      NEXT     MESSAGE
   s1    server  etcd    None     no     -      as found  Restart  init node
-  w1    worker  worker  Replace  yes    1      Drover's  None
+  w1    worker  worker  Replace  yes    1      Drover's  None     -
 
 Objects that differ:
   VERB    KIND                NAME           CLASS    FIELD
   Update  MachineDeployment   demo-worker    Replace  spec.template.spec.infrastructureRef.name
-  Create  SimMachineTemplate  demo-worker-1  None
+  Create  SimMachineTemplate  demo-worker-1  None     -
 
 Order:
   STAGE  GROUP        PACE         MACHINES
@@ -171,7 +171,7 @@ In the way of --yes:
 `
 	var out bytes.Buffer
 	o := inspectOptions{output: outputTable}
-	check(t, o.print(&out, a, func(w io.Writer) { printAdoption(w, a, adopt.Check(a, adopt.Limits{From: adopt.FromRancher})) }))
+	check(t, o.print(&out, a, func(w io.Writer) { printAdoption(w, a, adopt.Check(a, adopt.Limits{From: adopt.FromRancher, Now: a.Activity.At.Add(time.Hour)})) }))
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
