@@ -171,7 +171,9 @@ In the way of --yes:
 `
 	var out bytes.Buffer
 	o := inspectOptions{output: outputTable}
-	check(t, o.print(&out, a, func(w io.Writer) { printAdoption(w, a, adopt.Check(a, adopt.Limits{From: adopt.FromRancher, Now: a.Activity.At.Add(time.Hour)})) }))
+	check(t, o.print(&out, a, func(w io.Writer) {
+		printAdoption(w, a, adopt.Check(a, adopt.Limits{From: adopt.FromRancher, Now: a.Activity.At.Add(time.Hour)}))
+	}))
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -26,21 +26,31 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
-// differs is what differs of the recorded objects: the copy of the spec is compressed by another program.
-var differs = []inspect.ObjectChange{{
-	Kind: "RKEControlPlane", Namespace: fleet, Name: demo, Verb: applyset.Update, Class: planner.ClassNone,
-	Fields: []preview.Cause{{Field: "metadata.annotations[rke.cattle.io/cluster-spec]", Class: planner.ClassNone}},
-}}
+// differs is what differs of the recorded objects: machines are given another time to be deleted in, and the copy of the spec is compressed by another
+// program.
+func differs(deployments ...string) []inspect.ObjectChange {
+	change := func(kind, name, field string) inspect.ObjectChange {
+		return inspect.ObjectChange{
+			Kind: kind, Namespace: fleet, Name: name, Verb: applyset.Update, Class: planner.ClassNone, Fields: []preview.Cause{{Field: field, Class: planner.ClassNone}},
+		}
+	}
+	var out []inspect.ObjectChange
+	for _, name := range deployments {
+		out = append(out, change("MachineDeployment", name, "spec.template.spec.deletion.nodeDeletionTimeoutSeconds"))
+	}
+	return append(out, change("RKEControlPlane", demo, "metadata.annotations[rke.cattle.io/cluster-spec]"))
+}
 
 // Clusters that somebody else made are watched, compared and taken over without a node noticing, and an edit then reaches the first of them.
 func TestRecorded_Adoption(t *testing.T) {
 	for name, tc := range map[string]struct {
-		owner inspect.Ownership
-		from  string
+		owner       inspect.Ownership
+		from        string
+		deployments []string
 	}{
-		recorded.RancherOneServer:              {inspect.OwnerUnmarked, adopt.FromRancher},
-		recorded.RancherThreeServersTwoWorkers: {inspect.OwnerUnmarked, adopt.FromRancher},
-		recorded.DroverOtherInstance:           {inspect.OwnerOther, recorded.OtherInstance},
+		recorded.RancherOneServer:              {inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1"}},
+		recorded.RancherThreeServersTwoWorkers: {inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1", "demo-workers"}},
+		recorded.DroverOtherInstance:           {inspect.OwnerOther, recorded.OtherInstance, []string{"demo-pool1", "demo-workers"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
@@ -62,7 +72,7 @@ func TestRecorded_Adoption(t *testing.T) {
 				if a.Owner != tc.owner || a.Result != planner.ClassNone || len(a.Problems) > 0 {
 					t.Errorf("%s, %s, problems %q", a.Owner, a.Result, a.Problems)
 				}
-				if diff := cmp.Diff(differs, a.Objects); diff != "" {
+				if diff := cmp.Diff(differs(tc.deployments...), a.Objects); diff != "" {
 					t.Errorf("objects that differ (-want +got):\n%s", diff)
 				}
 				for _, m := range a.Machines {
