@@ -42,8 +42,8 @@ const (
 	old = 24 * time.Hour
 )
 
-// recorded are the kinds in which Drover, and what it works with, keeps clusters.
-func recorded() []schema.GroupVersionKind {
+// recordedKinds are the kinds in which Drover, and what it works with, keeps clusters.
+func recordedKinds() []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{
 		provv1.SchemeGroupVersion.WithKind("Cluster"),
 		corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
@@ -136,7 +136,7 @@ func recordRelease(t *testing.T, dir string) {
 				objects = append(objects, crd)
 			}
 		}
-		for _, gvk := range recorded() {
+		for _, gvk := range recordedKinds() {
 			for _, object := range w.api.Objects(gvk) {
 				if driver := gvk.Kind == "NodeDriver" || gvk.Kind == "DynamicSchema"; !driver || strings.HasPrefix(object.GetName(), "digitalocean") {
 					objects = append(objects, object)

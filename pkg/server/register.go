@@ -25,7 +25,9 @@ func (s *Server) register(ctx context.Context) {
 			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts, webhook.Word(s.grantsKey))
 		})
 	case AdmissionHost:
-		s.insist(ctx, failed, func(ctx context.Context) error { return registration.Fill(ctx, s.every.Kubernetes, caCerts, webhook.Word(s.grantsKey)) })
+		s.insist(ctx, failed, func(ctx context.Context) error {
+			return registration.Fill(ctx, s.every.Kubernetes, caCerts, webhook.Word(s.grantsKey))
+		})
 	case AdmissionOff:
 	}
 }

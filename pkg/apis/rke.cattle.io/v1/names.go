@@ -198,8 +198,13 @@ const (
 const (
 	// InstanceAnnotation is the identifier of the Drover that manages a PC, written once when it was adopted.
 	InstanceAnnotation = "drover.io/instance"
+	// ReleasedByAnnotation is the identifier of the Drover that let go of a PC, until somebody adopts it.
+	ReleasedByAnnotation = "drover.io/released-by"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
+	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
+	// goes with the first plan that Drover renders.
+	FoundAnnotation = "drover.io/found"
 	// RollAnnotation asks on a PC that machines move to another version of plan rendering: VERSION, or POOL=VERSION, or several with commas.
 	RollAnnotation = "drover.io/roll-render-version"
 	// PlanEvidenceAnnotation tells what the plan in a plan secret was rendered from, as digests, on S.
