@@ -275,7 +275,7 @@ func (h *handler) gatherMachines(cp *rkev1.RKEControlPlane, v *view) error {
 func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Machine, error) {
 	out := planner.Machine{
 		Name:                machine.Name,
-		UID:                 machine.UID,
+		UID:                 planstore.UID(machine),
 		Labels:              machine.Labels,
 		Deleting:            machine.DeletionTimestamp != nil,
 		CreatedAt:           machine.CreationTimestamp.Time,
