@@ -54,7 +54,7 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 			Now: h.Now(),
 			ControlPlane: planner.ControlPlane{
 				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation, Deleting: cp.DeletionTimestamp != nil,
-				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: cp.Status,
+				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: planner.Recall(cp),
 			},
 			Settings:     h.Settings(),
 			Versions:     h.Versions,

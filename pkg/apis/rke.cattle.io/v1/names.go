@@ -203,6 +203,13 @@ const (
 	// MachineUIDAnnotation is the UID by which the node of an M knows it, on M: the first one that M had. A Machine that was moved or
 	// restored to another management cluster has another UID there, and its node must not be configured anew for that.
 	MachineUIDAnnotation = "drover.io/machine-uid"
+	// MemoryAnnotation repeats on CP what its status remembers of operations, as JSON: whoever moves or restores objects loses the status.
+	MemoryAnnotation = "drover.io/memory"
+	// RestoredFromAnnotation is the backup that "drover restore" made an object from.
+	RestoredFromAnnotation = "drover.io/restored-from"
+	// AgentCredentialAnnotation is what the agent of a machine was given to connect with, on PS: UID of the BS, colon, SHA-256 in hex. It
+	// lets the agent in when PS was moved or restored to another management cluster, where no token of the former one is known.
+	AgentCredentialAnnotation = "drover.io/agent-credential" //nolint:gosec // the name of an annotation, no credential
 	// RollAnnotation asks on a PC that machines move to another version of plan rendering: VERSION, or POOL=VERSION, or several with commas.
 	RollAnnotation = "drover.io/roll-render-version"
 	// PlanEvidenceAnnotation tells what the plan in a plan secret was rendered from, as digests, on S.
@@ -223,6 +230,16 @@ const (
 	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.
 	ManagedByLabel  = "app.kubernetes.io/managed-by"
 	ManagedByDrover = "drover"
+)
+
+// Names by which "clusterctl move" is told what to do. (spec/05 §1.7.)
+const (
+	// ClusterctlLabel is on the CRDs of which clusterctl looks at the objects.
+	ClusterctlLabel = "clusterctl.cluster.x-k8s.io"
+	// BlockMoveAnnotation holds a move of an object, whatever its value.
+	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
+	// DeleteForMoveAnnotation is on an object that is deleted because it lives on in another management cluster.
+	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 )
 
 // Finalizers. The part after the slash is the name of the handler that the finalizer belongs to.
