@@ -27,7 +27,7 @@ var layers = []struct {
 		"crds", "clients", "metrics", "applyset", "ownwrites", "wakeup", "planstore", "tokens", "registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
-	{"composition", []string{"controllers", "inspect", "backup"}},
+	{"composition", []string{"controllers", "inspect", "adopt", "backup"}},
 	{"embedding API", []string{"server"}},
 	{"command line", []string{"cmd"}},
 }

@@ -12,7 +12,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/topology"
 )
 
 // pausedByRestore is the operation that pauses Cluster API's clusters. Drover takes the pause back when it has adopted the cluster.
@@ -28,10 +27,7 @@ func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstru
 	annotate(out, rkev1.RestoredFromAnnotation, r.id)
 	switch kind := object.GroupVersionKind().GroupKind(); kind {
 	case provisioningKind:
-		// Where it comes from it may still be managed, by a Drover of the same name too.
-		if mark := object.GetAnnotations()[rkev1.InstanceAnnotation]; mark != "" {
-			annotate(out, rkev1.InstanceAnnotation, topology.RestoredMark(r.id))
-		}
+		release(out)
 	case clusterv1.GroupVersion.WithKind("Cluster").GroupKind():
 		if paused, _, _ := unstructured.NestedBool(object.Object, "spec", "paused"); !paused {
 			annotate(out, rkev1.PausedByOperationAnnotation, pausedByRestore)
@@ -49,6 +45,18 @@ func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstru
 		r.targetSecret(out)
 	}
 	return out
+}
+
+// release takes the mark off a cluster: where it comes from it may still be managed, and a Drover of the same name may run here. Nobody acts
+// on it until somebody adopts it.
+func release(cluster *unstructured.Unstructured) {
+	annotations := maps.Clone(cluster.GetAnnotations())
+	if mark := annotations[rkev1.InstanceAnnotation]; mark != "" {
+		annotations[rkev1.ReleasedByAnnotation] = mark
+	}
+	delete(annotations, rkev1.InstanceAnnotation)
+	delete(annotations, rkev1.BlockMoveAnnotation)
+	cluster.SetAnnotations(annotations)
 }
 
 // targetSecret lets a token that a machine may still introduce itself with be good for the account that there is now.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,6 +72,18 @@ func PublishedSettings(published []corev1.ConfigMap, instanceID string) (Setting
 		}
 	}
 	return Settings{}, false
+}
+
+// PublishedInstances are the identifiers of the instances that have published their settings.
+func PublishedInstances(published []corev1.ConfigMap) []string {
+	var out []string
+	for i := range published {
+		if instance := published[i].Annotations[rkev1.InstanceAnnotation]; instance != "" {
+			out = append(out, instance)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 func settingsFrom(data map[string]string) Settings {

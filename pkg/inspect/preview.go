@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -126,8 +125,7 @@ func (r *Reader) gather(out *preview.Input, controlPlane *rkev1.RKEControlPlane)
 		return fmt.Errorf("list machines: %w", err)
 	}
 	for _, m := range machines {
-		_, chosen := m.Annotations[clusterv1.DeleteMachineAnnotation]
-		out.Machines[m.Name] = preview.MachineFacts{Created: m.CreationTimestamp.Time, Chosen: chosen}
+		out.Machines[m.Name] = preview.FactsOf(m)
 	}
 	return nil
 }

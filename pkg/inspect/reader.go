@@ -50,6 +50,7 @@ type Reader struct {
 	planner   *planner.Reader
 	desired   *provisioningcluster.Reader
 	settings  controllers.Settings
+	live      dynamic.Interface
 }
 
 // New returns a reader. It makes no API call. Close ends it.
@@ -67,7 +68,7 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	clusters, controlPlanes := readOnce(c.Provisioning.Cluster(), namespace), readOnce(c.RKE.RKEControlPlane(), namespace)
 	capiClusters, machines := readOnce(c.CAPI.Cluster(), namespace), readOnce(c.CAPI.Machine(), namespace)
 	secrets := readOnce(c.Core.Secret(), namespace)
-	r := &Reader{opts: opts, namespace: namespace, clients: c}
+	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live}
 	r.plans = planner.Deps{
 		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines, Secrets: secrets,
 		Bootstraps: readOnce(c.RKE.RKEBootstrap(), namespace), ConfigMaps: readOnce(c.Core.ConfigMap(), namespace),

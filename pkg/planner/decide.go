@@ -124,6 +124,8 @@ type machine struct {
 	busy, sick bool
 	// kept: its plan stays as it is, whatever the configuration says.
 	kept bool
+	// wished: somebody has wished for a change since its plan was found.
+	wished bool
 	// late: what restarts it stays as it is, because newer release data are all that has changed.
 	late bool
 	// sent: it gets a plan in this pass. asked: its drain is asked for.

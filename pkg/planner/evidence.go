@@ -155,13 +155,18 @@ func (e evidence) about(checksum string) string {
 	return string(data)
 }
 
-// evidence is that of the plan a machine has, or false when there is none for exactly this plan.
+// evidence is that of the plan a machine has, or false when there is none for exactly this plan. That of a plan which was found is on the Machine.
 func (m *machine) evidence() (evidence, bool) {
-	var e evidence
-	if m.Plan == nil || json.Unmarshal([]byte(m.Plan.Evidence), &e) != nil {
+	if m.Plan == nil {
 		return evidence{}, false
 	}
-	return e, e.Plan == m.Plan.State.Checksum
+	for _, text := range []string{m.Plan.Evidence, m.Marks.Found} {
+		var e evidence
+		if json.Unmarshal([]byte(text), &e) == nil && e.Plan == m.Plan.State.Checksum {
+			return e, true
+		}
+	}
+	return evidence{}, false
 }
 
 // keptEvidence is that of the plan a machine has, for a plan that adds nothing but work to it. The work may disrupt it for a cause of its own.

@@ -141,6 +141,8 @@ func (r *rollOut) expect(m *machine) MachineOutlook {
 // heldUp says why a change waits for a person.
 func (r *rollOut) heldUp(m *machine) string {
 	switch {
+	case m.kept && r.knows(m):
+		return ""
 	case m.kept:
 		return r.keptMessage(m)
 	case m.change != nodeplan.ChangeMajor:

@@ -99,7 +99,7 @@ func (p *pass) versionFor(m *machine) string {
 	switch asked := p.asked(m); {
 	case asked != "":
 		return asked
-	case pinned == "", idle && !p.s.Versions.Knows(pinned):
+	case pinned == "", pinned == AsFound && m.wished, idle && !p.s.Versions.Knows(pinned):
 		return p.s.Versions.Newest()
 	}
 	return pinned
@@ -108,7 +108,7 @@ func (p *pass) versionFor(m *machine) string {
 // keep leaves a machine with the plan that it has, byte for byte, because this program cannot render its version: another one would be
 // another plan, and restart it. It reports whether it has to.
 func (p *pass) keep(m *machine) bool {
-	if p.s.Versions.Knows(p.versionFor(m)) {
+	if p.knows(m) {
 		return false
 	}
 	m.kept, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
@@ -126,6 +126,9 @@ func (p *pass) plansApplied() bool {
 
 // keptMessage is about a machine that a change cannot reach.
 func (p *pass) keptMessage(m *machine) string {
+	if m.marks.RenderVersion == AsFound {
+		return "its plan is not the one that it was adopted with, and nobody can tell what has changed since; it is kept as it is"
+	}
 	return fmt.Sprintf("its plan is of render version %s, which this Drover does not know; it is kept as it is", m.marks.RenderVersion)
 }
 
@@ -142,7 +145,7 @@ func (p *pass) setVersions() {
 	var problems []string
 	var kept []note
 	for _, m := range p.machines {
-		if m.kept || isLive(m) && m.roles.String() != "" && !p.s.Versions.Knows(p.versionFor(m)) {
+		if (m.kept || isLive(m) && m.roles.String() != "") && !p.knows(m) {
 			kept = append(kept, note{name: m.Name})
 		}
 	}

@@ -89,7 +89,9 @@ func (p *pass) assess(t tier, m *machine) {
 		m.found = finding{problem, ReasonConfiguring}
 		return
 	}
-	m.joins = joinURL
+	if m.joins = joinURL; p.leave(m) {
+		return
+	}
 	if m.desired, m.found = p.render(m, joinURL); m.found.message != "" || !m.Plan.State.PlanExists {
 		return
 	}
@@ -100,6 +102,7 @@ func (p *pass) assess(t tier, m *machine) {
 	}
 	if m.change == nodeplan.ChangeNone {
 		p.follow(m)
+		m.marks.Found = ""
 		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
 	}
 }
@@ -170,7 +173,7 @@ func (r *rollOut) accompany(m *machine) finding {
 		return r.undrain(m)
 	}
 	message := r.nodeProgress(m)
-	if m.kept && !r.plansApplied() && (message == "" || message == msgKubelet) { // nobody tells this kubelet to update
+	if m.kept && !r.knows(m) && !r.plansApplied() && (message == "" || message == msgKubelet) { // nobody tells this kubelet to update
 		return finding{r.keptMessage(m), ReasonVersionUnknown}
 	}
 	return finding{message, ReasonConfiguring}

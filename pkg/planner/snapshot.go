@@ -168,6 +168,8 @@ type Marks struct {
 	JoinedTo string `json:"joinedTo,omitempty"`
 	// RenderVersion is set before the first plan is delivered.
 	RenderVersion string `json:"renderVersion,omitempty"`
+	// Found tells what was there when a machine with a plan of another manager was adopted, as evidence tells it.
+	Found string `json:"found,omitempty"`
 	// Version is the Kubernetes version of the plan last delivered. It is the Machine's own spec.version, with which Cluster API compares the
 	// node's to tell whether the machine is up to date. The templates of pools have none: to Cluster API another version is another machine.
 	Version string `json:"version,omitempty"`
@@ -178,6 +180,8 @@ type PlanSecret struct {
 	Name string `json:"name"`
 	// JoinURL repeats the mark; it is compared to keep tools informed, never trusted.
 	JoinURL string `json:"joinURL,omitempty"`
+	// JoinedTo repeats the mark. It is read once, when a machine of another manager is adopted.
+	JoinedTo string `json:"joinedTo,omitempty"`
 	// ProbesPassed: all probes of the delivered plan have passed at least once.
 	ProbesPassed bool `json:"probesPassed,omitempty"`
 	// InitNode repeats the mark as a label.

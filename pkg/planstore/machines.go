@@ -82,6 +82,7 @@ func ReadMarks(machine *clusterv1.Machine) planner.Marks {
 		JoinURL:       machine.Annotations[rkev1.JoinURLAnnotation],
 		JoinedTo:      machine.Annotations[rkev1.JoinedToAnnotation],
 		RenderVersion: machine.Annotations[rkev1.RenderVersionAnnotation],
+		Found:         machine.Annotations[rkev1.FoundAnnotation],
 		Version:       machine.Spec.Version,
 	}
 }
@@ -110,6 +111,7 @@ func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clust
 			rkev1.JoinedToAnnotation:      orNull(marks.JoinedTo),
 			rkev1.RenderVersionAnnotation: orNull(marks.RenderVersion),
 			rkev1.MachineUIDAnnotation:    UID(machine),
+			rkev1.FoundAnnotation:         orNull(marks.Found),
 		},
 	}}
 	if marks.Version != "" {

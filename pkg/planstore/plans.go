@@ -84,6 +84,7 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 	plan := &planner.PlanSecret{
 		Name:         secret.Name,
 		JoinURL:      secret.Annotations[rkev1.JoinURLAnnotation],
+		JoinedTo:     secret.Annotations[rkev1.JoinedToAnnotation],
 		ProbesPassed: secret.Annotations[rkev1.PlanProbesPassedAnnotation] != "",
 		InitNode:     secret.Labels[rkev1.InitNodeLabel] == "true",
 		Evidence:     secret.Annotations[rkev1.PlanEvidenceAnnotation],

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -25,37 +24,18 @@ const (
 )
 
 // Owner decides whose a Cluster is: the mark on it says so; without a mark,
-// children that exist were made by another manager. Two managers never fight
-// over one cluster.
+// children that exist were made by another manager, and one that was let go of
+// is on its way to another management cluster, where its children come after it.
+// Two managers never fight over one cluster.
 func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownership {
 	switch mark := cluster.Annotations[rkev1.InstanceAnnotation]; {
 	case mark != "" && mark == instanceID:
 		return Ours
-	case mark != "" || hasChildren:
+	case mark != "" || hasChildren || cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
 		return Foreign
 	default:
 		return Unclaimed
 	}
-}
-
-// Prefixes of marks that are nobody's: a Cluster with one of them is observed until somebody adopts it.
-const (
-	// releasedMark is followed by the instance that gave a Cluster up.
-	releasedMark = "released/"
-	// restoredMark is followed by the backup that a Cluster was restored from.
-	restoredMark = "restored/"
-)
-
-// ReleasedMark is the mark of a Cluster that an instance has given up, to be moved to another management cluster or to be managed by
-// somebody else.
-func ReleasedMark(instanceID string) string { return releasedMark + instanceID }
-
-// RestoredMark is the mark of a Cluster that was restored from a backup: where it came from it may still be managed.
-func RestoredMark(backup string) string { return restoredMark + backup }
-
-// Nobodys tells whether a mark says that no instance manages the Cluster.
-func Nobodys(mark string) bool {
-	return strings.HasPrefix(mark, releasedMark) || strings.HasPrefix(mark, restoredMark)
 }
 
 // OwnerReference is the reference by which an object belongs to a Cluster.

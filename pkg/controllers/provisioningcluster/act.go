@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -58,16 +59,22 @@ func (h *handler) apply(seen *facts) error {
 	if err != nil {
 		return err
 	}
+	kinds := kindsWith(objects)
+	planned := topology.Replacements(seen.deployments, objects, h.machineTemplate(cluster.Namespace))
+	done, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kinds, objects)
+	h.countReplacements(planned, done)
+	return err
+}
+
+// kindsWith are the kinds of the set with those of the objects.
+func kindsWith(objects []runtime.Object) []schema.GroupVersionKind {
 	kinds := setKinds()
 	for _, object := range objects {
 		if gvk := object.GetObjectKind().GroupVersionKind(); !slices.Contains(kinds, gvk) {
 			kinds = append(kinds, gvk)
 		}
 	}
-	planned := topology.Replacements(seen.deployments, objects, h.machineTemplate(cluster.Namespace))
-	done, err := h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, kinds, objects)
-	h.countReplacements(planned, done)
-	return err
+	return kinds
 }
 
 // removal is how far the removal of a cluster's objects is.

@@ -1,9 +1,14 @@
 package provisioningcluster
 
 import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -25,6 +30,19 @@ func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
 		}
 	}
 	return in, nil
+}
+
+// Deployments are the MachineDeployments that a cluster has, whoever made them.
+func (r *Reader) Deployments(cluster *provv1.Cluster) ([]*clusterv1.MachineDeployment, error) {
+	return r.handler.gatherReplicas(&topology.Input{Cluster: cluster})
+}
+
+// Kinds are those of which the controller keeps objects for a cluster, whether or not one is wanted now.
+func Kinds(objects []runtime.Object) []schema.GroupVersionKind { return kindsWith(objects) }
+
+// Rehearse says what keeping the objects of a cluster would change.
+func Rehearse(rehearsal applyset.Rehearsal, cluster *provv1.Cluster, objects []runtime.Object) ([]applyset.Difference, error) {
+	return rehearsal.Apply(handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
 }
 
 // Problems lists what the server would find wrong with a cluster. provisioned tells whether it has a control plane already.

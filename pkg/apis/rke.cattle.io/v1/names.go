@@ -198,6 +198,8 @@ const (
 const (
 	// InstanceAnnotation is the identifier of the Drover that manages a PC, written once when it was adopted.
 	InstanceAnnotation = "drover.io/instance"
+	// ReleasedByAnnotation is the identifier of the Drover that let go of a PC, until somebody adopts it.
+	ReleasedByAnnotation = "drover.io/released-by"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
 	// MachineUIDAnnotation is the UID by which the node of an M knows it, on M: the first one that M had. A Machine that was moved or
@@ -210,6 +212,9 @@ const (
 	// AgentCredentialAnnotation is what the agent of a machine was given to connect with, on PS: UID of the BS, colon, SHA-256 in hex. It
 	// lets the agent in when PS was moved or restored to another management cluster, where no token of the former one is known.
 	AgentCredentialAnnotation = "drover.io/agent-credential" //nolint:gosec // the name of an annotation, no credential
+	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
+	// goes with the first plan that Drover renders.
+	FoundAnnotation = "drover.io/found"
 	// RollAnnotation asks on a PC that machines move to another version of plan rendering: VERSION, or POOL=VERSION, or several with commas.
 	RollAnnotation = "drover.io/roll-render-version"
 	// PlanEvidenceAnnotation tells what the plan in a plan secret was rendered from, as digests, on S.

@@ -1,0 +1,213 @@
+// Package adopt changes whose cluster it is: it takes clusters over that Rancher or another Drover has made, and lets go of them. What that would
+// mean is told by package inspect; here is what may be done, and the few writes that do it. Everything else is done by the controllers, which act on
+// nothing but clusters with the mark of their instance. (architecture.md §4b)
+package adopt
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planstore"
+)
+
+// FromRancher names the manager that leaves no mark.
+const FromRancher = "rancher"
+
+// Limits are what may happen, and what is known of the manager before.
+type Limits struct {
+	// From is the manager that has the cluster now: the instance that is marked on it, or FromRancher. Whoever names it says that it manages the
+	// cluster no more. Not needed for clusters that were released.
+	From string
+	// AllowRestart lets adoption go on although nodes restart for it; AllowReplace although machines are replaced, added or removed, too.
+	AllowRestart, AllowReplace bool
+	// Idle is for how long nobody else must have written what only a manager writes.
+	Idle time.Duration
+	// Now is the time.
+	Now time.Time
+}
+
+// Refusal says why a cluster is not adopted, a line for each reason.
+type Refusal struct{ Reasons []string }
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	return "the cluster is not adopted, and nothing was written:\n  " + strings.Join(r.Reasons, "\n  ")
+}
+
+// Check returns a Refusal when a cluster must not be adopted. It reads nothing.
+func Check(a inspect.Adoption, limits Limits) error {
+	reasons := slices.Clone(a.Problems)
+	reasons = append(reasons, owned(a, limits)...)
+	if a.Activity != nil && a.Owner != inspect.OwnerSame {
+		if ago := limits.Now.Sub(a.Activity.At.Time); ago < limits.Idle {
+			reasons = append(reasons, fmt.Sprintf("%s wrote %s %s ago, which only a manager does: switch it off, and try again once it has been still for %s",
+				a.Activity.Writer, a.Activity.What, ago.Round(time.Second), limits.Idle))
+		}
+	}
+	restart, replace := machinesOf(a, planner.ClassRestart), machinesOf(a, planner.ClassReplace, planner.ClassRemove, planner.ClassAdd)
+	if len(restart) > 0 && !limits.AllowRestart && !limits.AllowReplace {
+		reasons = append(reasons, "these machines would be restarted: "+strings.Join(restart, ", ")+"; --allow-restart accepts that")
+	}
+	if len(replace) > 0 && !limits.AllowReplace {
+		reasons = append(reasons, "machines would be replaced, added or removed: "+strings.Join(replace, ", ")+"; --allow-replace accepts that")
+	}
+	if len(reasons) > 0 {
+		return &Refusal{reasons}
+	}
+	return nil
+}
+
+// owned says what is missing until the manager before counts as switched off.
+func owned(a inspect.Adoption, limits Limits) []string {
+	switch {
+	case a.Owner == inspect.OwnerOther && limits.From != a.Mark:
+		return []string{fmt.Sprintf("it is managed by instance %q of Drover: have that let go of it (drover adopt --release), or, when that runs no more, say so with --from %s", a.Mark, a.Mark)}
+	case a.Owner == inspect.OwnerUnmarked && limits.From != FromRancher:
+		return []string{"somebody who leaves no mark has made it, Rancher as a rule: switch that off (kubectl -n cattle-system scale deployment rancher --replicas=0), and say so with --from " + FromRancher}
+	case a.Owner == inspect.OwnerReleased && limits.From != "" && limits.From != a.Mark:
+		return []string{fmt.Sprintf("--from %s: instance %q has let go of it, not that one", limits.From, a.Mark)}
+	}
+	return nil
+}
+
+func machinesOf(a inspect.Adoption, classes ...planner.Class) []string {
+	var out []string
+	for _, m := range a.Machines {
+		if slices.Contains(classes, m.Class) {
+			name := m.Name
+			if name == "" {
+				name = "a new one of pool " + m.Pool
+			}
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// rancherLease is what the replica of Rancher holds that runs its controllers.
+const rancherLeaseNamespace, rancherLeaseName = "kube-system", "cattle-controllers"
+
+// Rival says who is seen alive that would manage the cluster beside us, empty when nobody is. A user who may not read the lease gets an error.
+func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption, now time.Time) (string, error) {
+	if a.Owner != inspect.OwnerUnmarked {
+		return "", nil
+	}
+	lease, err := client.CoordinationV1().Leases(rancherLeaseNamespace).Get(ctx, rancherLeaseName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the lease that Rancher holds while it runs: %w", err)
+	}
+	if ends, held := heldUntil(lease); held && now.Before(ends) {
+		return fmt.Sprintf("Rancher is running: %s holds lease %s/%s. Switch it off (kubectl -n cattle-system scale deployment rancher --replicas=0), and try again in a minute",
+			*lease.Spec.HolderIdentity, rancherLeaseNamespace, rancherLeaseName), nil
+	}
+	return "", nil
+}
+
+// heldUntil is when a lease runs out if it is not renewed again, and some seconds for clocks that differ.
+func heldUntil(lease *coordinationv1.Lease) (time.Time, bool) {
+	spec := lease.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
+		return time.Time{}, false
+	}
+	const clocks = 15 * time.Second
+	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds)*time.Second + clocks), true
+}
+
+// Take makes a cluster that was looked at the instance's. The machines are noted first; the mark on the Cluster, which makes the controllers begin, is
+// written last and only if the Cluster is the one that was looked at. Taking a cluster that is the instance's already writes nothing.
+func Take(ctx context.Context, c *clients.Clients, a inspect.Adoption, limits Limits) error {
+	if err := Check(a, limits); err != nil {
+		return err
+	}
+	if a.Owner == inspect.OwnerSame {
+		return nil
+	}
+	rival, err := Rival(ctx, c.Kubernetes, a, limits.Now)
+	if err != nil {
+		return err
+	}
+	if rival != "" {
+		return &Refusal{[]string{rival}}
+	}
+	namespace, name, _ := strings.Cut(a.Cluster, "/")
+	machines := planstore.NewMachines(c.CAPI.Machine())
+	for _, machine := range slices.Sorted(maps.Keys(a.Takeover.Marks)) {
+		live, err := c.CAPI.Machine().Get(namespace, machine, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("read machine %s: %w", machine, err)
+		}
+		if _, err := machines.Mark(live, a.Takeover.Marks[machine]); err != nil {
+			return err
+		}
+	}
+	return mark(c, namespace, name, a)
+}
+
+func mark(c *clients.Clients, namespace, name string, a inspect.Adoption) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": a.UID, "resourceVersion": a.ResourceVersion,
+		"annotations": map[string]any{rkev1.InstanceAnnotation: a.Instance, rkev1.ReleasedByAnnotation: nil},
+	}})
+	if err != nil {
+		return fmt.Errorf("encode the mark: %w", err)
+	}
+	_, err = c.Provisioning.Cluster().Patch(namespace, name, types.MergePatchType, patch)
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("cluster %s has changed since it was looked at; it is not adopted. Look again: %w", a.Cluster, err)
+	}
+	if err != nil {
+		return fmt.Errorf("mark cluster %s: %w", a.Cluster, err)
+	}
+	return nil
+}
+
+// ErrNotMarked: the cluster has no mark that could be taken off.
+var ErrNotMarked = errors.New("no Drover has marked the cluster: there is nothing to let go of")
+
+// Release takes the mark off a cluster, so that another manager may take it. Its instance writes to nothing of it from then on, and finishes what it is at
+// within seconds. It returns who had it. A cluster without children would be taken by any server again at once, and is not released.
+func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool) (instance string, err error) {
+	instance = cluster.Annotations[rkev1.InstanceAnnotation]
+	name := cluster.Namespace + "/" + cluster.Name
+	switch {
+	case instance == "":
+		return "", fmt.Errorf("cluster %s: %w", name, ErrNotMarked)
+	case cluster.DeletionTimestamp != nil:
+		return instance, fmt.Errorf("cluster %s is being deleted, which instance %q has to finish", name, instance)
+	case !hasChildren:
+		return instance, fmt.Errorf("nothing was made for cluster %s yet: a server would take it again at once; pause or delete it instead", name)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": cluster.UID, "resourceVersion": cluster.ResourceVersion,
+		"annotations": map[string]any{
+			rkev1.InstanceAnnotation: nil, rkev1.ReleasedByAnnotation: instance, rkev1.BlockMoveAnnotation: nil,
+		},
+	}})
+	if err != nil {
+		return instance, fmt.Errorf("encode the mark: %w", err)
+	}
+	if _, err := c.Provisioning.Cluster().Patch(cluster.Namespace, cluster.Name, types.MergePatchType, patch); err != nil {
+		return instance, fmt.Errorf("take the mark off cluster %s: %w", name, err)
+	}
+	return instance, nil
+}

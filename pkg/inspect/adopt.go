@@ -1,0 +1,261 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// Ownership says whose a cluster is, seen from the instance that would adopt it.
+type Ownership string
+
+// The ownerships.
+const (
+	// OwnerSame: the cluster is the instance's already.
+	OwnerSame Ownership = "Same"
+	// OwnerNone: nobody has made anything for it; the server takes it by itself.
+	OwnerNone Ownership = "None"
+	// OwnerOther: another Drover has marked it.
+	OwnerOther Ownership = "Other"
+	// OwnerReleased: the Drover that managed it has let go of it.
+	OwnerReleased Ownership = "Released"
+	// OwnerUnmarked: somebody who leaves no mark has made objects for it: Rancher, as a rule.
+	OwnerUnmarked Ownership = "Unmarked"
+)
+
+// Adoption is what it would mean that an instance of Drover took a cluster over, by the code that then acts.
+type Adoption struct {
+	// Cluster is its namespace and name.
+	Cluster string `json:"cluster"`
+	// Owner says whose it is; Mark is the instance that is marked on it, or has let go of it.
+	Owner Ownership `json:"owner"`
+	Mark  string    `json:"mark,omitempty"`
+	// Instance is who would take it.
+	Instance string `json:"instance"`
+	// Result is the strongest class of all that would happen to machines by itself.
+	Result planner.Class `json:"result"`
+	// Objects that would be written, by kind and name. Those that are as they shall be are not listed.
+	Objects []ObjectChange `json:"objects,omitempty"`
+	// Machines by pool and name.
+	Machines []AdoptedMachine `json:"machines,omitempty"`
+	// Order says in which order machines are changed.
+	Order []preview.Stage `json:"order,omitempty"`
+	// Activity is the last time that somebody wrote what only a manager writes, as far as the API server remembers.
+	Activity *Activity `json:"activity,omitempty"`
+	// Problems stand in the way: nothing is adopted while there are some.
+	Problems []string `json:"problems,omitempty"`
+	// Notes are what else there is to know, Warnings oddities of the configuration.
+	Notes    []string          `json:"notes,omitempty"`
+	Warnings []preview.Warning `json:"warnings,omitempty"`
+	// UID and ResourceVersion are the Cluster's that was looked at.
+	UID             types.UID `json:"uid"`
+	ResourceVersion string    `json:"resourceVersion"`
+	// Takeover are the notes that the machines are taken over with.
+	Takeover planner.Takeover `json:"-"`
+}
+
+// AdoptedMachine is what becomes of one machine.
+type AdoptedMachine struct {
+	preview.Machine
+	// AsFound: the plan that the machine has is kept, byte for byte, until somebody wishes for a change.
+	AsFound bool `json:"asFound,omitempty"`
+	// Next is what its first plan of ours does then.
+	Next planner.Class `json:"next"`
+	// InitNode starts the cluster; JoinedTo is the server that the machine joined, as its manager noted it.
+	InitNode bool   `json:"initNode,omitempty"`
+	JoinedTo string `json:"joinedTo,omitempty"`
+}
+
+// Adoption says what would happen to a cluster if an instance adopted it, the only one that has published its settings if none is named. It compares
+// a cluster that is the instance's already, too. The server of the instance has to have run once: what plans look like depends on its settings.
+func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption, error) {
+	cluster, err := r.Cluster(name)
+	if err != nil {
+		return Adoption{}, err
+	}
+	out := Adoption{Cluster: r.namespace + "/" + name, Result: planner.ClassNone, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion}
+	if out.Instance, err = r.adopter(instance); err != nil {
+		return out, err
+	}
+	controlPlane, err := r.controlPlane(name)
+	if err != nil {
+		return out, err
+	}
+	core, err := r.plans.Clusters.Cache().Get(r.namespace, name)
+	if apierrors.IsNotFound(err) {
+		core, err = nil, nil
+	}
+	if err != nil {
+		return out, fmt.Errorf("read Cluster API cluster %s: %w", out.Cluster, err)
+	}
+	out.setOwner(cluster, core != nil || controlPlane != nil)
+	switch {
+	case cluster.DeletionTimestamp != nil:
+		out.Problems = append(out.Problems, "it is being deleted: let its manager finish that")
+		return out, nil
+	case cluster.Spec.RKEConfig == nil:
+		out.Problems = append(out.Problems, "it has no spec.rkeConfig: it was imported, and there is nothing to manage")
+		return out, nil
+	case controlPlane == nil || core == nil || cluster.Status.ClusterName == "":
+		if out.Owner != OwnerNone {
+			out.Problems = append(out.Problems, "its manager has not finished making it: it has no RKEControlPlane, no Cluster of Cluster API or no status.clusterName yet")
+		}
+		return out, nil
+	}
+	out.Activity = lastActivity(cluster, controlPlane)
+	return out, r.compare(ctx, &out, cluster, controlPlane)
+}
+
+func (a *Adoption) setOwner(cluster *provv1.Cluster, hasChildren bool) {
+	a.Mark = cluster.Annotations[rkev1.InstanceAnnotation]
+	switch topology.Owner(cluster, a.Instance, hasChildren) {
+	case topology.Ours:
+		a.Owner = OwnerSame
+	case topology.Unclaimed:
+		a.Owner = OwnerNone
+	case topology.Foreign:
+		a.Owner = OwnerOther
+		if a.Mark == "" {
+			a.Owner, a.Mark = OwnerUnmarked, cluster.Annotations[rkev1.ReleasedByAnnotation]
+			if a.Mark != "" {
+				a.Owner = OwnerReleased
+			}
+		}
+	}
+}
+
+// adopter finds the instance that takes the cluster, and learns the settings of its server.
+func (r *Reader) adopter(instance string) (string, error) {
+	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
+	if err != nil {
+		return "", fmt.Errorf("read the settings that servers have published in namespace %s: %w", controllers.SettingsNamespace, err)
+	}
+	switch known := controllers.PublishedInstances(published.Items); {
+	case len(known) == 0:
+		return "", errors.New("no server of Drover has published its settings in namespace " + controllers.SettingsNamespace +
+			"; start the one that shall manage the cluster, which only watches until then")
+	case instance == "" && len(known) > 1:
+		return "", fmt.Errorf("several instances of Drover have published their settings: name the one that shall manage the cluster with --to: %s", strings.Join(known, ", "))
+	case instance == "":
+		instance = known[0]
+	case !slices.Contains(known, instance):
+		return "", fmt.Errorf("no server of instance %q has published its settings, known are %s", instance, strings.Join(known, ", "))
+	}
+	r.settings, _ = controllers.PublishedSettings(published.Items, instance)
+	if r.opts.Override != nil {
+		r.opts.Override(&r.settings)
+	}
+	return instance, nil
+}
+
+// compare fills in what would be done.
+func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) error {
+	adopted := cluster.DeepCopy()
+	if adopted.Annotations == nil {
+		adopted.Annotations = map[string]string{}
+	}
+	adopted.Annotations[rkev1.InstanceAnnotation] = out.Instance
+	in, err := r.desired.Input(adopted)
+	if err != nil {
+		return err
+	}
+	for _, problem := range provisioningcluster.Problems(in, true) {
+		out.Problems = append(out.Problems, problem.Error())
+	}
+	if len(out.Problems) > 0 {
+		return nil
+	}
+	prepared, err := topology.Prepare(adopted, out.Instance, in.Schemas)
+	if err != nil {
+		return err
+	}
+	if prepared != nil {
+		in.Cluster = prepared
+	}
+	given := preview.Input{After: in, Machines: map[string]preview.MachineFacts{}}
+	if err := r.gather(&given, controlPlane); err != nil {
+		return err
+	}
+	deployments, err := r.desired.Deployments(cluster)
+	if err != nil {
+		return err
+	}
+	out.Takeover = planner.TakeOver(given.Snapshot)
+	out.Problems = append(out.Problems, out.Takeover.Problems...)
+	snapshot := out.Takeover.With(given.Snapshot)
+	report, next, err := preview.Takeover(preview.TakeoverInput{
+		Cluster: in, Deployments: deployments, Snapshot: snapshot, Machines: given.Machines, Release: r.opts.Releases.Release,
+	})
+	if err != nil {
+		return err
+	}
+	out.Result, out.Order, out.Notes, out.Warnings = report.Result, report.Order, report.Notes, report.Warnings
+	for _, line := range report.Machines {
+		out.Machines = append(out.Machines, adoptedMachine(line, snapshot, next))
+	}
+	for _, m := range out.Machines {
+		if m.Problem != "" {
+			out.Problems = append(out.Problems, "machine "+m.Name+": "+m.Problem)
+		}
+	}
+	if out.Objects, err = r.changes(ctx, cluster, in, report.Machines); err != nil {
+		return err
+	}
+	for _, object := range out.Objects {
+		if object.Problem != "" {
+			out.Problems = append(out.Problems, object.Kind+" "+object.Name+" "+object.Problem)
+		}
+	}
+	return nil
+}
+
+func adoptedMachine(line preview.Machine, s planner.Snapshot, next map[string]planner.Class) AdoptedMachine {
+	out := AdoptedMachine{Machine: line, Next: planner.ClassNone}
+	if i := slices.IndexFunc(s.Machines, func(m planner.Machine) bool { return m.Name == line.Name }); i >= 0 && line.Name != "" {
+		marks := s.Machines[i].Marks
+		out.AsFound, out.InitNode, out.JoinedTo = marks.RenderVersion == planner.AsFound, marks.InitNode, marks.JoinedTo
+		out.Next = next[line.Name]
+	}
+	return out
+}
+
+// Activity is a write that only a manager of a cluster does.
+type Activity struct {
+	// Writer is the name by which the API server knows who wrote, What the object and its part.
+	Writer string      `json:"writer"`
+	What   string      `json:"what"`
+	At     metav1.Time `json:"at"`
+}
+
+// lastActivity is the newest write of a manager: to the status of the Cluster, and to the control plane other than its owner references, which are
+// Cluster API's.
+func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) *Activity {
+	var last *Activity
+	look := func(what string, object metav1.Object, counts func(metav1.ManagedFieldsEntry) bool) {
+		for _, entry := range object.GetManagedFields() {
+			if entry.Time == nil || !counts(entry) || last != nil && !entry.Time.After(last.At.Time) {
+				continue
+			}
+			last = &Activity{Writer: entry.Manager, What: what, At: *entry.Time}
+		}
+	}
+	look("status of the Cluster", cluster, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" })
+	look("the RKEControlPlane", controlPlane, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status" || e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.Raw), `"f:spec"`)
+	})
+	return last
+}

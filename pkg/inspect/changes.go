@@ -1,0 +1,268 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
+	clustercontroller "github.com/drover-io/drover/pkg/controllers/cluster"
+	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// ObjectChange is what would be done to an object.
+type ObjectChange struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// Verb is Create, Update, Delete or Refuse.
+	Verb applyset.Verb `json:"verb"`
+	// Class is the strongest of its fields.
+	Class planner.Class `json:"class"`
+	// Fields that an update changes.
+	Fields []preview.Cause `json:"fields,omitempty"`
+	// Problem says why it cannot be done.
+	Problem string `json:"problem,omitempty"`
+}
+
+// changes are all writes that the controllers of a cluster would make to its objects, other than Machines and plan secrets. cluster is the live one.
+func (r *Reader) changes(ctx context.Context, cluster *provv1.Cluster, in topology.Input, machines []preview.Machine) ([]ObjectChange, error) {
+	out, err := changesOfCluster(cluster, in.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range topology.ConfigRefs(in.Cluster) {
+		taken, err := topology.TakeConfig(in.Cluster, in.MachineConfigs[ref])
+		change := ObjectChange{Kind: ref.Kind, Namespace: r.namespace, Name: ref.Name, Verb: applyset.Update, Class: planner.ClassNone}
+		switch {
+		case err != nil:
+			change.Verb, change.Problem = applyset.Refuse, err.Error()
+		case taken == nil:
+			continue
+		default:
+			change.Fields = []preview.Cause{{Field: "metadata.ownerReferences", Class: planner.ClassNone}}
+		}
+		out = append(out, change)
+	}
+	objects, err := topology.Desired(in)
+	if err != nil {
+		return nil, fmt.Errorf("plan the objects: %w", err)
+	}
+	live, err := r.list(ctx, provisioningcluster.Kinds(objects))
+	if err != nil {
+		return nil, err
+	}
+	classes := classifier{pools: poolsByDeployment(objects, live), machines: machines}
+	found, err := provisioningcluster.Rehearse(r.rehearsal(live), in.Cluster, objects)
+	if err != nil {
+		return nil, err
+	}
+	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
+	if live, err = r.get(ctx, clustercontroller.Objects(in.Cluster, registry)); err != nil {
+		return nil, err
+	}
+	management, err := clustercontroller.Rehearse(r.rehearsal(live), in.Cluster, registry)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range slices.Concat(found, management) {
+		out = append(out, classes.change(d))
+	}
+	return out, nil
+}
+
+func (r *Reader) rehearsal(live []*unstructured.Unstructured) applyset.Rehearsal {
+	return applyset.Rehearsal{Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Live: live}
+}
+
+// plural is what the resource of a kind of ours or of Cluster API's is called.
+func plural(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
+}
+
+// list reads all objects of kinds in the namespace. A kind that is not served has none.
+func (r *Reader) list(ctx context.Context, kinds []schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, gvk := range kinds {
+		found, err := r.live.Resource(plural(gvk)).Namespace(r.namespace).List(ctx, metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list objects of kind %s in %s: %w", gvk.Kind, r.namespace, err)
+		}
+		for i := range found.Items {
+			found.Items[i].SetGroupVersionKind(gvk)
+			out = append(out, &found.Items[i])
+		}
+	}
+	return out, nil
+}
+
+// get reads those of the objects that exist.
+func (r *Reader) get(ctx context.Context, objects []runtime.Object) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, object := range objects {
+		m, err := meta.Accessor(object)
+		if err != nil {
+			return nil, err
+		}
+		gvk := object.GetObjectKind().GroupVersionKind()
+		found, err := r.live.Resource(plural(gvk)).Namespace(m.GetNamespace()).Get(ctx, m.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s %s: %w", gvk.Kind, m.GetName(), err)
+		}
+		found.SetGroupVersionKind(gvk)
+		out = append(out, found)
+	}
+	return out, nil
+}
+
+// changesOfCluster are the fields that the server completes on the Cluster itself, beside the mark.
+func changesOfCluster(live, prepared *provv1.Cluster) ([]ObjectChange, error) {
+	patch, err := topology.PreparePatch(live, prepared)
+	if err != nil {
+		return nil, err
+	}
+	var operations []struct {
+		Path string `json:"path"`
+		Op   string `json:"op"`
+	}
+	if err := json.Unmarshal(patch, &operations); err != nil {
+		return nil, fmt.Errorf("read what is completed on the Cluster: %w", err)
+	}
+	change := ObjectChange{Kind: "Cluster.provisioning.cattle.io", Namespace: live.Namespace, Name: live.Name, Verb: applyset.Update, Class: planner.ClassNone}
+	for _, o := range operations {
+		var path []string
+		for part := range strings.SplitSeq(strings.TrimPrefix(o.Path, "/"), "/") {
+			path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
+		}
+		if o.Op != "test" && !slices.Contains(path, rkev1.InstanceAnnotation) {
+			change.Fields = append(change.Fields, preview.Cause{Field: fieldPath(path), Class: planner.ClassNone})
+		}
+	}
+	if len(change.Fields) == 0 {
+		return nil, nil
+	}
+	return []ObjectChange{change}, nil
+}
+
+// classifier says what writes to objects do to machines.
+type classifier struct {
+	// pools are by the name of their MachineDeployment.
+	pools    map[string]string
+	machines []preview.Machine
+}
+
+func poolsByDeployment(wanted []runtime.Object, live []*unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	for _, object := range live {
+		if object.GetKind() == "MachineDeployment" {
+			pool, _, _ := unstructured.NestedString(object.Object, "spec", "template", "metadata", "labels", rkev1.MachinePoolNameLabel)
+			out[object.GetName()] = pool
+		}
+	}
+	for _, object := range wanted {
+		if md, ok := object.(*clusterv1.MachineDeployment); ok {
+			out[md.Name] = md.Spec.Template.Labels[rkev1.MachinePoolNameLabel]
+		}
+	}
+	return out
+}
+
+func (c classifier) change(d applyset.Difference) ObjectChange {
+	out := ObjectChange{Kind: d.Kind.Kind, Namespace: d.Namespace, Name: d.Name, Verb: d.Verb, Class: planner.ClassNone, Problem: d.Reason}
+	if d.Kind.Kind == "Cluster" { // there are three of the name
+		out.Kind += "." + d.Kind.Group
+	}
+	for _, path := range fieldsOf(d.Patch) {
+		out.Fields = append(out.Fields, preview.Cause{Field: fieldPath(path), Class: c.class(d, path)})
+	}
+	for _, field := range out.Fields {
+		if field.Class.Stronger(out.Class) {
+			out.Class = field.Class
+		}
+	}
+	if d.Kind.Kind == "MachineDeployment" && d.Verb != applyset.Update {
+		out.Class = c.strongest(d.Name, planner.ClassAdd, planner.ClassRemove)
+	}
+	return out
+}
+
+// class is what a field does to machines: what it can do, if that is what becomes of some.
+func (c classifier) class(d applyset.Difference, path []string) planner.Class {
+	text := fieldPath(path)
+	switch {
+	case d.Kind.Kind == "RKEControlPlane" && strings.HasPrefix(text, "spec."):
+		return c.strongest("", planner.ClassInPlace, planner.ClassRestart)
+	case d.Kind.Kind != "MachineDeployment":
+	case strings.HasPrefix(text, "spec.template.spec.infrastructureRef"), strings.HasPrefix(text, "spec.template.spec.bootstrap"):
+		return c.strongest(d.Name, planner.ClassReplace)
+	case text == "spec.replicas":
+		return c.strongest(d.Name, planner.ClassAdd, planner.ClassRemove)
+	case strings.HasPrefix(text, "spec.template.metadata"):
+		return c.strongest(d.Name, planner.ClassInPlace, planner.ClassRestart)
+	}
+	return planner.ClassNone
+}
+
+// strongest is the strongest of some classes that becomes of the machines of a deployment, or of any machine.
+func (c classifier) strongest(deployment string, of ...planner.Class) planner.Class {
+	out := planner.ClassNone
+	for _, m := range c.machines {
+		if (deployment == "" || m.Pool == c.pools[deployment]) && slices.Contains(of, m.Class) && m.Class.Stronger(out) {
+			out = m.Class
+		}
+	}
+	return out
+}
+
+// fieldsOf are the paths of the fields that a merge patch sets or removes, sorted.
+func fieldsOf(patch map[string]any) [][]string {
+	var out [][]string
+	for _, key := range slices.Sorted(maps.Keys(patch)) {
+		if fields, ok := patch[key].(map[string]any); ok && len(fields) > 0 {
+			for _, rest := range fieldsOf(fields) {
+				out = append(out, append([]string{key}, rest...))
+			}
+			continue
+		}
+		out = append(out, []string{key})
+	}
+	return out
+}
+
+// fieldPath is a path as messages of the server name it.
+func fieldPath(path []string) string {
+	var out strings.Builder
+	for i, key := range path {
+		switch {
+		case strings.ContainsAny(key, "./"):
+			out.WriteString("[" + key + "]")
+		case i == 0:
+			out.WriteString(key)
+		default:
+			out.WriteString("." + key)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,114 @@
+package planner
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+// AsFound is the render version of a machine whose plan another manager made. It renders nothing: the plan stays as it was found, byte for
+// byte, until somebody wishes for a change, and is then rendered with the newest version.
+const AsFound = "as-found"
+
+// Takeover is with which notes the machines of another manager are taken over.
+type Takeover struct {
+	// Marks by the name of the machine, of those that get some.
+	Marks map[string]Marks
+	// Problems stand in the way. A person has to end them.
+	Problems []string
+}
+
+// TakeOver says with which notes the machines of a cluster become ours. Machines with a plan of a Drover keep their own. For all others what
+// their manager noted on plan secrets is taken once, here, and noted where no node can write; TakeOver does not believe a second init node.
+// The evidence of what was there is taken with it, so that later wishes are told from what was found.
+func TakeOver(s Snapshot) Takeover {
+	s.Machines = slices.Clone(s.Machines)
+	out, taken := Takeover{Marks: map[string]Marks{}}, map[*Machine]Marks{}
+	inits := []note{}
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		switch {
+		case m.Plan == nil || m.Deleting && m.gone():
+			continue
+		case m.Plan.State.PlanExists && !plannedByDrover(m):
+			taken[m] = m.Marks
+			m.Marks.InitNode = m.Marks.InitNode || m.Plan.InitNode
+			m.Marks.JoinURL = cmp.Or(m.Plan.JoinURL, m.Marks.JoinURL)
+			m.Marks.JoinedTo = cmp.Or(m.Plan.JoinedTo, render.JoinedServer(m.Plan.State.Plan))
+			m.Marks.RenderVersion, m.Marks.Found = AsFound, ""
+		}
+		if m.Marks.InitNode && !m.Deleting {
+			inits = append(inits, note{name: m.Name})
+		}
+		if m.Plan.Malformed != "" {
+			out.Problems = append(out.Problems, fmt.Sprintf("the plan secret %s of machine %s is unreadable: %s", m.Plan.Name, m.Name, m.Plan.Malformed))
+		}
+	}
+	if len(inits) > 1 {
+		out.Problems = append(out.Problems, about("several machines say that they are the init node, of which one may lie; take the label off the plan secrets of "+
+			"all but the one that has started the cluster:", inits))
+	}
+	p := newPass(&s)
+	if v := stepElect(p); v.stop {
+		out.Problems = append(out.Problems, v.wait.Message)
+	} else {
+		stepJoin(p)
+	}
+	for _, m := range p.machines {
+		had, found := taken[m.Machine]
+		if !found {
+			continue
+		}
+		m.joins = m.marks.JoinedTo
+		m.marks.Found = p.evidenceOf(m).about(m.Plan.State.Checksum)
+		if m.marks != had {
+			out.Marks[m.Name] = m.marks
+		}
+	}
+	return out
+}
+
+// plannedByDrover reports that the plan that a machine has is the one that a Drover noted what it was rendered from.
+func plannedByDrover(m *Machine) bool {
+	var e evidence
+	pinned := m.Marks.RenderVersion != "" && m.Marks.RenderVersion != AsFound
+	return pinned && json.Unmarshal([]byte(m.Plan.Evidence), &e) == nil && e.Plan == m.Plan.State.Checksum
+}
+
+// With is the snapshot as it is once the notes are taken.
+func (t Takeover) With(s Snapshot) Snapshot {
+	s.Machines = slices.Clone(s.Machines)
+	for i := range s.Machines {
+		if marks, taken := t.Marks[s.Machines[i].Name]; taken {
+			s.Machines[i].Marks = marks
+		}
+	}
+	return s
+}
+
+// knows reports that what becomes of a machine's plan can be said: its version can be rendered, or the plan is still the one that was found.
+func (p *pass) knows(m *machine) bool {
+	version := p.versionFor(m)
+	if version != AsFound {
+		return p.s.Versions.Knows(version)
+	}
+	_, ok := m.evidence()
+	return ok
+}
+
+// leave leaves a machine with the plan that it was found with, as long as nobody has wished for a change since. It reports whether it does.
+func (p *pass) leave(m *machine) bool {
+	had, ok := m.evidence()
+	if !ok || p.versionFor(m) != AsFound {
+		return false
+	}
+	if len(p.wishes(m, had)) > 0 {
+		m.wished = true
+		return false
+	}
+	m.kept, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
+	return true
+}
