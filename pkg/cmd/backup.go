@@ -64,9 +64,11 @@ Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
 
   # the clusters of one team, encrypted on the way to the disk
   drover backup -n team-a -o - | age -r age1… > team-a.age`,
-		Args:    cobra.NoArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return fill(cmd.Flags(), environment(environ), "environment") },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return o.backUp(cmd) },
+		Args: cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fill(cmd.Flags(), environment(environ), "environment")
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.backUp(cmd) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
@@ -153,9 +155,11 @@ Exit codes: 0 everything is there; 1 an error.`,
   helm install drover …
   drover adopt demo --dry-run
   drover adopt demo`,
-		Args:    cobra.ExactArgs(1),
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return fill(cmd.Flags(), environment(environ), "environment") },
-		RunE:    func(cmd *cobra.Command, args []string) error { return o.restore(cmd, args[0]) },
+		Args: cobra.ExactArgs(1),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fill(cmd.Flags(), environment(environ), "environment")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.restore(cmd, args[0]) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")

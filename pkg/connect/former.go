@@ -26,7 +26,9 @@ import (
 const indexFormerToken = "connect.drover.io/former-token"
 
 // AgentCredential is the value of rkev1.AgentCredentialAnnotation for a token that was given to a machine.
-func AgentCredential(bootstrap types.UID, token string) string { return string(bootstrap) + ":" + tokenKey(token) }
+func AgentCredential(bootstrap types.UID, token string) string {
+	return string(bootstrap) + ":" + tokenKey(token)
+}
 
 // formerKey is the digest on a plan secret and the UID of the RKEBootstrap that it was written for.
 func formerKey(secret *corev1.Secret) (bootstrap types.UID, key string) {

@@ -91,7 +91,9 @@ func TestFormer_OpensNothing(t *testing.T) {
 		"on a Secret that is no plan": func(w *world) {
 			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque })
 		},
-		"on two plans": func(w *world) { w.addPlan("o-machine-plan", "boot-uid", AgentCredential("boot-uid-elsewhere", formerJWT)) },
+		"on two plans": func(w *world) {
+			w.addPlan("o-machine-plan", "boot-uid", AgentCredential("boot-uid-elsewhere", formerJWT))
+		},
 		"for a plan of another RKEBootstrap": func(w *world) {
 			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) { s.OwnerReferences[0].UID = "another" })
 		},

@@ -7,8 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-io/drover/tests/contract/plane"
 )
 
 // everywhere is in every namespace, and made by Kubernetes itself.
@@ -18,7 +16,20 @@ var everywhere = []string{"ServiceAccount default", "ConfigMap kube-root-ca.crt"
 // what Kubernetes puts into every namespace, are left out.
 func (st *Stage) Inventory(namespace string) []string {
 	st.t.Helper()
-	kinds, err := discovery.NewDiscoveryClientForConfig(plane.Config(st.t, "contract-tests"))
+	var out []string
+	for _, object := range st.Objects(namespace) {
+		if name := object.GetKind() + " " + object.GetName(); !slices.Contains(everywhere, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Objects lists the objects in a namespace, of every kind that the API server has but Events.
+func (st *Stage) Objects(namespace string) []*unstructured.Unstructured {
+	st.t.Helper()
+	kinds, err := discovery.NewDiscoveryClientForConfig(st.Config("contract-tests"))
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -26,7 +37,7 @@ func (st *Stage) Inventory(namespace string) []string {
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	var out []string
+	var out []*unstructured.Unstructured
 	for _, group := range groups {
 		version, err := schema.ParseGroupVersion(group.GroupVersion)
 		if err != nil {
@@ -43,12 +54,9 @@ func (st *Stage) Inventory(namespace string) []string {
 				st.t.Fatalf("list %s: %v", resource.Kind, err)
 			}
 			for j := range list.Items {
-				if name := resource.Kind + " " + list.Items[j].GetName(); !slices.Contains(everywhere, name) {
-					out = append(out, name)
-				}
+				out = append(out, &list.Items[j])
 			}
 		}
 	}
-	slices.Sort(out)
 	return out
 }
