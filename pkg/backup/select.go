@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,6 +14,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/topology"
@@ -295,8 +295,8 @@ func underWay(object *unstructured.Unstructured) []string {
 			out = append(out, describe(object)+": the operation "+record.Name+" is running")
 		}
 	}
-	if ticket := plane.Status.Ticket; ticket != nil && len(ticket.Machines) > 0 {
-		out = append(out, fmt.Sprintf("%s: %d machines are being changed (%s)", describe(object), len(ticket.Machines), strings.TrimSpace(ticket.Step+" "+ticket.Cause)))
+	if ready := conditions.Get(plane.Status.Conditions, rkev1.ConditionReady); ready != nil && ready.Status != rkev1.ConditionTrue {
+		out = append(out, describe(object)+" is not at rest: "+ready.Message)
 	}
 	return out
 }

@@ -52,6 +52,9 @@ type world struct {
 	hosts   *fakeagent.World
 	dataDir string
 	lead    func() // stops what runs
+	players sync.WaitGroup
+	// stopHosts ends the agents of the hosts, and not the hosts.
+	stopHosts func()
 	// registry is the system default registry of Drover.
 	registry string
 	// metrics are those of all processes of a story.
@@ -93,10 +96,13 @@ func tell(t *testing.T, f func(w *world)) {
 		}})
 		check(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		var players sync.WaitGroup
+		players := &w.players
 		players.Go(func() { core.Run(ctx) })
 		players.Go(func() { w.distribution(ctx) })
-		players.Go(func() { check(t, w.hosts.Run(ctx)) })
+		hosts, ended := w.hosts, make(chan struct{})
+		hostsCtx, stopHosts := context.WithCancel(ctx)
+		w.stopHosts = func() { stopHosts(); <-ended }
+		players.Go(func() { defer close(ended); check(t, hosts.Run(hostsCtx)) })
 		defer func() {
 			w.stop()
 			cancel()
