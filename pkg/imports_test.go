@@ -31,7 +31,7 @@ var layers = []struct {
 		"registries", "agent", "tunnel", "proxy", "connect", "capi", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
-	{"composition", []string{"controllers", "inspect", "adopt", "airgap"}},
+	{"composition", []string{"controllers", "inspect", "adopt", "airgap", "backup"}},
 	{"embedding API", []string{"server"}},
 	{"command line", []string{"cmd"}},
 }

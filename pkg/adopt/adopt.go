@@ -199,7 +199,9 @@ func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool) (ins
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": cluster.UID, "resourceVersion": cluster.ResourceVersion,
-		"annotations": map[string]any{rkev1.InstanceAnnotation: nil, rkev1.ReleasedByAnnotation: instance},
+		"annotations": map[string]any{
+			rkev1.InstanceAnnotation: nil, rkev1.ReleasedByAnnotation: instance, rkev1.BlockMoveAnnotation: nil,
+		},
 	}})
 	if err != nil {
 		return instance, fmt.Errorf("encode the mark: %w", err)

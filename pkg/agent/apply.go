@@ -26,6 +26,8 @@ var errRestartPending = errors.New("an install script is about to restart the ag
 type applyInput struct {
 	plan     plan.NodePlan
 	checksum string
+	// from is the plan secret with the plan; zero for a plan from a file.
+	from source
 	// apply runs files and one-time instructions; otherwise only periodic instructions that are due.
 	apply   bool
 	attempt int
@@ -89,7 +91,7 @@ func (a *applier) instructions(ctx context.Context, in applyInput) (result, erro
 		return filepath.Join(base, in.checksum+"_periodic_"+strconv.Itoa(indexOf(in.plan.PeriodicInstructions, name)))
 	})
 	if r.applied && r.succeeded && ctx.Err() == nil {
-		if err := a.history.add(in.plan, in.checksum, a.now()); err != nil {
+		if err := a.history.add(in.plan, in.checksum, in.from, a.now()); err != nil {
 			a.log.WithError(err).Warn("Applied plan is not recorded on this machine and runs again after a restart")
 		}
 	}

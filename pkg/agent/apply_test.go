@@ -589,7 +589,7 @@ func TestHistory_KeepsTheLast(t *testing.T) {
 	}
 	for i := range 70 {
 		// The clock stands still, then goes back: the newest record is the one written last.
-		if err := h.add(plan.NodePlan{}, string(rune('A'+i)), noon.Add(-time.Duration(i)*time.Second)); err != nil {
+		if err := h.add(plan.NodePlan{}, string(rune('A'+i)), source{}, noon.Add(-time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 		if h.newest() != string(rune('A'+i)) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
@@ -25,31 +27,48 @@ type history struct{ dir string }
 type historyEntry struct {
 	Plan     plan.NodePlan `json:"Plan"`
 	Checksum string        `json:"Checksum"`
+	// Secret is the plan secret that the plan came from, in the version that it had.
+	Secret source `json:"Secret,omitzero"`
+}
+
+// source is a state of a plan secret.
+type source struct {
+	UID             types.UID `json:"UID"`
+	ResourceVersion string    `json:"ResourceVersion"`
 }
 
 // newest returns the checksum of the plan this machine applied last; empty when there is no record.
-func (h history) newest() string {
+func (h history) newest() string { return h.last().Checksum }
+
+// last is the record of the plan this machine applied last; zero when there is none.
+func (h history) last() historyEntry {
 	names := h.names()
 	if len(names) == 0 {
-		return ""
+		return historyEntry{}
 	}
-	data, err := os.ReadFile(filepath.Join(h.dir, names[len(names)-1]))
-	if err != nil {
-		return ""
-	}
+	return h.read(names[len(names)-1])
+}
+
+// knows tells whether this machine has ever applied a plan, as far as records go back.
+func (h history) knows(checksum string) bool {
+	return slices.ContainsFunc(h.names(), func(name string) bool { return h.read(name).Checksum == checksum })
+}
+
+func (h history) read(name string) historyEntry {
 	var entry historyEntry
-	if json.Unmarshal(data, &entry) != nil {
-		return ""
+	data, err := os.ReadFile(filepath.Join(h.dir, name))
+	if err != nil || json.Unmarshal(data, &entry) != nil {
+		return historyEntry{}
 	}
-	return entry.Checksum
+	return entry
 }
 
 // add records an applied plan unless it is the newest already.
-func (h history) add(p plan.NodePlan, checksum string, now time.Time) error {
+func (h history) add(p plan.NodePlan, checksum string, from source, now time.Time) error {
 	if h.dir == "" || h.newest() == checksum {
 		return nil
 	}
-	data, err := json.Marshal(historyEntry{Plan: outline(p), Checksum: checksum})
+	data, err := json.Marshal(historyEntry{Plan: outline(p), Checksum: checksum, Secret: from})
 	if err != nil {
 		return fmt.Errorf("encode applied plan: %w", err)
 	}

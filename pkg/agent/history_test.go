@@ -24,7 +24,7 @@ func TestHistory_KeepsNoSecrets(t *testing.T) {
 		PeriodicInstructions: []plan.PeriodicInstruction{{CommonInstruction: instruction, PeriodSeconds: 5}},
 	}
 	h := history{dir: filepath.Join(t.TempDir(), "applied")}
-	if err := h.add(p, "sum", noon); err != nil {
+	if err := h.add(p, "sum", source{}, noon); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(filepath.Join(h.dir, h.names()[0]))

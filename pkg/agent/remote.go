@@ -114,7 +114,7 @@ func (r *remoteSource) accept(ctx context.Context, secret *corev1.Secret) bool {
 	}
 	if secret.UID != r.uid {
 		if r.uid != "" {
-			r.applied = "" // another secret: what was applied under the former one proves nothing
+			r.applied = r.applier.history.newest() // another secret: what this process believed of the former one proves nothing
 		}
 		r.uid, r.current = secret.UID, nil
 	}
@@ -147,11 +147,16 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 	}
 	checksum := nodeplan.Checksum(raw)
 	confirmed := r.applied != "" && r.applied == string(data[nodeplan.KeyAppliedChecksum])
+	if !confirmed && r.wentBack(checksum) {
+		r.log.Warn("The plan secret is older than the plan that this machine has applied since, as after a restore of the server; " +
+			"its plan is not applied again, and the next one will be")
+		confirmed = true
+	}
 	d := decide(data, confirmed, r.now())
 	if d.begin != nil && !r.begin(ctx, d) {
 		return minReportDelay
 	}
-	in := applyInput{checksum: checksum, apply: d.apply, attempt: d.attempt}
+	in := applyInput{checksum: checksum, apply: d.apply, attempt: d.attempt, from: source{r.current.UID, r.current.ResourceVersion}}
 	in.periodic, _ = nodeplan.DecodePeriodicOutput(data[nodeplan.KeyAppliedPeriodicOutput]) // malformed reports are replaced
 	in.probes, _ = nodeplan.DecodeProbeStatuses(data[nodeplan.KeyProbeStatuses])
 	res, ok := r.applyPlan(ctx, raw, in)
@@ -173,6 +178,20 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 		return replacedDelay
 	}
 	return nextPass(r.current.Data, res.probes, next, r.now().Sub(r.appliedAt))
+}
+
+// wentBack tells whether the secret is a former state of what this machine has followed since: it says of a plan that it is applied, this machine
+// did apply it once, and then another one from a later state of the secret, or from a secret that this one is a copy of. Its server was
+// restored from a backup, and must not take the node back with it.
+func (r *remoteSource) wentBack(checksum string) bool {
+	if string(r.current.Data[nodeplan.KeyAppliedChecksum]) != checksum {
+		return false
+	}
+	last := r.applier.history.last()
+	if last.Secret.UID == "" || last.Checksum == checksum || !r.applier.history.knows(checksum) {
+		return false
+	}
+	return last.Secret.UID != r.current.UID || newer(last.Secret.ResourceVersion, r.current.ResourceVersion)
 }
 
 // applyPlan decodes and applies. ok is false when there is nothing to report.

@@ -121,6 +121,68 @@ func TestRemote_RestartDoesNotRepeatWhatThisMachineApplied(t *testing.T) {
 	}
 }
 
+// deliver gives the machine a plan in a later state of the secret, and lets it look.
+func deliver(t *testing.T, r *remoteSource, client *fake.Clientset, text string) {
+	t.Helper()
+	replaceStored(t, client, func(s *corev1.Secret) {
+		s.ResourceVersion = r.current.ResourceVersion + "0"
+		s.Data[nodeplan.KeyPlan] = []byte(text)
+	})
+	if !r.refresh(t.Context()) {
+		t.Fatal("the secret cannot be read")
+	}
+	r.pass(t.Context())
+}
+
+func TestRemote_RestoredServerDoesNotTakeTheNodeBack(t *testing.T) {
+	second, third := strings.ReplaceAll(echoPlan, "hi", "two"), strings.ReplaceAll(echoPlan, "hi", "three")
+	for name, restored := range map[string]func(*corev1.Secret){
+		"in the same place, as by etcd's own restore": func(*corev1.Secret) {},
+		"in another management cluster":               func(s *corev1.Secret) { s.UID, s.ResourceVersion = "elsewhere", "900000" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, client := newTestRemote(t, secretData(echoPlan))
+			r.pass(t.Context())
+			backup, err := client.CoreV1().Secrets("ns").Get(t.Context(), "p", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			backup = backup.DeepCopy()
+			deliver(t, r, client, second)
+			if r.applied != nodeplan.Checksum([]byte(second)) {
+				t.Fatal("the second plan was not applied")
+			}
+			restored(backup)
+			replaceStored(t, client, func(s *corev1.Secret) { *s = *backup })
+			again := &remoteSource{client: client, namespace: "ns", name: "p", applier: r.applier, log: quiet(), now: time.Now, applied: r.applier.history.newest()}
+			again.accept(t.Context(), backup)
+			again.pass(t.Context())
+			if newest := r.applier.history.newest(); newest != nodeplan.Checksum([]byte(second)) {
+				t.Error("the plan of the backup was applied again")
+			}
+			deliver(t, again, client, third)
+			if newest := r.applier.history.newest(); newest != nodeplan.Checksum([]byte(third)) {
+				t.Error("the first plan after the restore was not applied")
+			}
+		})
+	}
+}
+
+func TestRemote_SecretThatWasMovedIsConfirmed(t *testing.T) {
+	r, client := newTestRemote(t, secretData(echoPlan))
+	r.pass(t.Context())
+	moved := r.current.DeepCopy()
+	moved.UID, moved.ResourceVersion = "elsewhere", "7"
+	replaceStored(t, client, func(s *corev1.Secret) { *s = *moved })
+	if !r.accept(t.Context(), moved) {
+		t.Fatal("the secret starts no pass")
+	}
+	r.pass(t.Context())
+	if got := string(stored(t, client)[nodeplan.KeySuccessCount]); got != "1" {
+		t.Errorf("the plan was applied %s times", got)
+	}
+}
+
 // failUpdates makes updates fail with the given errors, one after the other; before each failure touch runs.
 func failUpdates(client *fake.Clientset, touch func(), errs ...error) {
 	var n atomic.Int32

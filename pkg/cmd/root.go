@@ -65,6 +65,8 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 		newRollCommand(environ, &inspectOptions{}),
 		newSupportBundleCommand(environ, &inspectOptions{}),
 		newAdoptCommand(environ, &inspectOptions{}),
+		newBackupCommand(environ, &backupOptions{}),
+		newRestoreCommand(environ, &backupOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
 		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "drover", Version)

@@ -111,6 +111,9 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if err != nil {
 		return nil, err
 	}
+	if err := s.remember(ctx, who, account, token); err != nil {
+		return nil, err
+	}
 	kubeconfig, err := s.kubeconfig(s.baseURL(r), token)
 	if err != nil {
 		return nil, err

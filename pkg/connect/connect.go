@@ -82,7 +82,8 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	o.addIndexes()
-	api, err := newPassthrough(o.Upstream, o.planOf, reports{
+	s := &server{Options: o, assets: newAssets(o.AssetsDir, o.Binary)}
+	api, err := newPassthrough(o.Upstream, s.grantOf, reports{
 		cached: o.SecretCache.Get,
 		live: func(namespace, name string) (*corev1.Secret, error) {
 			return o.SecretClient.Get(namespace, name, metav1.GetOptions{})
@@ -91,7 +92,8 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &server{Options: o, api: api, assets: newAssets(o.AssetsDir, o.Binary)}, nil
+	s.api = api
+	return s, nil
 }
 
 func (o *Options) complete() error {

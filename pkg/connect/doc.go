@@ -15,6 +15,9 @@
 // passes reaches it with the agent's own credential and never with ours, so that its own authorization decides again. Of an
 // update only the data keys in which agents report are taken over (report.go).
 //
+// A machine whose objects were moved or restored to this management cluster presents the plan token of the former one. It opens the same
+// plan secret, by a digest that came along on it (former.go), and the request goes on with the token of the machine's present account.
+//
 // Tokens are found by digest of a digest in an index and compared in constant time. They appear in no log and no answer
 // but the one they are for.
 package connect

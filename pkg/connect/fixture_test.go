@@ -103,6 +103,7 @@ func newWorld(t *testing.T) *world {
 	w.add(w.boots, boot)
 	w.addAccount("b-machine-bootstrap", rkev1.ServiceAccountRoleBootstrap, "m", bootstrapJWT)
 	w.addAccount("b-machine-plan", rkev1.ServiceAccountRolePlan, "m", planJWT)
+	w.addPlan("b-machine-plan", "boot-uid", AgentCredential("boot-uid", planJWT))
 	w.addAccount("o-machine-plan", rkev1.ServiceAccountRolePlan, "other", otherJWT)
 	return w
 }
@@ -131,6 +132,15 @@ func (w *world) addAccount(name, role, machine, token string) {
 	account.OwnerReferences = owners("RKEBootstrap", "b", "boot-uid")
 	w.add(w.accounts, account)
 	w.add(w.secrets, tokenSecret(account, token))
+}
+
+// addPlan adds the plan secret of an RKEBootstrap b, with what its machine was given to connect with.
+func (w *world) addPlan(name, bootstrap, credential string) {
+	plan := &corev1.Secret{ObjectMeta: meta(name, name+"-secret-uid"), Type: rkev1.SecretTypeMachinePlan}
+	plan.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: credential}
+	plan.OwnerReferences = owners("RKEBootstrap", "b", bootstrap)
+	plan.OwnerReferences[0].Controller = new(true)
+	w.add(w.secrets, plan)
 }
 
 // addMachine adds a machine with a bootstrap object and account of its own.

@@ -60,6 +60,12 @@ func (o *Options) addIndexes() {
 		}
 		return []string{tokenKey(string(accountToken(s)))}, nil
 	})
+	o.SecretCache.AddIndexer(indexFormerToken, func(s *corev1.Secret) ([]string, error) {
+		if _, key := formerKey(s); key != "" {
+			return []string{key}, nil
+		}
+		return nil, nil
+	})
 	o.SecretCache.AddIndexer(indexRegistrationToken, func(s *corev1.Secret) ([]string, error) {
 		if !strings.HasPrefix(s.Name, registrationSecretPrefix) {
 			return nil, nil

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,18 +29,18 @@ var queryKeys = map[string]bool{
 	"timeoutSeconds": true, "timeout": true, "limit": true, "continue": true, "fieldSelector": true, "fieldManager": true, "fieldValidation": true,
 }
 
-// planLookup turns a token into the plan secret it opens.
-type planLookup func(token string) (namespace, name string, ok bool)
+// planLookup turns a token into what it opens.
+type planLookup func(ctx context.Context, token string) (grant, error)
 
 // passthrough lets an agent reach the few requests of the Kubernetes API it needs. What it refuses, the API server never sees.
 type passthrough struct {
-	planOf  planLookup
+	grantOf planLookup
 	reports reports
 	proxy   *httputil.ReverseProxy
 	log     logrus.FieldLogger
 }
 
-func newPassthrough(upstream *rest.Config, planOf planLookup, reports reports, ending <-chan struct{}, log logrus.FieldLogger) (*passthrough, error) {
+func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, ending <-chan struct{}, log logrus.FieldLogger) (*passthrough, error) {
 	// Without our credentials: the agent's own are all that counts at the API server.
 	anonymous := rest.AnonymousClientConfig(upstream)
 	transport, err := rest.TransportFor(anonymous)
@@ -50,7 +51,7 @@ func newPassthrough(upstream *rest.Config, planOf planLookup, reports reports, e
 	if err != nil {
 		return nil, fmt.Errorf("find the API server: %w", err)
 	}
-	return &passthrough{planOf: planOf, reports: reports, log: log, proxy: &httputil.ReverseProxy{
+	return &passthrough{grantOf: grantOf, reports: reports, log: log, proxy: &httputil.ReverseProxy{
 		Transport:     transport,
 		FlushInterval: -1, // watch events must not wait
 		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, target) },
@@ -92,11 +93,13 @@ func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "agents may not do this")
 		return
 	}
-	namespace, name, ok := p.planOf(bearer(r))
-	if !ok {
-		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "this is not the token of a machine's agent")
+	granted, err := p.grantOf(r.Context(), bearer(r))
+	if err != nil {
+		p.refuseToken(w, err)
 		return
 	}
+	namespace, name := granted.namespace, granted.name
+	r.Header.Set("Authorization", "Bearer "+granted.token)
 	if !allowed(r, namespace, name) {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "agents may not do this")
 		return
@@ -111,6 +114,22 @@ func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replaceBody(r, body)
 	}
 	p.proxy.ServeHTTP(w, r)
+}
+
+// refuseToken answers when a token opens nothing, or nothing yet.
+func (p *passthrough) refuseToken(w http.ResponseWriter, err error) {
+	var no *refusal
+	switch {
+	case errors.Is(err, errUnknown):
+		refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "this is not the token of a machine's agent")
+	case errors.As(err, &no):
+		w.Header().Set("Retry-After", "5")
+		refuse(w, no.code, metav1.StatusReasonServiceUnavailable, no.message)
+	case errors.Is(err, context.Canceled):
+	default:
+		p.log.WithError(err).Warn("Cannot find out what a token opens")
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the token cannot be looked up")
+	}
 }
 
 // refuseUpdate answers an update that cannot be passed on. Agents deal with a conflict by reading the Secret again.

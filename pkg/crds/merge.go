@@ -19,6 +19,8 @@ func marked(crd *apiextv1.CustomResourceDefinition, generation int) *apiextv1.Cu
 	}
 	out.Labels[rkev1.ManagedByLabel] = rkev1.ManagedByDrover
 	out.Labels[rkev1.CRDVersionLabel] = strconv.Itoa(generation)
+	out.Labels[rkev1.BackupLabel] = "true" // all objects of the kind
+	out.Labels[rkev1.ClusterctlLabel] = ""
 	apiextv1.SetDefaults_CustomResourceDefinition(out)
 	apiextv1.SetDefaults_CustomResourceDefinitionSpec(&out.Spec)
 	return out

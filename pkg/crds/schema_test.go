@@ -47,7 +47,8 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 	capi := map[string]string{"auth.cattle.io/cluster-indexed": "true", "cluster.x-k8s.io/v1beta2": "v1"}
 	want := map[string]contract{
 		"clusters.provisioning.cattle.io": {
-			Kind: "Cluster", Version: "v1", Scope: "Namespaced", Categories: []string{"provisioning"}, Status: true, Labels: indexed,
+			Kind: "Cluster", Version: "v1", Scope: "Namespaced", Categories: []string{"provisioning"}, Status: true,
+			Labels:  map[string]string{"auth.cattle.io/cluster-indexed": "true", "clusterctl.cluster.x-k8s.io/move-hierarchy": ""},
 			Columns: []string{"Version string .spec.kubernetesVersion", "Cluster Name string .status.clusterName", "Age date .metadata.creationTimestamp", "Kubeconfig string .status.clientSecretName", "Ready string .status.ready"},
 		},
 		"rkeclusters.rke.cattle.io": {Kind: "RKECluster", Version: "v1", Scope: "Namespaced", Categories: []string{"cluster-api"}, Status: true, Labels: capi},

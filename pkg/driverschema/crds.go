@@ -98,8 +98,10 @@ func definition(group, kind string, schema apiextv1.JSONSchemaProps, status bool
 	return &apiextv1.CustomResourceDefinition{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiextv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:   singular + "s." + group,
-			Labels: map[string]string{contractLabel: Version, rkev1.ClusterIndexedLabel: "true"},
+			Name: singular + "s." + group,
+			Labels: map[string]string{
+				contractLabel: Version, rkev1.ClusterIndexedLabel: "true", rkev1.BackupLabel: "true", rkev1.ClusterctlLabel: "",
+			},
 		},
 		Spec: apiextv1.CustomResourceDefinitionSpec{
 			Group: group,

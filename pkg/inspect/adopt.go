@@ -100,6 +100,10 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 		return out, err
 	}
 	out.setOwner(cluster, core || controlPlane != nil)
+	if controlPlane != nil && cluster.Status.ClusterName == "" {
+		cluster = cluster.DeepCopy() // moved here without its status: it gets the name back that its control plane remembers
+		cluster.Status.ClusterName = controlPlane.Spec.ManagementClusterName
+	}
 	switch {
 	case cluster.DeletionTimestamp != nil:
 		out.Problems = append(out.Problems, "it is being deleted: let its manager finish that")

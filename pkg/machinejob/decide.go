@@ -84,6 +84,9 @@ func gate(s Snapshot) string {
 
 func decideCreate(s Snapshot, d Decision) Decision {
 	create := conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob)
+	if create == nil && s.Machine.ProviderID() != "" && s.State.Written {
+		return recall(s, d)
+	}
 	if create == nil {
 		return intendCreate(s, d)
 	}
@@ -145,6 +148,20 @@ func poolDelay(failures int) time.Duration {
 // Made reports that the Job that makes the machine has ended well.
 func Made(status rkev1.RKEMachineStatus) bool {
 	return conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob)
+}
+
+// recall writes the status of a machine that exists and whose status was lost, as by a move to another management cluster: nobody but the
+// distribution gives it a provider ID, and nobody but the driver writes its state. Made again it would be a second one.
+func recall(s Snapshot, d Decision) Decision {
+	if blocked, ok := inputs(s, d); !ok {
+		return blocked
+	}
+	d.Status.DriverURL, d.Status.DriverHash = s.Driver.URL, s.Driver.SHA256
+	d.Status.CloudCredentialSecretName = s.Machine.CredentialReference()
+	d.Status.JobName = CreateJobName(s.Machine.Name)
+	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionTrue, "", "")
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionTrue, "", "")
+	return d
 }
 
 // inputs stops a machine whose driver or credential cannot be used, with a condition that says so.

@@ -52,6 +52,24 @@ func created() machinejob.Snapshot {
 	return s
 }
 
+func TestDecide_MachineThatLostItsStatusIsNotMadeAgain(t *testing.T) {
+	s := created()
+	want := s.Machine.Status
+	s.Machine.Spec["providerID"] = "sim://1"
+	s.Machine.Status = rkev1.RKEMachineStatus{}
+	s.Create = machinejob.JobState{}
+	d := machinejob.Decide(s)
+	if len(d.Actions) > 0 {
+		t.Errorf("a machine that exists is touched: %v", kinds(d))
+	}
+	if d.Status.DriverURL != want.DriverURL || d.Status.CloudCredentialSecretName != want.CloudCredentialSecretName || d.Status.FailureReason != "" {
+		t.Errorf("the status is %+v, was %+v", d.Status, want)
+	}
+	if condition(d, rkev1.ConditionReady) != "True/" || condition(d, rkev1.ConditionCreateJob) != "True/" {
+		t.Errorf("conditions are %+v", d.Status.Conditions)
+	}
+}
+
 func deleting(s machinejob.Snapshot) machinejob.Snapshot {
 	s.Machine.Deleting = true
 	s.CAPI, s.Cluster, s.DriverError, s.Driver.URL, s.Driver.SHA256 = nil, nil, "NodeDriver sim does not exist", "", ""

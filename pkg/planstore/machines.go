@@ -87,6 +87,15 @@ func ReadMarks(machine *clusterv1.Machine) planner.Marks {
 	}
 }
 
+// UID is the UID by which the node of a Machine knows it: the one that it had when its first plan was made. It is rendered into
+// plans, and a Machine that was moved or restored to another management cluster has another one there.
+func UID(machine *clusterv1.Machine) types.UID {
+	if first := machine.Annotations[rkev1.MachineUIDAnnotation]; first != "" {
+		return types.UID(first)
+	}
+	return machine.UID
+}
+
 // Mark writes the planner's notes onto the Machine with that UID, and nothing else: other writers of the Machine are never
 // in conflict with it. A MachineSet that has seen an older Machine may take the version back once; then it is written again.
 func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clusterv1.Machine, error) {
@@ -101,6 +110,7 @@ func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clust
 			rkev1.JoinURLAnnotation:       orNull(marks.JoinURL),
 			rkev1.JoinedToAnnotation:      orNull(marks.JoinedTo),
 			rkev1.RenderVersionAnnotation: orNull(marks.RenderVersion),
+			rkev1.MachineUIDAnnotation:    UID(machine),
 			rkev1.FoundAnnotation:         orNull(marks.Found),
 		},
 	}}

@@ -61,7 +61,7 @@ func TestMachines_MarksAreAPatchOfTheirOwn(t *testing.T) {
 	if _, err := NewMachines(a).Mark(machineObject("1"), marks); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"metadata":{"annotations":{"drover.io/found":null,"drover.io/render-version":"1","rke.cattle.io/join-url":"https://1.2.3.4:6443","rke.cattle.io/joined-to":null},` +
+	want := `{"metadata":{"annotations":{"drover.io/found":null,"drover.io/machine-uid":"u","drover.io/render-version":"1","rke.cattle.io/join-url":"https://1.2.3.4:6443","rke.cattle.io/joined-to":null},` +
 		`"labels":{"rke.cattle.io/init-node":"true"},"uid":"u"},"spec":{"version":"v1.36.3+rke2r1"}}`
 	if diff := cmp.Diff([]string{want}, a.patches); diff != "" {
 		t.Errorf("patches (-want +got):\n%s", diff)

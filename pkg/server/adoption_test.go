@@ -119,16 +119,3 @@ func (w *world) connect() {
 	check(w.T, err)
 }
 
-// plans are those on all plan secrets.
-func (w *world) plans() map[string]string {
-	w.Helper()
-	list, err := w.user.Core.Secret().List(fleet, metav1.ListOptions{})
-	check(w.T, err)
-	out := map[string]string{}
-	for i := range list.Items {
-		if secret := &list.Items[i]; strings.HasSuffix(secret.Name, "-machine-plan") {
-			out[secret.Name] = string(secret.Data[nodeplan.KeyPlan])
-		}
-	}
-	return out
-}

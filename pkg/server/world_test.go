@@ -56,6 +56,9 @@ type world struct {
 	lead    func() // stops what runs
 	// instance is Drover's, "test" when it is empty.
 	instance string
+	players  sync.WaitGroup
+	// stopHosts ends the agents of the hosts, and not the hosts.
+	stopHosts func()
 	// registry is the system default registry of Drover.
 	registry string
 	// metrics are those of all processes of a story.
@@ -99,10 +102,13 @@ func tell(t *testing.T, f func(w *world)) {
 		}})
 		check(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
-		var players sync.WaitGroup
+		players := &w.players
 		players.Go(func() { core.Run(ctx) })
 		players.Go(func() { w.distribution(ctx) })
-		players.Go(func() { check(t, w.hosts.Run(ctx)) })
+		hosts, ended := w.hosts, make(chan struct{})
+		hostsCtx, stopHosts := context.WithCancel(ctx)
+		w.stopHosts = func() { stopHosts(); <-ended }
+		players.Go(func() { defer close(ended); check(t, hosts.Run(hostsCtx)) })
 		defer func() {
 			w.stop()
 			cancel()

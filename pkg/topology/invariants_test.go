@@ -153,7 +153,8 @@ func TestPrepare_IsOneWriteAndThenNone(t *testing.T) {
 		t.Error(diff)
 	}
 	wantAnnotations := map[string]string{
-		"drover.io/instance": instance,
+		"clusterctl.cluster.x-k8s.io/block-move":                 "true",
+		"drover.io/instance":                                     instance,
 		"provisioning.cattle.io/management-cluster-display-name": "demo",
 	}
 	if diff := cmp.Diff(wantAnnotations, prepared.Annotations); diff != "" {

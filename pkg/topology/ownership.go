@@ -24,13 +24,14 @@ const (
 )
 
 // Owner decides whose a Cluster is: the mark on it says so; without a mark,
-// children that exist were made by another manager. Two managers never fight
-// over one cluster.
+// children that exist were made by another manager, and one that was let go of
+// is on its way to another management cluster, where its children come after it.
+// Two managers never fight over one cluster.
 func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownership {
 	switch mark := cluster.Annotations[rkev1.InstanceAnnotation]; {
 	case mark != "" && mark == instanceID:
 		return Ours
-	case mark != "" || hasChildren:
+	case mark != "" || hasChildren || cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
 		return Foreign
 	default:
 		return Unclaimed

@@ -53,7 +53,7 @@ func with(t *testing.T, metadata string) ([]byte, *provv1.Cluster) {
 
 // TestPreparePatch_KeepsWhatTheUserWrote: only our own fields differ between the raw object and the raw result.
 func TestPreparePatch_KeepsWhatTheUserWrote(t *testing.T) {
-	const ours = `"drover.io/instance": "instance-1", "provisioning.cattle.io/management-cluster-display-name": "demo"`
+	const ours = `"clusterctl.cluster.x-k8s.io/block-move": "true", "drover.io/instance": "instance-1", "provisioning.cattle.io/management-cluster-display-name": "demo"`
 	for name, c := range map[string]struct{ metadata, want string }{
 		"bare": {
 			want: `, "annotations": {` + ours + `}, "finalizers": ["` + provv1.ProvisioningClusterFinalizer + `", "` + provv1.RKEClusterFinalizer + `"]`,

@@ -11,7 +11,7 @@ import (
 )
 
 // Prepare completes a Cluster that is about to be acted on: the ownership mark,
-// the finalizers that protect its children, the name that lists show, and in
+// with what holds "clusterctl move" until the mark is given up, the finalizers that protect its children, the name that lists show, and in
 // each pool a copy of its driver's schema. It returns a changed copy, or nil
 // when nothing is missing, so that a new cluster costs one write.
 //
@@ -22,6 +22,7 @@ func Prepare(cluster *provv1.Cluster, instanceID string, schemas map[string]*mgm
 	prepared := cluster.DeepCopy()
 	changed := setAnnotation(prepared, rkev1.InstanceAnnotation, instanceID)
 	changed = setAnnotation(prepared, provv1.ManagementClusterDisplayNameAnnotation, cluster.Name) || changed
+	changed = setAnnotation(prepared, rkev1.BlockMoveAnnotation, "true") || changed
 	for _, finalizer := range []string{provv1.ProvisioningClusterFinalizer, provv1.RKEClusterFinalizer} {
 		if !slices.Contains(prepared.Finalizers, finalizer) {
 			prepared.Finalizers = append(prepared.Finalizers, finalizer)

@@ -6,6 +6,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: drover
+resources.cattle.io/backup: "true"
+clusterctl.cluster.x-k8s.io: ""
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}

@@ -90,7 +90,7 @@ func (h *handler) nodesOf(ctx context.Context, client kubernetes.Interface, mach
 		}
 		return []corev1.Node{*node}, nil
 	}
-	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: rkev1.MachineUIDLabel + "=" + string(machine.UID)})
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: rkev1.MachineUIDLabel + "=" + string(planstore.UID(machine))})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes of machine %s: %w", machine.Name, err)
 	}

@@ -48,6 +48,14 @@ func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
 	if asked := cluster.Annotations[provv1.ManagementClusterNameAnnotation]; asked != "" {
 		return asked, h.claim(cluster, asked)
 	}
+	// A control plane that is there before its cluster has a name was moved here with it, without the cluster's status.
+	moved, err := optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
+	if err != nil {
+		return "", fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if moved != nil && moved.Spec.ManagementClusterName != "" {
+		return moved.Spec.ManagementClusterName, h.claim(cluster, moved.Spec.ManagementClusterName)
+	}
 	for range maxDraws {
 		token, err := h.Token()
 		if err != nil {
@@ -120,7 +128,7 @@ func (h *handler) createClaim(cluster *provv1.Cluster, name string) (*mgmtv3.Clu
 }
 
 func refusedName(name string) error {
-	return outcome.Stall(reasonNameTaken, "Annotation "+provv1.ManagementClusterNameAnnotation+" asks for "+name+
+	return outcome.Stall(reasonNameTaken, "Annotation "+provv1.ManagementClusterNameAnnotation+", or the RKEControlPlane, asks for "+name+
 		", which another cluster has or which is no name of a namespace that starts with "+naming.ManagementClusterPrefix+
 		"; remove the annotation or choose another name")
 }

@@ -164,6 +164,7 @@ func TestChooseName(t *testing.T) {
 	}
 	cases := map[string]struct {
 		asked   string
+		moved   string
 		tokens  func() (string, error)
 		want    string
 		stalled bool
@@ -173,6 +174,8 @@ func TestChooseName(t *testing.T) {
 		"drawn again when taken":          {tokens: tokens("takenbym", "takenbyp", "q5wzxk7d"), want: "c-m-q5wzxk7d"},
 		"nothing can be drawn":            {tokens: tokens(), failed: true},
 		"always taken":                    {tokens: func() (string, error) { return "takenbym", nil }, failed: true},
+		"moved here with a name":          {moved: "c-m-wanted22", tokens: tokens("q5wzxk7d"), want: "c-m-wanted22"},
+		"moved here, name of another":     {moved: "c-m-takenbyp", stalled: true},
 		"asked for":                       {asked: "c-m-wanted22", want: "c-m-wanted22"},
 		"asked for what a cluster has":    {asked: "c-m-takenbyp", stalled: true},
 		"asked for what a record has":     {asked: "c-m-takenbym", stalled: true},
@@ -200,7 +203,16 @@ func TestChooseName(t *testing.T) {
 			}).AnyTimes()
 			records := fake.NewMockNonNamespacedControllerInterface[*mgmtv3.Cluster, *mgmtv3.ClusterList](ctrl)
 			records.EXPECT().Create(gomock.Any()).DoAndReturn(func(made *mgmtv3.Cluster) (*mgmtv3.Cluster, error) { return made, nil }).AnyTimes()
-			h := &handler{Deps: Deps{Token: c.tokens, ManagementClusters: records, Namespaces: namespaces{}}, management: management, clusters: clusters}
+			planes := fake.NewMockCacheInterface[*rkev1.RKEControlPlane](ctrl)
+			planes.EXPECT().Get("ns", "demo").DoAndReturn(func(_, name string) (*rkev1.RKEControlPlane, error) {
+				if c.moved == "" {
+					return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
+				}
+				return &rkev1.RKEControlPlane{Spec: rkev1.RKEControlPlaneSpec{ManagementClusterName: c.moved}}, nil
+			}).AnyTimes()
+			h := &handler{
+				Deps: Deps{Token: c.tokens, ManagementClusters: records, Namespaces: namespaces{}}, management: management, clusters: clusters, controlPlanes: planes,
+			}
 			cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo"}}
 			if c.asked != "" {
 				cluster.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: c.asked}

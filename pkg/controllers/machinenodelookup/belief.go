@@ -15,6 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planstore"
 )
 
 // reported tells whether the agent of a machine has carried its plan out, or tried to. Only that makes a node with the
@@ -44,9 +45,9 @@ func (h *handler) another(cluster types.NamespacedName, machine types.UID, node 
 	for _, m := range machines {
 		named := slices.Contains(nodeNames(m), node.Name)
 		switch {
-		case m.UID == machine && isServer(m) && !servesOn(node):
+		case planstore.UID(m) == machine && isServer(m) && !servesOn(node):
 			return true
-		case m.UID == machine:
+		case planstore.UID(m) == machine:
 			own = named
 		case m.Status.NodeRef.Name == node.Name, m.Spec.ProviderID != "" && m.Spec.ProviderID == node.Spec.ProviderID:
 			return true

@@ -25,6 +25,7 @@ import (
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/ownwrites"
+	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -207,7 +208,7 @@ func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEB
 		h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, left)
 		return bootstrap, nil
 	}
-	node, again, err := h.lookout.find(h.ctx, snapshot.cluster(), snapshot.machine.UID)
+	node, again, err := h.lookout.find(h.ctx, snapshot.cluster(), planstore.UID(snapshot.machine))
 	if err != nil || node == nil {
 		h.wait(bootstrap, snapshot, again, err)
 		return bootstrap, nil
@@ -216,6 +217,6 @@ func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEB
 		return bootstrap, err
 	}
 	h.written.Did(string(snapshot.machine.UID), h.Now())
-	h.lookout.forget(snapshot.cluster(), snapshot.machine.UID)
+	h.lookout.forget(snapshot.cluster(), planstore.UID(snapshot.machine))
 	return bootstrap, nil
 }

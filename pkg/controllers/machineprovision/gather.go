@@ -33,6 +33,9 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if err != nil {
 		return machinejob.Snapshot{}, false, err
 	}
+	if _, moved := obj.GetAnnotations()[rkev1.DeleteForMoveAnnotation]; moved {
+		return machinejob.Snapshot{}, false, nil // the host lives on under another management cluster
+	}
 	s := machinejob.Snapshot{Machine: machine, Settings: h.Settings(), Now: h.Now()}
 	s.PoolFailures, s.PoolFailedAt = h.backoff.of(poolOf(obj))
 	capi, err := h.gatherCAPI(obj, &s)

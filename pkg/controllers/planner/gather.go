@@ -56,7 +56,7 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 			Now: h.Now(),
 			ControlPlane: planner.ControlPlane{
 				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation, Deleting: cp.DeletionTimestamp != nil,
-				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: cp.Status,
+				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: planner.Recall(cp),
 			},
 			Settings:     h.Settings(),
 			Versions:     h.Versions,
@@ -238,7 +238,7 @@ func (h *handler) gatherMachines(cp *rkev1.RKEControlPlane, v *view) error {
 func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Machine, error) {
 	out := planner.Machine{
 		Name:                machine.Name,
-		UID:                 machine.UID,
+		UID:                 planstore.UID(machine),
 		Labels:              machine.Labels,
 		Deleting:            machine.DeletionTimestamp != nil,
 		CreatedAt:           machine.CreationTimestamp.Time,

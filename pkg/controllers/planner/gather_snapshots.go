@@ -12,6 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/topology"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
@@ -40,7 +41,9 @@ func (h *handler) gatherSnapshots(cp *rkev1.RKEControlPlane, v *view) error {
 		if err != nil {
 			return fmt.Errorf("read the etcd snapshot %s: %w", name, err)
 		}
-		v.snapshot.Snapshots = append(v.snapshot.Snapshots, h.decoded.Of(snapshot.Namespace+"/"+snapshot.Name, snapshot))
+		decoded := h.decoded.Of(snapshot.Namespace+"/"+snapshot.Name, snapshot)
+		decoded.MachineUID = v.uidOf(decoded.MachineUID)
+		v.snapshot.Snapshots = append(v.snapshot.Snapshots, decoded)
 	}
 	return nil
 }
@@ -72,6 +75,16 @@ func machineUID(snapshot *rkev1.ETCDSnapshot) types.UID {
 		}
 	}
 	return ""
+}
+
+// uidOf is the UID by which the planner knows the Machine that owns an object.
+func (v *view) uidOf(owner types.UID) types.UID {
+	for _, machine := range v.machines {
+		if owner != "" && machine.UID == owner {
+			return planstore.UID(machine)
+		}
+	}
+	return owner
 }
 
 // snapshotReferences are the credentials of the snapshots' own storages. Those of another cluster's snapshots are none of

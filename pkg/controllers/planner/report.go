@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
@@ -98,11 +99,35 @@ func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControl
 	if equality.Semantic.DeepEqual(cp.Status, status) {
 		return cp, nil
 	}
+	cp, err := h.remember(cp, planner.Memory(status))
+	if err != nil {
+		return nil, err
+	}
 	update := cp.DeepCopy()
 	update.Status = status
 	stored, err := h.ControlPlanes.UpdateStatus(update)
 	if err != nil {
 		return nil, fmt.Errorf("write the status: %w", err)
+	}
+	h.written.note(cp.Namespace+"/"+cp.Name, kindControlPlane, stored, h.Now())
+	return stored, nil
+}
+
+// remember repeats what the status is about to say of operations where it outlives the status. It comes first: with an annotation that is
+// ahead, the status that follows is the one that would be recalled.
+func (h *handler) remember(cp *rkev1.RKEControlPlane, memory string) (*rkev1.RKEControlPlane, error) {
+	if cp.Annotations[rkev1.MemoryAnnotation] == memory {
+		return cp, nil
+	}
+	update := cp.DeepCopy()
+	if memory == "" {
+		delete(update.Annotations, rkev1.MemoryAnnotation)
+	} else {
+		metav1.SetMetaDataAnnotation(&update.ObjectMeta, rkev1.MemoryAnnotation, memory)
+	}
+	stored, err := h.ControlPlanes.Update(update)
+	if err != nil {
+		return nil, fmt.Errorf("note what the status remembers: %w", err)
 	}
 	h.written.note(cp.Namespace+"/"+cp.Name, kindControlPlane, stored, h.Now())
 	return stored, nil

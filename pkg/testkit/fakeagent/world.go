@@ -124,6 +124,21 @@ func New(opts Options) (*World, error) {
 	return w, w.watch()
 }
 
+// Under returns a World of the same machines and clusters whose objects are in another management API now. The World they come from must
+// have ended.
+func (w *World) Under(config *rest.Config) (*World, error) {
+	opts := w.opts
+	opts.Config = config
+	next, err := New(opts)
+	if err != nil {
+		return nil, err
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	next.machines, next.clusters, next.nextHost = w.machines, w.clusters, w.nextHost
+	return next, nil
+}
+
 func newQueue(name string) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](5*time.Millisecond, time.Second)
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Name: name})

@@ -42,7 +42,10 @@ type Options struct {
 	WithoutCRDs bool
 }
 
-var running *managementplane.Plane
+var (
+	running *managementplane.Plane
+	options Options
+)
 
 // Main starts the plane, runs the tests, stops the plane and returns the exit code.
 func Main(m *testing.M, opts Options) int {
@@ -70,9 +73,19 @@ func fail(err error) int {
 }
 
 func runTests(m *testing.M, dir string, opts Options) (int, error) {
-	kube, err := Binary("drover-kube")
+	plane, err := start(dir, opts)
 	if err != nil {
 		return 1, err
+	}
+	defer plane.Stop()
+	running, options = plane, opts
+	return m.Run(), nil
+}
+
+func start(dir string, opts Options) (*managementplane.Plane, error) {
+	kube, err := Binary("drover-kube")
+	if err != nil {
+		return nil, err
 	}
 	log := logrus.New()
 	log.SetLevel(logrus.WarnLevel)
@@ -81,21 +94,31 @@ func runTests(m *testing.M, dir string, opts Options) (int, error) {
 		Images: opts.Images, EndPods: true, AuditLog: true, Log: log,
 	})
 	if err != nil {
-		return 1, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := plane.Start(ctx); err != nil {
-		return 1, err
+		return nil, err
 	}
-	defer plane.Stop()
 	if !opts.WithoutCRDs {
 		if err := installCRDs(ctx, plane.RESTConfig()); err != nil {
-			return 1, err
+			plane.Stop()
+			return nil, err
 		}
 	}
-	running = plane
-	return m.Run(), nil
+	return plane, nil
+}
+
+// Another starts a management plane like the one that runs, for stories of two. It is stopped when the test is done.
+func Another(tb testing.TB) *managementplane.Plane {
+	tb.Helper()
+	another, err := start(tb.TempDir(), options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(another.Stop)
+	return another
 }
 
 func installCRDs(ctx context.Context, config *rest.Config) error {

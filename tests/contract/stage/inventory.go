@@ -7,8 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-io/drover/tests/contract/plane"
 )
 
 // everywhere is in every namespace, and made by Kubernetes itself.
@@ -19,6 +17,19 @@ var everywhere = []string{"ServiceAccount default", "ConfigMap kube-root-ca.crt"
 func (st *Stage) Inventory(namespace string) []string {
 	st.t.Helper()
 	var out []string
+	for _, object := range st.Objects(namespace) {
+		if name := object.GetKind() + " " + object.GetName(); !slices.Contains(everywhere, name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Objects lists the objects in a namespace, of every kind that the API server has but Events.
+func (st *Stage) Objects(namespace string) []*unstructured.Unstructured {
+	st.t.Helper()
+	var out []*unstructured.Unstructured
 	for _, gvk := range st.Kinds() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -26,19 +37,16 @@ func (st *Stage) Inventory(namespace string) []string {
 			st.t.Fatalf("list %s: %v", gvk.Kind, err)
 		}
 		for i := range list.Items {
-			if name := gvk.Kind + " " + list.Items[i].GetName(); !slices.Contains(everywhere, name) {
-				out = append(out, name)
-			}
+			out = append(out, &list.Items[i])
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 
 // Kinds are all that can be listed in namespaces, without Events.
 func (st *Stage) Kinds() []schema.GroupVersionKind {
 	st.t.Helper()
-	kinds, err := discovery.NewDiscoveryClientForConfig(plane.Config(st.t, "contract-tests"))
+	kinds, err := discovery.NewDiscoveryClientForConfig(st.Config("contract-tests"))
 	if err != nil {
 		st.t.Fatal(err)
 	}

@@ -39,6 +39,13 @@ type Clusters struct {
 	ready time.Time
 }
 
+// On are the same clusters, whose objects are on another stage now.
+func (c *Clusters) On(st *Stage) *Clusters {
+	moved := *c
+	moved.st, moved.begin = st, time.Now()
+	return &moved
+}
+
 // Apply applies clusters side by side, each with the given version.
 func (st *Stage) Apply(namespace string, machines int32, versions map[string]string) *Clusters {
 	st.t.Helper()

@@ -92,6 +92,14 @@ func (st *Stage) Cluster(namespace, name, version string, pools ...provv1.RKEMac
 	return cluster
 }
 
+// Namespace makes a namespace that stays until its management plane ends: other than one of plane.Namespace it may have the same name in two.
+func (st *Stage) Namespace(name string) {
+	st.t.Helper()
+	if err := st.Client.Create(st.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		st.t.Fatal(err)
+	}
+}
+
 // WaitingFor says what a cluster still lacks to be ready, "" when nothing.
 func (st *Stage) WaitingFor(namespace, name string) string {
 	cluster := &provv1.Cluster{}

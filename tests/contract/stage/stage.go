@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,12 +22,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
@@ -39,7 +43,10 @@ const DroverAgent = "drover"
 
 // Stage is a running Drover with a World of simulated machines.
 type Stage struct {
-	t *testing.T
+	t     *testing.T
+	plane *managementplane.Plane
+	// ends stop what runs, the last first.
+	ends []func()
 	// Client is an administrator, who calls himself contract-tests.
 	Client client.Client
 	// World is where the machines are.
@@ -56,6 +63,12 @@ type Settings struct {
 	Machines func(*fakeagent.Options)
 	// Admission has the API server ask Drover's admission webhooks.
 	Admission bool
+	// Plane is the management plane; that of the package when it is nil.
+	Plane *managementplane.Plane
+	// World has machines whose objects were in another management plane, and has ended. With nil there are no machines yet.
+	World *fakeagent.World
+	// InstanceID marks the clusters of this Drover; empty is one that all stages share.
+	InstanceID string
 	// Drover starts Drover in another way than as a library, such as by its command line, until the test ends. It returns when
 	// machines can use it. Server is nil then.
 	Drover func(t *testing.T)
@@ -67,7 +80,8 @@ func Start(t *testing.T, s Settings) *Stage {
 	if s.CAPI == "" {
 		s.CAPI = server.CAPIEmbedded
 	}
-	st := &Stage{t: t, Client: newClient(t)}
+	st := &Stage{t: t, plane: s.Plane}
+	st.Client = newClient(t, st.Config("contract-tests"))
 	st.startWorld(s)
 	if s.Drover != nil {
 		s.Drover(t)
@@ -78,13 +92,33 @@ func Start(t *testing.T, s Settings) *Stage {
 	return st
 }
 
-func newClient(t *testing.T) client.Client {
+// Config returns an administrator's client configuration for the management plane of the stage, as plane.Config does.
+func (st *Stage) Config(userAgent string) *rest.Config {
+	st.t.Helper()
+	if st.plane == nil {
+		return plane.Config(st.t, userAgent)
+	}
+	config := st.plane.RESTConfig()
+	config.UserAgent, config.QPS = userAgent, -1
+	return config
+}
+
+// End ends Drover and the machines before the test does. Hosts go on, without anybody who looks after them.
+func (st *Stage) End() {
+	for len(st.ends) > 0 {
+		end := st.ends[len(st.ends)-1]
+		st.ends = st.ends[:len(st.ends)-1]
+		end()
+	}
+}
+
+func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, provv1.AddToScheme, rkev1.AddToScheme, mgmtv3.AddToScheme, clusterv1.AddToScheme} {
 		utilruntime.Must(add(scheme))
 	}
-	c, err := client.New(plane.Config(t, "contract-tests"), client.Options{Scheme: scheme})
+	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +128,7 @@ func newClient(t *testing.T) client.Client {
 func (st *Stage) startWorld(s Settings) {
 	st.t.Helper()
 	opts := fakeagent.Options{
-		Config: plane.Config(st.t, fakeagent.Agent),
+		Config: st.Config(fakeagent.Agent),
 		API:    func() http.Handler { return memkube.New(memkube.Options{}) },
 		Log:    st.t.Logf,
 	}
@@ -102,6 +136,9 @@ func (st *Stage) startWorld(s Settings) {
 		s.Machines(&opts)
 	}
 	world, err := fakeagent.New(opts)
+	if s.World != nil {
+		world, err = s.World.Under(opts.Config)
+	}
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -118,7 +155,7 @@ func (st *Stage) startDrover(s Settings) {
 	st.t.Cleanup(func() { disruptions.Check(st.t, registry) }) // after drover has ended, which is run later
 	admission, reviews := st.admission(s)
 	drover, err := server.New(server.Options{
-		Admission: admission, RESTConfig: plane.Config(st.t, ""), InstanceID: "contract", Version: "contract", CAPI: s.CAPI,
+		Admission: admission, RESTConfig: st.Config(""), InstanceID: cmp.Or(s.InstanceID, "contract"), Version: "contract", CAPI: s.CAPI,
 		DataDir: st.t.TempDir(), Log: log, Registerer: registry,
 		Settings: server.Settings{
 			ServerURL: "https://" + endpoint.Listener.Addr().String(), MachineProvisionImage: "rancher/machine:test",
@@ -175,7 +212,7 @@ func (st *Stage) run(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(st.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- run(ctx) }()
-	st.t.Cleanup(func() {
+	end := sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-done:
@@ -186,6 +223,8 @@ func (st *Stage) run(name string, run func(context.Context) error) {
 			st.t.Errorf("%s did not end within 30 s", name)
 		}
 	})
+	st.ends = append(st.ends, end)
+	st.t.Cleanup(end)
 }
 
 // driverProgram is the built plugin.

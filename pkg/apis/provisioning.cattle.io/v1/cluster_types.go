@@ -11,7 +11,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=clusters,scope=Namespaced,categories=provisioning
-// +kubebuilder:metadata:labels={"auth.cattle.io/cluster-indexed=true"}
+// +kubebuilder:metadata:labels={"auth.cattle.io/cluster-indexed=true","clusterctl.cluster.x-k8s.io/move-hierarchy="}
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.kubernetesVersion`
 // +kubebuilder:printcolumn:name="Cluster Name",type=string,JSONPath=`.status.clusterName`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -202,6 +202,16 @@ const (
 	ReleasedByAnnotation = "drover.io/released-by"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
+	// MachineUIDAnnotation is the UID by which the node of an M knows it, on M: the first one that M had. A Machine that was moved or
+	// restored to another management cluster has another UID there, and its node must not be configured anew for that.
+	MachineUIDAnnotation = "drover.io/machine-uid"
+	// MemoryAnnotation repeats on CP what its status remembers of operations, as JSON: whoever moves or restores objects loses the status.
+	MemoryAnnotation = "drover.io/memory"
+	// RestoredFromAnnotation is the backup that "drover restore" made an object from.
+	RestoredFromAnnotation = "drover.io/restored-from"
+	// AgentCredentialAnnotation is what the agent of a machine was given to connect with, on PS: UID of the BS, colon, SHA-256 in hex. It
+	// lets the agent in when PS was moved or restored to another management cluster, where no token of the former one is known.
+	AgentCredentialAnnotation = "drover.io/agent-credential" //nolint:gosec // the name of an annotation, no credential
 	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
 	// goes with the first plan that Drover renders.
 	FoundAnnotation = "drover.io/found"
@@ -228,6 +238,16 @@ const (
 	// ManagedByLabel and ManagedByDrover mark the CRDs that Drover installs and upgrades.
 	ManagedByLabel  = "app.kubernetes.io/managed-by"
 	ManagedByDrover = "drover"
+)
+
+// Names by which "clusterctl move" is told what to do. (spec/05 §1.7.)
+const (
+	// ClusterctlLabel is on the CRDs of which clusterctl looks at the objects.
+	ClusterctlLabel = "clusterctl.cluster.x-k8s.io"
+	// BlockMoveAnnotation holds a move of an object, whatever its value.
+	BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
+	// DeleteForMoveAnnotation is on an object that is deleted because it lives on in another management cluster.
+	DeleteForMoveAnnotation = "clusterctl.cluster.x-k8s.io/delete-for-move"
 )
 
 // Finalizers. The part after the slash is the name of the handler that the finalizer belongs to.

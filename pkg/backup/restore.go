@@ -1,0 +1,236 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// RestoreOptions say how to restore.
+type RestoreOptions struct {
+	// Client writes to the management cluster.
+	Client dynamic.Interface
+	// DryRun only says what would be made.
+	DryRun bool
+	// ServedWithin is how long definitions may take until their kinds are served; 0 means a minute.
+	ServedWithin time.Duration
+}
+
+// Result is what a restore did, or would do.
+type Result struct {
+	// Created are objects that were made, Kept those that were there: made from this backup before, the same, or shared.
+	Created, Kept []string
+	// Clusters that were restored and wait for somebody to adopt them, as NAMESPACE/NAME.
+	Clusters []string
+	// Warnings are what somebody should know.
+	Warnings []string
+}
+
+// ConflictError says that objects of the backup exist and are others. Nothing was written.
+type ConflictError struct{ Objects []string }
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	shown, more := e.Objects, ""
+	if len(shown) > 20 {
+		more = fmt.Sprintf(" and %d more", len(shown)-20)
+		shown = shown[:20]
+	}
+	return "nothing was restored: these objects exist and are not those of the backup; a restore changes and deletes nothing, so remove or rename " +
+		"them, or restore to another management cluster: " + strings.Join(shown, ", ") + more
+}
+
+// Restore makes the objects of a backup. It can be run again after it was cut off; what it has made it knows by an annotation.
+func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) {
+	if o.ServedWithin == 0 {
+		o.ServedWithin = time.Minute
+	}
+	r := &restore{RestoreOptions: o, id: b.Manifest.ID, backup: b, uids: map[types.UID]types.UID{}, kinds: map[schema.GroupKind]served{}, result: &Result{}}
+	existing, err := r.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.result.Warnings = append(r.result.Warnings, b.Manifest.Warnings...)
+	for i, object := range b.Objects {
+		if err := r.one(ctx, object, existing[i]); err != nil {
+			return r.result, err
+		}
+	}
+	return r.result, nil
+}
+
+type restore struct {
+	RestoreOptions
+	id     string
+	backup *Backup
+	// uids are the UIDs that objects have now, by those that they had.
+	uids   map[types.UID]types.UID
+	kinds  map[schema.GroupKind]served
+	result *Result
+}
+
+// served is how a kind is reached, and whether its status is a resource of its own.
+type served struct {
+	resource schema.GroupVersionResource
+	status   bool
+}
+
+// survey looks for every object of the backup before anything is written. Objects that are not there are nil.
+func (r *restore) survey(ctx context.Context) ([]*unstructured.Unstructured, error) {
+	r.learnKinds()
+	existing := make([]*unstructured.Unstructured, len(r.backup.Objects))
+	var conflicts []string
+	for i, object := range r.backup.Objects {
+		kind, ok := r.kinds[object.GroupVersionKind().GroupKind()]
+		if !ok {
+			return nil, fmt.Errorf("%s: the backup has no definition of its kind", describe(object))
+		}
+		found, err := r.Client.Resource(kind.resource).Namespace(object.GetNamespace()).Get(ctx, object.GetName(), metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("look for %s: %w", describe(object), err)
+		}
+		existing[i] = found
+		if !r.mayStay(object, found) {
+			conflicts = append(conflicts, describe(object))
+		}
+	}
+	if len(conflicts) > 0 {
+		return nil, &ConflictError{Objects: conflicts}
+	}
+	return existing, nil
+}
+
+// learnKinds finds the resources of all kinds: those of Kubernetes' own are known, the others are defined in the backup.
+func (r *restore) learnKinds() {
+	r.kinds[schema.GroupKind{Group: "apiextensions.k8s.io", Kind: kindCRD}] = served{resource: crds}
+	r.kinds[schema.GroupKind{Kind: "Namespace"}] = served{resource: namespaces}
+	for _, core := range coreKinds {
+		kinds := map[string]string{
+			"secrets": kindSecret, "configmaps": "ConfigMap", "serviceaccounts": "ServiceAccount", "roles": "Role", "rolebindings": "RoleBinding",
+		}
+		r.kinds[schema.GroupKind{Group: core.Group, Kind: kinds[core.Resource]}] = served{resource: core}
+	}
+	for _, crd := range r.backup.Objects {
+		if crd.GetKind() != kindCRD {
+			continue
+		}
+		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+		resource := resourceOf(crd)
+		r.kinds[schema.GroupKind{Group: resource.Group, Kind: kind}] = served{resource: resource, status: hasStatus(crd, resource.Version)}
+	}
+}
+
+func hasStatus(crd *unstructured.Unstructured, version string) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	return slices.ContainsFunc(versions, func(one any) bool {
+		v, _ := one.(map[string]any)
+		name, _, _ := unstructured.NestedString(v, "name")
+		_, status, _ := unstructured.NestedMap(v, "subresources", "status")
+		return name == version && status
+	})
+}
+
+// mayStay tells whether an object that exists may take the place of the one of the backup.
+func (r *restore) mayStay(object, found *unstructured.Unstructured) bool {
+	return found.GetAnnotations()[rkev1.RestoredFromAnnotation] == r.id || shared(object) || equality.Semantic.DeepEqual(content(r.target(object)), content(found))
+}
+
+// shared are kinds of which every Drover has its own, and uses what is there.
+func shared(object *unstructured.Unstructured) bool {
+	switch object.GetKind() {
+	case kindCRD, "Namespace", "NodeDriver", "DynamicSchema":
+		return true
+	}
+	return false
+}
+
+// content is what an object says, without who it is and how it fares.
+func content(object *unstructured.Unstructured) map[string]any {
+	out := map[string]any{}
+	for key, value := range object.Object {
+		if key != "metadata" && key != "status" && key != "apiVersion" {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// one restores one object. Its owners are there.
+func (r *restore) one(ctx context.Context, object, found *unstructured.Unstructured) error {
+	if found != nil {
+		r.uids[object.GetUID()] = found.GetUID()
+		r.result.Kept = append(r.result.Kept, describe(object))
+	} else {
+		r.result.Created = append(r.result.Created, describe(object))
+	}
+	if object.GroupVersionKind().GroupKind() == provisioningKind {
+		r.result.Clusters = append(r.result.Clusters, object.GetNamespace()+"/"+object.GetName())
+	}
+	if r.DryRun {
+		return nil
+	}
+	kind := r.kinds[object.GroupVersionKind().GroupKind()]
+	client := r.Client.Resource(kind.resource).Namespace(object.GetNamespace())
+	wanted := r.target(object)
+	if found == nil {
+		var err error
+		if found, err = client.Create(ctx, wanted, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("make %s: %w", describe(object), err)
+		}
+		r.uids[object.GetUID()] = found.GetUID()
+	}
+	if object.GetKind() == kindCRD {
+		return r.awaitServed(ctx, object)
+	}
+	return r.restoreStatus(ctx, client, kind, wanted, found)
+}
+
+// restoreStatus writes the status of what was made from this backup, unless it has one.
+func (r *restore) restoreStatus(ctx context.Context, client dynamic.ResourceInterface, kind served, wanted, found *unstructured.Unstructured) error {
+	status, has := wanted.Object["status"].(map[string]any)
+	present, _ := found.Object["status"].(map[string]any)
+	made := found.GetAnnotations()[rkev1.RestoredFromAnnotation] == r.id
+	if !kind.status || !has || len(status) == 0 || len(present) > 0 || !made {
+		return nil
+	}
+	update := found.DeepCopy()
+	update.Object["status"] = status
+	if _, err := client.UpdateStatus(ctx, update, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("write the status of %s: %w", describe(wanted), err)
+	}
+	return nil
+}
+
+// awaitServed waits until objects of a definition can be made.
+func (r *restore) awaitServed(ctx context.Context, crd *unstructured.Unstructured) error {
+	resource := resourceOf(crd)
+	last := errors.New("it was not looked at in time")
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, r.ServedWithin, true, func(ctx context.Context) (bool, error) {
+		_, err := r.Client.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s is not served in version %s: %w", describe(crd), resource.Version, last)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-io/drover/pkg/adopt"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/backup"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/testkit/fakecapi"
+)
+
+// elsewhere starts another management cluster, in which Cluster API runs. The hosts turn to it; what was made of them lives on.
+func (w *world) elsewhere(ctx context.Context) {
+	w.Helper()
+	w.stop()
+	w.stopHosts()
+	w.user.Stop()
+	w.api = newAPI(w.T)
+	var err error
+	w.user, err = clients.New(w.api.Config("user"), clients.Options{Version: "user"})
+	check(w.T, err)
+	w.live, err = dynamic.NewForConfig(w.api.Config("user"))
+	check(w.T, err)
+	hosts, err := w.hosts.Under(w.api.Config("ignored"))
+	check(w.T, err)
+	w.hosts = hosts
+	core, err := fakecapi.New(fakecapi.Options{API: w.api, Log: w.note, Downstream: func(namespace, name string) kubernetes.Interface {
+		client, err := w.Client(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+		if err != nil {
+			return nil
+		}
+		return client
+	}})
+	check(w.T, err)
+	w.players.Go(func() { core.Run(ctx) })
+	w.players.Go(func() { check(w.T, hosts.Run(ctx)) })
+}
+
+// saved is a backup of everything, written and read.
+func (w *world) saved() *backup.Backup {
+	w.Helper()
+	collected, err := backup.Collect(w.Context(), backup.CollectOptions{Client: w.live, Version: "test", Now: time.Now})
+	check(w.T, err)
+	for _, warning := range collected.Manifest.Warnings {
+		w.Errorf("nothing is under way, but %s", warning)
+	}
+	var file bytes.Buffer
+	check(w.T, collected.Write(&file))
+	read, err := backup.Read(&file)
+	check(w.T, err)
+	return read
+}
+
+// plans are the plans of machines by the names of their Secrets.
+func (w *world) plans() map[string]string {
+	out := map[string]string{}
+	for _, object := range w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret")) {
+		if kind, _, _ := unstructured.NestedString(object.Object, "type"); kind == rkev1.SecretTypeMachinePlan {
+			plan, _, _ := unstructured.NestedString(object.Object, "data", nodeplan.KeyPlan)
+			out[object.GetName()] = plan
+		}
+	}
+	return out
+}
+
+// adopted adopts the cluster, which must do nothing to its machines.
+func (w *world) adopted() {
+	w.Helper()
+	table, err := releases.Load(w.Context(), "", nil)
+	check(w.T, err)
+	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("user"), Version: "test", Releases: table}, fleet)
+	check(w.T, err)
+	defer r.Close()
+	a, err := r.Adoption(w.Context(), demo, "")
+	check(w.T, err)
+	if a.Result != planner.ClassNone {
+		w.Errorf("adoption would do something to machines: %s, %+v", a.Result, a.Machines)
+	}
+	check(w.T, adopt.Take(w.Context(), w.user, a, adopt.Limits{Now: time.Now()}))
+}
+
+// What comes to another management cluster is watched only until it is adopted; then it is managed as it was, although everything has
+// another UID, and although some tools leave the status behind. Operations that were done are not done again.
+func TestStory_AnotherManagementCluster(t *testing.T) {
+	cases := map[string]func(*backup.Backup){
+		"restored from a backup": func(*backup.Backup) {},
+		"moved without status, as clusterctl does": func(b *backup.Backup) {
+			for _, object := range b.Objects {
+				if object.GetKind() != "CustomResourceDefinition" {
+					unstructured.RemoveNestedField(object.Object, "status")
+				}
+			}
+		},
+	}
+	for name, lose := range cases {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(w *world) {
+				ctx, cancel := context.WithCancel(w.Context())
+				defer cancel()
+				w.start()
+				w.apply(k3s, w.servers(1, 2))
+				w.until("the cluster", 5*time.Minute, w.ready(3))
+				w.edit(func(c *provv1.Cluster) {
+					c.Spec.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
+				})
+				time.Sleep(10 * time.Minute)
+				w.until("the rotation", 10*time.Minute, w.ready(3))
+				plans, installs := w.plans(), w.installs()
+
+				saved := w.saved()
+				lose(saved)
+				w.elsewhere(ctx)
+				result, err := backup.Restore(ctx, saved, backup.RestoreOptions{Client: w.live})
+				check(t, err)
+				if diff := cmp.Diff([]string{fleet + "/" + demo}, result.Clusters); diff != "" {
+					t.Error(diff)
+				}
+				w.start()
+				time.Sleep(time.Minute)
+				w.api.ResetLog()
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				for _, write := range w.api.Writes(ours) {
+					t.Errorf("a cluster that nobody has adopted causes a write: %v", write)
+				}
+				w.adopted()
+				w.until("the cluster", 10*time.Minute, w.ready(3))
+				time.Sleep(10 * time.Minute)
+				if diff := cmp.Diff(plans, w.plans()); diff != "" {
+					t.Errorf("plans have changed:\n%s", diff)
+				}
+				if diff := cmp.Diff(installs, w.installs()); diff != "" {
+					t.Errorf("machines were restarted, made or removed (-before +after):\n%s", diff)
+				}
+				w.quiet(time.Hour)
+				w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 })
+				w.until("another worker", 10*time.Minute, w.ready(4))
+				w.removed()
+				if left := w.hosts.Machines(fleet); len(left) > 0 {
+					t.Errorf("machines are left in the cloud: %v", left)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package backup
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/backup"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+// TestBackupRestore: the management cluster is lost after a backup, and another one carries on. The restore is cut off in the middle once.
+func TestBackupRestore(t *testing.T) {
+	first := stage.Start(t, stage.Settings{})
+	namespace := "backup-restore"
+	first.Namespace(namespace)
+	clusters := first.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
+	clusters.AwaitReady()
+	stage.AwaitQuiet(t, time.Minute)
+	plans := plansOf(t, first, namespace)
+	token := tokenOf(t, first, plans[0])
+	awaitLetIn(t, first, plans[0], token)
+	made := recordOf(t, first, namespace)
+
+	saved := saved(t, first)
+	expectComplete(t, first, namespace, saved)
+	first.End()
+
+	other := plane.Another(t)
+	restore(t, other.RESTConfig(), saved)
+	begin := time.Now()
+	// Even a Drover of the same name only watches.
+	second := stage.Start(t, stage.Settings{Plane: other, World: first.World})
+	awaitLetIn(t, second, plans[0], token)
+	if code := ask(t, second, plans[1], token); code != http.StatusForbidden {
+		t.Errorf("the agent is answered %d for the plan of another machine", code)
+	}
+	time.Sleep(10 * time.Second) // nothing happens, which has no event
+	for _, write := range writes(t, other, namespace, begin) {
+		if write.Resource != "secrets" { // the token of the account that the agent was let in with
+			t.Errorf("a cluster that nobody has adopted was written to: %+v", write)
+		}
+	}
+	if diff := cmp.Diff(made, recordOf(t, second, namespace)); diff != "" {
+		t.Errorf("after the restore (-before +after):\n%s", diff)
+	}
+
+	take(t, second, namespace, "rke2")
+	take(t, second, namespace, "k3s")
+	manages(t, second, namespace, made, clusters.On(second))
+}
+
+// manages expects a stage to manage clusters that have come to it, without having touched one of their machines.
+func manages(t *testing.T, st *stage.Stage, namespace string, made record, clusters *stage.Clusters) {
+	t.Helper()
+	clusters.AwaitReady()
+	time.Sleep(15 * time.Second) // what would go wrong goes wrong now
+	if diff := cmp.Diff(made, recordOf(t, st, namespace)); diff != "" {
+		t.Errorf("after the adoption (-before +after):\n%s", diff)
+	}
+	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
+	st.Edit(namespace, "rke2", func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+rke2r1" })
+	st.AwaitMachines(namespace, 5)
+	plane.Until(t, 2*time.Minute, func() string {
+		for name, host := range st.World.Machines(namespace) {
+			if before := made.Hosts[name]; strings.HasPrefix(name, "rke2-") && host.Installs != before.Installs+1 {
+				return name + " is not upgraded"
+			}
+		}
+		return ""
+	})
+	clusters.Delete()
+}
+
+// saved is a backup of a stage, written and read.
+func saved(t *testing.T, st *stage.Stage) *backup.Backup {
+	t.Helper()
+	client, err := dynamic.NewForConfig(st.Config("tester"))
+	check(t, err)
+	collected, err := backup.Collect(t.Context(), backup.CollectOptions{Client: client, Version: "test", Now: time.Now})
+	check(t, err)
+	if len(collected.Manifest.Warnings) > 0 {
+		t.Errorf("nothing was under way, but %v", collected.Manifest.Warnings)
+	}
+	var file bytes.Buffer
+	check(t, collected.Write(&file))
+	read, err := backup.Read(&file)
+	check(t, err)
+	return read
+}
+
+// expectComplete fails for everything in a namespace that is not in the backup and that nobody makes again.
+func expectComplete(t *testing.T, st *stage.Stage, namespace string, saved *backup.Backup) {
+	t.Helper()
+	for _, object := range st.Objects(namespace) {
+		in := slices.ContainsFunc(saved.Objects, func(o *unstructured.Unstructured) bool { return o.GetUID() == object.GetUID() })
+		if derived := backup.Derived(object); in != (derived == "") {
+			t.Errorf("%s %s: in the backup %t, made again because %q", object.GetKind(), object.GetName(), in, derived)
+		}
+	}
+}
+
+// cutOff lets so many writes through, and none after.
+type cutOff struct {
+	http.RoundTripper
+	left *atomic.Int32
+}
+
+var errCutOff = errors.New("cut off")
+
+// RoundTrip implements http.RoundTripper.
+func (c cutOff) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet && c.left.Add(-1) < 0 {
+		return nil, errCutOff
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// restore restores a backup; the first attempt is cut off in the middle, and a third one has nothing left to do.
+func restore(t *testing.T, config *rest.Config, saved *backup.Backup) {
+	t.Helper()
+	config.UserAgent, config.QPS = "drover-restore", -1
+	client, err := dynamic.NewForConfig(config)
+	check(t, err)
+	left := &atomic.Int32{}
+	left.Store(int32(len(saved.Objects)))
+	dying := rest.CopyConfig(config)
+	dying.Wrap(func(next http.RoundTripper) http.RoundTripper { return cutOff{next, left} })
+	cut, err := dynamic.NewForConfig(dying)
+	check(t, err)
+	if _, err := backup.Restore(t.Context(), saved, backup.RestoreOptions{Client: cut}); !errors.Is(err, errCutOff) {
+		t.Fatalf("the restore that was cut off says %v", err)
+	}
+	result, err := backup.Restore(t.Context(), saved, backup.RestoreOptions{Client: client})
+	check(t, err)
+	if len(result.Created) == 0 || len(result.Kept) == 0 {
+		t.Errorf("the second attempt made %d and found %d", len(result.Created), len(result.Kept))
+	}
+	result, err = backup.Restore(t.Context(), saved, backup.RestoreOptions{Client: client})
+	check(t, err)
+	if len(result.Created) > 0 {
+		t.Errorf("the third attempt made %v", result.Created)
+	}
+}
