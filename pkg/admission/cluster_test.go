@@ -124,7 +124,9 @@ func TestDecide_KeepsEtcd(t *testing.T) {
 	if got := topology.Explain(a.Errors); !strings.Contains(got, "no pool has machines with etcd") {
 		t.Errorf("the last servers are scaled away: %q", got)
 	}
-	others := facts(t, machines(build.Machine("other", "a", "ecw")))
+	foreign := pooled("a", "all", "ecw")
+	foreign.Spec.ClusterName = "other"
+	others := facts(t, machines(foreign))
 	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", others, demo(withTwo), demo(withTwo, withoutEtcd))); !a.Allowed() {
 		t.Errorf("machines of another cluster hold it up: %q", topology.Explain(a.Errors))
 	}

@@ -20,7 +20,7 @@ func TestDecide_WarnsOfUnknownKeys(t *testing.T) {
 	}{
 		"known ones":                {keys: []string{"cni", "kube-apiserver-arg", "node-label"}},
 		"a letter too few":          {keys: []string{"kube-apiserver-ar"}, want: []string{global + "kube-apiserver-ar: key kube-apiserver-ar" + rest + "; did you mean kube-apiserver-arg?"}},
-		"two letters exchanged":     {keys: []string{"tls-sna"}, want: []string{global + "tls-sna: key tls-sna" + rest + "; did you mean tls-san?"}},
+		"two letters exchanged":     {keys: []string{"toekn"}, want: []string{global + "toekn: key toekn" + rest + "; did you mean token?"}},
 		"an underscore for a dash":  {keys: []string{"kubelet_arg"}, want: []string{global + "kubelet_arg: key kubelet_arg" + rest + "; did you mean kubelet-arg?"}},
 		"nothing like it":           {keys: []string{"frobnicate"}, want: []string{global + "frobnicate: key frobnicate" + rest}},
 		"too short to tell":         {keys: []string{"cn"}, want: []string{global + "cn: key cn" + rest}},
