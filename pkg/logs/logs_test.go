@@ -63,7 +63,7 @@ func TestLibraries_EveryLineIsJSON(t *testing.T) {
 			{"level": "info", "msg": "Renewed", "namespace": "fleet-default", "cluster": "demo", "n": 3.0},
 		}},
 		{"klog as text", func() { klog.Warningf("two\nlines %v", failed) }, []map[string]any{{"level": "info", "msg": "two\nlines line one\nline two"}}},
-		{"klog with an error", func() { klog.ErrorS(failed, "No lease", "value", func() {}) }, nil},
+		{"klog with an error", func() { klog.ErrorS(failed, "No lease", "value", make(chan int)) }, nil},
 		{"klog in detail", func() { klog.V(4).Info("nobody reads this") }, []map[string]any{}},
 		{"controller-runtime", func() {
 			ctrllog.Log.WithName("machine").WithValues("controller", "machine", "Machine", klog.KRef("fleet-default", "a"), "Cluster", cluster).Info("Reconciled")
