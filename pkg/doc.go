@@ -87,4 +87,5 @@
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped
 //   - inspect, preview: the same decisions, explained and asked in advance
+//   - diagnose: the chains that make a cluster work, and their first broken link; supportbundle and redact: what may be told of it
 package pkg
