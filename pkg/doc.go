@@ -92,4 +92,5 @@
 //   - admission: what the API server refuses before any controller sees it
 //   - inspect, preview: the same decisions, explained and asked in advance
 //   - adopt: whose cluster it is, and how that changes
+//   - diagnose: the chains that make a cluster work, and their first broken link; supportbundle and redact: what may be told of it
 package pkg

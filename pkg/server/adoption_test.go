@@ -2,7 +2,6 @@ package server
 
 import (
 	"maps"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +19,6 @@ import (
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/testkit/recorded"

@@ -80,7 +80,7 @@ func TestFill_WritesWhatDiffersAndNothingElse(t *testing.T) {
 	validating, mutating := installed(t)
 	client := fake.NewClientset(validating, mutating)
 	for _, authority := range []string{"one", "one", "two"} {
-		check(t, Fill(t.Context(), client, []byte(authority)))
+		check(t, Fill(t.Context(), client, []byte(authority), "word"))
 		got, err := client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(t.Context(), Name, metav1.GetOptions{})
 		check(t, err)
 		for _, w := range got.Webhooks {
@@ -106,7 +106,7 @@ func TestFill_WritesWhatDiffersAndNothingElse(t *testing.T) {
 }
 
 func TestFill_SaysWhatIsNotThere(t *testing.T) {
-	if err := Fill(t.Context(), fake.NewClientset(), []byte("one")); !apierrors.IsNotFound(err) {
+	if err := Fill(t.Context(), fake.NewClientset(), []byte("one"), "word"); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -115,7 +115,7 @@ func TestDirect_LeadsToAnAddress(t *testing.T) {
 	objects, err := Objects()
 	check(t, err)
 	object := objects[len(objects)-1]
-	check(t, direct(object, "https://127.0.0.1:9443", []byte("pem")))
+	check(t, direct(object, "https://127.0.0.1:9443", []byte("pem"), "word"))
 	list, _, err := unstructured.NestedSlice(object.Object, "webhooks")
 	check(t, err)
 	want := map[string]any{"url": "https://127.0.0.1:9443/admission/mutate", "caBundle": base64.StdEncoding.EncodeToString([]byte("pem"))}
