@@ -44,6 +44,8 @@
 //	operation         a snapshot, a restore or a rotation: asked for in the spec, done by the planner step by step
 //	ticket            a disruptive effect announced in status before it happens
 //	render version    how plans are made; each machine is pinned to one, and a command moves it
+//	as found          the render version of a machine whose plan another manager made: it is kept until somebody wishes for a change
+//	mark              the identifier of our instance on a Cluster; without it nothing of the cluster is written to
 //	cause             whose wish a restart, drain or replacement is; counted, and never unknown
 //	apply set         children of one owner, kept equal to what is desired
 //	wake-up           the event on another object that queues an object again
@@ -87,4 +89,5 @@
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped
 //   - inspect, preview: the same decisions, explained and asked in advance
+//   - adopt: whose cluster it is, and how that changes
 package pkg

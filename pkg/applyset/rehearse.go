@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -48,7 +49,7 @@ type Rehearsal struct {
 
 // Apply returns what Set.Apply would do, by the same comparison, in the order of kinds and names.
 func (r Rehearsal) Apply(setID string, owner runtime.Object, refs OwnerRefs, kinds []schema.GroupVersionKind, objs []runtime.Object) ([]Difference, error) {
-	set := New(Options{Discovery: r.Discovery, Scheme: r.Scheme})
+	set := &Set{opts: Options{Scheme: r.Scheme}}
 	identity, err := set.identify(setID, owner, refs)
 	if err != nil {
 		return nil, err
@@ -77,7 +78,8 @@ func (r Rehearsal) Apply(setID string, owner runtime.Object, refs OwnerRefs, kin
 		}
 		getters = append(getters, getter{informer: still{indexer: indexer}, gvk: gvk})
 	}
-	a := set.apply.WithSetID(setID).WithOwner(identity.owner).WithDefaultNamespace(identity.ownerNamespace).WithCacheTypes(getters...)
+	nobody := func(schema.GroupVersionResource) (dynamic.NamespaceableResourceInterface, error) { return nil, nil } // nothing is asked or written
+	a := apply.New(r.Discovery, nobody).WithSetID(setID).WithOwner(identity.owner).WithDefaultNamespace(identity.ownerNamespace).WithCacheTypes(getters...)
 	if refs != NoOwnerRef {
 		a = a.WithSetOwnerReference(refs == ControllerRef, refs == ControllerRef)
 	}

@@ -50,10 +50,13 @@ namespace drover-system; --system-default-registry and others, or DROVER_… in 
 
 func printExplanation(w io.Writer, e inspect.Explanation) {
 	row(w, "Cluster:", e.Cluster)
-	if e.ManagedBy == "" {
-		row(w, "Managed by:", "nobody yet; is a Drover server running?")
-	} else {
+	switch {
+	case e.ManagedBy != "":
 		row(w, "Managed by:", "instance "+e.ManagedBy)
+	case e.Decision != nil:
+		row(w, "Managed by:", "somebody who leaves no mark, or nobody any more; a Drover would decide what follows, and does nothing until drover adopt")
+	default:
+		row(w, "Managed by:", "nobody yet; is a Drover server running?")
 	}
 	if e.SettingsUnknown != "" {
 		row(w, "Settings:", "not those of the server; "+e.SettingsUnknown)

@@ -75,13 +75,13 @@ func look(t *testing.T, api *memkube.Server, args ...string) (code int, out, pro
 	var stdout, stderr bytes.Buffer
 	root := NewCommand(nil)
 	for _, cmd := range root.Commands() {
-		if slices.Contains([]string{"explain", "preview", "roll"}, cmd.Name()) {
+		if slices.Contains([]string{"explain", "preview", "roll", "adopt"}, cmd.Name()) {
 			root.RemoveCommand(cmd)
 		}
 	}
 	o := inspectOptions{config: api.Config("looker")}
-	second, third := o, o
-	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second), newRollCommand(nil, &third))
+	second, third, fourth := o, o, o
+	root.AddCommand(newExplainCommand(nil, &o), newPreviewCommand(nil, &second), newRollCommand(nil, &third), newAdoptCommand(nil, &fourth))
 	root.SetOut(&stdout)
 	root.SetErr(&stderr)
 	code = execute(context.Background(), root, args)

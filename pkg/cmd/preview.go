@@ -128,6 +128,11 @@ func printReport(w io.Writer, r preview.Report) {
 			printMachine(w, m)
 		}
 	}
+	printRest(w, r)
+}
+
+// printRest writes what comes after the machines.
+func printRest(w io.Writer, r preview.Report) {
 	if len(r.Order) > 0 {
 		heading(w, "Order:")
 		table(w, "STAGE", "GROUP", "PACE", "MACHINES")

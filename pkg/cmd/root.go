@@ -61,6 +61,7 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 		newExplainCommand(environ, &inspectOptions{}),
 		newPreviewCommand(environ, &inspectOptions{}),
 		newRollCommand(environ, &inspectOptions{}),
+		newAdoptCommand(environ, &inspectOptions{}),
 		newBackupCommand(environ, &backupOptions{}),
 		newRestoreCommand(environ, &backupOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),

@@ -95,14 +95,11 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	if err != nil {
 		return out, err
 	}
-	core, err := r.plans.Clusters.Cache().Get(r.namespace, name)
-	if apierrors.IsNotFound(err) {
-		core, err = nil, nil
-	}
+	core, err := r.hasCore(name)
 	if err != nil {
-		return out, fmt.Errorf("read Cluster API cluster %s: %w", out.Cluster, err)
+		return out, err
 	}
-	out.setOwner(cluster, core != nil || controlPlane != nil)
+	out.setOwner(cluster, core || controlPlane != nil)
 	if controlPlane != nil && cluster.Status.ClusterName == "" {
 		cluster = cluster.DeepCopy() // moved here without its status: it gets the name back that its control plane remembers
 		cluster.Status.ClusterName = controlPlane.Spec.ManagementClusterName
@@ -114,7 +111,7 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	case cluster.Spec.RKEConfig == nil:
 		out.Problems = append(out.Problems, "it has no spec.rkeConfig: it was imported, and there is nothing to manage")
 		return out, nil
-	case controlPlane == nil || core == nil || cluster.Status.ClusterName == "":
+	case controlPlane == nil || !core || cluster.Status.ClusterName == "":
 		if out.Owner != OwnerNone {
 			out.Problems = append(out.Problems, "its manager has not finished making it: it has no RKEControlPlane, no Cluster of Cluster API or no status.clusterName yet")
 		}
@@ -122,6 +119,24 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	}
 	out.Activity = lastActivity(cluster, controlPlane)
 	return out, r.compare(ctx, &out, cluster, controlPlane)
+}
+
+// hasCore reports whether a cluster has one of Cluster API's.
+func (r *Reader) hasCore(name string) (bool, error) {
+	_, err := r.plans.Clusters.Cache().Get(r.namespace, name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("read Cluster API cluster %s/%s: %w", r.namespace, name, err)
+	}
+	return err == nil, nil
+}
+
+// HasChildren reports whether somebody made objects for a cluster.
+func (r *Reader) HasChildren(name string) (bool, error) {
+	controlPlane, err := r.controlPlane(name)
+	if err != nil || controlPlane != nil {
+		return controlPlane != nil, err
+	}
+	return r.hasCore(name)
 }
 
 func (a *Adoption) setOwner(cluster *provv1.Cluster, hasChildren bool) {

@@ -82,7 +82,9 @@ func (r *Reader) changes(ctx context.Context, cluster *provv1.Cluster, in topolo
 		return nil, err
 	}
 	for _, d := range slices.Concat(found, management) {
-		out = append(out, classes.change(d))
+		if change := classes.change(d); change.Verb != applyset.Update || len(change.Fields) > 0 {
+			out = append(out, change)
+		}
 	}
 	return out, nil
 }
@@ -156,7 +158,7 @@ func changesOfCluster(live, prepared *provv1.Cluster) ([]ObjectChange, error) {
 		for part := range strings.SplitSeq(strings.TrimPrefix(o.Path, "/"), "/") {
 			path = append(path, strings.NewReplacer("~1", "/", "~0", "~").Replace(part))
 		}
-		if o.Op != "test" && !slices.Contains(path, rkev1.InstanceAnnotation) {
+		if o.Op != "test" && !ofTheMark(path) {
 			change.Fields = append(change.Fields, preview.Cause{Field: fieldPath(path), Class: planner.ClassNone})
 		}
 	}
@@ -164,6 +166,12 @@ func changesOfCluster(live, prepared *provv1.Cluster) ([]ObjectChange, error) {
 		return nil, nil
 	}
 	return []ObjectChange{change}, nil
+}
+
+// ofTheMark reports fields that change because a mark does, which is not worth telling.
+func ofTheMark(path []string) bool {
+	last := path[len(path)-1]
+	return last == rkev1.InstanceAnnotation || last == rkev1.ReleasedByAnnotation || last == "resourceVersion"
 }
 
 // classifier says what writes to objects do to machines.
@@ -194,7 +202,7 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 	if d.Kind.Kind == "Cluster" { // there are three of the name
 		out.Kind += "." + d.Kind.Group
 	}
-	for _, path := range fieldsOf(d.Patch) {
+	for _, path := range slices.DeleteFunc(fieldsOf(d.Patch), ofTheMark) {
 		out.Fields = append(out.Fields, preview.Cause{Field: fieldPath(path), Class: c.class(d, path)})
 	}
 	for _, field := range out.Fields {

@@ -52,10 +52,11 @@ func TakeOver(s Snapshot) Takeover {
 			"all but the one that has started the cluster:", inits))
 	}
 	p := newPass(&s)
-	if v := stepElect(p); v.stop {
-		out.Problems = append(out.Problems, v.wait.Message)
-	} else {
+	switch v := stepElect(p); {
+	case !v.stop:
 		stepJoin(p)
+	case len(p.started()) > 0:
+		out.Problems = append(out.Problems, v.wait.Message)
 	}
 	for _, m := range p.machines {
 		had, found := taken[m.Machine]

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type world struct {
 	players sync.WaitGroup
 	// stopHosts ends the agents of the hosts, and not the hosts.
 	stopHosts func()
+	// instance is Drover's, "test" when it is empty.
+	instance string
 	// registry is the system default registry of Drover.
 	registry string
 	// metrics are those of all processes of a story.
@@ -223,7 +226,7 @@ func (w *world) kubeconfig(cluster types.NamespacedName) (*corev1.Secret, error)
 func (w *world) start() {
 	w.Helper()
 	opts := Options{
-		RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test", DataDir: w.dataDir, StartTimeout: 10 * time.Second,
+		RESTConfig: w.api.Config("ignored"), InstanceID: cmp.Or(w.instance, "test"), Version: "test", DataDir: w.dataDir, StartTimeout: 10 * time.Second,
 		Settings: Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry}, Downstream: w, Registerer: w.metrics,
 	}
 	s, err := New(opts)

@@ -1,0 +1,142 @@
+// Package recorded has the objects of clusters that somebody else has made, as files: written after the description of the reference (spec/06 §1.5 to
+// §1.7 and §1.14, spec/02 §3, spec/03 §3), so that what is taken over is not what Drover itself has made.
+package recorded
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// The clusters, all fleet-default/demo of driver pod.
+const (
+	// RancherOneServer has a machine with all roles.
+	RancherOneServer = "rancher-one-server"
+	// RancherThreeServersTwoWorkers has two pools.
+	RancherThreeServersTwoWorkers = "rancher-three-servers-two-workers"
+	// DroverOtherInstance has the mark of OtherInstance.
+	DroverOtherInstance = "drover-other-instance"
+)
+
+// OtherInstance is whose mark DroverOtherInstance has.
+const OtherInstance = "instance-of-another"
+
+// appliedAnnotation is readable in the files, and compressed on objects.
+const appliedAnnotation = "objectset.rio.cattle.io/applied"
+
+// Load reads the objects of a cluster, in an order in which they can be made.
+func Load(name string) ([]*unstructured.Unstructured, error) {
+	data, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			return nil, fmt.Errorf("read %s: %w", name, err)
+		}
+		if err := complete(object); err != nil {
+			return nil, fmt.Errorf("read %s: %s %s: %w", name, object.GetKind(), object.GetName(), err)
+		}
+		out = append(out, object)
+	}
+}
+
+// complete makes of a readable object the one that there is: data of Secrets encoded, notes of sets compressed.
+func complete(object *unstructured.Unstructured) error {
+	texts, _, err := unstructured.NestedStringMap(object.Object, "stringData")
+	if err != nil {
+		return err
+	}
+	for key, text := range texts {
+		if err := unstructured.SetNestedField(object.Object, base64.StdEncoding.EncodeToString([]byte(text)), "data", key); err != nil {
+			return err
+		}
+	}
+	delete(object.Object, "stringData")
+	annotations := object.GetAnnotations()
+	if applied := annotations[appliedAnnotation]; applied != "" {
+		var compressed bytes.Buffer
+		w := gzip.NewWriter(&compressed)
+		if _, err := w.Write([]byte(applied)); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		annotations[appliedAnnotation] = base64.RawStdEncoding.EncodeToString(compressed.Bytes())
+		object.SetAnnotations(annotations)
+	}
+	return nil
+}
+
+// Create makes the objects. References between them follow the UIDs that they get. It returns
+// the objects as they are.
+func Create(ctx context.Context, client dynamic.Interface, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	uids := map[string]string{}
+	var out []*unstructured.Unstructured
+	for _, object := range objects {
+		object = object.DeepCopy()
+		was := string(object.GetUID())
+		references := object.GetOwnerReferences()
+		for i := range references {
+			now, made := uids[string(references[i].UID)]
+			if !made {
+				return nil, fmt.Errorf("%s %s: its owner %s %s comes later", object.GetKind(), object.GetName(), references[i].Kind, references[i].Name)
+			}
+			references[i].UID = types.UID(now)
+		}
+		object.SetOwnerReferences(references)
+		object.SetUID("")
+		object.SetCreationTimestamp(metav1.Time{})
+		made, err := create(ctx, client, object)
+		if err != nil {
+			return nil, fmt.Errorf("make %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		uids[was] = string(made.GetUID())
+		out = append(out, made)
+	}
+	return out, nil
+}
+
+func create(ctx context.Context, client dynamic.Interface, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	gvk := object.GroupVersionKind()
+	resource := client.Resource(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")).Namespace(object.GetNamespace())
+	status := object.Object["status"]
+	made, err := resource.Create(ctx, object, metav1.CreateOptions{})
+	if err != nil || status == nil {
+		return made, err
+	}
+	made.Object["status"] = status
+	updated, err := resource.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return made, nil // the kind has no such subresource: it came with the object
+	}
+	return updated, err
+}
