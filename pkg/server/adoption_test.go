@@ -2,6 +2,7 @@ package server
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
@@ -117,3 +119,16 @@ func (w *world) connect() {
 	check(w.T, err)
 }
 
+// plans are those on all plan secrets.
+func (w *world) plans() map[string]string {
+	w.Helper()
+	list, err := w.user.Core.Secret().List(fleet, metav1.ListOptions{})
+	check(w.T, err)
+	out := map[string]string{}
+	for i := range list.Items {
+		if secret := &list.Items[i]; strings.HasSuffix(secret.Name, "-machine-plan") {
+			out[secret.Name] = string(secret.Data[nodeplan.KeyPlan])
+		}
+	}
+	return out
+}

@@ -68,8 +68,8 @@ func (w *world) saved() *backup.Backup {
 	return read
 }
 
-// plans are the plans of machines by the names of their Secrets.
-func (w *world) plans() map[string]string {
+// planTexts are the plans of machines by the names of their Secrets.
+func (w *world) planTexts() map[string]string {
 	out := map[string]string{}
 	for _, object := range w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret")) {
 		if kind, _, _ := unstructured.NestedString(object.Object, "type"); kind == rkev1.SecretTypeMachinePlan {
@@ -122,7 +122,7 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 				})
 				time.Sleep(10 * time.Minute)
 				w.until("the rotation", 10*time.Minute, w.ready(3))
-				plans, installs := w.plans(), w.installs()
+				plans, installs := w.planTexts(), w.installs()
 
 				saved := w.saved()
 				lose(saved)
@@ -143,7 +143,7 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 				w.adopted()
 				w.until("the cluster", 10*time.Minute, w.ready(3))
 				time.Sleep(10 * time.Minute)
-				if diff := cmp.Diff(plans, w.plans()); diff != "" {
+				if diff := cmp.Diff(plans, w.planTexts()); diff != "" {
 					t.Errorf("plans have changed:\n%s", diff)
 				}
 				if diff := cmp.Diff(installs, w.installs()); diff != "" {
