@@ -49,6 +49,7 @@
 //	mark              the identifier of our instance on a Cluster; without it nothing of the cluster is written to
 //	cause             whose wish a restart, drain or replacement is; counted, and never unknown
 //	apply set         children of one owner, kept equal to what is desired
+//	tenant            a namespace; what a Cluster names outside its own is granted or offered (tenancy, docs/security.md)
 //	wake-up           the event on another object that queues an object again
 //
 // # What wakes what
@@ -58,7 +59,7 @@
 //
 //	controller            its object              also woken by
 //	provisioningcluster   Cluster                 RKEControlPlane, CAPI Cluster, Machine, MachineDeployment, DynamicSchema,
-//	                                              Secret (credential), <Driver>Config
+//	                                              Secret (credential, referred to), <Driver>Config, answer of access
 //	cluster               Cluster                 management Cluster, CAPI Cluster, RKEControlPlane, Machine (server),
 //	                                              Secret (plan with captured output, kubeconfig)
 //	rkecluster            RKECluster              CAPI Cluster, Cluster
@@ -66,13 +67,13 @@
 //	bootstrap             RKEBootstrap            Machine, Cluster, CAPI Cluster, RKEControlPlane, ServiceAccount,
 //	                                              Secret (plan, token, data), Role, RoleBinding
 //	                      Secret (token)          Machine, Secret (plan)
-//	machineprovision      <Driver>Machine         Machine, CAPI Cluster, Job, Pod, Secret (state)
+//	machineprovision      <Driver>Machine         Machine, CAPI Cluster, Job, Pod, Secret (state), answer of access
 //	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
 //	                                              CAPI Cluster
 //	planner               RKEControlPlane         Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster,
 //	                                              Secret (plan, state, authorized, referred to),
 //	                                              ConfigMap (authorized, referred to),
-//	                                              ETCDSnapshot (named by a restore), Secret (its credential)
+//	                                              ETCDSnapshot (named by a restore), Secret (its credential), answer of access
 //	plansecret            Secret (plan)           Machine
 //	machinedrain          Secret (plan)           Machine
 //	nodedriver            NodeDriver              DynamicSchema (its own)

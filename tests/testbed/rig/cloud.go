@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
 // The objects by which an administrator makes a cloud known: its driver, and a credential for it.
@@ -39,7 +41,10 @@ func (r *Rig) prepareCloud(ctx context.Context) error {
 		}
 	}
 	secrets := clients.CoreV1().Secrets(credentialNamespace)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: credentialName, Namespace: credentialNamespace}, StringData: map[string]string{
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name: credentialName, Namespace: credentialNamespace,
+		Annotations: map[string]string{rkev1.AuthorizedObjectAnnotation: clusterNamespace + "/*"},
+	}, StringData: map[string]string{
 		"nspawncredentialConfig-url":   r.api.URL,
 		"nspawncredentialConfig-token": r.api.Token,
 		"nspawncredentialConfig-ca":    base64.StdEncoding.EncodeToString(r.api.CA),
