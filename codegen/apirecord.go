@@ -55,6 +55,7 @@ func updateAPI(dir, changes string) error {
 		"copy these lines to %s, below a line \"# TITLE OF THE ENTRY\"", strings.Join(problems, "\n"), dir+"/*.txt", changes, filepath.Join(dir, "except.txt"))
 }
 
+// readRecord reads the lines of a file, none if it is not there.
 func readRecord(file string) ([]string, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -69,15 +70,9 @@ func readExceptions(file, changes string) (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, err := os.ReadFile(changes)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	headings, err := headingsOf(changes)
+	if err != nil {
 		return nil, err
-	}
-	headings := map[string]bool{}
-	for line := range strings.Lines(string(told)) {
-		if heading := strings.TrimLeft(line, "#"); heading != line {
-			headings[strings.TrimSpace(heading)] = true
-		}
 	}
 	accepted, title := map[string]bool{}, ""
 	for i, line := range lines {
@@ -97,6 +92,18 @@ func readExceptions(file, changes string) (map[string]bool, error) {
 		}
 	}
 	return accepted, nil
+}
+
+// headingsOf are the headings of a document, none if it is not there.
+func headingsOf(file string) (map[string]bool, error) {
+	lines, err := readRecord(file)
+	out := map[string]bool{}
+	for _, line := range lines {
+		if heading := strings.TrimLeft(line, "#"); heading != line {
+			out[strings.TrimSpace(heading)] = true
+		}
+	}
+	return out, err
 }
 
 // mergeAPI returns what is promised from now on, and what breaks a promise: "- " lines that are gone, "+ " lines that ask for more.

@@ -41,9 +41,10 @@ func writeCRDReference(source, target string) error {
 	if err := os.MkdirAll(target, 0o755); err != nil {
 		return err
 	}
-	index := referenceHeader + "# Kinds\n\n" +
+	var index strings.Builder
+	index.WriteString(referenceHeader + "# Kinds\n\n" +
 		"What the API server accepts, by its schemas. Kinds of node drivers (`<Driver>Config`, `<Driver>Machine`, `<Driver>MachineTemplate`) are made\n" +
-		"when a driver is registered; `kubectl explain` shows them.\n\n| Kind | API version | What it is |\n|---|---|---|\n"
+		"when a driver is registered; `kubectl explain` shows them.\n\n| Kind | API version | What it is |\n|---|---|---|\n")
 	for _, crd := range definitions {
 		for i := range crd.Spec.Versions {
 			version := &crd.Spec.Versions[i]
@@ -51,11 +52,11 @@ func writeCRDReference(source, target string) error {
 			if err := os.WriteFile(filepath.Join(target, name), []byte(crdPage(crd, version)), 0o644); err != nil {
 				return err
 			}
-			index += fmt.Sprintf("| [%s](%s) | `%s/%s` | %s |\n", crd.Spec.Names.Kind, name, crd.Spec.Group, version.Name,
+			fmt.Fprintf(&index, "| [%s](%s) | `%s/%s` | %s |\n", crd.Spec.Names.Kind, name, crd.Spec.Group, version.Name,
 				cell(firstSentence(version.Schema.OpenAPIV3Schema.Description)))
 		}
 	}
-	return os.WriteFile(filepath.Join(target, "README.md"), []byte(index), 0o644)
+	return os.WriteFile(filepath.Join(target, "README.md"), []byte(index.String()), 0o644)
 }
 
 func crdPage(crd *apiextv1.CustomResourceDefinition, version *apiextv1.CustomResourceDefinitionVersion) string {
@@ -68,13 +69,14 @@ func crdPage(crd *apiextv1.CustomResourceDefinition, version *apiextv1.CustomRes
 	}
 	fmt.Fprintf(&b, ".\n\n%s\n", schema.Description)
 	b.WriteString("\n| Field | Type | What it is |\n|---|---|---|\n")
-	checked := celRules(".", schema)
+	var checked strings.Builder
+	checked.WriteString(celRules(".", schema))
 	for _, f := range fields(schema, func(schema *apiextv1.JSONSchemaProps) bool { return kubernetesType(schema) != "" }) {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(f.path, "."), cell(shownType(f.schema)), cell(meaning(f)))
-		checked += celRules(strings.TrimPrefix(f.path, "."), f.schema)
+		checked.WriteString(celRules(strings.TrimPrefix(f.path, "."), f.schema))
 	}
-	if checked != "" {
-		b.WriteString("\n## Rules\n\nThe API server refuses objects that do not satisfy these expressions (CEL), and answers with the sentence.\n" + checked)
+	if checked.Len() > 0 {
+		b.WriteString("\n## Rules\n\nThe API server refuses objects that do not satisfy these expressions (CEL), and answers with the sentence.\n" + checked.String())
 	}
 	return b.String()
 }
