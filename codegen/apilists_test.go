@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
 const definition = `apiVersion: apiextensions.k8s.io/v1
@@ -102,5 +104,23 @@ command drover roll --release-data VALUE
 command drover roll -f for --filename`
 	if got := strings.Join(lines, "\n"); err != nil || got != want {
 		t.Errorf("error %v, got\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// TestDefinitions_DescribeEveryField: the reference, and `kubectl explain`, say something about each.
+func TestDefinitions_DescribeEveryField(t *testing.T) {
+	definitions, err := readDefinitions("../pkg/crds/yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range definitions {
+		for i := range crd.Spec.Versions {
+			ofKubernetes := func(schema *apiextv1.JSONSchemaProps) bool { return kubernetesType(schema) != "" }
+			for _, f := range fields(crd.Spec.Versions[i].Schema.OpenAPIV3Schema, ofKubernetes) {
+				if f.schema.Description == "" && !ofKubernetes(f.schema) {
+					t.Errorf("%s: field %s has no description: comment it in pkg/apis", crd.Name, f.path)
+				}
+			}
+		}
 	}
 }

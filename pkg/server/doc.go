@@ -15,9 +15,10 @@
 // fleet-default, drover-system and cattle-global-data, the ConfigMap of its settings in drover-system, and everything it makes of Clusters.
 //
 // It takes no lease, handles no signal, reads no flag, environment or feature gate, listens at no port, ends no process and sets no
-// process-wide logger or scheme. All of these are the host's. Two exceptions are not ours to avoid: with CAPIEmbedded, Cluster API's
-// controllers use the process-wide metrics and feature gates of controller-runtime and Cluster API; and without Options.Registerer metrics go
-// to Prometheus' process-wide registerer.
+// process-wide logger or scheme. All of these are the host's. Exceptions that are not ours to avoid: with CAPIEmbedded, Cluster API's
+// controllers use the process-wide metrics and feature gates of controller-runtime and Cluster API; and controller-runtime, wherever it is
+// linked, puts a flag kubeconfig into the process-wide set of package flag, so that a host with a flag of this name needs a FlagSet of its own,
+// or pflag. Without Options.Registerer metrics go to Prometheus' process-wide registerer.
 //
 // # Options
 //

@@ -77,6 +77,24 @@ func deadLinks(root, file, text string) []string {
 	return problems
 }
 
+// TestIndex_NamesEveryPage: what is in docs/ is found from docs/README.md, pages and folders alike.
+func TestIndex_NamesEveryPage(t *testing.T) {
+	index, err := os.ReadFile(filepath.Join(root, "docs", "README.md"))
+	check(t, err)
+	listed := map[string]bool{"README.md": true}
+	for _, found := range link.FindAllStringSubmatch(string(index), -1) {
+		first, _, _ := strings.Cut(strings.TrimPrefix(found[1], "./"), "/")
+		listed[first] = true
+	}
+	entries, err := os.ReadDir(filepath.Join(root, "docs"))
+	check(t, err)
+	for _, entry := range entries {
+		if !listed[entry.Name()] {
+			t.Errorf("docs/README.md does not name docs/%s: put it where its readers look", entry.Name())
+		}
+	}
+}
+
 // headings are the anchors of a document.
 func headings(text string) map[string]bool {
 	out := map[string]bool{}

@@ -57,7 +57,7 @@ func startHost(t *testing.T, program string) {
 	}
 	address := "127.0.0.1:" + stage.FreePort(t)
 	host := exec.CommandContext(context.WithoutCancel(t.Context()), program,
-		"-kubeconfig", plane.Kubeconfig(t), "-server-url", "https://"+address, "-listen", address, "-data-dir", dir)
+		"--kubeconfig", plane.Kubeconfig(t), "--server-url", "https://"+address, "--listen", address, "--data-dir", dir)
 	host.Stdout, host.Stderr = t.Output(), t.Output()
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
