@@ -19,11 +19,11 @@ image: ## assemble the container images into dist/image, without an engine; the 
 	scripts/image
 
 .PHONY: generate
-generate: ## write generated clients, deep copies and CRDs anew
+generate: ## write generated clients, deep copies, CRDs, reference documents and the record of the API anew
 	scripts/generate
 
 .PHONY: verify
-verify: ## generated files current, modules tidy, vet, lint, import rules; in every module
+verify: ## generated files current, promised API kept, modules tidy, vet, lint, import rules; in every module
 	scripts/verify
 
 .PHONY: lint

@@ -20,7 +20,13 @@ func run(args []string) error {
 		return writeCAPICRDs(args[1], args[2])
 	case len(args) == 5 && args[0] == "chart-crds":
 		return writeChartCRDs(args[1], args[2], args[3], args[4])
+	case len(args) == 3 && args[0] == "crd-reference":
+		return writeCRDReference(args[1], args[2])
+	case len(args) == 3 && args[0] == "api":
+		return updateAPI(args[1], args[2])
 	default:
-		return fmt.Errorf("want %q, %q or %q, got %q", "clients", "capi-crds SOURCE TARGET", "chart-crds SOURCE TARGET ORIGIN CONDITION", args)
+		return fmt.Errorf("want %q, got %q", []string{
+			"clients", "capi-crds SOURCE TARGET", "chart-crds SOURCE TARGET ORIGIN CONDITION", "crd-reference SOURCE TARGET", "api RECORD CHANGES",
+		}, args)
 	}
 }

@@ -86,7 +86,7 @@
 //
 // # Where to start
 //
-//   - server: what runs, and how a larger program embeds it
+//   - server: what runs, and how a larger program embeds it; docs/examples/embed is such a program
 //   - controllers/rkecluster: the smallest handler, all four verbs on one screen
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped

@@ -10,10 +10,13 @@ import (
 	lassocontroller "github.com/rancher/lasso/pkg/controller"
 	"github.com/sirupsen/logrus"
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -65,7 +68,13 @@ type Settings = controllers.Settings
 // Downstream is the door to the clusters that Drover manages.
 type Downstream = controllers.Downstream
 
-// Options are everything a Server is made from.
+// ErrNotAvailable is what a Downstream returns while nothing is known about how to reach a cluster.
+var ErrNotAvailable = proxy.ErrNotAvailable
+
+// NewScheme returns a scheme with everything that the scheme of a host's ControllerFactory has to have. Adding to it is fine.
+func NewScheme() (*runtime.Scheme, error) { return clients.NewScheme() }
+
+// Options are everything a Server is made from. The documentation of the package says more about each.
 type Options struct {
 	// RESTConfig reaches the management cluster. Required.
 	RESTConfig *rest.Config

@@ -9,9 +9,10 @@ import (
 	"testing"
 
 	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-func TestMain(m *testing.M) { os.Exit(plane.Main(m, plane.Options{WithoutCRDs: true})) }
+func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
 // TestEmbedHost: a host has its own Go types for Drover's kinds in the scheme that lasso and wrangler share with the whole
 // process, and starts Drover beside its own factory; another host lends Drover its factory.
@@ -32,25 +33,45 @@ func TestFakes(t *testing.T) {
 // have run.
 func testOutside(t *testing.T, module string, want []string, env ...string) {
 	t.Helper()
-	root := plane.Root(t)
-	p := newProxy(t, root)
-	dir := copyModule(t, module)
-	// What Drover needs is checked against the sums that Drover has; only Drover itself is in no database of sums.
-	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join(root, "go.sum")))
-	env = append(env,
-		"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false "+os.Getenv("GOFLAGS"), "GOPROXY="+p.url+","+ambientProxy(t),
-		"GOPRIVATE=", "GONOPROXY=none", "GONOSUMDB="+mainModule,
-	)
-	run(t, dir, env, "go", "mod", "edit", "-require="+mainModule+"@"+p.version, "-require="+apisModule+"@"+p.version)
-	out := run(t, dir, env, "go", "test", "-count=1", "-v", "-vet=off", "-timeout=10m", "./...")
+	m := newModule(t, copyModule(t, module))
+	m.env = append(m.env, env...)
+	out := m.run(t, "go", "test", "-count=1", "-v", "-vet=off", "-timeout=10m", "./...")
 	for _, name := range want {
 		if !strings.Contains(out, "--- PASS: "+name+" ") {
 			t.Errorf("%s did not run and pass", name)
 		}
 	}
+	m.checkResolved(t)
+}
+
+// module is a Go module in a directory outside the repository, which gets Drover from a proxy.
+type module struct {
+	dir     string
+	env     []string
+	version string
+}
+
+// newModule lets the module in a directory require Drover.
+func newModule(t *testing.T, dir string) *module {
+	t.Helper()
+	root := plane.Root(t)
+	p := newProxy(t, root)
+	// What Drover needs is checked against the sums that Drover has; only Drover itself is in no database of sums.
+	write(t, filepath.Join(dir, "go.sum"), read(t, filepath.Join(root, "go.sum")))
+	m := &module{dir: dir, version: p.version, env: []string{
+		"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false " + os.Getenv("GOFLAGS"), "GOPROXY=" + p.url + "," + ambientProxy(t),
+		"GOPRIVATE=", "GONOPROXY=none", "GONOSUMDB=" + mainModule,
+	}}
+	m.run(t, "go", "mod", "edit", "-require="+mainModule+"@"+p.version, "-require="+apisModule+"@"+p.version)
+	return m
+}
+
+// checkResolved fails unless Drover comes from the proxy.
+func (m *module) checkResolved(t *testing.T) {
+	t.Helper()
 	for _, resolved := range []string{mainModule, apisModule} {
-		if got := run(t, dir, env, "go", "list", "-m", resolved); strings.TrimSpace(got) != resolved+" "+p.version {
-			t.Errorf("%s is resolved as %s, want version %s and no replacement", resolved, got, p.version)
+		if got := m.run(t, "go", "list", "-m", resolved); strings.TrimSpace(got) != resolved+" "+m.version {
+			t.Errorf("%s is resolved as %s, want version %s and no replacement", resolved, got, m.version)
 		}
 	}
 }
@@ -79,11 +100,11 @@ func ambientProxy(t *testing.T) string {
 }
 
 // run runs a command, shows what it says in the log of the test, and fails the test when the command fails.
-func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+func (m *module) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	command := exec.CommandContext(t.Context(), name, args...)
-	command.Dir, command.Env = dir, append(os.Environ(), env...)
+	command.Dir, command.Env = m.dir, append(os.Environ(), m.env...)
 	command.Stdout, command.Stderr = &tee{&out, t}, t.Output()
 	if err := command.Run(); err != nil {
 		t.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
