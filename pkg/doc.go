@@ -89,5 +89,6 @@
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped
 //   - inspect, preview: the same decisions, explained and asked in advance
+//   - backup: what belongs to a cluster, and how it comes to another management cluster
 //   - adopt: whose cluster it is, and how that changes
 package pkg
