@@ -153,8 +153,8 @@ Exit codes: 0 everything is there; 1 an error.`,
   # make it, start Drover, look at a cluster, and take it over
   drover restore drover-2026-11-22.tar.gz
   helm install drover …
-  drover adopt demo --dry-run
-  drover adopt demo`,
+  drover adopt demo
+  drover adopt demo --yes`,
 		Args: cobra.ExactArgs(1),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fill(cmd.Flags(), environment(environ), "environment")

@@ -243,7 +243,7 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		Deleting:            machine.DeletionTimestamp != nil,
 		CreatedAt:           machine.CreationTimestamp.Time,
 		Phase:               machine.Status.Phase,
-		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
+		InfrastructureReady: conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition) || cameAlong(machine),
 		NodeName:            machine.Status.NodeRef.Name,
 		HasNode:             machine.Status.NodeRef.Name != "" && machine.Status.NodeInfo != nil,
 		Provisioned:         machine.Spec.InfrastructureRef.APIGroup == "rke-machine.cattle.io",
@@ -289,6 +289,12 @@ func (h *handler) gatherMachine(machine *clusterv1.Machine, v *view) (planner.Ma
 		out.Plan, v.secrets[machine.Name] = plan, secret
 	}
 	return out, h.gatherDriver(machine, &out)
+}
+
+// cameAlong tells whether a machine was moved here without its status: it has a provider ID, which Cluster API takes over only when the host
+// exists, and Cluster API has not seen the host here yet.
+func cameAlong(machine *clusterv1.Machine) bool {
+	return machine.Spec.ProviderID != "" && machine.Status.Initialization.InfrastructureProvisioned == nil
 }
 
 func (h *handler) gatherDriver(machine *clusterv1.Machine, out *planner.Machine) error {
