@@ -181,7 +181,7 @@ func mark(c *clients.Clients, namespace, name string, a inspect.Adoption) error 
 	return nil
 }
 
-// ErrNotMarked: the cluster has no mark that could be taken off.
+// ErrNotMarked is that the cluster has no mark that could be taken off.
 var ErrNotMarked = errors.New("no Drover has marked the cluster: there is nothing to let go of")
 
 // Release takes the mark off a cluster, so that another manager may take it. Its instance writes to nothing of it from then on, and finishes what it is at

@@ -3,6 +3,7 @@ package applyset
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -125,9 +126,7 @@ func (r Rehearsal) claim(wanted []runtime.Object, hash, namespace string) (live 
 
 func withHash(labels map[string]string, hash string) map[string]string {
 	out := map[string]string{apply.LabelHash: hash}
-	for key, value := range labels {
-		out[key] = value
-	}
+	maps.Copy(out, labels)
 	return out
 }
 

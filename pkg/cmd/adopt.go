@@ -215,8 +215,7 @@ func printAdoption(w io.Writer, a inspect.Adoption, refused error) {
 		}
 	}
 	printRest(w, preview.Report{Order: a.Order, Warnings: a.Warnings, Notes: a.Notes})
-	var refusal *adopt.Refusal
-	if errors.As(refused, &refusal) {
+	if refusal, ok := errors.AsType[*adopt.Refusal](refused); ok {
 		heading(w, "In the way of --yes:")
 		for _, reason := range refusal.Reasons {
 			_, _ = fmt.Fprintln(w, "  "+reason)

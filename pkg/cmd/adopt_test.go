@@ -138,7 +138,7 @@ func TestPrintAdoption(t *testing.T) {
 		Activity: &inspect.Activity{Writer: "rancher", What: "the RKEControlPlane", At: metav1.NewTime(time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC))},
 		Machines: []inspect.AdoptedMachine{
 			{Machine: preview.Machine{Name: "s1", Pool: "server", Roles: "etcd", Class: planner.ClassNone}, AsFound: true, Next: planner.ClassRestart, InitNode: true},
-			{Machine: preview.Machine{Name: "w1", Pool: "worker", Roles: "worker", Class: planner.ClassReplace, Drained: true, Stage: 1}, Next: planner.ClassNone},
+			{Machine: preview.Machine{Name: "w1", Pool: "others", Roles: "worker", Class: planner.ClassReplace, Drained: true, Stage: 1}, Next: planner.ClassNone},
 		},
 		Order: []preview.Stage{{Name: "pool worker", Pace: "all at once", Machines: []string{"w1"}}},
 		Objects: []inspect.ObjectChange{
@@ -155,7 +155,7 @@ Result:        Replace
 Machines:
   NAME  POOL    ROLES   CLASS    DRAIN  STAGE  PLAN      NEXT     MESSAGE
   s1    server  etcd    None     no     -      as found  Restart  init node
-  w1    worker  worker  Replace  yes    1      Drover's  None     -
+  w1    others  worker  Replace  yes    1      Drover's  None     -
 
 Objects that differ:
   VERB    KIND                NAME           CLASS    FIELD

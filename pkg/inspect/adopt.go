@@ -183,27 +183,9 @@ func (r *Reader) adopter(instance string) (string, error) {
 
 // compare fills in what would be done.
 func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) error {
-	adopted := cluster.DeepCopy()
-	if adopted.Annotations == nil {
-		adopted.Annotations = map[string]string{}
-	}
-	adopted.Annotations[rkev1.InstanceAnnotation] = out.Instance
-	in, err := r.desired.Input(adopted)
-	if err != nil {
+	in, problems, err := r.adopted(cluster, out.Instance)
+	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
 		return err
-	}
-	for _, problem := range provisioningcluster.Problems(in, true) {
-		out.Problems = append(out.Problems, problem.Error())
-	}
-	if len(out.Problems) > 0 {
-		return nil
-	}
-	prepared, err := topology.Prepare(adopted, out.Instance, in.Schemas)
-	if err != nil {
-		return err
-	}
-	if prepared != nil {
-		in.Cluster = prepared
 	}
 	given := preview.Input{After: in, Machines: map[string]preview.MachineFacts{}}
 	if err := r.gather(&given, controlPlane); err != nil {
@@ -226,20 +208,50 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	for _, line := range report.Machines {
 		out.Machines = append(out.Machines, adoptedMachine(line, snapshot, next))
 	}
-	for _, m := range out.Machines {
-		if m.Problem != "" {
-			out.Problems = append(out.Problems, "machine "+m.Name+": "+m.Problem)
-		}
-	}
 	if out.Objects, err = r.changes(ctx, cluster, in, report.Machines); err != nil {
 		return err
 	}
-	for _, object := range out.Objects {
-		if object.Problem != "" {
-			out.Problems = append(out.Problems, object.Kind+" "+object.Name+" "+object.Problem)
+	out.Problems = append(out.Problems, out.refused()...)
+	return nil
+}
+
+// adopted is a cluster with the mark of an instance, completed as its server would, with all that its objects follow from; or what is wrong with it.
+func (r *Reader) adopted(cluster *provv1.Cluster, instance string) (in topology.Input, problems []string, err error) {
+	marked := cluster.DeepCopy()
+	if marked.Annotations == nil {
+		marked.Annotations = map[string]string{}
+	}
+	marked.Annotations[rkev1.InstanceAnnotation] = instance
+	if in, err = r.desired.Input(marked); err != nil {
+		return in, nil, err
+	}
+	for _, problem := range provisioningcluster.Problems(in, true) {
+		problems = append(problems, problem.Error())
+	}
+	if len(problems) > 0 {
+		return in, problems, nil
+	}
+	prepared, err := topology.Prepare(marked, instance, in.Schemas)
+	if prepared != nil {
+		in.Cluster = prepared
+	}
+	return in, nil, err
+}
+
+// refused are the problems of machines and objects.
+func (a *Adoption) refused() []string {
+	var out []string
+	for _, m := range a.Machines {
+		if m.Problem != "" {
+			out = append(out, "machine "+m.Name+": "+m.Problem)
 		}
 	}
-	return nil
+	for _, object := range a.Objects {
+		if object.Problem != "" {
+			out = append(out, object.Kind+" "+object.Name+" "+object.Problem)
+		}
+	}
+	return out
 }
 
 func adoptedMachine(line preview.Machine, s planner.Snapshot, next map[string]planner.Class) AdoptedMachine {
@@ -274,7 +286,7 @@ func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) 
 	}
 	look("status of the Cluster", cluster, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" })
 	look("the RKEControlPlane", controlPlane, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Subresource == "status" || e.FieldsV1 != nil && strings.Contains(string(e.FieldsV1.Raw), `"f:spec"`)
+		return e.Subresource == "status" || e.FieldsV1 != nil && strings.Contains(e.FieldsV1.GetRawString(), `"f:spec"`)
 	})
 	return last
 }

@@ -18,7 +18,7 @@ func TestLastActivity_IsAManagers(t *testing.T) {
 		return &v
 	}
 	wrote := func(manager, subresource, fields string, minute int) metav1.ManagedFieldsEntry {
-		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}, Time: at(minute)}
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields), Time: at(minute)}
 	}
 	cluster, controlPlane := &provv1.Cluster{}, &rkev1.RKEControlPlane{}
 	if got := lastActivity(cluster, controlPlane); got != nil {

@@ -47,19 +47,7 @@ func (r *Reader) changes(ctx context.Context, cluster *provv1.Cluster, in topolo
 	if err != nil {
 		return nil, err
 	}
-	for _, ref := range topology.ConfigRefs(in.Cluster) {
-		taken, err := topology.TakeConfig(in.Cluster, in.MachineConfigs[ref])
-		change := ObjectChange{Kind: ref.Kind, Namespace: r.namespace, Name: ref.Name, Verb: applyset.Update, Class: planner.ClassNone}
-		switch {
-		case err != nil:
-			change.Verb, change.Problem = applyset.Refuse, err.Error()
-		case taken == nil:
-			continue
-		default:
-			change.Fields = []preview.Cause{{Field: "metadata.ownerReferences", Class: planner.ClassNone}}
-		}
-		out = append(out, change)
-	}
+	out = append(out, changesOfConfigs(in)...)
 	objects, err := topology.Desired(in)
 	if err != nil {
 		return nil, fmt.Errorf("plan the objects: %w", err)
@@ -87,6 +75,25 @@ func (r *Reader) changes(ctx context.Context, cluster *provv1.Cluster, in topolo
 		}
 	}
 	return out, nil
+}
+
+// changesOfConfigs are the machine configs that become the cluster's.
+func changesOfConfigs(in topology.Input) []ObjectChange {
+	var out []ObjectChange
+	for _, ref := range topology.ConfigRefs(in.Cluster) {
+		taken, err := topology.TakeConfig(in.Cluster, in.MachineConfigs[ref])
+		change := ObjectChange{Kind: ref.Kind, Namespace: in.Cluster.Namespace, Name: ref.Name, Verb: applyset.Update, Class: planner.ClassNone}
+		switch {
+		case err != nil:
+			change.Verb, change.Problem = applyset.Refuse, err.Error()
+		case taken == nil:
+			continue
+		default:
+			change.Fields = []preview.Cause{{Field: "metadata.ownerReferences", Class: planner.ClassNone}}
+		}
+		out = append(out, change)
+	}
+	return out
 }
 
 func (r *Reader) rehearsal(live []*unstructured.Unstructured) applyset.Rehearsal {

@@ -27,18 +27,15 @@ type Takeover struct {
 func TakeOver(s Snapshot) Takeover {
 	s.Machines = slices.Clone(s.Machines)
 	out, taken := Takeover{Marks: map[string]Marks{}}, map[*Machine]Marks{}
-	inits := []note{}
+	var inits []note
 	for i := range s.Machines {
 		m := &s.Machines[i]
-		switch {
-		case m.Plan == nil || m.Deleting && m.gone():
+		if m.Plan == nil {
 			continue
-		case m.Plan.State.PlanExists && !plannedByDrover(m):
+		}
+		if m.Plan.State.PlanExists && !plannedByDrover(m) {
 			taken[m] = m.Marks
-			m.Marks.InitNode = m.Marks.InitNode || m.Plan.InitNode
-			m.Marks.JoinURL = cmp.Or(m.Plan.JoinURL, m.Marks.JoinURL)
-			m.Marks.JoinedTo = cmp.Or(m.Plan.JoinedTo, render.JoinedServer(m.Plan.State.Plan))
-			m.Marks.RenderVersion, m.Marks.Found = AsFound, ""
+			m.Marks = marksOfTheirs(m)
 		}
 		if m.Marks.InitNode && !m.Deleting {
 			inits = append(inits, note{name: m.Name})
@@ -52,12 +49,17 @@ func TakeOver(s Snapshot) Takeover {
 			"all but the one that has started the cluster:", inits))
 	}
 	p := newPass(&s)
-	switch v := stepElect(p); {
-	case !v.stop:
+	if v := stepElect(p); !v.stop {
 		stepJoin(p)
-	case len(p.started()) > 0:
+	} else if len(p.started()) > 0 {
 		out.Problems = append(out.Problems, v.wait.Message)
 	}
+	p.noteFound(taken, out.Marks)
+	return out
+}
+
+// noteFound gives machines that are taken the evidence of what was there, and lists the notes of those whose notes change.
+func (p *pass) noteFound(taken map[*Machine]Marks, changed map[string]Marks) {
 	for _, m := range p.machines {
 		had, found := taken[m.Machine]
 		if !found {
@@ -66,10 +68,18 @@ func TakeOver(s Snapshot) Takeover {
 		m.joins = m.marks.JoinedTo
 		m.marks.Found = p.evidenceOf(m).about(m.Plan.State.Checksum)
 		if m.marks != had {
-			out.Marks[m.Name] = m.marks
+			changed[m.Name] = m.marks
 		}
 	}
-	return out
+}
+
+// marksOfTheirs are the notes of a manager that keeps them on plan secrets.
+func marksOfTheirs(m *Machine) Marks {
+	return Marks{
+		InitNode: m.Marks.InitNode || m.Plan.InitNode, JoinURL: cmp.Or(m.Plan.JoinURL, m.Marks.JoinURL),
+		JoinedTo:      cmp.Or(m.Plan.JoinedTo, render.JoinedServer(m.Plan.State.Plan)),
+		RenderVersion: AsFound, Version: m.Marks.Version,
+	}
 }
 
 // plannedByDrover reports that the plan that a machine has is the one that a Drover noted what it was rendered from.
