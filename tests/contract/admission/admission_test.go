@@ -101,8 +101,9 @@ func refusesManifests(t *testing.T, alice *person, namespace string) {
 		"no etcd": {
 			set([]any{pool("all", false, true)}, "rkeConfig", "machinePools"), "no pool has machines with etcd", "spec.rkeConfig.machinePools",
 		},
-		"a pool without a size that can be": {
-			set([]any{with(pool("all", true, true), "quantity", int64(-1))}, "rkeConfig", "machinePools"), "must not be negative", "spec.rkeConfig.machinePools[0].quantity",
+		"a range from more to less": {
+			set([]any{with(pool("all", true, true), "unhealthyRange", "[5-3]")}, "rkeConfig", "machinePools"),
+			"must begin with the smaller number", "spec.rkeConfig.machinePools[0].unhealthyRange",
 		},
 		"a variable no shell has": {
 			set([]any{map[string]any{"name": "a-b", "value": "c"}}, "agentEnvVars"), "a name that a shell's variable can have", "spec.agentEnvVars[0].name",
