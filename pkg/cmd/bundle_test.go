@@ -32,7 +32,7 @@ func unpack(t *testing.T, in io.Reader) map[string]string {
 
 func TestSupportBundle_IsOneFileOfItsOwner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.tar.gz")
-	check(t, os.WriteFile(path, []byte("an older one"), 0o644)) //nolint:gosec // others may read it, before
+	check(t, os.WriteFile(path, []byte("an older one"), 0o644))
 	synctest.Test(t, func(t *testing.T) {
 		api := management(t)
 		code, _, said := look(t, api, "support-bundle", "young", "-o", path)

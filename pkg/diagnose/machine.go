@@ -61,8 +61,6 @@ func (w *World) bootstrap(m *Machine) Link {
 	return l
 }
 
-func (h *Host) name() string { return h.Kind + " " + h.Namespace + "/" + h.Name }
-
 // ready reports that the host exists and is known by an ID, or that somebody else says so.
 func (m *Machine) hostReady() bool {
 	return m.Status.NodeRef.Name != "" || conditions.IsTrueMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)

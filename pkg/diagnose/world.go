@@ -118,12 +118,12 @@ type Event struct {
 	Last            time.Time
 }
 
-// warning is the newest Event of an object with one of the reasons, nil when there is none.
-func (w *World) warning(kind, name string, reasons ...string) *Event {
+// warning is the newest Event of an object, nil when there is none.
+func (w *World) warning(kind, name string) *Event {
 	var newest *Event
 	for i := range w.Events {
 		e := &w.Events[i]
-		if e.Kind != kind || e.Name != name || len(reasons) > 0 && !contains(reasons, e.Reason) {
+		if e.Kind != kind || e.Name != name {
 			continue
 		}
 		if newest == nil || e.Last.After(newest.Last) {

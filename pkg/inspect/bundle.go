@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -127,7 +128,7 @@ func (c *collector) system() {
 
 // logs reads what the containers of a pod have said, and those before them.
 func (c *collector) logs(pod *unstructured.Unstructured) {
-	list, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers") //nolint:errcheck // a pod without containers has no logs
+	list, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers") // a pod without containers has no logs
 	for _, entry := range list {
 		described, _ := entry.(map[string]any)
 		name, _ := described["name"].(string)
@@ -160,15 +161,17 @@ func (c *collector) log(namespace, pod, container string, previous bool) (string
 
 // metrics asks a pod of the server through the API server, at the port that is called health.
 func (c *collector) metrics(pod *unstructured.Unstructured) {
-	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers") //nolint:errcheck // as above
+	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
 	for _, entry := range containers {
 		described, _ := entry.(map[string]any)
 		ports, _ := described["ports"].([]any)
 		for _, port := range ports {
-			if p, _ := port.(map[string]any); p["name"] != "health" {
+			p, _ := port.(map[string]any)
+			number, _ := p["containerPort"].(int64)
+			if p["name"] != "health" {
 				continue
 			}
-			data, err := c.clients.Kubernetes.CoreV1().Pods(pod.GetNamespace()).ProxyGet("http", pod.GetName(), "health", "metrics", nil).DoRaw(c.ctx)
+			data, err := c.clients.Kubernetes.CoreV1().Pods(pod.GetNamespace()).ProxyGet("http", pod.GetName(), strconv.FormatInt(number, 10), "metrics", nil).DoRaw(c.ctx)
 			c.note("metrics of pod "+pod.GetNamespace()+"/"+pod.GetName(), err)
 			if err == nil {
 				c.out.Texts["metrics/"+pod.GetName()+".txt"] = string(data)
@@ -183,11 +186,11 @@ func (c *collector) clusterScoped() {
 	c.add(c.list(resource("management.cattle.io", "v3", "dynamicschemas"), "", "")...)
 	var lines []string
 	for _, crd := range c.list(resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", "") {
-		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group") //nolint:errcheck // what has none is not ours
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group") // what has none is not ours
 		if !slices.Contains(groups, group) {
 			continue
 		}
-		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions") //nolint:errcheck // nothing is stored then
+		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions") // nothing is stored then
 		labels := make([]string, 0, len(crd.GetLabels()))
 		for _, key := range slices.Sorted(maps.Keys(crd.GetLabels())) {
 			labels = append(labels, key+"="+crd.GetLabels()[key])
@@ -224,8 +227,8 @@ func (c *collector) clusters(names []string) {
 	}
 	c.referred(mine)
 	for _, event := range c.list(resource("", "v1", "events"), c.namespace, "") {
-		kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind") //nolint:errcheck // it is about nothing then
-		name, _, _ := unstructured.NestedString(event.Object, "involvedObject", "name") //nolint:errcheck // as above
+		kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind") // it is about nothing then
+		name, _, _ := unstructured.NestedString(event.Object, "involvedObject", "name")
 		if slices.ContainsFunc(mine, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name }) {
 			c.add(event)
 		}
@@ -234,7 +237,7 @@ func (c *collector) clusters(names []string) {
 
 // management reads the management cluster of a Cluster, and its registration tokens.
 func (c *collector) management(cluster *unstructured.Unstructured) {
-	name, _, _ := unstructured.NestedString(cluster.Object, "status", "clusterName") //nolint:errcheck // it has none yet
+	name, _, _ := unstructured.NestedString(cluster.Object, "status", "clusterName") // it has none yet
 	if name == "" {
 		return
 	}

@@ -54,7 +54,7 @@ func related(all []*unstructured.Unstructured, names []string) []*unstructured.U
 // ofCluster reports that an object says itself to which cluster it belongs.
 func ofCluster(object *unstructured.Unstructured, names []string) bool {
 	labels := object.GetLabels()
-	said, _, _ := unstructured.NestedString(object.Object, "spec", "clusterName") //nolint:errcheck // what is no name names none
+	said, _, _ := unstructured.NestedString(object.Object, "spec", "clusterName") // what is no name names none
 	switch object.GetKind() {
 	case "Cluster", "RKECluster", "RKEControlPlane":
 		return slices.Contains(names, object.GetName())
@@ -69,7 +69,7 @@ func ofCluster(object *unstructured.Unstructured, names []string) bool {
 
 // configsOf are the machine configs that the pools of a Cluster name, as Kind/name.
 func configsOf(cluster *unstructured.Unstructured) []string {
-	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools") //nolint:errcheck // what has no pools names no configs
+	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools") // what has no pools names no configs
 	var out []string
 	for _, pool := range pools {
 		fields, _ := pool.(map[string]any)
@@ -123,8 +123,8 @@ func (c *collector) get(kind, namespace, name string) {
 
 // credentialsOf are the credentials of clouds that a Cluster and its pools name.
 func credentialsOf(cluster *unstructured.Unstructured) []string {
-	shared, _, _ := unstructured.NestedString(cluster.Object, "spec", "cloudCredentialSecretName") //nolint:errcheck // it names none
-	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools")   //nolint:errcheck // as above
+	shared, _, _ := unstructured.NestedString(cluster.Object, "spec", "cloudCredentialSecretName") // it names none
+	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools")
 	out := []string{shared}
 	for _, pool := range pools {
 		if fields, ok := pool.(map[string]any); ok {

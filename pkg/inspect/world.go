@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/diagnose"
 	"github.com/drover-io/drover/pkg/driverschema"
@@ -61,15 +62,7 @@ func (g *gatherer) drivers() error {
 	if g.w.Cluster.Spec.RKEConfig == nil {
 		return nil
 	}
-	bases := map[string]bool{}
-	for _, pool := range g.w.Cluster.Spec.RKEConfig.MachinePools {
-		if pool.NodeConfig == nil || pool.NodeConfig.APIVersion != "" && pool.NodeConfig.GroupVersionKind().Group != driverschema.ConfigGroup {
-			continue // another provider's
-		}
-		if base, ok := strings.CutSuffix(pool.NodeConfig.Kind, configSuffix); ok && base != "" {
-			bases[base] = true
-		}
-	}
+	bases := driverKinds(g.w.Cluster.Spec.RKEConfig.MachinePools)
 	if len(bases) == 0 {
 		return nil
 	}
@@ -90,6 +83,20 @@ func (g *gatherer) drivers() error {
 	}
 	slices.SortFunc(g.w.Drivers, func(a, b diagnose.Driver) int { return strings.Compare(a.Name, b.Name) })
 	return nil
+}
+
+// driverKinds are what the kinds of the machine configs of pools begin with. Pools of other providers need no driver.
+func driverKinds(pools []provv1.RKEMachinePool) map[string]bool {
+	bases := map[string]bool{}
+	for _, pool := range pools {
+		if pool.NodeConfig == nil || pool.NodeConfig.APIVersion != "" && pool.NodeConfig.GroupVersionKind().Group != driverschema.ConfigGroup {
+			continue
+		}
+		if base, ok := strings.CutSuffix(pool.NodeConfig.Kind, configSuffix); ok && base != "" {
+			bases[base] = true
+		}
+	}
+	return bases
 }
 
 // driverNamed finds a driver by its name, or by the name that its kinds have.
@@ -220,7 +227,7 @@ func hostOf(object *unstructured.Unstructured, driven bool) (*diagnose.Host, err
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Annotations: object.GetAnnotations(), Finalizers: object.GetFinalizers(),
 		CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
 	}}
-	host.ProviderID, _, _ = unstructured.NestedString(object.Object, "spec", "providerID") //nolint:errcheck // what is no text is no ID
+	host.ProviderID, _, _ = unstructured.NestedString(object.Object, "spec", "providerID") // what is no text is no ID
 	if !driven {
 		return host, nil // the status of others has other fields
 	}

@@ -82,9 +82,10 @@ func (s *Secrets) AddData(data map[string][]byte) {
 	for key, value := range data {
 		// The keys of cloud credentials begin with the name of their driver.
 		bare := key[strings.LastIndex(key, "-")+1:]
-		if !isPublic(key) && !(bare != key && isPublic(bare)) {
-			s.AddText(string(value))
+		if isPublic(key) || isPublic(bare) {
+			continue
 		}
+		s.AddText(string(value))
 	}
 }
 

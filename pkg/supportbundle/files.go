@@ -117,7 +117,7 @@ func (h *hider) text(text string) string {
 func hidden(size int) string { return fmt.Sprintf("(hidden, %d bytes)", size) }
 
 func field(object map[string]any, path ...string) string {
-	text, _, _ := unstructured.NestedString(object, path...) //nolint:errcheck // what is no text is none
+	text, _, _ := unstructured.NestedString(object, path...) // what is no text is none
 	return text
 }
 

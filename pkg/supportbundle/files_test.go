@@ -38,7 +38,7 @@ func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(t
 func gz(text string) string {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	_, _ = w.Write([]byte(text)) //nolint:errcheck // to memory
+	_, _ = w.Write([]byte(text)) // to memory
 	_ = w.Close()
 	return out.String()
 }
@@ -241,7 +241,7 @@ func find(text, secret string, depth int) string {
 		return ""
 	}
 	if r, err := gzip.NewReader(strings.NewReader(text)); err == nil {
-		plain, _ := io.ReadAll(r) //nolint:errcheck // what can be read of it
+		plain, _ := io.ReadAll(r) // what can be read of it
 		if where := find(string(plain), secret, depth+1); where != "" {
 			return where
 		}

@@ -47,7 +47,7 @@ func newHider(objects []*unstructured.Unstructured) *hider {
 // learnSchema notes which fields of a driver's configuration hold passwords.
 func (h *hider) learnSchema(object *unstructured.Unstructured) {
 	driver := strings.TrimSuffix(object.GetName(), "config")
-	fields, _, _ := unstructured.NestedMap(object.Object, "spec", "resourceFields") //nolint:errcheck // what is no schema tells nothing
+	fields, _, _ := unstructured.NestedMap(object.Object, "spec", "resourceFields") // what is no schema tells nothing
 	for name, described := range fields {
 		if properties, ok := described.(map[string]any); ok && properties["type"] == "password" {
 			h.private(driver, name)
@@ -115,7 +115,7 @@ var keptAnnotations = []string{
 // metadata takes out copies of objects: those may be copies of secrets.
 func (h *hider) metadata(tree map[string]any) {
 	unstructured.RemoveNestedField(tree, "metadata", "managedFields")
-	annotations, _, _ := unstructured.NestedMap(tree, "metadata", "annotations") //nolint:errcheck // what are no annotations is nothing to tell
+	annotations, _, _ := unstructured.NestedMap(tree, "metadata", "annotations") // what are no annotations is nothing to tell
 	for name, value := range annotations {
 		text, _ := value.(string)
 		switch {
@@ -140,7 +140,7 @@ var unlearned = []string{rkev1.SecretTypeMachinePlan, rkev1.SecretTypeMachineSta
 func (h *hider) secret(tree map[string]any) {
 	if !slices.Contains(unlearned, field(tree, "type")) {
 		data := map[string][]byte{}
-		encoded, _, _ := unstructured.NestedStringMap(tree, "data") //nolint:errcheck // what is no data holds no secrets
+		encoded, _, _ := unstructured.NestedStringMap(tree, "data") // what is no data holds no secrets
 		for key, value := range encoded {
 			if plain, err := base64.StdEncoding.DecodeString(value); err == nil {
 				data[key] = plain

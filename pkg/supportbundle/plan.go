@@ -21,7 +21,7 @@ const maxOutput = 2000
 // plan sums a plan Secret up.
 func (h *hider) plan(secret *unstructured.Unstructured) any {
 	data := map[string][]byte{}
-	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data") //nolint:errcheck // a Secret without data has no plan
+	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data") // a Secret without data has no plan
 	for key, value := range encoded {
 		if plain, err := base64.StdEncoding.DecodeString(value); err == nil {
 			data[key] = plain
