@@ -56,7 +56,7 @@ func (w *World) bootstrap(m *Machine) Link {
 		return l.broken("the machine's bootstrap data cannot be made", "correct what the message names").ofMeta(ready).until("a change", "Cluster", "RKEControlPlane")
 	case m.Bootstrap.Status.DataSecretName == nil:
 		return l.waiting(w, "the machine has no bootstrap data yet", m.Bootstrap.CreationTimestamp.Time, briefly, serverLogs()).
-			ofEvent(w.warning("RKEBootstrap", name)).until("the server", "Machine", "RKEControlPlane", "ServiceAccount", "Secret (token)")
+			ofEvent(w.lastWarning("RKEBootstrap", name)).until("the server", "Machine", "RKEControlPlane", "ServiceAccount", "Secret (token)")
 	}
 	return l
 }
@@ -96,7 +96,7 @@ func (w *World) host(m *Machine) Link {
 		return l
 	case conditions.Get(m.Host.Status.Conditions, rkev1.ConditionCreateJob) == nil:
 		return l.waiting(w, "making the host has not begun", m.Host.CreationTimestamp.Time, briefly, w.get(ref.Kind, ref.Name), serverLogs()).
-			ofEvent(w.warning(m.Host.Kind, m.Host.Name)).until("the server", "Machine", "Cluster (CAPI)")
+			ofEvent(w.lastWarning(m.Host.Kind, m.Host.Name)).until("the server", "Machine", "Cluster (CAPI)")
 	}
 	return l
 }
@@ -148,7 +148,7 @@ func (w *World) jobOf(m *Machine, purpose string) Link {
 			until("the ID of the host", "Secret (state)", "Secret (plan)")
 	case pod == nil:
 		l = l.waiting(w, "the Job that shall "+purpose+" has no pod", started, briefly, describe).until("the pod", "Pod", "Job")
-		if e := w.warning("Job", m.Job.Name); e != nil {
+		if e := w.lastWarning("Job", m.Job.Name); e != nil {
 			l = l.broken(l.What, describe).because(e.Reason, e.Message).since(e.Last)
 		}
 		return l

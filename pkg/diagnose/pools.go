@@ -128,7 +128,7 @@ func (w *World) machines(pool provv1.RKEMachinePool, have int) Link {
 	if set == nil {
 		return l
 	}
-	if e := w.warning("MachineSet", set.Name); e != nil {
+	if e := w.lastWarning("MachineSet", set.Name); e != nil {
 		l = l.because(e.Reason, e.Message)
 		l.State, l.What = Broken, l.What+", and making more fails"
 		l.Do = append(l.Do, w.get("machinesets.cluster.x-k8s.io", set.Name))

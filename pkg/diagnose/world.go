@@ -118,8 +118,8 @@ type Event struct {
 	Last            time.Time
 }
 
-// warning is the newest Event of an object, nil when there is none.
-func (w *World) warning(kind, name string) *Event {
+// lastWarning is the newest Event of an object, nil when there is none.
+func (w *World) lastWarning(kind, name string) *Event {
 	var newest *Event
 	for i := range w.Events {
 		e := &w.Events[i]

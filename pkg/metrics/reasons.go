@@ -48,7 +48,7 @@ var known = func() map[string]bool {
 		out[string(reason)] = true
 	}
 	for _, reason := range slices.Concat(failureReasons, []string{
-		rkev1.ReasonWaiting, machinejob.ReasonCreating, machinejob.ReasonDeleting,
+		rkev1.ReasonWaiting, machinejob.ReasonCreating, machinejob.ReasonDeleting, machinejob.ReasonBackOff, machinejob.ReasonProtected,
 		reasonDeleting, reasonInfrastructure, reasonNode, reasonUnhealthy, reasonPlan, reasonOther,
 	}) {
 		out[reason] = true
