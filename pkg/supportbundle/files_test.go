@@ -160,6 +160,11 @@ var places = []place{
 		o.SetAnnotations(map[string]string{"example.com/password": s})
 		return []*unstructured.Unstructured{o}, nil
 	}},
+	{"an archive that nobody knows", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		o := object("cluster.x-k8s.io/v1beta2", "Machine", "packed", tree{"status": tree{"message": "got " + b64("the answer was "+s+" and no more")}})
+		o.SetAnnotations(map[string]string{"example.com/state": b64(gz(`{"a":"` + s + `"}`))})
+		return []*unstructured.Unstructured{o}, nil
+	}},
 	{"variables of a pod", objectWith("v1", "Pod", func(s string) tree {
 		return tree{"spec": tree{"containers": list(tree{"name": "c", "env": list(tree{"name": "X", "value": s}), "args": list("--sim-ssh-password", s, "--sim-token="+s)})}}
 	})},
