@@ -78,6 +78,23 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 	if mark := after.Annotations[rkev1.InstanceAnnotation]; after.DeletionTimestamp != nil || mark != "" && mark != r.InstanceID {
 		return ctrladmission.Allowed(""), nil
 	}
+	author := authorOf(asked)
+	var allowed []tenancy.Reference
+	for _, ref := range tenancy.NewReferences(before, after) {
+		may, err := r.Review(ctx, author, ref.NamespacedName)
+		switch {
+		case err != nil:
+			return ctrladmission.Response{}, err
+		case may:
+			allowed = append(allowed, ref)
+		case !r.offered(ref, after):
+			return refusedReference(asked, ref, author), nil
+		}
+	}
+	return r.patchGrants(before, after, author, allowed)
+}
+
+func authorOf(asked admissionv1.AdmissionRequest) tenancy.Author {
 	author := tenancy.Author{Username: asked.UserInfo.Username, UID: asked.UserInfo.UID, Groups: asked.UserInfo.Groups}
 	for key, values := range asked.UserInfo.Extra {
 		if author.Extra == nil {
@@ -85,19 +102,7 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 		}
 		author.Extra[key] = values
 	}
-	var allowed []tenancy.Reference
-	for _, ref := range tenancy.NewReferences(before, after) {
-		may, err := r.Review(ctx, author, ref.NamespacedName)
-		if err != nil {
-			return ctrladmission.Response{}, err
-		}
-		if may {
-			allowed = append(allowed, ref)
-		} else if !r.offered(ref, after) {
-			return refusedReference(asked, ref, author), nil
-		}
-	}
-	return r.patchGrants(before, after, author, allowed)
+	return author
 }
 
 func clustersOf(asked admissionv1.AdmissionRequest) (before, after *provv1.Cluster, err error) {
