@@ -38,6 +38,9 @@ func TestAdmissionHandler_AnswersItsPaths(t *testing.T) {
 	s, err := New(options(t, newAPI(t)))
 	check(t, err)
 	for _, path := range AdmissionPaths() {
+		if strings.HasSuffix(path, "/") {
+			path += "word" // what begins with it is answered
+		}
 		w := httptest.NewRecorder()
 		s.AdmissionHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		if w.Code != http.StatusMethodNotAllowed {

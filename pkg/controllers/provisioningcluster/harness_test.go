@@ -313,7 +313,7 @@ func newWorld(t *testing.T, edits ...func(*world)) *world {
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: "fleet-default", Name: "demo", UID: "u", Generation: 1,
 				Annotations: map[string]string{
-					"drover.io/instance": instance, "provisioning.cattle.io/management-cluster-display-name": "demo",
+					"drover.io/instance": instance, rkev1.BlockMoveAnnotation: "true", "provisioning.cattle.io/management-cluster-display-name": "demo",
 				},
 				Finalizers: []string{provv1.ProvisioningClusterFinalizer, provv1.RKEClusterFinalizer},
 			},
