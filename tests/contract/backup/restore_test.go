@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -71,12 +72,14 @@ func manages(t *testing.T, st *stage.Stage, namespace string, made record, clust
 		t.Errorf("after the adoption (-before +after):\n%s", diff)
 	}
 	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
-	st.Edit(namespace, "rke2", func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+rke2r1" })
+	st.Edit(namespace, "rke2", func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"kubelet-arg": []any{"max-pods=120"}}
+	})
 	st.AwaitMachines(namespace, 5)
 	plane.Until(t, 2*time.Minute, func() string {
 		for name, host := range st.World.Machines(namespace) {
 			if before := made.Hosts[name]; strings.HasPrefix(name, "rke2-") && host.Installs != before.Installs+1 {
-				return name + " is not upgraded"
+				return fmt.Sprintf("%s was started %d times, before %d", name, host.Installs, before.Installs)
 			}
 		}
 		return ""
