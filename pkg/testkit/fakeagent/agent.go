@@ -69,13 +69,16 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 }
 
 func (w *World) report(ctx context.Context, machine types.NamespacedName, secret *corev1.Secret, data map[string][]byte) error {
-	secrets, err := w.opts.Secrets(ctx, machine)
-	if err != nil {
-		return err
+	secrets := w.client.CoreV1().Secrets(machine.Namespace)
+	if w.opts.Secrets != nil {
+		var err error
+		if secrets, err = w.opts.Secrets(ctx, machine); err != nil {
+			return err
+		}
 	}
 	updated := secret.DeepCopy()
 	updated.Data = data
-	_, err = secrets.Update(ctx, updated, metav1.UpdateOptions{})
+	_, err := secrets.Update(ctx, updated, metav1.UpdateOptions{})
 	return err
 }
 

@@ -110,11 +110,6 @@ func New(opts Options) (*World, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make client of the management API: %w", err)
 	}
-	if opts.Secrets == nil {
-		opts.Secrets = func(_ context.Context, machine types.NamespacedName) (typedcorev1.SecretInterface, error) {
-			return client.CoreV1().Secrets(machine.Namespace), nil
-		}
-	}
 	w := &World{
 		opts: opts, client: client,
 		jobs:     newQueue("jobs"),
