@@ -142,10 +142,10 @@ func (w *world) make(name string) []*unstructured.Unstructured {
 	}
 	objects, err := recorded.Load(name)
 	check(w.T, err)
+	w.Cleanup(func() { w.takeAway(objects) })
 	made, err := recorded.Create(w.Context(), w.live, objects)
 	check(w.T, err)
 	w.since = time.Now()
-	w.Cleanup(func() { w.takeAway(made) })
 	return made
 }
 
