@@ -146,13 +146,7 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 		return defaultPeriod
 	}
 	checksum := nodeplan.Checksum(raw)
-	confirmed := r.applied != "" && r.applied == string(data[nodeplan.KeyAppliedChecksum])
-	if !confirmed && r.wentBack(checksum) {
-		r.log.Warn("The plan secret is older than the plan that this machine has applied since, as after a restore of the server; " +
-			"its plan is not applied again, and the next one will be")
-		confirmed = true
-	}
-	d := decide(data, confirmed, r.now())
+	d := decide(data, r.confirmed(checksum), r.now())
 	if d.begin != nil && !r.begin(ctx, d) {
 		return minReportDelay
 	}
@@ -178,6 +172,19 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 		return replacedDelay
 	}
 	return nextPass(r.current.Data, res.probes, next, r.now().Sub(r.appliedAt))
+}
+
+// confirmed reports that this machine has the plan that the secret says is applied, or a later one.
+func (r *remoteSource) confirmed(checksum string) bool {
+	if r.applied != "" && r.applied == string(r.current.Data[nodeplan.KeyAppliedChecksum]) {
+		return true
+	}
+	if !r.wentBack(checksum) {
+		return false
+	}
+	r.log.Warn("The plan secret is older than the plan that this machine has applied since, as after a restore of the server; " +
+		"its plan is not applied again, and the next one will be")
+	return true
 }
 
 // wentBack tells whether the secret is a former state of what this machine has followed since: it says of a plan that it is applied, this machine

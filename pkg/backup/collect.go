@@ -22,7 +22,6 @@ import (
 var (
 	crds       = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
 // CollectOptions say what to back up.

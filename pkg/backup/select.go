@@ -205,15 +205,22 @@ func (c *chosen) refer(object *unstructured.Unstructured, add func(namespace, na
 			refs[ref] = true
 		}
 	case kind.Group == groupMachines:
-		// A machine is removed with the credential that it was made with, whatever its cluster has now.
-		for _, path := range [][]string{{"status", "cloudCredentialSecretName"}, {"spec", "common", "cloudCredentialSecretName"}} {
-			reference, _, _ := unstructured.NestedString(object.Object, path...)
-			if reference != "" {
-				add(topology.CredentialSecret(object.GetNamespace(), reference))
-			}
+		for _, reference := range machineCredentials(object) {
+			add(topology.CredentialSecret(object.GetNamespace(), reference))
 		}
 	}
 	return nil
+}
+
+// machineCredentials are those that a machine is removed with, whatever its cluster has now: the one that it was made with.
+func machineCredentials(object *unstructured.Unstructured) []string {
+	var references []string
+	for _, path := range [][]string{{"status", "cloudCredentialSecretName"}, {"spec", "common", "cloudCredentialSecretName"}} {
+		if reference, _, _ := unstructured.NestedString(object.Object, path...); reference != "" {
+			references = append(references, reference)
+		}
+	}
+	return references
 }
 
 func into(object *unstructured.Unstructured, typed any) error {

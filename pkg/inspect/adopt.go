@@ -104,21 +104,29 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 		cluster = cluster.DeepCopy() // moved here without its status: it gets the name back that its control plane remembers
 		cluster.Status.ClusterName = controlPlane.Spec.ManagementClusterName
 	}
-	switch {
-	case cluster.DeletionTimestamp != nil:
-		out.Problems = append(out.Problems, "it is being deleted: let its manager finish that")
-		return out, nil
-	case cluster.Spec.RKEConfig == nil:
-		out.Problems = append(out.Problems, "it has no spec.rkeConfig: it was imported, and there is nothing to manage")
-		return out, nil
-	case controlPlane == nil || !core || cluster.Status.ClusterName == "":
-		if out.Owner != OwnerNone {
-			out.Problems = append(out.Problems, "its manager has not finished making it: it has no RKEControlPlane, no Cluster of Cluster API or no status.clusterName yet")
-		}
+	if !out.comparable(cluster, core && controlPlane != nil) {
 		return out, nil
 	}
 	out.Activity = lastActivity(cluster, controlPlane)
 	return out, r.compare(ctx, &out, cluster, controlPlane)
+}
+
+// comparable reports that a cluster can be compared, and notes why not otherwise. whole: it has all that its manager makes of it.
+func (a *Adoption) comparable(cluster *provv1.Cluster, whole bool) bool {
+	switch {
+	case cluster.DeletionTimestamp != nil:
+		a.Problems = append(a.Problems, "it is being deleted: let its manager finish that")
+		return false
+	case cluster.Spec.RKEConfig == nil:
+		a.Problems = append(a.Problems, "it has no spec.rkeConfig: it was imported, and there is nothing to manage")
+		return false
+	case !whole || cluster.Status.ClusterName == "":
+		if a.Owner != OwnerNone {
+			a.Problems = append(a.Problems, "its manager has not finished making it: it has no RKEControlPlane, no Cluster of Cluster API or no status.clusterName yet")
+		}
+		return false
+	}
+	return true
 }
 
 // hasCore reports whether a cluster has one of Cluster API's.

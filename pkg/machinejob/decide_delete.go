@@ -18,7 +18,7 @@ func decideDelete(s Snapshot, d Decision) Decision {
 		return release(d, Action{})
 	case s.protected():
 		return hold(s, d)
-	case s.Machine.Paused || s.Cluster != nil && s.Cluster.Kept:
+	case s.paused():
 		// As all providers do: what is paused is left alone, also when it is being moved to another management cluster.
 		d.Wait = "the end of the pause"
 		return d
@@ -35,6 +35,9 @@ func decideDelete(s Snapshot, d Decision) Decision {
 		return decideRemove(s, d, last)
 	}
 }
+
+// paused reports that the machine is left alone, or all of its cluster is.
+func (s Snapshot) paused() bool { return s.Machine.Paused || s.Cluster != nil && s.Cluster.Kept }
 
 // protected reports that the host must stay: the machine is protected itself, or is deleted because its cluster is, which must not be.
 // A machine that is scaled away, replaced or repaired is none of that.

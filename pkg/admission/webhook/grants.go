@@ -75,7 +75,7 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 	if err != nil || after == nil {
 		return ctrladmission.Allowed(""), err
 	}
-	if mark := after.Annotations[rkev1.InstanceAnnotation]; after.DeletionTimestamp != nil || mark != "" && mark != r.InstanceID {
+	if !r.isOurs(after) {
 		return ctrladmission.Allowed(""), nil
 	}
 	author := authorOf(asked)
@@ -92,6 +92,12 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 		}
 	}
 	return r.patchGrants(before, after, author, allowed)
+}
+
+// isOurs reports that references of a Cluster are granted here: it stays, and no other manager has it.
+func (r *reviewer) isOurs(cluster *provv1.Cluster) bool {
+	mark := cluster.Annotations[rkev1.InstanceAnnotation]
+	return cluster.DeletionTimestamp == nil && (mark == "" || mark == r.InstanceID)
 }
 
 func authorOf(asked admissionv1.AdmissionRequest) tenancy.Author {

@@ -18,7 +18,6 @@ import (
 	"github.com/sirupsen/logrus"
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -92,7 +91,7 @@ func (r *reviewer) review(decide func(admission.Request) (admission.Answer, erro
 		Operation: admission.Operation(asked.Operation),
 		Resource:  schema.GroupResource{Group: asked.Resource.Group, Resource: asked.Resource.Resource}, Subresource: asked.SubResource,
 		Namespace: asked.Namespace, Name: asked.Name, Old: asked.OldObject.Raw, New: asked.Object.Raw,
-		User: authenticationv1.UserInfo(asked.UserInfo), DryRun: asked.DryRun != nil && *asked.DryRun, Facts: facts,
+		User: asked.UserInfo, DryRun: asked.DryRun != nil && *asked.DryRun, Facts: facts,
 	})
 }
 

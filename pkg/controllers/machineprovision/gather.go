@@ -3,6 +3,7 @@ package machineprovision
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -56,10 +57,7 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if err := h.gatherCluster(&s, machine.Namespace, cluster, provisioning); err != nil {
 		return s, false, err
 	}
-	if err := h.gatherDriver(&s); err != nil {
-		return s, false, err
-	}
-	if err := h.gatherState(&s); err != nil {
+	if err := errors.Join(h.gatherDriver(&s), h.gatherState(&s)); err != nil {
 		return s, false, err
 	}
 	if provisioning == nil { // without it nobody has said anything about Secrets of other namespaces
@@ -253,6 +251,7 @@ func (h *handler) gatherCredential(s *machinejob.Snapshot, cluster *provv1.Clust
 		case access.Denied:
 			s.CredentialError, s.CredentialDenied = because, true
 			return true, nil
+		case access.Allowed:
 		}
 	}
 	if credential == nil {

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/pkg/access"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -98,9 +97,10 @@ func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference
 	case access.Unknown:
 		v.unknown = true
 		return nil, nil //nolint:nilnil // nothing is decided
+	case access.Denied:
 	}
 	denied := &planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name, Denied: because}
-	if found != nil && slices.Contains(v.snapshot.Settings.RegistryPullSecrets, types.NamespacedName(ref.NamespacedName)) {
+	if found != nil && slices.Contains(v.snapshot.Settings.RegistryPullSecrets, ref.NamespacedName) {
 		denied.Type, denied.Data = found.Type, found.Data
 	}
 	return denied, nil

@@ -68,18 +68,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	if err := h.gatherSchemas(&seen.input); err != nil {
 		return nil, err
 	}
-	for _, ref := range topology.ConfigRefs(cluster) {
-		if seen.input.Schemas[ref.SchemaName()] == nil {
-			continue
-		}
-		// Asked before the configs are read: a cache that is filled in between
-		// must not make them look absent.
-		for _, gvk := range []schema.GroupVersionKind{ref.GVK(), ref.TemplateGVK()} {
-			if !h.DynamicKinds.Synced(gvk) {
-				seen.unserved = append(seen.unserved, gvk.Kind)
-			}
-		}
-	}
+	h.gatherServed(seen)
 	for _, gather := range []func(*topology.Input) error{
 		h.gatherConfigs, h.gatherCredentials, h.gatherRegistered,
 	} {
@@ -92,6 +81,21 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	}
 	seen.deployments, err = h.gatherReplicas(&seen.input)
 	return seen, err
+}
+
+// gatherServed finds out which kinds of drivers cannot be read yet. It is asked before their objects are read: a cache that is filled in
+// between must not make them look absent.
+func (h *handler) gatherServed(seen *facts) {
+	for _, ref := range topology.ConfigRefs(seen.input.Cluster) {
+		if seen.input.Schemas[ref.SchemaName()] == nil {
+			continue
+		}
+		for _, gvk := range []schema.GroupVersionKind{ref.GVK(), ref.TemplateGVK()} {
+			if !h.DynamicKinds.Synced(gvk) {
+				seen.unserved = append(seen.unserved, gvk.Kind)
+			}
+		}
+	}
 }
 
 // gatherAccess finds out which Secrets of other namespaces the cluster may use. Of one that it may not, nothing else is said: not even
@@ -110,6 +114,7 @@ func (h *handler) gatherAccess(seen *facts) error {
 		switch verdict, because := h.Access.Check(cluster, ref.NamespacedName, annotations); verdict {
 		case access.Unknown:
 			seen.unknown = true
+		case access.Allowed:
 		case access.Denied:
 			seen.denied = append(seen.denied, &field.Error{Type: field.ErrorTypeForbidden, Field: ref.Field, Detail: because})
 			for reference := range seen.input.Credentials {

@@ -133,7 +133,7 @@ func (r *Replica) Runs() bool {
 // Kill ends the process as a power failure does.
 func (r *Replica) Kill() {
 	_ = r.process.Process.Kill()
-	_ = <-r.ended // it was killed
+	<-r.ended // it was killed
 	r.process = nil
 }
 

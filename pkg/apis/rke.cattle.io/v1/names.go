@@ -211,7 +211,7 @@ const (
 	RestoredFromAnnotation = "drover.io/restored-from"
 	// AgentCredentialAnnotation is what the agent of a machine was given to connect with, on PS: UID of the BS, colon, SHA-256 in hex. It
 	// lets the agent in when PS was moved or restored to another management cluster, where no token of the former one is known.
-	AgentCredentialAnnotation = "drover.io/agent-credential" //nolint:gosec // the name of an annotation, no credential
+	AgentCredentialAnnotation = "drover.io/agent-credential"
 	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
 	// goes with the first plan that Drover renders.
 	FoundAnnotation = "drover.io/found"
