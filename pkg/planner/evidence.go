@@ -166,7 +166,7 @@ func CauseOf(text, checksum string) disruption.Cause {
 }
 
 // evidence is that of the plan a machine has, or false when there is none for exactly this plan. That of a plan which was found is on the Machine.
-func (m *machine) evidence() (evidence, bool) {
+func (m *Machine) evidence() (evidence, bool) {
 	if m.Plan == nil {
 		return evidence{}, false
 	}
@@ -177,6 +177,13 @@ func (m *machine) evidence() (evidence, bool) {
 		}
 	}
 	return evidence{}, false
+}
+
+// Unexplained reports that a machine has a plan of which nothing says what it was made from: another manager made it and no notes were taken of
+// it, or those who read the Machine do not see them yet.
+func (m *Machine) Unexplained() bool {
+	_, explained := m.evidence()
+	return m.Plan != nil && m.Plan.State.PlanExists && !explained
 }
 
 // keptEvidence is that of the plan a machine has, for a plan that adds nothing but work to it. The work may disrupt it for a cause of its own.

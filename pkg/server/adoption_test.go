@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/adopt"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/driverschema"
@@ -34,7 +35,7 @@ func differs(deployments ...string) []inspect.ObjectChange {
 			Kind: kind, Namespace: fleet, Name: name, Verb: applyset.Update, Class: planner.ClassNone, Fields: []preview.Cause{{Field: field, Class: planner.ClassNone}},
 		}
 	}
-	var out []inspect.ObjectChange
+	out := []inspect.ObjectChange{change("Cluster.provisioning.cattle.io", demo, "metadata.annotations["+rkev1.BlockMoveAnnotation+"]")}
 	for _, name := range deployments {
 		out = append(out, change("MachineDeployment", name, "spec.template.spec.deletion.nodeDeletionTimeoutSeconds"))
 	}

@@ -6,5 +6,5 @@
 // nothing; the queue's back-off paces them.
 //
 // Every cache that a snapshot is made from is also a source of wake-ups (controller.go), so that no wait outlives its cause.
-// What was written last is remembered until the caches show it (fresh.go).
+// What was written last is remembered until the caches show it (fresh.go), and so is what an adoption has noted.
 package planner

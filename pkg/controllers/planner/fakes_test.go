@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -38,8 +40,10 @@ type fakes struct {
 
 	cp      *rkev1.RKEControlPlane
 	machine *clusterv1.Machine
-	plan    *corev1.Secret
-	state   *corev1.Secret
+	// live is the machine as the API has it; nil when that is the cached one.
+	live  *clusterv1.Machine
+	plan  *corev1.Secret
+	state *corev1.Secret
 	// snapshots by name, and secrets beside plan and state.
 	snapshots map[string]*rkev1.ETCDSnapshot
 	secrets   []*corev1.Secret
@@ -135,6 +139,9 @@ func (f *fakes) mockMachines(c *gomock.Controller) {
 		return []*clusterv1.Machine{f.machine}, nil
 	}).AnyTimes()
 	m.EXPECT().Cache().Return(machines).AnyTimes()
+	m.EXPECT().Get("ns", "m", gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*clusterv1.Machine, error) {
+		return cmp.Or(f.live, f.machine), nil
+	}).AnyTimes()
 	m.EXPECT().Informer().Return(informer(&clusterv1.Machine{})).AnyTimes()
 	m.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).DoAndReturn(
 		func(_, _ string, _ types.PatchType, _ []byte, _ ...string) (*clusterv1.Machine, error) {
@@ -298,6 +305,35 @@ func TestHandler_DoesNothingWhileACacheIsBehind(t *testing.T) {
 	f.plan.ResourceVersion = "10"
 	if got := h.written.behind("ns/demo", f.deps.Now(), cached); len(got) > 0 {
 		t.Errorf("behind are %v", got)
+	}
+}
+
+// The mark of an adopted cluster may be seen before the notes on its machines are: until then nothing is rendered.
+func TestHandler_WaitsForTheNotesOfAnAdoption(t *testing.T) {
+	f := newFakes(t)
+	f.plan.Data = map[string][]byte{"plan": []byte(`{"files":[{"path":"/etc/theirs"}]}`)}
+	f.live = f.machine.DeepCopy()
+	f.live.ResourceVersion = "2"
+	f.live.Annotations = map[string]string{rkev1.RenderVersionAnnotation: planner.AsFound}
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.writes) > 0 {
+		t.Errorf("writes before the notes are seen: %q", f.writes)
+	}
+	f.live = f.machine
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.writes) > 0 {
+		t.Errorf("writes while the cache is older than the notes: %q", f.writes)
+	}
+	f.machine.ResourceVersion = "3"
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(f.writes, "status") {
+		t.Error("nothing is decided although the cache has caught up")
 	}
 }
 

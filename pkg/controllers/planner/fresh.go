@@ -1,13 +1,17 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/drover-io/drover/pkg/planstore"
 )
 
 // forgetAfter is how long a write is waited for that no cache ever shows, because the object was deleted right after it.
@@ -48,6 +52,32 @@ func (w *written) forget(cluster string) {
 	delete(w.byKey, cluster)
 }
 
+// noteAdopted looks for what an adoption noted on Machines. It notes them before it marks the Cluster, but caches of two kinds keep no order: a
+// Machine that is read without its notes would get another plan, and restart. So Machines with plans that nothing explains, of which a settled
+// cluster has none, are read from the API, and their cache is waited for.
+func (h *handler) noteAdopted(cluster string, v *view) error {
+	for i := range v.snapshot.Machines {
+		if !v.snapshot.Machines[i].Unexplained() {
+			continue
+		}
+		cached := v.machines[v.snapshot.Machines[i].Name]
+		live, err := h.Machines.Get(cached.Namespace, cached.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue // its cache says so soon
+		}
+		if err != nil {
+			return fmt.Errorf("read the notes on machine %s: %w", cached.Name, err)
+		}
+		if planstore.ReadMarks(live) != planstore.ReadMarks(cached) {
+			h.written.note(cluster, kindMachine, live, v.snapshot.Now)
+			v.snapshot.Behind = append(v.snapshot.Behind, nameOf(kindMachine, live.Namespace, live.Name))
+		}
+	}
+	return nil
+}
+
+func nameOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
 // behind returns the sorted names of objects whose cached form is older than our last write. cached returns the object from
 // the cache, nil when it is not there.
 func (w *written) behind(cluster string, now time.Time, cached func(kind, namespace, name string) metav1.Object) []string {
@@ -59,7 +89,7 @@ func (w *written) behind(cluster string, now time.Time, cached func(kind, namesp
 			delete(w.byKey[cluster], key)
 			continue
 		}
-		names = append(names, key.kind+" "+key.namespace+"/"+key.name)
+		names = append(names, nameOf(key.kind, key.namespace, key.name))
 	}
 	slices.Sort(names)
 	return names

@@ -39,6 +39,9 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	if err != nil || v.unknown {
 		return cp, err
 	}
+	if err := h.noteAdopted(key, v); err != nil {
+		return cp, err
+	}
 	decision := planner.Decide(v.snapshot)
 	h.Reasons.Note(key, decision.Wait)
 	return h.carryOut(cp, v, decision)
