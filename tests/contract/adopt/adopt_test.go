@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -160,14 +161,20 @@ func (w *world) takeAway(made []*unstructured.Unstructured) {
 		_, _ = w.client(object).Patch(ctx, object.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		_ = w.client(object).Delete(ctx, object.GetName(), metav1.DeleteOptions{})
 	}
-	plane.Until(w.T, time.Minute, func() string {
+	left := ""
+	// The context of the test has ended already, as it has whenever a test cleans up.
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		for _, object := range made {
 			if _, err := w.client(object).Get(ctx, object.GetName(), metav1.GetOptions{}); err == nil {
-				return object.GetKind() + " " + object.GetName() + " is still there"
+				left = object.GetKind() + " " + object.GetName()
+				return false, nil
 			}
 		}
-		return ""
+		return true, nil
 	})
+	if err != nil {
+		w.Errorf("%s is still there: %v", left, err)
+	}
 }
 
 // startDrover runs Drover until the test ends, beside a core of Cluster API that does nothing.
