@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-io/drover/pkg/admission/webhook"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
@@ -31,7 +31,8 @@ import (
 const (
 	Name    = "drover"
 	Service = "drover-admission"
-	// wordedWebhook is the one whose path ends with a word that only the API server knows.
+	// wordedWebhook is the one whose path ends with a word that only the API server knows. It has none where it is installed by others: the
+	// path is Drover's own field, and whoever upgrades the rest neither takes it back nor runs into a conflict.
 	wordedWebhook = "reference.admission.drover.io"
 )
 
@@ -96,15 +97,15 @@ func direct(object *unstructured.Unstructured, url string, caCerts []byte, word 
 		return err
 	}
 	for _, item := range list {
-		webhook, _ := item.(map[string]any)
-		path, _, err := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+		entry, _ := item.(map[string]any)
+		path, _, err := unstructured.NestedString(entry, "clientConfig", "service", "path")
 		if err != nil {
 			return err
 		}
-		if strings.HasSuffix(path, "/") {
-			path += word
+		if entry["name"] == wordedWebhook {
+			path = webhook.GrantsPath + word
 		}
-		webhook["clientConfig"] = map[string]any{"url": url + path, "caBundle": base64.StdEncoding.EncodeToString(caCerts)}
+		entry["clientConfig"] = map[string]any{"url": url + path, "caBundle": base64.StdEncoding.EncodeToString(caCerts)}
 	}
 	return unstructured.SetNestedSlice(object.Object, list, "webhooks")
 }
@@ -151,7 +152,7 @@ type edit struct {
 	Value any    `json:"value"`
 }
 
-// differs makes the authorities of a webhook the wanted ones, and ends its path with the word, where it ends with one. The name is tested
+// differs makes the authorities of a webhook the wanted ones, and the path the one with the word, where it ends with one. The name is tested
 // with both: others may change the list meanwhile.
 func differs(i int, name string, config admissionregistrationv1.WebhookClientConfig, caCerts []byte, word string) []edit {
 	at := fmt.Sprintf("/webhooks/%d/", i)
@@ -159,11 +160,8 @@ func differs(i int, name string, config admissionregistrationv1.WebhookClientCon
 	if !slices.Equal(config.CABundle, caCerts) {
 		edits = append(edits, edit{"add", at + "clientConfig/caBundle", caCerts})
 	}
-	if config.Service != nil && config.Service.Path != nil {
-		path := *config.Service.Path
-		if end := strings.LastIndex(path, "/") + 1; name == wordedWebhook && path[end:] != word {
-			edits = append(edits, edit{"add", at + "clientConfig/service/path", path[:end] + word})
-		}
+	if path := webhook.GrantsPath + word; name == wordedWebhook && config.Service != nil && (config.Service.Path == nil || *config.Service.Path != path) {
+		edits = append(edits, edit{"add", at + "clientConfig/service/path", path})
 	}
 	if len(edits) == 0 {
 		return nil

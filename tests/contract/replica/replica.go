@@ -133,7 +133,9 @@ func (r *Replica) Runs() bool {
 // Kill ends the process as a power failure does.
 func (r *Replica) Kill() {
 	_ = r.process.Process.Kill()
-	<-r.ended // it was killed
+	if err := <-r.ended; err == nil {
+		r.t.Logf("%s had ended by itself", r.Name)
+	}
 	r.process = nil
 }
 
