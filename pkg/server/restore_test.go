@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -80,6 +81,24 @@ func (w *world) planTexts() map[string]string {
 	return out
 }
 
+// attempts is how often each kind of operation was begun.
+func (w *world) attempts() map[string]int64 {
+	w.Helper()
+	plane, err := w.user.RKE.RKEControlPlane().Get(fleet, demo, metav1.GetOptions{})
+	check(w.T, err)
+	out := map[string]int64{"rotation": plane.Status.CertificateRotationGeneration}
+	for _, record := range plane.Status.Operations {
+		out[record.Name] = record.Attempt
+	}
+	// Without its memory a control plane would count from the beginning: when it began last tells the one from the other.
+	for _, record := range plane.Status.Operations {
+		if record.StepStartedAt != nil {
+			out[record.Name+" began"] = record.StepStartedAt.Unix()
+		}
+	}
+	return out
+}
+
 // adopted adopts the cluster, which must do nothing to its machines.
 func (w *world) adopted() {
 	w.Helper()
@@ -122,7 +141,10 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 				})
 				time.Sleep(10 * time.Minute)
 				w.until("the rotation", 10*time.Minute, w.ready(3))
-				plans, installs := w.planTexts(), w.installs()
+				plans, installs, attempts := w.planTexts(), w.installs(), w.attempts()
+				if attempts["rotate-certificates"] != 1 {
+					t.Fatalf("operations were tried %v times", attempts)
+				}
 
 				saved := w.saved()
 				lose(saved)
@@ -148,6 +170,9 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 				}
 				if diff := cmp.Diff(installs, w.installs()); diff != "" {
 					t.Errorf("machines were restarted, made or removed (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(attempts, w.attempts()); diff != "" {
+					t.Errorf("an operation was done again:\n%s", diff)
 				}
 				w.quiet(time.Hour)
 				w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 })
