@@ -10,6 +10,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
 )
 
@@ -92,12 +93,12 @@ func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Clust
 	return object
 }
 
-// notBookkeeping leaves out what tools write down about the Cluster itself: on
+// notBookkeeping leaves out what tools and admission write down about the Cluster itself: on
 // another object it would be wrong.
 func notBookkeeping(m map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range m {
-		if !strings.HasPrefix(key, "kubectl.kubernetes.io/") && !strings.HasPrefix(key, "objectset.rio.cattle.io/") {
+		if !strings.HasPrefix(key, "kubectl.kubernetes.io/") && !strings.HasPrefix(key, "objectset.rio.cattle.io/") && key != rkev1.GrantsAnnotation {
 			kept[key] = value
 		}
 	}
