@@ -107,7 +107,11 @@ func (w *world) choose(namespaces []string) ([]*unstructured.Unstructured, error
 	return c.objects, nil
 }
 
-var provisioningKind = schema.GroupKind{Group: "provisioning.cattle.io", Kind: "Cluster"}
+var (
+	provisioningKind = schema.GroupKind{Group: "provisioning.cattle.io", Kind: "Cluster"}
+	controlPlaneKind = schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEControlPlane"}
+	snapshotKind     = schema.GroupKind{Group: "rke.cattle.io", Kind: "ETCDSnapshot"}
+)
 
 type chosen struct {
 	*world
@@ -188,7 +192,7 @@ func (c *chosen) refer(object *unstructured.Unstructured, add func(namespace, na
 		for _, reference := range topology.Credentials(&cluster) {
 			add(topology.CredentialSecret(cluster.Namespace, reference))
 		}
-	case kind.Group == "rke.cattle.io" && kind.Kind == "RKEControlPlane":
+	case kind == controlPlaneKind:
 		var plane rkev1.RKEControlPlane
 		if err := into(object, &plane); err != nil {
 			return err
@@ -196,7 +200,7 @@ func (c *chosen) refer(object *unstructured.Unstructured, add func(namespace, na
 		for _, ref := range render.References(plane.Namespace, &plane.Spec, c.settings) {
 			refs[ref] = true
 		}
-	case kind.Group == "rke.cattle.io" && kind.Kind == "ETCDSnapshot":
+	case kind == snapshotKind:
 		var snapshot rkev1.ETCDSnapshot
 		if err := into(object, &snapshot); err != nil {
 			return err

@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
 // GrantsAnnotation holds the grants of a Cluster. Admission writes it, and nobody else can: every grant is signed.
-const GrantsAnnotation = "drover.io/granted-references"
+const GrantsAnnotation = rkev1.GrantsAnnotation
 
 // KeySize is the length in bytes of the key that signs grants.
 const KeySize = 32

@@ -80,6 +80,7 @@ func TestManagement(t *testing.T) {
 		c.Annotations = map[string]string{
 			provv1.DescriptionAnnotation: "ours", provv1.CreatorIDAnnotation: "u-1", provv1.FleetWorkspaceNameAnnotation: "elsewhere",
 			"kubectl.kubernetes.io/last-applied-configuration": "{}",
+			"drover.io/granted-references":                     "[]",
 		}
 		c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "A", Value: "b"}}
 		c.Spec.RKEConfig.DataDirectories.SystemAgent = "/data/agent"
@@ -97,7 +98,7 @@ func TestManagement(t *testing.T) {
 		t.Error(diff)
 	}
 	if record.Annotations[provv1.AdministratedAnnotation] != "true" || record.Annotations[provv1.CreatorIDAnnotation] != "u-1" ||
-		record.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" {
+		record.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" || record.Annotations["drover.io/granted-references"] != "" {
 		t.Errorf("annotations %v", record.Annotations)
 	}
 	token := find[*mgmtv3.ClusterRegistrationToken](t, objects)[0]

@@ -93,12 +93,13 @@ func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Clust
 	return object
 }
 
-// notBookkeeping leaves out what tools write down about the Cluster itself: on
+// notBookkeeping leaves out what tools and admission write down about the Cluster itself: on
 // another object it would be wrong.
 func notBookkeeping(m map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range m {
-		if !strings.HasPrefix(key, "kubectl.kubernetes.io/") && !strings.HasPrefix(key, "objectset.rio.cattle.io/") && key != rkev1.BlockMoveAnnotation {
+		if !strings.HasPrefix(key, "kubectl.kubernetes.io/") && !strings.HasPrefix(key, "objectset.rio.cattle.io/") &&
+			key != rkev1.BlockMoveAnnotation && key != rkev1.GrantsAnnotation {
 			kept[key] = value
 		}
 	}

@@ -60,13 +60,18 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if err := errors.Join(h.gatherDriver(&s), h.gatherState(&s)); err != nil {
 		return s, false, err
 	}
-	if provisioning == nil { // without it nobody has said anything about Secrets of other namespaces
-		provisioning = &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: cluster}}
-	}
-	if known, err := h.gatherCredential(&s, provisioning); err != nil || !known {
+	if known, err := h.gatherCredential(&s, orUnknown(provisioning, machine.Namespace, cluster)); err != nil || !known {
 		return s, false, err // the answer wakes the machine
 	}
 	return s, true, h.gatherJobs(&s)
+}
+
+// orUnknown is a cluster, or one of its name that has said nothing about Secrets of other namespaces.
+func orUnknown(cluster *provv1.Cluster, namespace, name string) *provv1.Cluster {
+	if cluster == nil {
+		return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	return cluster
 }
 
 // machineOf reads the object itself.

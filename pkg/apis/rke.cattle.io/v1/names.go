@@ -50,6 +50,8 @@ const (
 	CattleOSLabel = "cattle.io/os"
 	// ServiceAccountNameLabel is the name of the ServiceAccount, on its token Secret.
 	ServiceAccountNameLabel = "cattle.io/service-account.name"
+	// GrantsAnnotation is on a Cluster and remembers, signed, who named Secrets of other namespaces in it. (docs/security.md.)
+	GrantsAnnotation = "drover.io/granted-references"
 	// BackupLabel is "true" on objects that a backup of the management cluster has to hold.
 	BackupLabel = "resources.cattle.io/backup"
 	// InfraMachineGroupLabel, InfraMachineVersionLabel, InfraMachineKindLabel and InfraMachineNameLabel name IM on its Job.
@@ -152,7 +154,8 @@ const (
 
 // Annotations that let clusters use Secrets and ConfigMaps, and those of a machine's token.
 const (
-	// AuthorizedObjectAnnotation is a comma list of clusters whose machineSelectorFiles may use the object.
+	// AuthorizedObjectAnnotation is a comma list of clusters whose machineSelectorFiles may use the object: names, or, of clusters in
+	// other namespaces, NAMESPACE/NAME and NAMESPACE/*, which lets them use a Secret for whatever else they name it.
 	AuthorizedObjectAnnotation = "rke.cattle.io/object-authorized-for-clusters"
 	// AuthorizedSecretAnnotation is a comma list of clusters whose configuration may refer to the Secret.
 	AuthorizedSecretAnnotation = "v2prov-secret-authorized-for-cluster"
