@@ -50,7 +50,7 @@ mutants: ## put a fault for every invariant and weakness into the code; the test
 	scripts/mutants
 
 .PHONY: test-contract
-test-contract: ## tests on a real API server with real Cluster API controllers (RUN=regex)
+test-contract: ## tests on a real API server with real Cluster API controllers (RUN=regex, FULL=1 for all)
 	scripts/test-contract
 
 .PHONY: test-e2e
