@@ -92,25 +92,31 @@ func (w *world) want(t *testing.T, want access.Verdict, woken int) {
 	if got != want || (want == access.Denied) != (because != "") {
 		t.Errorf("verdict %d because %q, want %d", got, because, want)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if len(w.woken) != woken {
 		t.Errorf("woken %v, want %d times", w.woken, woken)
 	}
 }
 
-func run(t *testing.T, tell func(t *testing.T, w *world)) {
+// run tells a story that begins with a question that nobody has answered yet.
+func run(t *testing.T, prepare func(*world), tell func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		if prepare != nil {
+			prepare(w)
+		}
+		w.want(t, access.Unknown, 0)
 		go w.checker.Run(t.Context())
+		synctest.Wait()
 		tell(t, w)
 	})
 }
 
 // The first question is answered in the background; a right that is withdrawn, or given back, is noticed within the interval.
 func TestChecker_FollowsWhatTheAuthorMay(t *testing.T) {
-	run(t, func(t *testing.T, w *world) {
-		w.want(t, access.Unknown, 0)
-		synctest.Wait()
+	run(t, nil, func(t *testing.T, w *world) {
 		w.want(t, access.Allowed, 1)
 		w.set(func() { w.may = false })
 		time.Sleep(time.Minute + time.Second)
@@ -125,13 +131,14 @@ func TestChecker_FollowsWhatTheAuthorMay(t *testing.T) {
 
 // One question an interval is all that a settled cluster costs.
 func TestChecker_AsksOnceAnInterval(t *testing.T) {
-	run(t, func(t *testing.T, w *world) {
+	run(t, nil, func(t *testing.T, w *world) {
 		for range 100 {
 			w.checker.Check(w.cluster, secret, nil)
 		}
-		synctest.Wait()
 		time.Sleep(10*time.Minute + time.Second)
 		synctest.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if w.asked != 11 || len(w.woken) != 1 {
 			t.Errorf("asked %d times, woken %d times", w.asked, len(w.woken))
 		}
@@ -140,9 +147,7 @@ func TestChecker_AsksOnceAnInterval(t *testing.T) {
 
 // An API server that does not answer changes no answer, and is asked again.
 func TestChecker_KeepsWhatItKnows(t *testing.T) {
-	run(t, func(t *testing.T, w *world) {
-		w.set(func() { w.broken = true })
-		w.want(t, access.Unknown, 0)
+	run(t, func(w *world) { w.broken = true }, func(t *testing.T, w *world) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.want(t, access.Unknown, 0)
@@ -158,9 +163,7 @@ func TestChecker_KeepsWhatItKnows(t *testing.T) {
 }
 
 func TestChecker_ForgetsClustersThatAreGone(t *testing.T) {
-	run(t, func(t *testing.T, w *world) {
-		w.want(t, access.Unknown, 0)
-		synctest.Wait()
+	run(t, nil, func(t *testing.T, w *world) {
 		was := w.cluster
 		w.set(func() { w.cluster = nil })
 		time.Sleep(time.Minute + time.Second)

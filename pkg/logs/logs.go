@@ -59,36 +59,41 @@ func Libraries(log *logrus.Logger) {
 	logrus.SetOutput(log.Out)
 	logrus.SetLevel(log.GetLevel())
 	logrus.SetFormatter(log.Formatter)
-	once.Do(func() { // klog and gRPC may be told only before they are used
+	once.Do(func() { // klog and gRPC may be told only before they are used, and controller-runtime listens only once
+		ctrllog.SetLogger(logr.New(&sink{log: follower{component: "cluster-api"}, level: logrus.DebugLevel}))
 		klog.SetLoggerWithOptions(logr.New(&sink{log: follower{}, level: logrus.InfoLevel}), klog.ContextualLogger(true))
 		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, warnings("grpc"), io.Discard)) // errors are repeated as warnings
 		stdlog.SetFlags(0)
 		stdlog.SetOutput(warnings(""))
 	})
-	ctrllog.SetLogger(Logr(log.WithField("component", "cluster-api"), logrus.DebugLevel))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithField("component", "tracing").WithError(err).Warn("Traces are lost") }))
 }
 
-// follower passes lines on to the logger that is current then.
-type follower struct{ logrus.FieldLogger }
-
-func (follower) WithField(key string, value any) *logrus.Entry {
-	return current.Load().WithField(key, value)
+// follower passes lines on to the logger that is current then, as those of a component if it has one.
+type follower struct {
+	logrus.FieldLogger
+	component string
 }
 
-func (follower) WithFields(fields logrus.Fields) *logrus.Entry {
-	return current.Load().WithFields(fields)
+func (f follower) entry() *logrus.Entry {
+	entry := logrus.NewEntry(current.Load())
+	if f.component != "" {
+		entry = entry.WithField("component", f.component)
+	}
+	return entry
 }
+
+func (f follower) WithField(key string, value any) *logrus.Entry {
+	return f.entry().WithField(key, value)
+}
+
+func (f follower) WithFields(fields logrus.Fields) *logrus.Entry { return f.entry().WithFields(fields) }
 
 // warnings makes warnings of the lines of a component that knows only text.
 type warnings string
 
 // Write implements io.Writer; one call is one line.
 func (component warnings) Write(line []byte) (int, error) {
-	entry := logrus.NewEntry(current.Load())
-	if component != "" {
-		entry = entry.WithField("component", string(component))
-	}
-	entry.Warn(strings.TrimSpace(string(line)))
+	follower{component: string(component)}.entry().Warn(strings.TrimSpace(string(line)))
 	return len(line), nil
 }

@@ -105,7 +105,8 @@ func TestLibraries_CanBeSetAgain(t *testing.T) {
 		Libraries(log)
 	}
 	klog.Info("here")
-	if first.Len() > 0 || !strings.Contains(second.String(), `level=info msg=here`) {
+	ctrllog.Log.Error(nil, "there")
+	if first.Len() > 0 || !strings.Contains(second.String(), `level=info msg=here`) || !strings.Contains(second.String(), "there") {
 		t.Errorf("the first logger has %q, the second %q", first.String(), second.String())
 	}
 }
