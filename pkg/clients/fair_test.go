@@ -118,13 +118,17 @@ func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
 		time.Sleep(time.Second)
 		w.add("quick/1")
 		synctest.Wait()
+		mu.Lock()
 		if took, ok := done["quick/1"]; !ok || took > time.Second {
 			t.Errorf("the other namespace waits: done %t after %v", ok, took)
 		}
+		mu.Unlock()
 		time.Sleep(time.Hour)
+		mu.Lock()
 		if len(done) != 201 || most != 4 {
 			t.Errorf("%d of 201 are done, %d at the same time", len(done), most)
 		}
+		mu.Unlock()
 		cancel()
 		time.Sleep(time.Minute)
 	})
@@ -157,11 +161,13 @@ func TestWorkers_RunAKeyOnceAtATime(t *testing.T) {
 			time.Sleep(1500 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
+		mu.Lock()
 		for i := range 10 {
 			if began := last[fmt.Sprintf("ns/%d", i)]; began.Before(lastAdded) {
 				t.Errorf("key %d has not run since it was added last", i)
 			}
 		}
+		mu.Unlock()
 		cancel()
 		time.Sleep(time.Minute)
 	})
@@ -171,8 +177,11 @@ func TestWorkers_RunAKeyOnceAtATime(t *testing.T) {
 func TestWorkers_FailuresBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
 		fails, at, began := true, []time.Duration{}, time.Now()
 		w := handlersOf(ctx, 2, func(string) error {
+			mu.Lock()
+			defer mu.Unlock()
 			at = append(at, time.Since(began))
 			if fails {
 				return errors.New("no")
@@ -181,6 +190,7 @@ func TestWorkers_FailuresBackOff(t *testing.T) {
 		})
 		w.add("ns/one")
 		time.Sleep(2 * time.Hour)
+		mu.Lock()
 		var gaps []time.Duration
 		for i := 1; i < len(at); i++ {
 			gaps = append(gaps, at[i]-at[i-1])
@@ -189,13 +199,18 @@ func TestWorkers_FailuresBackOff(t *testing.T) {
 			t.Errorf("%d runs, delays %v", len(at), gaps)
 		}
 		fails = false
+		mu.Unlock()
 		time.Sleep(3 * time.Minute)
+		mu.Lock()
 		fails, at, began = true, nil, time.Now()
+		mu.Unlock()
 		w.add("ns/one")
 		time.Sleep(time.Second)
+		mu.Lock()
 		if len(at) < 5 {
 			t.Errorf("after a success it ran %d times in a second", len(at))
 		}
+		mu.Unlock()
 		cancel()
 		time.Sleep(time.Minute)
 	})
