@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -304,17 +305,18 @@ func TestLease_TakenByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
 		ctx, cancel := context.WithCancel(t.Context())
-		leading, ended := false, make(chan error, 1)
+		var leading atomic.Bool
+		ended := make(chan error, 1)
 		go func() {
 			ended <- leadWhileHolding(ctx, api.Config("robbed"), logrus.StandardLogger(), func(ctx context.Context) error {
-				leading = true
-				defer func() { leading = false }()
+				leading.Store(true)
+				defer leading.Store(false)
 				<-ctx.Done()
 				return errors.New("caches were not filled in time")
 			})
 		}()
 		settle(10 * time.Second)
-		if !leading {
+		if !leading.Load() {
 			t.Fatal("nobody leads")
 		}
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
@@ -327,11 +329,11 @@ func TestLease_TakenByAnother(t *testing.T) {
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
 		check(t, api.Add(lease))
 		settle(2500 * time.Millisecond)
-		if leading {
+		if leading.Load() {
 			t.Error("it leads although somebody else has the lease")
 		}
 		settle(time.Minute)
-		if !leading {
+		if !leading.Load() {
 			t.Error("it does not lead although the lease is over")
 		}
 		cancel()
