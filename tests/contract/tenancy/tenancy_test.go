@@ -63,7 +63,7 @@ func check(t *testing.T, err error) {
 func tenant(t *testing.T, st *stage.Stage, name, namespace string) client.Client {
 	t.Helper()
 	objects, err := charts.Objects(filepath.Join(plane.Root(t), "charts", "drover"), charts.Release{}, map[string]any{
-		"server": map[string]any{"url": "https://127.0.0.1:1"},
+		"server": map[string]any{"url": "https://127.0.0.1:1"}, "rbac": map[string]any{"aggregateToDefaultRoles": true},
 	})
 	check(t, err)
 	roles := []string{"edit"}
