@@ -93,6 +93,6 @@
 //   - admission: what the API server refuses before any controller sees it
 //   - inspect, preview: the same decisions, explained and asked in advance
 //   - backup: what belongs to a cluster, and how it comes to another management cluster
-//   - adopt: whose cluster it is, and how that changes
+//   - adopt: whose cluster it is, and how that changes; rival: who else may manage it
 //   - diagnose: the chains that make a cluster work, and their first broken link; supportbundle and redact: what may be told of it
 package pkg

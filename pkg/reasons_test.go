@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 const reasonDocs = "../docs/reasons"
@@ -29,8 +30,8 @@ var (
 	reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	// telling are functions that take a reason.
 	telling = regexp.MustCompile(`^([sS]et(Meta)?|Wait(For)?|waitFor|Stall|failure|failRemove|warn|warning|normal)$`)
-	// alarming are those that take the reason of something at which a person has to look.
-	alarming = regexp.MustCompile(`^(Stall|failure|failRemove|warn|warning)$`)
+	// rowOfReason is one of the README, with a link.
+	rowOfReason = regexp.MustCompile(`(?m)^\| \[([A-Za-z]+)\]\(([A-Za-z]+)\.md\) \|`)
 )
 
 // reasons are what the sources say.
@@ -38,8 +39,10 @@ type reasons struct {
 	// named are the values of constants, by package and name; all are their values.
 	named map[string]string
 	all   map[string]bool
-	// alarms are names, by package, of reasons at which a person has to look.
-	alarms []string
+	// told are names, by package, of reasons that something takes.
+	told []string
+	// normal are names of Events that tell what goes well.
+	normal map[string]bool
 	// literals are reasons that have no name.
 	literals []string
 }
@@ -47,7 +50,7 @@ type reasons struct {
 // readReasons reads every constant that is a reason, and every place that takes one.
 func readReasons(t *testing.T) *reasons {
 	t.Helper()
-	r := &reasons{named: map[string]string{}, all: map[string]bool{}}
+	r := &reasons{named: map[string]string{}, all: map[string]bool{}, normal: map[string]bool{}}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -109,8 +112,9 @@ func (r *reasons) visit(node ast.Node, pkg string, files *token.FileSet) {
 			if i == 0 || strings.EqualFold(last(n.Fun), "set") || last(n.Fun) == "SetMeta" {
 				literal(argument)
 			}
-			if name := last(argument); alarming.MatchString(last(n.Fun)) && reasonName.MatchString(name) {
-				r.alarms = append(r.alarms, owner(argument, pkg)+"."+name)
+			if name := owner(argument, pkg) + "." + last(argument); reasonName.MatchString(last(argument)) {
+				r.told = append(r.told, name)
+				r.normal[name] = r.normal[name] || last(n.Fun) == "normal"
 			}
 		}
 	}
@@ -147,10 +151,10 @@ func owner(expression ast.Expr, own string) string {
 	return own
 }
 
-// documented are the reasons with a page, and those with a row only.
-func documented(t *testing.T) (pages, rows map[string]bool) {
+// documented are the reasons with a page. The README of the pages leads to all of them.
+func documented(t *testing.T) map[string]bool {
 	t.Helper()
-	pages, rows = map[string]bool{}, map[string]bool{}
+	pages := map[string]bool{}
 	files, err := filepath.Glob(reasonDocs + "/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -165,75 +169,85 @@ func documented(t *testing.T) (pages, rows map[string]bool) {
 		t.Fatal(err)
 	}
 	linked := map[string]bool{}
-	for _, found := range regexp.MustCompile("(?m)^\\| (?:`([A-Za-z]+)`|\\[([A-Za-z]+)\\]\\(([A-Za-z]+)\\.md\\)) \\|").FindAllStringSubmatch(string(index), -1) {
-		if found[1] != "" {
-			rows[found[1]] = true
+	for _, row := range rowOfReason.FindAllStringSubmatch(string(index), -1) {
+		if row[1] != row[2] {
+			t.Errorf("docs/reasons/README.md: %s leads to the page of %s", row[1], row[2])
 		}
-		if found[2] != found[3] {
-			t.Errorf("docs/reasons/README.md: %s leads to the page of %s", found[2], found[3])
-		}
-		if found[2] != "" {
-			linked[found[2]] = true
-		}
+		linked[row[1]] = true
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(pages)), slices.Sorted(maps.Keys(linked))); diff != "" {
 		t.Errorf("pages of docs/reasons (-) and what its README leads to (+):\n%s", diff)
 	}
-	return pages, rows
+	return pages
 }
 
 // TestReasons_AreDocumented: who meets a reason finds what it means, and every reason that is explained exists.
 func TestReasons_AreDocumented(t *testing.T) {
-	said := readReasons(t)
-	pages, rows := documented(t)
+	said, pages := readReasons(t), documented(t)
 	for _, literal := range said.literals {
 		t.Errorf("%s: give the reason a name, const Reason… = %q, so that it can be found", literal, literal[strings.LastIndex(literal, " ")+1:])
 	}
-	for reason := range said.all {
-		if pages[reason] == rows[reason] {
-			t.Errorf("reason %s needs a page docs/reasons/%s.md, or a row of docs/reasons/README.md when it only informs; one of the two", reason, reason)
+	for _, reason := range slices.Sorted(maps.Keys(said.all)) {
+		if !pages[reason] {
+			t.Errorf("reason %s needs a page docs/reasons/%s.md", reason, reason)
 		}
 	}
-	for _, name := range said.alarms {
-		value, ok := said.named[name]
-		if !ok {
-			value, ok = said.named["v1."+name[strings.Index(name, ".")+1:]] // API types are imported under other names
-		}
-		if !ok {
+	for _, name := range said.told {
+		_, ours := said.named[name]
+		_, api := said.named["v1."+name[strings.Index(name, ".")+1:]] // API types are imported under other names
+		if !ours && !api {
 			t.Errorf("%s is told and is no constant of ours", name)
-		} else if !pages[value] {
-			t.Errorf("a person has to look at %s (%s): it needs a page docs/reasons/%s.md", value, name, value)
 		}
 	}
-	for _, documented := range slices.Sorted(maps.Keys(pages)) {
-		if !said.all[documented] {
-			t.Errorf("docs/reasons/%s.md explains what nobody says", documented)
-		}
-	}
-	for _, documented := range slices.Sorted(maps.Keys(rows)) {
-		if !said.all[documented] {
-			t.Errorf("docs/reasons/README.md has a row for %s, which nobody says", documented)
+	for _, page := range slices.Sorted(maps.Keys(pages)) {
+		if !said.all[page] {
+			t.Errorf("docs/reasons/%s.md explains what nobody says", page)
 		}
 	}
 }
 
 // TestReasons_PagesAnswerWhatPeopleAsk: each page says where the reason is seen, what it means, what Drover does, and what to do.
 func TestReasons_PagesAnswerWhatPeopleAsk(t *testing.T) {
-	pages, _ := documented(t)
+	pages := documented(t)
 	for name := range pages {
-		text, err := os.ReadFile(filepath.Join(reasonDocs, name+".md"))
+		page, err := os.ReadFile(filepath.Join(reasonDocs, name+".md"))
 		if err != nil {
 			t.Fatal(err)
 		}
+		text := string(page)
 		for _, part := range []string{"# " + name + "\n", "\n**Where:** ", "\n**What it means:** ", "\n**What Drover does:** ", "\n**What you do:** "} {
-			if !strings.Contains(string(text), part) {
+			if !strings.Contains(text, part) {
 				t.Errorf("docs/reasons/%s.md lacks %q", name, strings.TrimSpace(part))
 			}
 		}
-		for _, link := range regexp.MustCompile(`\]\(([A-Za-z]+)\.md\)`).FindAllStringSubmatch(string(text), -1) {
+		for _, link := range regexp.MustCompile(`\]\(([A-Za-z]+)\.md\)`).FindAllStringSubmatch(text, -1) {
 			if !pages[link[1]] {
 				t.Errorf("docs/reasons/%s.md leads to %s, which is no page", name, link[1])
 			}
+		}
+	}
+}
+
+// TestReasons_PagesOfEventsSayTheirType: an alert or a filter is made by it.
+func TestReasons_PagesOfEventsSayTheirType(t *testing.T) {
+	said := readReasons(t)
+	for name, reason := range said.named {
+		if !strings.HasPrefix(name, "events.") {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(reasonDocs, reason+".md"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		_, where, _ := strings.Cut(string(page), "**Where:**")
+		where, _, _ = strings.Cut(where, "\n\n")
+		kind := corev1.EventTypeWarning
+		if said.normal[name] {
+			kind = corev1.EventTypeNormal
+		}
+		if !strings.Contains(where, "Event of type "+kind) {
+			t.Errorf("docs/reasons/%s.md does not say where there is an Event of type %s", reason, kind)
 		}
 	}
 }

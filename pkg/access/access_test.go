@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -89,7 +90,7 @@ func (w *world) set(change func()) {
 func (w *world) want(t *testing.T, want access.Verdict, woken int) {
 	t.Helper()
 	got, because := w.checker.Check(w.cluster, secret, nil)
-	if got != want || (want == access.Denied) != (because != "") {
+	if got != want || want == access.Allowed && because != "" || want == access.Denied && because == "" {
 		t.Errorf("verdict %d because %q, want %d", got, because, want)
 	}
 	w.mu.Lock()
@@ -150,16 +151,46 @@ func TestChecker_KeepsWhatItKnows(t *testing.T) {
 	run(t, func(w *world) { w.broken = true }, func(t *testing.T, w *world) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		w.want(t, access.Unknown, 0)
+		w.want(t, access.Unknown, 1) // to say that there is no answer
 		w.set(func() { w.broken = false })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		w.want(t, access.Allowed, 1)
+		w.want(t, access.Allowed, 2)
 		w.set(func() { w.broken, w.may = true, false })
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		w.want(t, access.Allowed, 1)
+		w.want(t, access.Allowed, 2)
 	})
+}
+
+// An API server that is slow for a moment is no news. One that never answers is.
+func TestChecker_SaysThatThereIsNoAnswer(t *testing.T) {
+	run(t, func(w *world) { w.broken = true }, func(t *testing.T, w *world) {
+		for _, tc := range []struct {
+			after time.Duration
+			want  bool
+		}{{after: 6 * time.Second}, {after: time.Minute, want: true}} {
+			time.Sleep(tc.after)
+			synctest.Wait()
+			verdict, because := w.checker.Check(w.cluster, secret, nil)
+			if verdict != access.Unknown || (because != "") != tc.want {
+				t.Errorf("after %s: verdict %d because %q", tc.after, verdict, because)
+			}
+		}
+	})
+}
+
+// What a Cluster does not name any more cannot be granted: only an offer helps.
+func TestChecker_AdvisesWhatHelps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cluster.Annotations = nil
+	for name, renew := range map[string]bool{"cc": true, "former": false} {
+		_, because := w.checker.Check(w.cluster, types.NamespacedName{Namespace: "cattle-global-data", Name: name}, nil)
+		if strings.Contains(because, "to renew") != renew || !strings.Contains(because, "list "+build.Namespace+"/demo in annotation") {
+			t.Errorf("%s: %s", name, because)
+		}
+	}
 }
 
 func TestChecker_ForgetsClustersThatAreGone(t *testing.T) {

@@ -33,6 +33,8 @@ const (
 const (
 	defaultRefresh = time.Minute
 	retryAfter     = 5 * time.Second
+	// tellAfter is how many times a question is asked in vain before the clusters that wait for the answer are told.
+	tellAfter = 3
 	// atOnce is how many questions the API server is asked at the same time.
 	atOnce = 4
 )
@@ -63,7 +65,9 @@ type Checker struct {
 	answers map[question]bool
 	// asking are questions without an answer yet, with the clusters that wait for it.
 	asking map[question]map[types.NamespacedName]bool
-	wake   chan struct{}
+	// vain is how many times each of these was asked without an answer.
+	vain map[question]int
+	wake chan struct{}
 }
 
 // question is whether an author, as JSON, may get a Secret.
@@ -81,7 +85,8 @@ func New(o Options) *Checker {
 		o.Log = logrus.StandardLogger()
 	}
 	return &Checker{
-		Options: o, answers: map[question]bool{}, asking: map[question]map[types.NamespacedName]bool{}, wake: make(chan struct{}, 1),
+		Options: o, answers: map[question]bool{}, asking: map[question]map[types.NamespacedName]bool{}, vain: map[question]int{},
+		wake: make(chan struct{}, 1),
 	}
 }
 
@@ -92,8 +97,9 @@ func (c *Checker) OnChange(f func(cluster types.NamespacedName)) {
 	c.notify = append(c.notify, f)
 }
 
-// Check says whether a Cluster may use a Secret, and when it may not, why. A Cluster uses what is in its own namespace. annotations are
-// those of the Secret, nil when it does not exist: whether it does makes no difference to who may not use it. It waits for nobody.
+// Check says whether a Cluster may use a Secret, and when it may not, why; and why that is not known, when that has lasted for some time. A Cluster
+// uses what is in its own namespace. annotations are those of the Secret, nil when it does not exist: whether it does makes no difference to who may
+// not use it. It waits for nobody.
 func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (Verdict, string) {
 	own := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 	if secret.Namespace == own.Namespace || tenancy.Offered(annotations, own) {
@@ -101,9 +107,7 @@ func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, an
 	}
 	author, granted := tenancy.Grants(cluster, c.Key)[secret]
 	if !granted {
-		return Denied, "Secret " + secret.String() + " is in another namespace, and nobody who may get it is known to have named it here: let " +
-			"somebody who may get it write the reference again, or list " + own.String() + " in annotation " + rkev1.AuthorizedObjectAnnotation +
-			" of the Secret"
+		return Denied, "Secret " + secret.String() + " is in another namespace, and nobody who may get it is known to have named it here: " + remedy(cluster, secret)
 	}
 	asked := questionOf(author, secret)
 	c.mu.Lock()
@@ -112,13 +116,25 @@ func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, an
 	switch {
 	case !known:
 		c.ask(asked, own)
+		if c.vain[asked] >= tellAfter {
+			return Unknown, "Secret " + secret.String() + " is in another namespace, and whether who named it here may get it cannot be found out: " +
+				"the API server does not answer Drover's SubjectAccessReviews. Its log has the error; asking again"
+		}
 		return Unknown, ""
 	case !allowed:
-		return Denied, "Secret " + secret.String() + " is in another namespace, and who named it here may not get it any more: let somebody who " +
-			"may get it take the reference out and write it again, or list " + own.String() + " in annotation " + rkev1.AuthorizedObjectAnnotation +
-			" of the Secret"
+		return Denied, "Secret " + secret.String() + " is in another namespace, and who named it here may not get it any more: " + remedy(cluster, secret)
 	}
 	return Allowed, ""
+}
+
+// remedy is what helps a Cluster that may not use a Secret. It changes nothing of the Cluster's spec. What the Cluster does not name any more, as a
+// snapshot that was taken before does, nobody can be granted.
+func remedy(cluster *provv1.Cluster, secret types.NamespacedName) string {
+	offer := "list " + cluster.Namespace + "/" + cluster.Name + " in annotation " + rkev1.AuthorizedObjectAnnotation + " of the Secret"
+	if !slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool { return r.NamespacedName == secret }) {
+		return offer
+	}
+	return "let somebody who may get it set annotation " + tenancy.GrantsAnnotation + " of the Cluster to " + tenancy.Renew + ", or " + offer
 }
 
 // ask notes a question. The lock is held.
@@ -185,6 +201,7 @@ func (c *Checker) standing() map[question]map[types.NamespacedName]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.DeleteFunc(c.answers, func(known question, _ bool) bool { return found[known] == nil })
+	maps.DeleteFunc(c.vain, func(asked question, _ int) bool { return found[asked] == nil && c.asking[asked] == nil })
 	return found
 }
 
@@ -210,6 +227,7 @@ func (c *Checker) reviewOne(ctx context.Context, asked question, clusters []type
 	if err != nil {
 		if ctx.Err() == nil {
 			c.Log.WithError(err).Warn("Cannot find out whether a Secret may be used; trying again")
+			c.inVain(asked, clusters)
 		}
 		return
 	}
@@ -222,11 +240,29 @@ func (c *Checker) reviewOne(ctx context.Context, asked question, clusters []type
 		}
 	}
 	delete(c.asking, asked)
+	delete(c.vain, asked)
 	notify := slices.Clone(c.notify)
 	c.mu.Unlock()
 	if known && before == allowed {
 		return
 	}
+	tell(notify, clusters)
+}
+
+// inVain notes that there was no answer, and lets the clusters say so when that lasts and there is no former answer.
+func (c *Checker) inVain(asked question, clusters []types.NamespacedName) {
+	c.mu.Lock()
+	c.vain[asked]++
+	_, known := c.answers[asked]
+	told := !known && c.vain[asked] == tellAfter
+	notify := slices.Clone(c.notify)
+	c.mu.Unlock()
+	if told {
+		tell(notify, clusters)
+	}
+}
+
+func tell(notify []func(cluster types.NamespacedName), clusters []types.NamespacedName) {
 	for _, cluster := range clusters {
 		for _, f := range notify {
 			f(cluster)

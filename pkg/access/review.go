@@ -70,7 +70,7 @@ func Key(ctx context.Context, client kubernetes.Interface, namespace string) ([]
 	key := found.Data[keyField]
 	if len(key) != tenancy.KeySize {
 		return nil, fmt.Errorf("key %q of Secret %s/%s has %d bytes and must have %d: delete the Secret, and another one is made; "+
-			"references to Secrets of other namespaces then have to be written again", keyField, namespace, keySecret, len(key), tenancy.KeySize)
+			"then restart all replicas, and renew the grants of Clusters that name Secrets of other namespaces", keyField, namespace, keySecret, len(key), tenancy.KeySize)
 	}
 	return key, nil
 }

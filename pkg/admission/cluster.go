@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -23,19 +25,38 @@ func validCluster(r Request, a *Answer) error {
 	}
 	wrong := problems(r.Facts, after)
 	if before != nil {
-		kept := problems(r.Facts, before)
-		tolerated := func(e *field.Error) bool {
-			return slices.ContainsFunc(kept, func(k *field.Error) bool { return k.Error() == e.Error() })
+		kept := map[string]int{}
+		for _, e := range problems(r.Facts, before) {
+			kept[identity(before, e)]++
 		}
-		for _, e := range wrong {
-			if tolerated(e) {
-				a.warn(e.Error())
+		wrong = slices.DeleteFunc(wrong, func(e *field.Error) bool {
+			id := identity(after, e)
+			if kept[id] == 0 {
+				return false
 			}
-		}
-		wrong = slices.DeleteFunc(wrong, tolerated)
+			kept[id]--
+			a.warn(e.Error())
+			return true
+		})
 	}
 	a.refuse(wrong...)
 	return nil
+}
+
+var (
+	inPool  = regexp.MustCompile(`^spec\.rkeConfig\.machinePools\[(\d+)\]`)
+	indexes = regexp.MustCompile(`\[\d+\]`)
+)
+
+// identity is what is wrong, wherever in its list it stands: an update may take out what stands before it. Pools have names.
+func identity(cluster *provv1.Cluster, e *field.Error) string {
+	at := e.Field
+	if found := inPool.FindStringSubmatch(at); found != nil {
+		if i, err := strconv.Atoi(found[1]); err == nil && i < len(cluster.Spec.RKEConfig.MachinePools) {
+			at = "pool " + strconv.Quote(cluster.Spec.RKEConfig.MachinePools[i].Name) + at[len(found[0]):]
+		}
+	}
+	return indexes.ReplaceAllString(at, "[]") + ": " + e.ErrorBody()
 }
 
 // judged reports that what is wanted of a Cluster of ours is new.
@@ -43,23 +64,12 @@ func judged(facts Facts, before, after *provv1.Cluster) bool {
 	return ours(facts, before, after) && (before == nil || !equality.Semantic.DeepEqual(before.Spec, after.Spec))
 }
 
-// ours reports that a Cluster belongs to this Drover, or is about to, and stays.
+// ours reports what Ours does.
 func ours(facts Facts, before, after *provv1.Cluster) bool {
-	if after.DeletionTimestamp != nil {
-		return false
-	}
-	switch mark := after.Annotations[rkev1.InstanceAnnotation]; {
-	case mark != "":
-		return mark == facts.InstanceID
-	case before == nil:
-		return true
-	default:
-		// Nobody has claimed it yet. What carries a finalizer and no mark is another manager's.
-		return before.Annotations[rkev1.InstanceAnnotation] == facts.InstanceID || len(before.Finalizers) == 0
-	}
+	return Ours(facts.InstanceID, before, after)
 }
 
-// problems are what the controller would find wrong, as far as can be told now.
+// problems are what the controller would find wrong, as far as can be told now, and what those would that it passes things on to.
 func problems(facts Facts, cluster *provv1.Cluster) field.ErrorList {
 	in := topology.Input{Cluster: cluster, Etcd: map[string]bool{}}
 	if !facts.Known {
@@ -72,7 +82,11 @@ func problems(facts Facts, cluster *provv1.Cluster) field.ErrorList {
 		}
 		count(&in, machine)
 	}
-	return topology.ValidateAlone(in)
+	wrong := topology.ValidateAlone(in)
+	if cluster.Spec.RKEConfig != nil {
+		wrong = append(wrong, customizations(&cluster.Spec)...)
+	}
+	return wrong
 }
 
 // count adds a machine of the cluster, as the controller does.

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,49 @@ func TestDecide_WarnsOfWhatWasWrongBefore(t *testing.T) {
 	}
 	if len(a.Warnings) != 1 || !strings.HasPrefix(a.Warnings[0], "spec.kubernetesVersion: ") {
 		t.Errorf("warnings %q", a.Warnings)
+	}
+}
+
+// An update may move what was wrong before, and is refused only for what it adds.
+func TestDecide_KnowsWhatWasWrongBeforeByItsName(t *testing.T) {
+	t.Parallel()
+	odd := func(name string) provv1.RKEMachinePool {
+		p := build.Pool(name, "w", 1)
+		p.UnhealthyRange = new("[5-3]")
+		return p
+	}
+	with := func(pools ...provv1.RKEMachinePool) *provv1.Cluster {
+		return demo(func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, pools...)
+		})
+	}
+	variables := func(names ...string) *provv1.Cluster {
+		return demo(func(c *provv1.Cluster) {
+			for _, name := range names {
+				c.Spec.AgentEnvVars = append(c.Spec.AgentEnvVars, rkev1.EnvVar{Name: name})
+			}
+		})
+	}
+	const rangeOf = "spec.rkeConfig.machinePools[%d].unhealthyRange"
+	for name, tc := range map[string]struct {
+		before, after    *provv1.Cluster
+		refused, allowed string
+	}{
+		"a pool before it goes":              {with(build.Pool("first", "w", 1), odd("odd")), with(odd("odd")), "", fmt.Sprintf(rangeOf, 1)},
+		"another pool takes its place":       {with(odd("odd")), with(odd("other")), fmt.Sprintf(rangeOf, 1), ""},
+		"another pool is as wrong":           {with(odd("odd")), with(odd("other"), odd("odd")), fmt.Sprintf(rangeOf, 1), fmt.Sprintf(rangeOf, 2)},
+		"a variable before it goes":          {variables("A", "a-b"), variables("a-b"), "", "spec.agentEnvVars[0].name"},
+		"a second variable of the same kind": {variables("a-b"), variables("a-b", "a-b"), "spec.agentEnvVars[1].name", "spec.agentEnvVars[0].name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), tc.before, tc.after))
+			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused}, "warnings": {strings.Join(a.Warnings, ""), tc.allowed}} {
+				if (got[0] == "") != (got[1] == "") || !strings.HasPrefix(got[0], got[1]) {
+					t.Errorf("%s %q, want %q", what, got[0], got[1])
+				}
+			}
+		})
 	}
 }
 

@@ -14,13 +14,15 @@
 //  1. Write func(r Request, a *Answer) error. Read the objects with decode. Refuse with a.refuse(field errors), which is 422
 //     Invalid, or a.forbid(sentence), which is 403.
 //  2. If it needs more than the objects, add a field to Facts of which the zero value means "not known", and do not refuse
-//     because of what is not known. Package webhook fills it, from caches or by asking (a SubjectAccessReview, for example).
+//     because of what is not known. Package webhook fills it, from caches or by asking (a SubjectAccessReview, for example). Of single
+//     objects NamedBy says which.
 //  3. Add it to rules, and its kind to the configuration in charts/drover/files if no webhook is called for that kind yet.
 //
 // What the rules hold to:
 //
 //   - What a controller would accept is not refused, and what it would refuse is refused with its words: the rules call the
-//     same functions. What another object may still bring, such as a machine config, is the controller's to wait for.
+//     same functions. What another object may still bring, such as a machine config, is the controller's to wait for. Rules of
+//     their own are only for what the controller could not say in time: it would be too late, or somebody else's failure.
 //   - What an object had before it may keep: an update is refused only for what is wrong with it now and was not before.
 //     Objects that are being deleted, and clusters of another manager, are let pass.
 //   - What depends on nobody's code is not here: immutable fields and protection against deletion are

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -50,6 +51,9 @@ type Facts struct {
 	Known    bool
 	Clusters []*provv1.Cluster
 	Machines []*clusterv1.Machine
+	// Snapshot is the one that NamedBy finds, nil when there is none. CredentialMissing tells that there is no such Secret.
+	Snapshot          *rkev1.ETCDSnapshot
+	CredentialMissing bool
 }
 
 // Answer is what becomes of a request. The zero value lets it pass.
@@ -109,6 +113,8 @@ var (
 var rules = []rule{
 	{resource: clusters, operations: []Operation{Create, Update}, decide: validCluster},
 	{resource: clusters, operations: []Operation{Create, Update}, decide: unknownKeys},
+	{resource: clusters, operations: []Operation{Update}, decide: restorable},
+	{resource: clusters, operations: []Operation{Create, Update}, decide: storable},
 	{resource: namespaces, operations: []Operation{Delete}, decide: emptyOfProtected},
 	{resource: drivers, operations: []Operation{Update, Delete}, decide: unusedDriver},
 	{resource: secrets, operations: []Operation{Create, Update}, decide: readablePlan},
@@ -118,6 +124,7 @@ var rules = []rule{
 // completions are what Complete changes objects by, all that match, in order.
 var completions = []rule{
 	{resource: clusters, operations: []Operation{Update}, decide: keptSchemas},
+	{resource: clusters, operations: []Operation{Create}, decide: created},
 }
 
 // Decide says whether a request may pass, and what its user should know. The error is one of reading the objects.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/rival"
 )
 
 // FromRancher names the manager that leaves no mark.
@@ -80,7 +80,7 @@ func owned(a inspect.Adoption, limits Limits) []string {
 	case a.Owner == inspect.OwnerOther && limits.From != a.Mark:
 		return []string{fmt.Sprintf("it is managed by instance %q of Drover: have that let go of it (drover adopt --release), or, when that runs no more, say so with --from %s", a.Mark, a.Mark)}
 	case a.Owner == inspect.OwnerUnmarked && limits.From != FromRancher:
-		return []string{"somebody who leaves no mark has made it, Rancher as a rule: switch that off (kubectl -n cattle-system scale deployment rancher --replicas=0), and say so with --from " + FromRancher}
+		return []string{"somebody who leaves no mark has made it, Rancher as a rule: switch that off (" + rival.SwitchOff + "), and say so with --from " + FromRancher}
 	case a.Owner == inspect.OwnerReleased && limits.From != "" && limits.From != a.Mark:
 		return []string{fmt.Sprintf("--from %s: instance %q has let go of it, not that one", limits.From, a.Mark)}
 	}
@@ -101,36 +101,17 @@ func machinesOf(a inspect.Adoption, classes ...planner.Class) []string {
 	return out
 }
 
-// rancherLease is what the replica of Rancher holds that runs its controllers.
-const rancherLeaseNamespace, rancherLeaseName = "kube-system", "cattle-controllers"
-
-// Rival says who is seen alive that would manage the cluster beside us, empty when nobody is. A user who may not read the lease gets an error.
+// Rival says who is seen alive that would manage the cluster beside us, empty when nobody is. It is looked for whoever has had the cluster: Rancher
+// manages every cluster that it finds. A user who may not look gets an error.
 func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption, now time.Time) (string, error) {
-	if a.Owner != inspect.OwnerUnmarked {
+	if a.Owner == inspect.OwnerSame {
 		return "", nil
 	}
-	lease, err := client.CoordinationV1().Leases(rancherLeaseNamespace).Get(ctx, rancherLeaseName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", nil
+	because, err := rival.Rancher(ctx, client, now)
+	if err != nil || because == "" {
+		return "", err
 	}
-	if err != nil {
-		return "", fmt.Errorf("read the lease that Rancher holds while it runs: %w", err)
-	}
-	if ends, held := heldUntil(lease); held && now.Before(ends) {
-		return fmt.Sprintf("Rancher is running: %s holds lease %s/%s. Switch it off (kubectl -n cattle-system scale deployment rancher --replicas=0), and try again in a minute",
-			*lease.Spec.HolderIdentity, rancherLeaseNamespace, rancherLeaseName), nil
-	}
-	return "", nil
-}
-
-// heldUntil is when a lease runs out if it is not renewed again, and some seconds for clocks that differ.
-func heldUntil(lease *coordinationv1.Lease) (time.Time, bool) {
-	spec := lease.Spec
-	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
-		return time.Time{}, false
-	}
-	const clocks = 15 * time.Second
-	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds)*time.Second + clocks), true
+	return "Rancher is running: " + because + ". Switch it off (" + rival.SwitchOff + "), and try again in a minute", nil
 }
 
 // Take makes a cluster that was looked at the instance's. The machines are noted first; the mark on the Cluster, which makes the controllers begin, is
@@ -150,23 +131,34 @@ func Take(ctx context.Context, c *clients.Clients, a inspect.Adoption, limits Li
 		return &Refusal{[]string{rival}}
 	}
 	namespace, name, _ := strings.Cut(a.Cluster, "/")
+	noted := a.Noted
 	machines := planstore.NewMachines(c.CAPI.Machine())
 	for _, machine := range slices.Sorted(maps.Keys(a.Takeover.Marks)) {
 		live, err := c.CAPI.Machine().Get(namespace, machine, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("read machine %s: %w", machine, err)
 		}
-		if _, err := machines.Mark(live, a.Takeover.Marks[machine]); err != nil {
+		stored, err := machines.Mark(live, a.Takeover.Marks[machine])
+		if err != nil {
 			return err
 		}
+		noted = planstore.Latest(noted, stored.ResourceVersion)
 	}
-	return mark(c, namespace, name, a)
+	return mark(c, namespace, name, noted, a)
 }
 
-func mark(c *clients.Clients, namespace, name string, a inspect.Adoption) error {
+// mark writes the mark, and up to which resource version Machines were noted: the server waits until it sees the notes. Where the cluster names
+// Secrets of other namespaces, whoever adopts it asks to be their author.
+func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption) error {
+	annotations := map[string]any{rkev1.InstanceAnnotation: a.Instance, rkev1.ReleasedByAnnotation: nil, rkev1.NotedAnnotation: nil}
+	if noted != "" {
+		annotations[rkev1.NotedAnnotation] = planstore.Noted(a.UID, noted)
+	}
+	if a.Renew {
+		annotations[rkev1.GrantsAnnotation] = rkev1.GrantsRenew
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": a.UID, "resourceVersion": a.ResourceVersion,
-		"annotations": map[string]any{rkev1.InstanceAnnotation: a.Instance, rkev1.ReleasedByAnnotation: nil},
+		"uid": a.UID, "resourceVersion": a.ResourceVersion, "annotations": annotations,
 	}})
 	if err != nil {
 		return fmt.Errorf("encode the mark: %w", err)
@@ -185,8 +177,9 @@ func mark(c *clients.Clients, namespace, name string, a inspect.Adoption) error 
 var ErrNotMarked = errors.New("no Drover has marked the cluster: there is nothing to let go of")
 
 // Release takes the mark off a cluster, so that another manager may take it. Its instance writes to nothing of it from then on, and finishes what it is at
-// within seconds. It returns who had it. A cluster without children would be taken by any server again at once, and is not released.
-func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool) (instance string, err error) {
+// within seconds. It returns who had it. A cluster of which nothing was made cannot be adopted, and is not released; neither is one with something under
+// way, as inspect.Reader.UnderWay lists it, that only the instance can end.
+func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, underWay ...string) (instance string, err error) {
 	instance = cluster.Annotations[rkev1.InstanceAnnotation]
 	name := cluster.Namespace + "/" + cluster.Name
 	switch {
@@ -195,12 +188,15 @@ func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool) (ins
 	case cluster.DeletionTimestamp != nil:
 		return instance, fmt.Errorf("cluster %s is being deleted, which instance %q has to finish", name, instance)
 	case !hasChildren:
-		return instance, fmt.Errorf("nothing was made for cluster %s yet: a server would take it again at once; pause or delete it instead", name)
+		return instance, fmt.Errorf("nothing was made for cluster %s yet: nobody could adopt it; pause or delete it instead", name)
+	case len(underWay) > 0:
+		return instance, fmt.Errorf("instance %q is at something in cluster %s that nobody would end: %s; let it finish that. If it runs no more, adopt the cluster with --from %s",
+			instance, name, strings.Join(underWay, "; "), instance)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": cluster.UID, "resourceVersion": cluster.ResourceVersion,
 		"annotations": map[string]any{
-			rkev1.InstanceAnnotation: nil, rkev1.ReleasedByAnnotation: instance, rkev1.BlockMoveAnnotation: nil,
+			rkev1.InstanceAnnotation: nil, rkev1.ReleasedByAnnotation: instance, rkev1.BlockMoveAnnotation: nil, rkev1.NotedAnnotation: nil,
 		},
 	}})
 	if err != nil {

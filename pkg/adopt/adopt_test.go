@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/utils/ptr"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/rival"
 )
 
 var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
@@ -63,36 +63,19 @@ func written(ago time.Duration) *inspect.Activity {
 	return &inspect.Activity{Writer: "rancher", What: "the RKEControlPlane", At: metav1.NewTime(noon.Add(-ago))}
 }
 
-func TestRival_IsRancherWhileItHoldsItsLease(t *testing.T) {
-	for name, tc := range map[string]struct {
-		owner   inspect.Ownership
-		renewed time.Duration // ago; 0 for no lease
-		holder  string
-		want    bool
-	}{
-		"it runs":                     {owner: inspect.OwnerUnmarked, renewed: 5 * time.Second, holder: "rancher-1", want: true},
-		"its lease ran out":           {owner: inspect.OwnerUnmarked, renewed: 2 * time.Minute, holder: "rancher-1"},
-		"it gave the lease back":      {owner: inspect.OwnerUnmarked, renewed: 5 * time.Second},
-		"it never ran here":           {owner: inspect.OwnerUnmarked},
-		"it runs for others' cluster": {owner: inspect.OwnerReleased, renewed: 5 * time.Second, holder: "rancher-1"},
+// Rancher manages every cluster that it finds, whoever has had it.
+func TestRival_IsRancherForWhoeverHasTheCluster(t *testing.T) {
+	for owner, want := range map[inspect.Ownership]bool{
+		inspect.OwnerUnmarked: true, inspect.OwnerReleased: true, inspect.OwnerOther: true, inspect.OwnerNone: true, inspect.OwnerSame: false,
 	} {
-		t.Run(name, func(t *testing.T) {
-			client := fake.NewClientset()
-			if tc.renewed > 0 {
-				renewed := metav1.NewMicroTime(noon.Add(-tc.renewed))
-				lease := &coordinationv1.Lease{
-					ObjectMeta: metav1.ObjectMeta{Namespace: rancherLeaseNamespace, Name: rancherLeaseName},
-					Spec:       coordinationv1.LeaseSpec{HolderIdentity: &tc.holder, RenewTime: &renewed, LeaseDurationSeconds: ptr.To[int32](45)},
-				}
-				if err := client.Tracker().Add(lease); err != nil {
-					t.Fatal(err)
-				}
-			}
-			got, err := Rival(t.Context(), client, inspect.Adoption{Owner: tc.owner}, noon)
-			if err != nil || (got != "") != tc.want || tc.want && !strings.Contains(got, tc.holder) {
-				t.Errorf("%q, %v", got, err)
-			}
-		})
+		rancher := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: rival.DeploymentNamespace, Name: rival.DeploymentName}}
+		got, err := Rival(t.Context(), fake.NewClientset(rancher), inspect.Adoption{Owner: owner}, noon)
+		if err != nil || (got != "") != want || want && !strings.Contains(got, "Rancher is running: Deployment cattle-system/rancher wants replicas. Switch it off (kubectl") {
+			t.Errorf("%s: %q, %v", owner, got, err)
+		}
+		if got, err = Rival(t.Context(), fake.NewClientset(), inspect.Adoption{Owner: owner}, noon); err != nil || got != "" {
+			t.Errorf("%s, without Rancher: %q, %v", owner, got, err)
+		}
 	}
 }
 
@@ -103,14 +86,16 @@ func TestRelease_Refuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster     provv1.Cluster
 		hasChildren bool
+		underWay    []string
 		want        string
 	}{
-		"nobody's": {hasChildren: true, want: ErrNotMarked.Error()},
-		"deleted":  {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark, DeletionTimestamp: &now}}, hasChildren: true, want: "has to finish"},
-		"too new":  {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark}}, want: "take it again at once"},
+		"nobody's":     {hasChildren: true, want: ErrNotMarked.Error()},
+		"deleted":      {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark, DeletionTimestamp: &now}}, hasChildren: true, want: "has to finish"},
+		"too new":      {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark}}, want: "nobody could adopt it"},
+		"in a restore": {cluster: provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: mark}}, hasChildren: true, underWay: []string{"an etcd restore"}, want: "an etcd restore; let it finish"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Release(nil, &tc.cluster, tc.hasChildren); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := Release(nil, &tc.cluster, tc.hasChildren, tc.underWay...); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})

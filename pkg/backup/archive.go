@@ -23,10 +23,12 @@ const (
 	manifestFile = "manifest.yaml"
 )
 
-// maxFile limits one file of an archive, and maxArchive all of them: what is read may come from anybody.
+// maxFile limits one object of an archive, maxManifest the list of them, and maxArchive everything, in bytes: what is read may come from
+// anybody. Nothing is written that could not be read again.
 const (
-	maxFile    = 16 << 20
-	maxArchive = 4 << 30
+	maxFile     = 16 << 20
+	maxManifest = 512 << 20
+	maxArchive  = 4 << 30
 )
 
 // Manifest describes a backup. It is the first file of the archive.
@@ -80,6 +82,9 @@ func (b *Backup) Write(to io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("encode the manifest: %w", err)
 	}
+	if err := fits(manifest, contents); err != nil {
+		return err
+	}
 	packed := gzip.NewWriter(to)
 	archive := tar.NewWriter(packed)
 	if err := b.add(archive, manifestFile, manifest); err != nil {
@@ -92,6 +97,25 @@ func (b *Backup) Write(to io.Writer) error {
 	}
 	if err := errors.Join(archive.Close(), packed.Close()); err != nil {
 		return fmt.Errorf("write the archive: %w", err)
+	}
+	return nil
+}
+
+// fits says why an archive could not be read again.
+func fits(manifest []byte, contents [][]byte) error {
+	const header = 2048 // of one file and of what its long name takes, and what fills it up
+	total := int64(len(manifest)) + header
+	if len(manifest) > maxManifest {
+		return fmt.Errorf("the list of objects is longer than %d MiB: make a backup of each namespace", maxManifest>>20)
+	}
+	for _, content := range contents {
+		if len(content) > maxFile {
+			return fmt.Errorf("an object is larger than %d MiB, which none of Kubernetes' is", maxFile>>20)
+		}
+		total += int64(len(content)) + header
+	}
+	if total > maxArchive {
+		return fmt.Errorf("everything together is larger than %d GiB: make a backup of each namespace", maxArchive>>30)
 	}
 	return nil
 }
@@ -114,7 +138,7 @@ func Read(from io.Reader) (*Backup, error) {
 		return nil, fmt.Errorf("this is no backup of Drover, which is a gzipped tar: %w", err)
 	}
 	archive := tar.NewReader(io.LimitReader(packed, maxArchive))
-	content, err := next(archive, manifestFile)
+	content, err := next(archive, manifestFile, maxManifest)
 	if err != nil {
 		return nil, fmt.Errorf("this is no backup of Drover: %w", err)
 	}
@@ -140,7 +164,7 @@ func Read(from io.Reader) (*Backup, error) {
 }
 
 func readObject(archive *tar.Reader, file File) (*unstructured.Unstructured, error) {
-	content, err := next(archive, file.Path)
+	content, err := next(archive, file.Path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -157,13 +181,13 @@ func readObject(archive *tar.Reader, file File) (*unstructured.Unstructured, err
 	return object, nil
 }
 
-// next is the content of the next file, which must have that path.
-func next(archive *tar.Reader, path string) ([]byte, error) {
+// next is the content of the next file, which must have that path and be no longer than that.
+func next(archive *tar.Reader, path string, most int64) ([]byte, error) {
 	header, err := archive.Next()
 	if err != nil {
 		return nil, fmt.Errorf("the archive ends before %s, or is damaged: %w", path, err)
 	}
-	if header.Name != path || header.Size > maxFile {
+	if header.Name != path || header.Size > most {
 		return nil, fmt.Errorf("the archive has %s of %d bytes where %s has to be", header.Name, header.Size, path)
 	}
 	content, err := io.ReadAll(archive)

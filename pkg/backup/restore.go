@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
@@ -65,6 +67,11 @@ func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) 
 		return nil, err
 	}
 	r.result.Warnings = append(r.result.Warnings, b.Manifest.Warnings...)
+	for _, object := range b.Objects {
+		if withhold(object.DeepCopy()) {
+			r.result.Warnings = append(r.result.Warnings, describe(object)+": its plan was not applied yet; it is restored with the one before, and the adoption of the cluster lists the difference")
+		}
+	}
 	for i, object := range b.Objects {
 		if err := r.one(ctx, object, existing[i]); err != nil {
 			return r.result, err
@@ -202,20 +209,49 @@ func (r *restore) one(ctx context.Context, object, found *unstructured.Unstructu
 	return r.restoreStatus(ctx, client, kind, wanted, found)
 }
 
-// restoreStatus writes the status of what was made from this backup, unless it has one.
+// restoreStatus writes the status of what was made from this backup, unless it has one. Cluster API may write to the object at the same time.
 func (r *restore) restoreStatus(ctx context.Context, client dynamic.ResourceInterface, kind served, wanted, found *unstructured.Unstructured) error {
 	status, has := wanted.Object["status"].(map[string]any)
-	present, _ := found.Object["status"].(map[string]any)
-	made := found.GetAnnotations()[rkev1.RestoredFromAnnotation] == r.id
-	if !kind.status || !has || len(status) == 0 || len(present) > 0 || !made {
+	if !kind.status || !has || len(status) == 0 {
 		return nil
 	}
-	update := found.DeepCopy()
-	update.Object["status"] = status
-	if _, err := client.UpdateStatus(ctx, update, metav1.UpdateOptions{}); err != nil {
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if found.GetAnnotations()[rkev1.RestoredFromAnnotation] != r.id || !onlyPaused(found) {
+			return nil
+		}
+		update := found.DeepCopy()
+		update.Object["status"] = status
+		_, err := client.UpdateStatus(ctx, update, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			live, again := client.Get(ctx, wanted.GetName(), metav1.GetOptions{})
+			if again != nil {
+				return again
+			}
+			found = live
+		}
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("write the status of %s: %w", describe(wanted), err)
 	}
 	return nil
+}
+
+// onlyPaused reports that the status of an object says nothing, or no more than that it is paused: Cluster API notes that as soon as it sees
+// an object of a cluster that is.
+func onlyPaused(object *unstructured.Unstructured) bool {
+	status, _ := object.Object["status"].(map[string]any)
+	for key, value := range status {
+		list, _ := value.([]any)
+		others := slices.ContainsFunc(list, func(one any) bool {
+			condition, _ := one.(map[string]any)
+			return condition["type"] != clusterv1.PausedCondition
+		})
+		if key != "conditions" || others {
+			return false
+		}
+	}
+	return true
 }
 
 // awaitServed waits until objects of a definition can be made.

@@ -16,6 +16,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/connect"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/topology"
 )
@@ -26,6 +27,7 @@ const (
 	groupMachines  = "rke-machine.cattle.io"
 	systemSpace    = "drover-system"
 	authorityName  = "drover-ca"
+	grantsName     = "drover-grants"
 	providerLabel  = "cluster.x-k8s.io/provider"
 	providerOfCAPI = "cluster-api"
 )
@@ -110,6 +112,7 @@ func (w *world) choose(namespaces []string) ([]*unstructured.Unstructured, error
 var (
 	provisioningKind = schema.GroupKind{Group: "provisioning.cattle.io", Kind: "Cluster"}
 	controlPlaneKind = schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEControlPlane"}
+	bootstrapKind    = schema.GroupKind{Group: "rke.cattle.io", Kind: "RKEBootstrap"}
 	snapshotKind     = schema.GroupKind{Group: "rke.cattle.io", Kind: "ETCDSnapshot"}
 )
 
@@ -158,7 +161,8 @@ func (c *chosen) takeOwned() {
 }
 
 // takeReferred takes what users made for their clusters, by the names that clusters use: credentials of clouds, registries and storages,
-// files for nodes. And the authority of the endpoints for machines, without which no agent believes another server.
+// files for nodes. And the authority of the endpoints for machines, without which no agent believes another server, and the key of grants,
+// without which references to other namespaces count for nothing.
 func (c *chosen) takeReferred() error {
 	refs := map[render.Reference]bool{}
 	add := func(namespace, name string) {
@@ -167,6 +171,7 @@ func (c *chosen) takeReferred() error {
 		}
 	}
 	add(systemSpace, authorityName)
+	add(systemSpace, grantsName)
 	for _, object := range c.objects {
 		if err := c.refer(object, add, refs); err != nil {
 			return fmt.Errorf("read %s: %w", describe(object), err)
@@ -231,8 +236,8 @@ func into(object *unstructured.Unstructured, typed any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed)
 }
 
-// noteCredentials puts on each plan secret what lets its agent in elsewhere, where the endpoint for machines has not done so: the token
-// itself stays behind.
+// noteCredentials puts on each RKEBootstrap what lets the agent of its machine in elsewhere, where the endpoint for machines has not done
+// so: the token itself stays behind.
 func (c *chosen) noteCredentials() {
 	tokens := map[types.NamespacedName]string{}
 	for _, object := range c.core {
@@ -243,17 +248,14 @@ func (c *chosen) noteCredentials() {
 		}
 	}
 	for i, object := range c.objects {
-		kind, _, _ := unstructured.NestedString(object.Object, "type")
-		if kind != rkev1.SecretTypeMachinePlan || object.GetAnnotations()[rkev1.AgentCredentialAnnotation] != "" {
+		if object.GroupVersionKind().GroupKind() != bootstrapKind || object.GetAnnotations()[rkev1.AgentCredentialAnnotation] != "" {
 			continue
 		}
-		token := tokens[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}] // the account has the name of the plan secret
-		for _, owner := range object.GetOwnerReferences() {
-			if token != "" && owner.Kind == "RKEBootstrap" {
-				noted := object.DeepCopy()
-				annotate(noted, rkev1.AgentCredentialAnnotation, connect.AgentCredential(owner.UID, token))
-				c.objects[i] = noted
-			}
+		account := types.NamespacedName{Namespace: object.GetNamespace(), Name: naming.PlanSecret(object.GetName())}
+		if token := tokens[account]; token != "" {
+			noted := object.DeepCopy()
+			annotate(noted, rkev1.AgentCredentialAnnotation, connect.AgentCredential(object.GetUID(), token))
+			c.objects[i] = noted
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"cmp"
+	"encoding/base64"
 	"maps"
 	"slices"
 
@@ -12,10 +14,15 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner"
 )
 
 // pausedByRestore is the operation that pauses Cluster API's clusters. Drover takes the pause back when it has adopted the cluster.
 const pausedByRestore = "restore-of-backup"
+
+// madeByRestore stands for the instance that let go of a cluster, where no Drover had it.
+const madeByRestore = "restore-of-backup"
 
 // target is an object of the backup as it is made.
 func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstructured {
@@ -51,16 +58,20 @@ func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstru
 // on it until somebody adopts it.
 func release(cluster *unstructured.Unstructured) {
 	annotations := maps.Clone(cluster.GetAnnotations())
-	if mark := annotations[rkev1.InstanceAnnotation]; mark != "" {
-		annotations[rkev1.ReleasedByAnnotation] = mark
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
+	// Without the annotation a cluster that has no mark is taken by any Drover at once.
+	annotations[rkev1.ReleasedByAnnotation] = cmp.Or(annotations[rkev1.InstanceAnnotation], annotations[rkev1.ReleasedByAnnotation], madeByRestore)
 	delete(annotations, rkev1.InstanceAnnotation)
 	delete(annotations, rkev1.BlockMoveAnnotation)
 	cluster.SetAnnotations(annotations)
 }
 
-// targetSecret lets a token that a machine may still introduce itself with be good for the account that there is now.
+// targetSecret lets a token that a machine may still introduce itself with be good for the account that there is now, and takes out of plan
+// secrets what nobody has asked for here.
 func (r *restore) targetSecret(secret *unstructured.Unstructured) {
+	withhold(secret)
 	if !accountToken(secret) {
 		return
 	}
@@ -72,6 +83,29 @@ func (r *restore) targetSecret(secret *unstructured.Unstructured) {
 	}
 	secret.SetAnnotations(annotations)
 	unstructured.RemoveNestedField(secret.Object, "data", corev1.ServiceAccountRootCAKey)
+}
+
+// withhold takes a plan out of its secret that was delivered and not applied, and leaves the one that was applied last. Nobody has looked at what
+// it does now: the adoption lists it, and the machine gets it then. A machine that has applied nothing keeps its first plan. It reports whether
+// there was something to take out.
+func withhold(object *unstructured.Unstructured) bool {
+	var secret corev1.Secret
+	if into(object, &secret) != nil || secret.Type != rkev1.SecretTypeMachinePlan {
+		return false
+	}
+	applied := secret.Data[nodeplan.KeyAppliedPlan]
+	state, _ := nodeplan.Parse(secret.Name, secret.Data) // what is malformed is reported where plans are read
+	if len(applied) == 0 || !state.PlanExists || state.InSync {
+		return false
+	}
+	checksum := nodeplan.Checksum(applied)
+	data, _, _ := unstructured.NestedMap(object.Object, "data") // read as such above
+	data[nodeplan.KeyPlan] = data[nodeplan.KeyAppliedPlan]
+	data[nodeplan.KeyAppliedChecksum] = base64.StdEncoding.EncodeToString([]byte(checksum))
+	delete(data, nodeplan.KeyPlanState)
+	object.Object["data"] = data
+	annotate(object, rkev1.PlanEvidenceAnnotation, planner.EvidenceOfFormer(secret.Annotations[rkev1.PlanEvidenceAnnotation], checksum))
+	return true
 }
 
 // owners are those of the owners that are there, by the UIDs they have now.

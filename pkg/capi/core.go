@@ -12,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/remote"
 	"sigs.k8s.io/cluster-api/core/setup"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -38,6 +40,8 @@ const (
 	// defaultWorkers is how many objects of one kind are reconciled at the same time.
 	defaultWorkers = 20
 	cacheTimeout   = 2 * time.Minute
+	// discoveryTimeout is how long the API server may take to say which kinds it serves.
+	discoveryTimeout = 30 * time.Second
 )
 
 // managers counts the managers of this process. Some of Cluster API's metrics are registered once per manager name, and a program
@@ -88,6 +92,7 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 		},
 		Cache:                  setup.ManagerCacheOptions(scheme, managerName, "", resync),
 		Client:                 setup.ManagerClientOptions(),
+		MapperProvider:         mapper,
 		LeaderElection:         false, // whoever starts us leads
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
@@ -100,6 +105,17 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 		return nil, fmt.Errorf("set up Cluster API: %w", err)
 	}
 	return core, nil
+}
+
+// mapper asks the API server for its kinds, and not for ever: the manager's own client has no time-out, because it watches.
+func mapper(cfg *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+	limited := *client
+	limited.Timeout = discoveryTimeout
+	found, err := apiutil.NewDynamicRESTMapper(cfg, &limited)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the kinds of Cluster API: %w", err)
+	}
+	return found, nil
 }
 
 func newScheme() (*runtime.Scheme, error) {

@@ -8,8 +8,8 @@
 //
 // What is particular here:
 //
-//   - Our handlers read Cluster API's kinds from the manager's informers (WrapCaches): nothing is cached twice. Managed fields
-//     stay in that cache: Cluster API's own bookkeeping of rollouts needs them.
+//   - Our handlers read Cluster API's kinds from the manager's informers (WrapCaches) and have no cache of them beside those. (The endpoints' caches, of
+//     Machines among others, live longer than a term and are their own.) Managed fields stay in that cache: Cluster API's own bookkeeping of rollouts needs them.
 //   - There are no admission webhooks. Whoever makes a MachineDeployment sets what a webhook would default; package
 //     topology does.
 //   - A cluster that cannot be reached yet is tried again every second instead of every thirty: that is most of the time a new

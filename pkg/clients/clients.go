@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
 	capi "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
@@ -38,8 +39,8 @@ import (
 )
 
 const (
-	// defaultWorkers is how many objects of one kind are handled at the same time.
-	defaultWorkers = 5
+	// defaultWorkers is how many objects of one kind are handled at the same time: four of one namespace, and then there are some for four more.
+	defaultWorkers = 8
 	// defaultSyncTimeout is how long the caches may take to fill.
 	defaultSyncTimeout = time.Minute
 	// requestTimeout ends requests other than watches: the generated clients take no context.
@@ -61,7 +62,7 @@ type Options struct {
 	Share *Clients
 	// WithoutDynamic leaves Dynamic idle: it follows no CRDs.
 	WithoutDynamic bool
-	// Workers is how many objects of one kind are handled at the same time; 5 when it is zero.
+	// Workers is how many objects of one kind are handled at the same time, about half of them of one namespace; 8 when it is zero.
 	Workers int
 	// KindWorkers overrides Workers.
 	KindWorkers map[schema.GroupVersionKind]int
@@ -155,8 +156,10 @@ func (c *Clients) setFactory(opts Options) error {
 		return fmt.Errorf("make clients: %w", err)
 	}
 	caches := lassocache.NewSharedCachedFactory(client, &lassocache.SharedCacheFactoryOptions{
+		// Of Pods those are cached that make and remove machines: a management cluster may have many others.
 		KindTweakList: map[schema.GroupVersionKind]lassocache.TweakListOptionsFunc{
 			corev1.SchemeGroupVersion.WithKind("Secret"): func(o *metav1.ListOptions) { o.FieldSelector = notHelm },
+			corev1.SchemeGroupVersion.WithKind("Pod"):    func(o *metav1.ListOptions) { o.LabelSelector = rkev1.InfraMachineNameLabel },
 		},
 	})
 	if opts.Share != nil {
@@ -233,6 +236,10 @@ func (c *Clients) Informer(gvk schema.GroupVersionKind) (cache.SharedIndexInform
 // returned.
 func (c *Clients) HandlerContext() context.Context { return c.gate.ctx }
 
+// WorkContext ends as soon as the workers are told to end, while handlers still run. It is for what a handler may wait long for, such as a
+// download: Stop waits for the handlers.
+func (c *Clients) WorkContext() context.Context { return c.gate.work }
+
 // Start fills the caches of all kinds that were asked for, and starts the workers. When caches are not filled in time it
 // returns an error that names their kinds. The workers end with ctx; call Stop then.
 //
@@ -241,6 +248,7 @@ func (c *Clients) HandlerContext() context.Context { return c.gate.ctx }
 func (c *Clients) Start(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	c.stopWorkers = stop
+	context.AfterFunc(running, c.gate.endWork)
 	kinds := running
 	if !c.ownFactory {
 		kinds = ctx

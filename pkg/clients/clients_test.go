@@ -101,6 +101,9 @@ func TestStop_EdgeHandlersOutliveWorkers(t *testing.T) {
 		c.RKE.RKECluster().OnChange(c.HandlerContext(), "slow", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
 			close(running)
 			<-released
+			if c.WorkContext().Err() != nil && c.HandlerContext().Err() == nil {
+				order = append(order, "work is over")
+			}
 			order = append(order, "handler done")
 			return obj, nil
 		})
@@ -116,7 +119,7 @@ func TestStop_EdgeHandlersOutliveWorkers(t *testing.T) {
 		close(released)
 		<-stopped
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"handler done", "handlers removed"}, order); diff != "" {
+		if diff := cmp.Diff([]string{"work is over", "handler done", "handlers removed"}, order); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
 		}
 	})
@@ -170,6 +173,24 @@ func TestHandlers_PanicIsAnError(t *testing.T) {
 		pass(time.Second)
 		if runs != 2 {
 			t.Errorf("ran %d times, want a retry after the panic", runs)
+		}
+	})
+}
+
+// Of the Pods of a management cluster, those of the Jobs that make machines are cached and no others.
+func TestConfig_PodsOfMachinesOnly(t *testing.T) {
+	api := newAPI(t)
+	check(t, api.Add(
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other"}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "makes-a-machine", Labels: map[string]string{rkev1.InfraMachineNameLabel: "m"}}},
+	))
+	run(t, api, Options{}, func(c *Clients, start func()) {
+		pods := c.Core.Pod().Cache()
+		start()
+		found, err := pods.List("ns", labels.Everything())
+		check(t, err)
+		if len(found) != 1 || found[0].Name != "makes-a-machine" {
+			t.Errorf("cached: %v", found)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,31 +23,52 @@ const (
 )
 
 // fairQueue is a list of keys for each namespace, which are taken from in turn: who adds two hundred keys waits for two hundred turns,
-// everybody else for one. It is workqueue's Queue, and its keys are NAMESPACE/NAME.
+// everybody else for one. A namespace takes no more than its share of the workers, which is as many as are left to the others: its handlers may
+// wait for a cluster that does not answer. Keys beyond that stay in the queue, and count as waiting there.
+//
+// It is workqueue's Queue, and its keys are NAMESPACE/NAME. What workqueue is told is the length of is what may be taken now.
 type fairQueue struct {
+	mu      sync.Mutex
 	turns   []string // namespaces that have keys, the next one first
 	waiting map[string][]string
-	length  int
+	// free is how many more handlers may run, and running how many do, by namespace.
+	free    int
+	running map[string]int
 }
 
-func newFairQueue() *fairQueue { return &fairQueue{waiting: map[string][]string{}} }
+func newFairQueue(workers int) *fairQueue {
+	return &fairQueue{waiting: map[string][]string{}, free: workers, running: map[string]int{}}
+}
 
 func (q *fairQueue) Touch(string) {}
 
-func (q *fairQueue) Len() int { return q.length }
+// Len is positive when Pop has something to return.
+func (q *fairQueue) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.next() < 0 {
+		return 0
+	}
+	return 1
+}
 
 func (q *fairQueue) Push(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	namespace := namespaceOf(key)
 	if len(q.waiting[namespace]) == 0 {
 		q.turns = append(q.turns, namespace)
 	}
 	q.waiting[namespace] = append(q.waiting[namespace], key)
-	q.length++
 }
 
+// Pop gives a key to a worker, who says so when it has left it.
 func (q *fairQueue) Pop() string {
-	namespace := q.turns[0]
-	q.turns = q.turns[1:]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	turn := q.next()
+	namespace := q.turns[turn]
+	q.turns = slices.Delete(q.turns, turn, turn+1)
 	keys := q.waiting[namespace]
 	if len(keys) > 1 {
 		q.waiting[namespace] = keys[1:]
@@ -54,8 +76,26 @@ func (q *fairQueue) Pop() string {
 	} else {
 		delete(q.waiting, namespace)
 	}
-	q.length--
+	q.running[namespace]++
+	q.free--
 	return keys[0]
+}
+
+// next is the first namespace in turn that has a share left, -1 when none has. The one that asks for its first worker gets it while there is
+// one, and every further one takes less than half of the rest: it takes many to hold all.
+func (q *fairQueue) next() int {
+	return slices.IndexFunc(q.turns, func(namespace string) bool { return q.running[namespace] < q.free })
+}
+
+// leave ends the work on a key. The worker that leaves it looks for the next, so nobody has to be woken.
+func (q *fairQueue) leave(key string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	namespace := namespaceOf(key)
+	q.free++
+	if q.running[namespace]--; q.running[namespace] == 0 {
+		delete(q.running, namespace)
+	}
 }
 
 func namespaceOf(key string) string {
@@ -66,8 +106,8 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// workers run the handlers of one kind: namespaces in turn, and never all of them for one namespace, whose handlers may wait for a cluster
-// that does not answer. The framework's own queue, which knows no namespaces, only brings the keys.
+// workers run the handlers of one kind: namespaces in turn, and never all of them for a few namespaces. The framework's own queue, which knows
+// no namespaces, only brings the keys.
 type workers struct {
 	name     string
 	informer func() cache.SharedIndexInformer
@@ -76,10 +116,6 @@ type workers struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[string] // nil until the start
 	early []string
-	// limit is how many handlers of one namespace run at the same time. running counts them; parked are keys that are over the limit.
-	limit   int
-	running map[string]int
-	parked  map[string][]string
 }
 
 // add queues a key.
@@ -106,12 +142,12 @@ func (w *workers) start(ctx context.Context, count int) {
 	if w.queue != nil || ctx.Err() != nil {
 		return
 	}
-	w.limit, w.running, w.parked = max(1, count-1), map[string]int{}, map[string][]string{}
 	limiter := workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemFastSlowRateLimiter[string](time.Millisecond, lastRetry, failuresMax),
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, slowRetry),
 	)
-	config := workqueue.TypedQueueConfig[string]{Name: w.name, Queue: newFairQueue()}
+	turns := newFairQueue(count)
+	config := workqueue.TypedQueueConfig[string]{Name: w.name, Queue: turns}
 	w.queue = workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
 		Name: w.name,
 		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
@@ -132,31 +168,24 @@ func (w *workers) start(ctx context.Context, count int) {
 					return
 				}
 				w.handle(queue, key)
+				turns.leave(key)
+				queue.Done(key)
 			}
 		}()
 	}
 }
 
-// handle runs the handlers of one object, or parks its key. A key that is parked counts as being worked on, so it is there once.
+// handle runs the handlers of one object, and sees to it that what failed comes again.
 func (w *workers) handle(queue workqueue.TypedRateLimitingInterface[string], key string) {
-	namespace := namespaceOf(key)
-	if !w.enter(namespace, key) {
-		return
-	}
 	err := w.once(key)
 	if err == nil {
 		queue.Forget(key)
-	} else {
-		if !strings.Contains(err.Error(), "please apply your changes to the latest version and try again") {
-			logrus.WithFields(logrus.Fields{"kind": w.name, "key": key}).Errorf("Handling failed and is tried again: %v", err)
-		}
-		queue.AddRateLimited(key)
+		return
 	}
-	queue.Done(key)
-	if next, found := w.leave(namespace); found {
-		queue.Done(next)
-		queue.Add(next)
+	if !strings.Contains(err.Error(), "please apply your changes to the latest version and try again") {
+		logrus.WithFields(logrus.Fields{"kind": w.name, "key": key}).Errorf("Handling failed and is tried again: %v", err)
 	}
+	queue.AddRateLimited(key)
 }
 
 func (w *workers) once(key string) error {
@@ -169,34 +198,4 @@ func (w *workers) once(key string) error {
 	}
 	typed, _ := obj.(runtime.Object)
 	return w.run(key, typed)
-}
-
-func (w *workers) enter(namespace, key string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running[namespace] >= w.limit {
-		w.parked[namespace] = append(w.parked[namespace], key)
-		return false
-	}
-	w.running[namespace]++
-	return true
-}
-
-// leave returns a parked key that has a place now.
-func (w *workers) leave(namespace string) (next string, found bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running[namespace]--; w.running[namespace] == 0 {
-		delete(w.running, namespace)
-	}
-	parked := w.parked[namespace]
-	switch len(parked) {
-	case 0:
-		return "", false
-	case 1:
-		delete(w.parked, namespace)
-	default:
-		w.parked[namespace] = parked[1:]
-	}
-	return parked[0], true
 }

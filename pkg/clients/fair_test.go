@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -12,10 +14,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
+	_ "sigs.k8s.io/controller-runtime/pkg/controller" // counts what is in queues, as in the program
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/crds"
@@ -24,7 +29,7 @@ import (
 
 func TestFairQueue_TakesNamespacesInTurn(t *testing.T) {
 	t.Parallel()
-	q := newFairQueue()
+	q := newFairQueue(100)
 	for _, key := range []string{"a/1", "a/2", "a/3", "b/1", "cluster-scoped", "b/2"} {
 		q.Push(key)
 	}
@@ -44,7 +49,7 @@ func TestFairQueue_TakesNamespacesInTurn(t *testing.T) {
 func TestFairQueue_LosesNothingAndStarvesNobody(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		q, model, since := newFairQueue(), map[string][]string{}, map[string]map[string]int{}
+		q, model, since := newFairQueue(1000), map[string][]string{}, map[string]map[string]int{}
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			if q.Len() == 0 || rapid.Bool().Draw(t, "push") {
 				namespace := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "namespace")
@@ -76,16 +81,62 @@ func TestFairQueue_LosesNothingAndStarvesNobody(t *testing.T) {
 		for _, keys := range model {
 			left += len(keys)
 		}
-		if q.Len() != left {
-			t.Fatalf("%d keys are left, want %d", q.Len(), left)
+		for ; q.Len() > 0; left-- {
+			q.Pop()
+		}
+		if left != 0 {
+			t.Fatalf("%d keys are lost", left)
 		}
 	})
 }
 
+// Whatever begins and ends: no namespace holds more than are left to the others, and when somebody waits although workers are free, then because
+// they have such a share.
+func TestFairQueue_KeepsShares(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		workers := rapid.IntRange(1, 12).Draw(t, "workers")
+		q, waiting, running := newFairQueue(workers), map[string]int{}, map[string]int{}
+		var busy []string
+		for i := range rapid.IntRange(1, 120).Draw(t, "steps") {
+			free := workers - len(busy)
+			switch {
+			case rapid.Bool().Draw(t, "push"):
+				namespace := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "namespace")
+				q.Push(fmt.Sprintf("%s/%d", namespace, i))
+				waiting[namespace]++
+			case q.Len() > 0:
+				key := q.Pop()
+				namespace := namespaceOf(key)
+				if running[namespace] >= free {
+					t.Fatalf("%s gets more than its share: it has %d, %d are free", namespace, running[namespace], free)
+				}
+				busy = append(busy, key)
+				waiting[namespace]--
+				running[namespace]++
+			case len(busy) > 0:
+				at := rapid.IntRange(0, len(busy)-1).Draw(t, "ends")
+				q.leave(busy[at])
+				running[namespaceOf(busy[at])]--
+				busy = slices.Delete(busy, at, at+1)
+			}
+			for namespace, n := range waiting {
+				if free := workers - len(busy); n > 0 && running[namespace] < free && q.Len() == 0 {
+					t.Fatalf("%s waits with %d at work and %d free", namespace, running[namespace], free)
+				}
+			}
+		}
+	})
+}
+
+// noObjects is a cache with nothing in it.
+func noObjects() cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{}, &rkev1.RKECluster{}, 0, nil)
+}
+
 // handlersOf starts workers whose handlers are given.
 func handlersOf(ctx context.Context, count int, run func(key string) error) *workers {
-	store := cache.NewSharedIndexInformer(&cache.ListWatch{}, &rkev1.RKECluster{}, 0, nil)
-	w := &workers{name: "test", informer: func() cache.SharedIndexInformer { return store }, run: func(key string, _ runtime.Object) error { return run(key) }}
+	w := &workers{name: "test", informer: noObjects, run: func(key string, _ runtime.Object) error { return run(key) }}
 	w.start(ctx, count)
 	return w
 }
@@ -125,7 +176,7 @@ func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(time.Hour)
 		mu.Lock()
-		if len(done) != 201 || most != 4 {
+		if len(done) != 201 || most != 3 {
 			t.Errorf("%d of 201 are done, %d at the same time", len(done), most)
 		}
 		mu.Unlock()
@@ -134,7 +185,57 @@ func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
 	})
 }
 
-// A key is never worked on twice at the same time, and what comes meanwhile is not lost, though keys are parked in between.
+// Handlers of two namespaces that never come to an end, of hundreds of objects each, leave a worker to a third, and what waits behind them is in
+// the queue's depth as /metrics shows it.
+func TestWorkers_NamespacesThatHangStarveNobody(t *testing.T) {
+	depth := func(t *testing.T) string {
+		t.Helper()
+		answer := httptest.NewRecorder()
+		promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		for line := range strings.Lines(answer.Body.String()) {
+			if strings.HasPrefix(line, "workqueue_depth{") && strings.Contains(line, `name="hanging"`) {
+				return strings.TrimSpace(line[strings.LastIndex(line, " "):])
+			}
+		}
+		return "missing"
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		end, quick := make(chan struct{}), make(chan struct{})
+		w := &workers{name: "hanging", informer: noObjects, run: func(key string, _ runtime.Object) error {
+			if key == "quick/1" {
+				close(quick)
+				return nil
+			}
+			<-end
+			return nil
+		}}
+		w.start(ctx, 5)
+		for i := range 400 {
+			w.add(fmt.Sprintf("%s/%d", []string{"a", "b"}[i%2], i))
+		}
+		synctest.Wait()
+		if got := depth(t); got != "396" {
+			t.Errorf("depth %s with 400 keys of which 4 are worked on", got)
+		}
+		w.add("quick/1")
+		synctest.Wait()
+		select {
+		case <-quick:
+		default:
+			t.Error("the third namespace waits")
+		}
+		close(end)
+		synctest.Wait()
+		if got := depth(t); got != "0" {
+			t.Errorf("depth %s in the end", got)
+		}
+		cancel()
+		time.Sleep(time.Minute)
+	})
+}
+
+// A key is never worked on twice at the same time, and what comes meanwhile is not lost, though namespaces wait for their share in between.
 func TestWorkers_RunAKeyOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -19,6 +19,9 @@ import (
 type gate struct {
 	ctx    context.Context //nolint:containedctx // the context of handlers, which outlives that of workers
 	cancel context.CancelFunc
+	// work ends before that, with the workers.
+	work    context.Context //nolint:containedctx // what handlers wait with
+	endWork context.CancelFunc
 
 	observe func(handler string, took time.Duration, err error)
 
@@ -34,11 +37,13 @@ func newGate(observe func(string, time.Duration, error)) *gate {
 		observe = func(string, time.Duration, error) {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &gate{ctx: ctx, cancel: cancel, observe: observe, idle: make(chan struct{})}
+	work, endWork := context.WithCancel(ctx)
+	return &gate{ctx: ctx, cancel: cancel, work: work, endWork: endWork, observe: observe, idle: make(chan struct{})}
 }
 
 // close returns when no handler runs any more.
 func (g *gate) close() {
+	g.endWork()
 	g.mu.Lock()
 	g.closed = true
 	g.settle()

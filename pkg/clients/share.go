@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// sharedCaches lends the caches of other Clients, which live longer, so that nothing is cached twice in a process whose
-// controllers come and go. What is lent is neither started nor stopped here.
+// sharedCaches lends the caches of other Clients, which live longer, so that what the
+// endpoints of a process have cached is not cached once more while its controllers run. What is lent is neither started nor stopped here.
 type sharedCaches struct {
 	lassocache.SharedCacheFactory
 	owner *tracker

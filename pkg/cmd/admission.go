@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/admission/registration"
+	"github.com/drover-io/drover/pkg/managementplane/pki"
 	"github.com/drover-io/drover/pkg/server"
 )
 
@@ -51,7 +52,7 @@ func (o *serverOptions) admissionCertificate(ctx context.Context, config *rest.C
 	if host, _, err := net.SplitHostPort(o.admissionAddress); err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
 		names = append(names, host)
 	}
-	pair, err := ca.Serving("drover-admission", names...)
+	pair, err := o.signed(ctx, log, func() (pki.Pair, error) { return ca.Serving("drover-admission", names...) })
 	if err != nil {
 		return nil, err
 	}

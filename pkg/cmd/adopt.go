@@ -37,8 +37,8 @@ func newAdoptCommand(environ []string, o *inspectOptions) *cobra.Command {
 		Short: "Take over a cluster that Rancher or another Drover has made, or let go of one",
 		Long: `Say what taking over a cluster would mean, and with --yes do it.
 
-A Drover acts only on clusters with the mark of its instance, and on those that nobody has made anything for yet. All others it watches, and writes
-nothing to them. This command says whose a cluster is, and how what there is differs from what Drover would have made, with the code of
+A Drover acts only on clusters with the mark of its instance, and marks new ones that nobody has made anything for while no Rancher runs beside it. All
+others it watches, and writes nothing to them. This command says whose a cluster is, and how what there is differs from what Drover would have made, with the code of
 the server that then acts: for each object the fields, for each machine the class of the change that adoption brings by itself:
 
   None      nothing happens on the node
@@ -56,7 +56,8 @@ before is seen alive or is not named with --from, when nodes would restart witho
 without --allow-replace. --release takes the mark off again, and with it the hands of the instance that has it; nothing else changes.
 
 It works with your rights: to adopt, you need to be allowed to patch the Cluster and its Machines, and to read what drover preview reads, the lease
-kube-system/cattle-controllers and the settings that servers have published in namespace drover-system.
+kube-system/cattle-controllers, the Deployment cattle-system/rancher and the settings that servers have published in namespace drover-system. Secrets of
+other namespaces that the cluster names are used in your name from then on, as far as they are not offered to it.
 
 Exit codes: 0 nothing changes by itself, or it was done; 1 an error or a refusal; 2 machines would be changed; 3 some would be replaced, added or
 removed.
@@ -116,7 +117,7 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 	case inspect.OwnerSame:
 		return nil
 	case inspect.OwnerNone:
-		return errors.New("nobody has made anything for the cluster yet: a Drover that runs takes it by itself")
+		return errors.New("nobody has made anything for the cluster yet: a Drover that runs takes it by itself, unless Rancher runs here, too")
 	case inspect.OwnerOther, inspect.OwnerReleased, inspect.OwnerUnmarked:
 	}
 	if err := o.write(func(c *clients.Clients) error { return adopt.Take(cmd.Context(), c, found, o.limits) }); err != nil {
@@ -142,7 +143,7 @@ func (o *adoptOptions) write(f func(*clients.Clients) error) error {
 
 // letGo releases a cluster.
 func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
-	cluster, hasChildren, err := o.marked(cmd.Context(), name)
+	cluster, hasChildren, underWay, err := o.marked(cmd.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
 		return fmt.Errorf("cluster %s/%s would be let go of, and nobody would manage it until it is adopted; --yes does it", cluster.Namespace, cluster.Name)
 	}
 	return o.write(func(c *clients.Clients) error {
-		instance, err := adopt.Release(c, cluster, hasChildren)
+		instance, err := adopt.Release(c, cluster, hasChildren, underWay...)
 		if err == nil {
 			cmd.PrintErrf("instance %s manages cluster %s/%s no more; wait some seconds for what it is at, and adopt it with another\n", instance, cluster.Namespace, cluster.Name)
 		}
@@ -180,7 +181,7 @@ func adoptVerdict(cmd *cobra.Command, a inspect.Adoption) error {
 func ownerText(a inspect.Adoption) string {
 	return map[inspect.Ownership]string{
 		inspect.OwnerSame:     "instance " + a.Instance + " of Drover, which is the one asked about",
-		inspect.OwnerNone:     "nobody yet; a Drover that runs takes it by itself",
+		inspect.OwnerNone:     "nobody yet; a Drover that runs takes it by itself, unless Rancher runs here, too",
 		inspect.OwnerOther:    "instance " + a.Mark + " of Drover",
 		inspect.OwnerReleased: "nobody; instance " + a.Mark + " of Drover has let go of it",
 		inspect.OwnerUnmarked: "somebody who leaves no mark: Rancher, as a rule",
@@ -250,16 +251,19 @@ func printAdoptedMachine(w io.Writer, m inspect.AdoptedMachine) {
 	table(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, plan, string(m.Next), strings.Join(words, "; "))
 }
 
-// marked reads a cluster, and whether anything was made for it.
-func (o *adoptOptions) marked(ctx context.Context, name string) (cluster *provv1.Cluster, hasChildren bool, err error) {
+// marked reads a cluster, whether anything was made for it, and what its instance is at.
+func (o *adoptOptions) marked(ctx context.Context, name string) (cluster *provv1.Cluster, hasChildren bool, underWay []string, err error) {
 	r, err := o.reader(ctx, orDefault(o.namespace))
 	if err != nil {
-		return nil, false, err
+		return nil, false, nil, err
 	}
 	defer r.Close()
 	if cluster, err = r.Cluster(name); err != nil {
-		return nil, false, err
+		return nil, false, nil, err
 	}
-	hasChildren, err = r.HasChildren(name)
-	return cluster, hasChildren, err
+	if hasChildren, err = r.HasChildren(name); err != nil {
+		return nil, false, nil, err
+	}
+	underWay, err = r.UnderWay(name)
+	return cluster, hasChildren, underWay, err
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -89,6 +91,62 @@ func TestAdopt_LooksThenTakesThenReleases(t *testing.T) {
 			t.Errorf("exit code %d:\n%s", code, out)
 		}
 	})
+}
+
+// A Secret of another namespace is used in somebody's name: that of whoever adopts the cluster, where admission can note it.
+func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
+	hooks := &admissionv1.MutatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
+		ObjectMeta: metav1.ObjectMeta{Name: "drover"},
+	}
+	for name, tc := range map[string]struct {
+		offer   map[string]string
+		hooks   bool
+		denied  bool // the adopter may not get the Secret
+		refused string
+		renews  bool
+	}{
+		"nobody notes who may get it": {refused: "kubectl -n cattle-global-data annotate secret cc rke.cattle.io/object-authorized-for-clusters=" + defaultNamespace + "/demo"},
+		"admission notes it":          {hooks: true, renews: true},
+		"the adopter may not get it":  {hooks: true, denied: true, refused: "spec.cloudCredentialSecretName: you may not get Secret cattle-global-data/cc"},
+		"offered":                     {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/*"}},
+		"offered to another":          {offer: map[string]string{rkev1.AuthorizedObjectAnnotation: defaultNamespace + "/other"}, refused: "annotate secret cc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := theirs(t, "", "mine")
+				cluster := theirCluster(t, api)
+				cluster.TypeMeta = metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"}
+				cluster.Spec.CloudCredentialSecretName = "cattle-global-data:cc"
+				check(t, api.Add(cluster))
+				check(t, api.Add(&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "cattle-global-data"}}))
+				check(t, api.Add(&corev1.Secret{
+					TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "cattle-global-data", Name: "cc", Annotations: tc.offer},
+				}))
+				if tc.hooks {
+					check(t, api.Add(hooks.DeepCopy()))
+				}
+				if tc.denied {
+					api.Intercept(func(r memkube.Request) error {
+						if r.Verb == "get" && r.Resource.Resource == "secrets" && r.Namespace == "cattle-global-data" {
+							return apierrors.NewForbidden(corev1.Resource("secrets"), r.Name, nil)
+						}
+						return nil
+					})
+				}
+				code, out, problems := look(t, api, "adopt", "demo", "--yes", "--from", "rancher")
+				if (code != 0) != (tc.refused != "") || !strings.Contains(out, tc.refused) {
+					t.Errorf("exit code %d, want %q:\n%s%s", code, tc.refused, out, problems)
+				}
+				if told := strings.Contains(out, "it may use Secret cattle-global-data/cc for as long as they may get it"); told != tc.renews {
+					t.Errorf("that the adopter becomes the author is said: %t", told)
+				}
+				if asked := theirCluster(t, api).Annotations[rkev1.GrantsAnnotation]; (asked == rkev1.GrantsRenew) != tc.renews {
+					t.Errorf("grants are %q", asked)
+				}
+			})
+		})
+	}
 }
 
 func TestAdopt_Mistakes(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/managementplane/pki"
 )
 
@@ -61,7 +62,8 @@ func proposeAuthority(ctx context.Context, client kubernetes.Interface, dir stri
 		return nil, err
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName}, Type: corev1.SecretTypeTLS, Data: map[string][]byte{},
+		ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName, Labels: map[string]string{rkev1.BackupLabel: "true"}},
+		Type:       corev1.SecretTypeTLS, Data: map[string][]byte{},
 	}
 	for key, file := range authorityFiles(dir) {
 		content, err := os.ReadFile(file)

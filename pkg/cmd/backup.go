@@ -30,13 +30,14 @@ type backupOptions struct {
 // maxBurst lets one command read and make everything without waiting for its own limit; the API server has its own.
 const maxBurst = 100
 
-func (o *backupOptions) client() (dynamic.Interface, error) {
+// client is known to the API server by a name of its own: what a restore wrote is told from what a server writes.
+func (o *backupOptions) client(name string) (dynamic.Interface, error) {
 	config, err := o.restConfig()
 	if err != nil {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst, config.UserAgent = maxBurst, 2*maxBurst, "drover/"+Version+" backup"
+	config.QPS, config.Burst, config.UserAgent = maxBurst, 2*maxBurst, name+"/"+Version
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
@@ -80,7 +81,7 @@ Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
 }
 
 func (o *backupOptions) backUp(cmd *cobra.Command) error {
-	client, err := o.client()
+	client, err := o.client("drover-backup")
 	if err != nil {
 		return err
 	}
@@ -132,9 +133,10 @@ func newRestoreCommand(environ []string, o *backupOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make everything again that is in a backup",
-		Long: `Make everything again that drover backup has copied, in another management cluster or in the one that lost it.
+		Long: `Make everything again that drover backup has copied, in another management cluster or in the one that lost all of it.
 
-Nothing that exists is changed or deleted. When an object of the backup exists and is another one, nothing at all is restored, and the objects are
+Nothing that exists is changed or deleted. A plan for a node that was not applied when the backup was made is not restored: the adoption of its cluster lists
+what the node gets. When an object of the backup exists and is another one, nothing at all is restored, and the objects are
 named. A restore that was cut off goes on when it is run again.
 
 Restored clusters are watched only: no Drover acts on them, and Cluster API is paused for them, until somebody adopts them. drover adopt says
@@ -172,7 +174,7 @@ func (o *backupOptions) restore(cmd *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	client, err := o.client()
+	client, err := o.client("drover-restore")
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,9 @@ func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
 	}
 	in := supportbundle.Input{Texts: map[string]string{}}
 	in.Texts["versions.txt"] = fmt.Sprintf("drover %s (%s/%s, %s)\n", Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	for _, cluster := range clusters {
+		in.Clusters = append(in.Clusters, supportbundle.Cluster{Namespace: cluster[0], Name: cluster[1]})
+	}
 	for i := 0; i < len(clusters); {
 		end := i
 		for end < len(clusters) && clusters[end][0] == clusters[i][0] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/drover-io/drover/pkg/managementplane/pki"
+	"github.com/drover-io/drover/pkg/server"
 )
 
 // secretVolume is a folder as the kubelet makes it: files are links through ..data, which is moved to another folder at once.
@@ -92,6 +94,67 @@ func TestServingCertificate_IsReadAnewWhenItIsRenewed(t *testing.T) {
 	if !isFor("second.example.com") {
 		t.Error("without files the last certificate does not stay")
 	}
+}
+
+// Certificates of our own authority are signed anew before they end, while the program runs, and both listeners show the new ones.
+func TestCertificates_AreRenewedWhileTheProgramRuns(t *testing.T) {
+	dir, elsewhere := filepath.Join(t.TempDir(), "pki"), t.TempDir()
+	longAgo := time.Now().Add(-10*365*24*time.Hour + 30*24*time.Hour)
+	_, err := pki.OpenAuthority(dir, authorityName, func() time.Time { return longAgo })
+	check(t, err)
+	check(t, os.CopyFS(elsewhere, os.DirFS(dir)))
+	past, err := pki.OpenAuthority(elsewhere, authorityName, func() time.Time { return longAgo })
+	check(t, err)
+	ending, err := past.Serving("ending", "localhost", "127.0.0.1")
+	check(t, err)
+
+	o := &serverOptions{dataDir: filepath.Dir(dir), embedded: true, admission: "install", admissionAddress: "127.0.0.1:9443", renewalInterval: 50 * time.Millisecond}
+	o.settings.ServerURL = "https://localhost"
+	machines, err := o.certificate(t.Context(), nil, logrus.StandardLogger())
+	check(t, err)
+	reviews, err := o.admissionCertificate(t.Context(), nil, logrus.StandardLogger(), &server.Options{})
+	check(t, err)
+	var endpoints []endpoint
+	for _, config := range []*tls.Config{machines, reviews} {
+		listener, err := listen(t.Context(), "127.0.0.1:0")
+		check(t, err)
+		endpoints = append(endpoints, endpoint{&http.Server{Handler: http.NotFoundHandler(), TLSConfig: config}, listener})
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- serveTogether(ctx, endpoints, func() {}) }()
+	for i, name := range []string{"drover-serving", "drover-admission"} {
+		address := endpoints[i].listener.Addr().String()
+		first := shownAt(t, address)
+		for from, to := range map[string]string{ending.KeyFile: name + ".key", ending.CertFile: name + ".crt"} {
+			content, err := os.ReadFile(from)
+			check(t, err)
+			check(t, pki.WriteFile(filepath.Join(dir, to), content))
+		}
+		err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			now := shownAt(t, address)
+			return now.SerialNumber.Cmp(first.SerialNumber) != 0 && time.Until(now.NotAfter) > 365*24*time.Hour, nil
+		})
+		if err != nil {
+			t.Errorf("%s: the listener shows a certificate that ends %s: %v", name, shownAt(t, address).NotAfter, err)
+		}
+	}
+	end()
+	check(t, <-ended)
+}
+
+// shownAt is the certificate that a listener shows.
+func shownAt(t *testing.T, address string) *x509.Certificate {
+	t.Helper()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	connection, err := dialer.DialContext(t.Context(), "tcp", address)
+	check(t, err)
+	defer connection.Close()
+	secured, ok := connection.(*tls.Conn)
+	if !ok {
+		t.Fatalf("a %T", connection)
+	}
+	return secured.ConnectionState().PeerCertificates[0]
 }
 
 func TestServingCertificate_HasToBeThereAtTheStart(t *testing.T) {

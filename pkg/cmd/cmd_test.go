@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"net/http"
@@ -10,19 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
 func check(t *testing.T, err error) {
@@ -203,159 +195,6 @@ func TestHealth(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A replica leads while it holds the lease, waits when another one does, and leads again afterwards.
-func TestLease_TermsDoNotOverlap(t *testing.T) {
-	memkube.VirtualTime()
-	synctest.Test(t, func(t *testing.T) {
-		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
-		leading, terms := 0, map[string]int{}
-		lead := func(name string) func(context.Context) error {
-			return func(ctx context.Context) error {
-				leading++
-				terms[name]++
-				if leading > 1 {
-					t.Error("two replicas lead")
-				}
-				<-ctx.Done()
-				time.Sleep(2 * time.Second) // controllers take their time to end
-				leading--
-				return nil
-			}
-		}
-		replica := func(name string) (stop func()) {
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), lead(name)))
-			}()
-			return func() { cancel(); <-ended }
-		}
-		stopFirst := replica("first")
-		settle(10 * time.Second)
-		stopSecond := replica("second")
-		settle(time.Minute)
-		if diff := cmp.Diff(map[string]int{"first": 1}, terms); diff != "" {
-			t.Errorf("terms (-want +got):\n%s", diff)
-		}
-		stopFirst()
-		settle(time.Minute)
-		if diff := cmp.Diff(map[string]int{"first": 1, "second": 1}, terms); diff != "" {
-			t.Errorf("terms (-want +got):\n%s", diff)
-		}
-
-		// The API is gone for a while: the lease is lost, and won again when the API is back.
-		api.CutAfter("second", 0, nil)
-		settle(time.Minute)
-		if leading != 0 {
-			t.Error("a replica leads that cannot renew its lease")
-		}
-		api.Mend("second")
-		settle(time.Minute)
-		if terms["second"] != 2 {
-			t.Errorf("terms: %v", terms)
-		}
-		stopSecond()
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
-		if found, err := api.Get(lease); err != nil || !found || *lease.Spec.HolderIdentity != "" {
-			t.Errorf("a replica that stops gives the lease back: %v %v", err, lease.Spec)
-		}
-	})
-}
-
-// A leader that vanishes is followed within 17.5 seconds: the rest of the 20 that are promised is for controllers to start.
-func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
-	memkube.VirtualTime()
-	synctest.Test(t, func(t *testing.T) {
-		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		leads := map[string]time.Time{}
-		for _, name := range []string{"first", "second", "third"} {
-			group.Go(func() {
-				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), func(ctx context.Context) error {
-					leads[name] = time.Now()
-					<-ctx.Done()
-					return nil
-				}))
-			})
-			settle(5 * time.Second)
-		}
-		if len(leads) != 1 {
-			t.Fatalf("replicas that lead: %v", leads)
-		}
-		vanished := time.Now()
-		api.CutAfter("first", 0, nil)
-		settle(17500 * time.Millisecond)
-		delete(leads, "first")
-		if len(leads) != 1 {
-			t.Errorf("17.5 s after %s: replicas that lead are %v", vanished, leads)
-		}
-		cancel()
-		group.Wait()
-	})
-}
-
-// A leader stops at once when it sees that another has the lease, and not only when it could not renew it for long enough. What its controllers
-// complain of at their end is no reason to end the program.
-func TestLease_TakenByAnother(t *testing.T) {
-	memkube.VirtualTime()
-	synctest.Test(t, func(t *testing.T) {
-		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
-		ctx, cancel := context.WithCancel(t.Context())
-		var leading atomic.Bool
-		ended := make(chan error, 1)
-		go func() {
-			ended <- leadWhileHolding(ctx, api.Config("robbed"), logrus.StandardLogger(), func(ctx context.Context) error {
-				leading.Store(true)
-				defer leading.Store(false)
-				<-ctx.Done()
-				return errors.New("caches were not filled in time")
-			})
-		}()
-		settle(10 * time.Second)
-		if !leading.Load() {
-			t.Fatal("nobody leads")
-		}
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
-		found, err := api.Get(lease)
-		check(t, err)
-		if !found {
-			t.Fatal("there is no lease")
-		}
-		lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
-		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
-		check(t, api.Add(lease))
-		settle(2500 * time.Millisecond)
-		if leading.Load() {
-			t.Error("it leads although somebody else has the lease")
-		}
-		settle(time.Minute)
-		if !leading.Load() {
-			t.Error("it does not lead although the lease is over")
-		}
-		cancel()
-		check(t, <-ended)
-	})
-}
-
-func settle(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-func TestLead_ErrorEndsTheProgram(t *testing.T) {
-	memkube.VirtualTime()
-	synctest.Test(t, func(t *testing.T) {
-		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
-		broken := errors.New("definitions are missing")
-		err := leadWhileHolding(t.Context(), api.Config("x"), logrus.StandardLogger(), func(context.Context) error { return broken })
-		if !errors.Is(err, broken) {
-			t.Errorf("error %v", err)
-		}
-	})
 }
 
 func TestProxyEnvironment(t *testing.T) {

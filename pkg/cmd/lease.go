@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -16,24 +17,26 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline, which is as long as others
-// wait: an API server that is slow for a while must not end them. The others look at it every retryPeriod, or up to 2.2 times that, and take it when they have
-// seen no renewal for leaseDuration: 17.4 seconds after a leader has vanished at the latest, and about 15 as a rule, which leaves their controllers time to
-// start within the 20 seconds that are promised. What is between renewDeadline and leaseDuration is for handlers that still end.
+// The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline: 11 seconds after the last renewal. The
+// others look at it every retryPeriod, or up to 2.2 times that, and take it when they have seen no renewal for leaseDuration: 17.4 seconds after a leader has
+// vanished at the latest, and about 15 as a rule, which leaves their controllers time to start within the 20 seconds that are promised. What is between the two
+// is for handlers that still end; an API server that answers nobody for longer than renewDeadline ends the term, although nobody else can take the lease then.
 const (
 	leaseNamespace = "drover-system"
 	leaseName      = "drover"
 	leaseDuration  = 13 * time.Second
 	renewDeadline  = 10 * time.Second
 	retryPeriod    = time.Second
+	// giveBackTimeout is how long giving the lease back may take, which saves the others leaseDuration.
+	giveBackTimeout = 5 * time.Second
+	// firstPause and longestPause are between terms that failed. A term of longestPause was none that failed at its start.
+	firstPause, longestPause = time.Second, time.Minute
 )
 
 // leadWhileHolding calls lead whenever this replica holds the lease, with a context that ends when the lease is lost, and waits
-// for lead to return before it asks for the lease again. It returns when ctx ends, or with the error of lead while the lease was held.
+// for lead to return before it asks for the lease again. It returns when ctx ends.
 func leadWhileHolding(ctx context.Context, config *rest.Config, log logrus.FieldLogger, lead func(context.Context) error) error {
-	config = rest.CopyConfig(config)
-	config.Timeout = renewDeadline / 2 // a request that hangs leaves time for another
-	clients, err := kubernetes.NewForConfig(config)
+	clients, err := kubernetes.NewForConfig(leaseConfig(config))
 	if err != nil {
 		return fmt.Errorf("make client of the lease: %w", err)
 	}
@@ -45,10 +48,37 @@ func leadWhileHolding(ctx context.Context, config *rest.Config, log logrus.Field
 		LeaseMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}, Client: clients.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()},
 	}
-	for ctx.Err() == nil {
-		if err := oneTerm(ctx, lock, log, lead); err != nil {
-			return err
+	return termAfterTerm(ctx, log, func() error { return oneTerm(ctx, lock, log, lead) })
+}
+
+// leaseConfig is for requests about the lease alone. They have a connection of their own, which no watch fills; and with HTTP/1.1 one that does not
+// answer is given up with its request, so that the next try is not made through a connection that is dead.
+func leaseConfig(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Timeout = renewDeadline / 2 // a request that hangs leaves time for another
+	config.NextProtos = []string{"http/1.1"}
+	return config
+}
+
+// termAfterTerm leads until ctx ends. A term that failed is no reason to end the program: its endpoints serve, and what the API server refuses or does
+// not answer at the start of a term heals as a rule. The pauses grow while term after term fails.
+func termAfterTerm(ctx context.Context, log logrus.FieldLogger, term func() error) error {
+	for pause := firstPause; ctx.Err() == nil; {
+		began := time.Now()
+		err := term()
+		if err == nil {
+			pause = firstPause
+			continue
 		}
+		if time.Since(began) > longestPause {
+			pause = firstPause
+		}
+		log.WithError(err).WithField("pause", pause.String()).Error("Controllers ended with an error and are started again")
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
 	}
 	return nil
 }
@@ -99,10 +129,11 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 		return fmt.Errorf("set up the lease: %w", err)
 	}
 	elector.Run(election)
-	if state.CompareAndSwap(waiting, over) || state.Load() == over {
-		return nil
+	var result error
+	if !state.CompareAndSwap(waiting, over) && state.Load() != over {
+		result = <-ended
 	}
-	result := <-ended
+	// Also when nobody led: the end may have come while the lease was being taken.
 	if err := giveBack(context.WithoutCancel(ctx), lock); err != nil {
 		log.WithError(err).Debug("The lease was not given back and runs out by itself")
 	}
@@ -138,9 +169,12 @@ func unlessOver(held context.Context, log logrus.FieldLogger, err error) error {
 
 // giveBack frees the lease if it is ours.
 func giveBack(ctx context.Context, lock resourcelock.Interface) error {
-	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
+	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()
 	record, _, err := lock.Get(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
 	if err != nil || record.HolderIdentity != lock.Identity() {
 		return err
 	}

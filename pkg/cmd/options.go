@@ -36,6 +36,8 @@ type serverOptions struct {
 	shardKey                                string
 	shutdownDelay                           time.Duration
 	settings                                controllers.Settings
+	// renewalInterval is how often certificates of our own are looked at; zero means that of the constant.
+	renewalInterval time.Duration
 }
 
 func (o *serverOptions) addFlags(f *pflag.FlagSet) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
@@ -88,7 +89,9 @@ func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, lo
 		if err != nil {
 			return nil, fmt.Errorf("--server-url: %w", err)
 		}
-		if pair, err = ca.Serving("drover-serving", address.Hostname(), "localhost", "127.0.0.1"); err != nil {
+		if pair, err = o.signed(ctx, log, func() (pki.Pair, error) {
+			return ca.Serving("drover-serving", address.Hostname(), "localhost", "127.0.0.1")
+		}); err != nil {
 			return nil, err
 		}
 		o.settings.CACerts = string(ca.CertPEM)
@@ -100,6 +103,28 @@ func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, lo
 		o.settings.CACerts = string(data)
 	}
 	return servingConfig(ctx, pair, log)
+}
+
+// renewalInterval is how often it is looked whether a certificate of our own comes close to its end.
+const renewalInterval = 12 * time.Hour
+
+// signed returns a certificate of our own authority, and has it signed anew before it ends, for as long as ctx lasts: in its files, where servingConfig
+// finds it.
+func (o *serverOptions) signed(ctx context.Context, log logrus.FieldLogger, sign func() (pki.Pair, error)) (pki.Pair, error) {
+	pair, err := sign()
+	if err != nil {
+		return pki.Pair{}, err
+	}
+	interval := o.renewalInterval
+	if interval == 0 {
+		interval = renewalInterval
+	}
+	go wait.UntilWithContext(ctx, func(context.Context) {
+		if _, err := sign(); err != nil {
+			log.WithError(err).Error("The certificate cannot be renewed, which is tried again")
+		}
+	}, interval)
+	return pair, nil
 }
 
 // servingConfig shows the certificate in the files, and a renewed one as soon as it is whole; until then the last one stays. Others

@@ -120,7 +120,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	}
 	return o.serveAll(ctx, s, certificate, reviews, func(ctx context.Context) error {
 		if o.embedded || !o.leaderElect {
-			return s.Lead(ctx)
+			return termAfterTerm(ctx, log, func() error { return s.Lead(ctx) })
 		}
 		return leadWhileHolding(ctx, config, log, s.Lead)
 	})
@@ -129,7 +129,8 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 // serveAll serves machines, health checks and, with a certificate for them, admission webhooks, and leads, until ctx ends or one of them
 // fails. The lease is given back at once then, while the endpoints serve on until machines have gone to other replicas.
 func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate, reviews *tls.Config, lead func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+	told := ctx
+	group, ctx := errgroup.WithContext(told)
 	listener, err := listen(ctx, net.JoinHostPort(o.bindAddress, strconv.Itoa(o.port)))
 	if err != nil {
 		return fmt.Errorf("listen for machines: %w", err)
@@ -160,10 +161,11 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 		}
 		return lead(ctx)
 	})
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
-		return err
+	err = group.Wait()
+	if told.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // it was told to end, and what it was about to do ended with that
 	}
-	return nil
+	return err
 }
 
 // drainFor is how long the endpoints serve on when the program is told to end. With a management plane of its own there is no other replica.

@@ -111,7 +111,7 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if err != nil {
 		return nil, err
 	}
-	if err := s.remember(ctx, who, account, token); err != nil {
+	if err := s.remember(who.bootstrap, token); err != nil {
 		return nil, err
 	}
 	kubeconfig, err := s.kubeconfig(s.baseURL(r), token)

@@ -46,6 +46,7 @@ type Options struct {
 	MachineCache        capicontrollers.MachineCache
 	MachineClient       capicontrollers.MachineClient
 	BootstrapCache      rkecontrollers.RKEBootstrapCache
+	BootstrapClient     rkecontrollers.RKEBootstrapClient
 
 	// Synced tells whether the caches are filled. Nil: always.
 	Synced func() bool

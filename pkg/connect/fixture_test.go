@@ -49,6 +49,7 @@ type world struct {
 
 	secretClient  *fake.MockClientInterface[*corev1.Secret, *corev1.SecretList]
 	machineClient *fake.MockClientInterface[*clusterv1.Machine, *clusterv1.MachineList]
+	bootClient    *fake.MockClientInterface[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList]
 
 	// elsewhere are other machines with the identity, which no cache shows.
 	elsewhere []clusterv1.Machine
@@ -71,6 +72,7 @@ func newWorld(t *testing.T) *world {
 		t: t, secrets: indexer(), accounts: indexer(), machines: indexer(), boots: indexer(), log: &bytes.Buffer{},
 		secretClient:  fake.NewMockClientInterface[*corev1.Secret, *corev1.SecretList](control),
 		machineClient: fake.NewMockClientInterface[*clusterv1.Machine, *clusterv1.MachineList](control),
+		bootClient:    fake.NewMockClientInterface[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList](control),
 	}
 	api := httptest.NewTLSServer(http.HandlerFunc(w.serveAPI))
 	t.Cleanup(api.Close)
@@ -87,7 +89,7 @@ func newWorld(t *testing.T) *world {
 		ServiceAccountCache: generic.NewCache[*corev1.ServiceAccount](w.accounts, schema.GroupResource{Resource: "serviceaccounts"}),
 		MachineCache:        generic.NewCache[*clusterv1.Machine](w.machines, schema.GroupResource{Resource: "machines"}),
 		BootstrapCache:      generic.NewCache[*rkev1.RKEBootstrap](w.boots, schema.GroupResource{Resource: "rkebootstraps"}),
-		SecretClient:        w.secretClient, MachineClient: w.machineClient,
+		SecretClient:        w.secretClient, MachineClient: w.machineClient, BootstrapClient: w.bootClient,
 		Now: func() time.Time { return noon }, Wait: 2 * time.Second,
 	}
 	// What the API server has of an identity: the machine itself, and those that another replica let in a moment ago.
@@ -100,10 +102,11 @@ func newWorld(t *testing.T) *world {
 	w.add(w.machines, &clusterv1.Machine{ObjectMeta: meta("m", "machine-uid")})
 	boot := &rkev1.RKEBootstrap{ObjectMeta: meta("b", "boot-uid")}
 	boot.OwnerReferences = owners("Machine", "m", "machine-uid")
+	boot.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("boot-uid", planJWT)}
 	w.add(w.boots, boot)
 	w.addAccount("b-machine-bootstrap", rkev1.ServiceAccountRoleBootstrap, "m", bootstrapJWT)
 	w.addAccount("b-machine-plan", rkev1.ServiceAccountRolePlan, "m", planJWT)
-	w.addPlan("b-machine-plan", "boot-uid", AgentCredential("boot-uid", planJWT))
+	w.addPlan("b-machine-plan", "boot-uid")
 	w.addAccount("o-machine-plan", rkev1.ServiceAccountRolePlan, "other", otherJWT)
 	return w
 }
@@ -134,10 +137,9 @@ func (w *world) addAccount(name, role, machine, token string) {
 	w.add(w.secrets, tokenSecret(account, token))
 }
 
-// addPlan adds the plan secret of an RKEBootstrap b, with what its machine was given to connect with.
-func (w *world) addPlan(name, bootstrap, credential string) {
+// addPlan adds the plan secret of an RKEBootstrap b.
+func (w *world) addPlan(name, bootstrap string) {
 	plan := &corev1.Secret{ObjectMeta: meta(name, name+"-secret-uid"), Type: rkev1.SecretTypeMachinePlan}
-	plan.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: credential}
 	plan.OwnerReferences = owners("RKEBootstrap", "b", bootstrap)
 	plan.OwnerReferences[0].Controller = new(true)
 	w.add(w.secrets, plan)

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"go.uber.org/mock/gomock"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -17,8 +19,8 @@ import (
 // formerJWT is what the machine was given in the management cluster that it comes from.
 const formerJWT = "jwt-of-the-former-management-cluster"
 
-// asked asks for the plan of machine m with a token, and returns the status of the answer.
-func asked(t *testing.T, w *world, token string) int {
+// asked asks for the plan of machine m with a token, and returns the answer.
+func asked(t *testing.T, w *world, token string) *httptest.ResponseRecorder {
 	t.Helper()
 	handler, err := New(w.options)
 	if err != nil {
@@ -28,20 +30,29 @@ func asked(t *testing.T, w *world, token string) int {
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, r)
-	return answer.Code
+	return answer
 }
 
-// moved gives the plan secret of m the digest of a token that was written for an RKEBootstrap of another management cluster.
-func moved(w *world) {
-	change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) {
-		s.Annotations[rkev1.AgentCredentialAnnotation] = AgentCredential("boot-uid-elsewhere", formerJWT)
+// noted gives the RKEBootstrap of m a note of what its machine connects with; none when it is empty.
+func noted(w *world, credential string) {
+	change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) {
+		b.Annotations = nil
+		if credential != "" {
+			b.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: credential}
+		}
 	})
 }
+
+// digestOf is the second half of a note.
+func digestOf(token string) string { return strings.TrimPrefix(AgentCredential("", token), ":") }
+
+// moved gives the RKEBootstrap of m the digest of a token that was written for one of another management cluster.
+func moved(w *world) { noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)) }
 
 func TestFormer_AgentThatCameAlongIsLetIn(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
-	if answer := asked(t, w, formerJWT); answer != http.StatusOK {
+	if answer := asked(t, w, formerJWT).Code; answer != http.StatusOK {
 		t.Fatalf("the answer is %d", answer)
 	}
 	reached := w.reached()
@@ -53,11 +64,16 @@ func TestFormer_AgentThatCameAlongIsLetIn(t *testing.T) {
 	}
 }
 
+// The note of a present token takes the place of the former one: from now on the machine connects with that.
 func TestFormer_PresentTokenGoesOnAsItIs(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
-	if answer := asked(t, w, planJWT); answer != http.StatusOK {
+	w.expectNote(planJWT, nil)
+	if answer := asked(t, w, planJWT).Code; answer != http.StatusOK {
 		t.Errorf("the answer is %d", answer)
+	}
+	if reached := w.reached(); len(reached) != 1 || reached[0].Header.Get("Authorization") != "Bearer "+planJWT {
+		t.Errorf("the API server saw %v", reached)
 	}
 }
 
@@ -73,34 +89,51 @@ func TestFormer_MakesTheTokenThatIsMissing(t *testing.T) {
 		w.add(w.secrets, token.(*corev1.Secret))
 		return made, nil
 	})
-	if answer := asked(t, w, formerJWT); answer != http.StatusOK {
+	if answer := asked(t, w, formerJWT).Code; answer != http.StatusOK {
 		t.Errorf("the answer is %d", answer)
 	}
 }
 
 func TestFormer_OpensNothing(t *testing.T) {
 	cases := map[string]func(*world){
-		"in the management cluster that gave it": func(w *world) {
+		"in the management cluster that gave it": func(w *world) { noted(w, AgentCredential("boot-uid", formerJWT)) },
+		"when it was withdrawn":                  func(w *world) { noted(w, "") },
+		"noted for no RKEBootstrap":              func(w *world) { noted(w, ":"+digestOf(formerJWT)) },
+		"noted without a colon":                  func(w *world) { noted(w, digestOf(formerJWT)) },
+		"noted with more behind":                 func(w *world) { noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)+"0") },
+		"on the plan secret, where its node can write": func(w *world) {
+			noted(w, "")
 			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) {
-				s.Annotations[rkev1.AgentCredentialAnnotation] = AgentCredential("boot-uid", formerJWT)
+				s.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("boot-uid-elsewhere", formerJWT)}
 			})
 		},
-		"when it was withdrawn": func(w *world) {
-			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) { s.Annotations = nil })
+		"noted twice": func(w *world) {
+			w.addMachine("n", "jwt-of-n")
+			change(w, w.boots, "n", func(b *rkev1.RKEBootstrap) {
+				b.Annotations = map[string]string{rkev1.AgentCredentialAnnotation: AgentCredential("n-boot-uid-elsewhere", formerJWT)}
+			})
+			w.addAccount("n-machine-plan", rkev1.ServiceAccountRolePlan, "n", "jwt-of-the-plan-account-of-n")
+			change(w, w.accounts, "n-machine-plan", func(a *corev1.ServiceAccount) { a.OwnerReferences = owners("RKEBootstrap", "n", "n-boot-uid") })
 		},
-		"on a Secret that is no plan": func(w *world) {
-			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque })
-		},
-		"on two plans": func(w *world) {
-			w.addPlan("o-machine-plan", "boot-uid", AgentCredential("boot-uid-elsewhere", formerJWT))
-		},
-		"for a plan of another RKEBootstrap": func(w *world) {
-			change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) { s.OwnerReferences[0].UID = "another" })
+		"for an account of another RKEBootstrap": func(w *world) {
+			w.addMachine("n", "jwt-of-n")
+			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
+				a.OwnerReferences, a.Labels[rkev1.MachineNameLabel] = owners("RKEBootstrap", "n", "n-boot-uid"), "n"
+			})
 		},
 		"for an account with another role": func(w *world) {
 			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) {
 				a.Labels[rkev1.ServiceAccountRoleLabel] = rkev1.ServiceAccountRoleBootstrap
 			})
+		},
+		"for an account of another plan": func(w *world) {
+			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.Labels[rkev1.PlanSecretNameLabel] = "o-machine-plan" })
+		},
+		"for an account that is being deleted": func(w *world) {
+			change(w, w.accounts, "b-machine-plan", func(a *corev1.ServiceAccount) { a.DeletionTimestamp = &metav1.Time{Time: noon} })
+		},
+		"when its RKEBootstrap is being deleted, and its machine is not": func(w *world) {
+			change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.DeletionTimestamp = &metav1.Time{Time: noon} })
 		},
 		"when its machine was made anew": func(w *world) {
 			change(w, w.machines, "m", func(m *clusterv1.Machine) { m.UID = "another" })
@@ -111,7 +144,7 @@ func TestFormer_OpensNothing(t *testing.T) {
 			w := newWorld(t)
 			moved(w)
 			prepare(w)
-			if answer := asked(t, w, formerJWT); answer != http.StatusUnauthorized {
+			if answer := asked(t, w, formerJWT).Code; answer != http.StatusUnauthorized {
 				t.Errorf("the answer is %d", answer)
 			}
 			if reached := w.reached(); len(reached) > 0 {
@@ -119,6 +152,72 @@ func TestFormer_OpensNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A machine that goes has work left: it says that it was reset.
+func TestFormer_OpensThePlanOfAMachineThatGoes(t *testing.T) {
+	w := newWorld(t)
+	moved(w)
+	change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) { b.DeletionTimestamp = &metav1.Time{Time: noon} })
+	change(w, w.machines, "m", func(m *clusterv1.Machine) { m.DeletionTimestamp = &metav1.Time{Time: noon} })
+	if answer := asked(t, w, formerJWT).Code; answer != http.StatusOK {
+		t.Errorf("the answer is %d", answer)
+	}
+}
+
+// Between a move and the adoption nobody has made the account yet. An agent gives up after 401, and comes again after 503.
+func TestFormer_IsToldToComeAgainUntilThereIsAnAccount(t *testing.T) {
+	w := newWorld(t)
+	moved(w)
+	account, _, _ := w.accounts.GetByKey("ns/b-machine-plan")
+	if err := w.accounts.Delete(account); err != nil {
+		t.Fatal(err)
+	}
+	answer := asked(t, w, formerJWT)
+	if answer.Code != http.StatusServiceUnavailable || answer.Header().Get("Retry-After") == "" {
+		t.Errorf("the answer is %d, Retry-After %q", answer.Code, answer.Header().Get("Retry-After"))
+	}
+}
+
+// An agent of a cluster that was taken over connects with what another manager gave it, and never asks for a connection here.
+func TestPresent_IsNotedAtItsFirstUse(t *testing.T) {
+	w := newWorld(t)
+	noted(w, "")
+	w.expectNote(planJWT, nil)
+	if answer := asked(t, w, planJWT).Code; answer != http.StatusOK {
+		t.Fatalf("the answer is %d", answer)
+	}
+}
+
+func TestPresent_IsNotedOnce(t *testing.T) {
+	w := newWorld(t) // has the note, and expects no other
+	if answer := asked(t, w, planJWT).Code; answer != http.StatusOK {
+		t.Errorf("the answer is %d", answer)
+	}
+}
+
+func TestPresent_IsLetInWhenItCannotBeNoted(t *testing.T) {
+	w := newWorld(t)
+	noted(w, "")
+	w.expectNote(planJWT, errors.New("the API server is busy"))
+	if answer := asked(t, w, planJWT).Code; answer != http.StatusOK {
+		t.Errorf("the answer is %d", answer)
+	}
+	if !strings.Contains(w.log.String(), "the API server is busy") || strings.Contains(w.log.String(), planJWT) {
+		t.Errorf("the log says %s", w.log)
+	}
+}
+
+// expectNote expects one note of a token, which is not in it.
+func (w *world) expectNote(token string, err error) {
+	w.bootClient.EXPECT().Patch("ns", "b", types.MergePatchType, gomock.Any()).DoAndReturn(
+		func(_, _ string, _ types.PatchType, data []byte, _ ...string) (*rkev1.RKEBootstrap, error) {
+			want := `{"metadata":{"annotations":{"drover.io/agent-credential":"` + AgentCredential("boot-uid", token) + `"},"uid":"boot-uid"}}`
+			if string(data) != want {
+				w.t.Errorf("the note is %s, want %s", data, want)
+			}
+			return &rkev1.RKEBootstrap{}, err
+		})
 }
 
 func TestFormer_OpensOnlyThePlanOfItsMachine(t *testing.T) {
@@ -143,13 +242,8 @@ func TestConnectAgent_NotesWhatTheMachineIsGiven(t *testing.T) {
 	change(w, w.secrets, "b-machine-bootstrap-token", func(s *corev1.Secret) {
 		s.Annotations[rkev1.LastAccessAnnotation] = noon.Format("2006-01-02T15:04:05Z07:00")
 	})
-	change(w, w.secrets, "b-machine-plan", func(s *corev1.Secret) { s.Annotations = nil })
-	var patches []string
-	w.secretClient.EXPECT().Patch("ns", "b-machine-plan", types.MergePatchType, gomock.Any()).DoAndReturn(
-		func(_, _ string, _ types.PatchType, data []byte, _ ...string) (*corev1.Secret, error) {
-			patches = append(patches, string(data))
-			return &corev1.Secret{}, nil
-		})
+	noted(w, "")
+	w.expectNote(planJWT, nil)
 	handler, err := New(w.options)
 	if err != nil {
 		t.Fatal(err)
@@ -161,12 +255,5 @@ func TestConnectAgent_NotesWhatTheMachineIsGiven(t *testing.T) {
 	handler.ServeHTTP(answer, r)
 	if answer.Code != http.StatusOK {
 		t.Fatalf("the answer is %d: %s", answer.Code, answer.Body)
-	}
-	want := `{"metadata":{"annotations":{"drover.io/agent-credential":"` + AgentCredential("boot-uid", planJWT) + `"}}}`
-	if len(patches) != 1 || patches[0] != want {
-		t.Errorf("patches are %v, want %s", patches, want)
-	}
-	if strings.Contains(patches[0], planJWT) {
-		t.Error("the token itself is on the plan secret")
 	}
 }

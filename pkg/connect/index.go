@@ -15,7 +15,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Indexes over Secrets, ServiceAccounts and Machines. Keys of tokens are digests, so that neither the index nor the time of a
+// Indexes over Secrets, ServiceAccounts, RKEBootstraps and Machines. Keys of tokens are digests, so that neither the index nor the time of a
 // lookup tells anything about a token.
 const (
 	indexBootstrapToken    = "connect.drover.io/bootstrap-token"
@@ -60,8 +60,8 @@ func (o *Options) addIndexes() {
 		}
 		return []string{tokenKey(string(accountToken(s)))}, nil
 	})
-	o.SecretCache.AddIndexer(indexFormerToken, func(s *corev1.Secret) ([]string, error) {
-		if _, key := formerKey(s); key != "" {
+	o.BootstrapCache.AddIndexer(indexFormerToken, func(b *rkev1.RKEBootstrap) ([]string, error) {
+		if _, key := formerKey(b); key != "" {
 			return []string{key}, nil
 		}
 		return nil, nil
@@ -150,18 +150,18 @@ func (o *Options) account(token *corev1.Secret, role string) *corev1.ServiceAcco
 	return account
 }
 
-// planOf returns the plan secret that a plan token opens, as namespace and name. ok is false for anything that is not the
-// token of a living plan account.
-func (o *Options) planOf(token string) (namespace, name string, ok bool) {
+// planOf returns the account whose token opens a plan secret, which it names in a label; nil for anything that is not the token of a
+// living plan account.
+func (o *Options) planOf(token string) *corev1.ServiceAccount {
 	secret := o.findToken(indexPlanToken, token, func(s *corev1.Secret) []string { return []string{string(accountToken(s))} })
 	if secret == nil {
-		return "", "", false
+		return nil
 	}
 	account := o.account(secret, rkev1.ServiceAccountRolePlan)
 	if account == nil || account.Labels[rkev1.PlanSecretNameLabel] == "" {
-		return "", "", false
+		return nil
 	}
-	return account.Namespace, account.Labels[rkev1.PlanSecretNameLabel], true
+	return account
 }
 
 // bearer returns the token of a request; empty when there is none.

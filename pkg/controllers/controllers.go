@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,6 +29,7 @@ import (
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/rival"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -89,6 +91,7 @@ func Register(ctx context.Context, d Deps) error {
 				MachineDeployments: c.CAPI.MachineDeployment(), ControlPlanes: c.RKE.RKEControlPlane(),
 				DynamicSchemas: c.Management.DynamicSchema(), Secrets: c.Core.Secret(), DynamicKinds: c.Dynamic, Apply: c.Apply,
 				Access: d.Access, InstanceID: d.InstanceID, DeletionDeadline: d.Settings.DeletionDeadline, Disruptions: d.Disruptions,
+				Rival: func(ctx context.Context) (string, error) { return rival.Rancher(ctx, c.Kubernetes, time.Now()) },
 			})
 		}},
 		{"cluster", func() error {

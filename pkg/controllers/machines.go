@@ -29,6 +29,7 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 	}
 	return nodedriver.Register(ctx, nodedriver.Deps{
 		NodeDrivers: drivers, DynamicSchemas: d.Clients.Management.DynamicSchema(), Directory: filepath.Join(d.DataDir, machineDrivers),
+		Working: d.Clients.WorkContext(),
 	})
 }
 

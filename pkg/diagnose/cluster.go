@@ -46,16 +46,20 @@ func (w *World) clusterName() string { return "Cluster " + w.Namespace + "/" + w
 func (w *World) owner() Link {
 	l := link(LinkOwner, w.clusterName())
 	mark := w.Cluster.Annotations[rkev1.InstanceAnnotation]
-	switch {
+	// The command looks first whether the manager before is alive, and notes what it finds: a mark that is set by hand does neither.
+	takeOver := "or take it over: drover adopt " + w.Name + " -n " + w.Namespace
+	switch released := w.Cluster.Annotations[rkev1.ReleasedByAnnotation]; {
+	case mark == "" && released != "":
+		return l.broken("instance "+released+" has let go of it, and nobody has taken it since", "manage it where it has gone", takeOver).until("an adoption", "Cluster")
 	case mark == "" && len(w.Machines) > 0:
 		return l.broken("it is nobody's, and has machines: another manager has made them, so this one leaves it alone",
-			"manage it with what has made it", "or let this server take it over: annotate the Cluster "+rkev1.InstanceAnnotation+"=INSTANCE")
+			"manage it with what has made it", takeOver)
 	case mark == "":
 		return l.waiting(w, "no server has taken it yet", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).
 			until("the server", "Cluster")
 	case w.Unread["settings"] == "" && len(w.Instances) > 0 && !contains(w.Instances, mark):
 		return l.broken("it belongs to instance "+mark+", and the servers here are "+strings.Join(w.Instances, ", "),
-			"start the server of that instance, or the one here with --instance-id="+mark)
+			"start the server of that instance, with its --instance-id", takeOver)
 	}
 	return l
 }

@@ -79,6 +79,9 @@ func (w *World) notes() []string {
 	for _, kind := range slices.Sorted(maps.Keys(w.Unread)) {
 		out = append(out, "could not read "+kind+": "+w.told(w.Unread[kind]))
 	}
+	for _, hook := range w.Unasked {
+		out = append(out, w.told("the API server does without a webhook of Drover's, so mistakes show in conditions only: "+hook.Name+": "+hook.Problem))
+	}
 	if w.ControlPlane == nil {
 		return out
 	}

@@ -144,6 +144,9 @@ var others = []fault{
 		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(-time.Hour)}
 	}},
 	{"another manager's machines", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations = nil }},
+	{"a cluster that was let go of", trunk, LinkOwner, Broken, func(w *World) {
+		w.Cluster.Annotations, w.Machines = map[string]string{rkev1.ReleasedByAnnotation: "elsewhere"}, nil
+	}},
 	{"a cluster that nobody has taken", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations, w.Machines = nil, nil }},
 	{"a cluster of this minute", trunk, LinkOwner, Waiting, func(w *World) {
 		w.Cluster.Annotations, w.Machines, w.Cluster.CreationTimestamp = nil, nil, at(noon.Add(-time.Second))
@@ -167,6 +170,11 @@ var others = []fault{
 	}},
 	{"no bootstrap object", "Machine w-1", LinkBootstrap, Broken, func(w *World) { w.of("w-1").Bootstrap = nil }},
 	{"no host object", "Machine w-1", LinkHost, Broken, func(w *World) { w.of("w-1").Host = nil }},
+	{"a host whose credential may not be used", "Machine w-1", LinkHost, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Job = nil
+		w.of("w-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "AccessDenied", "Secret other/cloud may not be used")}
+	}},
 	{"a host that has failed", "Machine w-1", LinkHost, Broken, func(w *World) {
 		w.of("w-1").unhosted()
 		w.of("w-1").Job, w.of("w-1").Host.Status.FailureReason = nil, "CreateError"
@@ -230,10 +238,33 @@ func TestDiagnose_NamesTheLinkThatIsBroken(t *testing.T) {
 			if got := found.Chain[len(found.Chain)-1]; got != f.branch || found.Name != f.link || found.State != f.state || r.Result != f.state {
 				t.Errorf("got %s of %s, %s; want %s of %s, %s", found.Name, got, found.State, f.link, f.branch, f.state)
 			}
+			if f.name == "a host whose credential may not be used" && found.What != "the host cannot be made" {
+				t.Errorf("says: %s", found.What)
+			}
 			if found.What == "" || f.state == Broken && len(found.Do) == 0 {
 				t.Errorf("nothing is said: %+v", found)
 			}
 		})
+	}
+}
+
+// A cluster comes to this server by drover adopt, which looks whether the manager before is alive. Nobody is told to mark it by hand, or to take another
+// instance's place.
+func TestDiagnose_NeverAdvisesToMarkACluster(t *testing.T) {
+	adopts := 0
+	for _, f := range slices.Concat(faults, others) {
+		w := healthy()
+		f.breaks(&w)
+		for _, found := range Diagnose(w).Findings {
+			advice := strings.Join(found.Do, "\n")
+			if strings.Contains(advice, rkev1.InstanceAnnotation) || strings.Contains(advice, "--instance-id=") {
+				t.Errorf("%s: %s", f.name, advice)
+			}
+			adopts += strings.Count(advice, "drover adopt demo -n "+w.Namespace)
+		}
+	}
+	if adopts != 3 {
+		t.Errorf("drover adopt is named %d times, want it for another instance's, another manager's and a released cluster", adopts)
 	}
 }
 
@@ -299,6 +330,16 @@ func TestDiagnose_WhatMayNotBeReadIsANote(t *testing.T) {
 	want := []string{"could not read definitions: forbidden", "could not read leases: leases is forbidden", "could not read nodedrivers: forbidden"}
 	if diff := cmp.Diff(want, r.Notes); diff != "" || r.Result != OK {
 		t.Errorf("%s, notes (-want +got):\n%s", r.Result, diff)
+	}
+}
+
+// What the API server does without breaks nothing, and somebody should know.
+func TestDiagnose_AWebhookOfOurOwnThatIsNotAskedIsANote(t *testing.T) {
+	w := healthy()
+	w.Unasked = []Webhook{{Name: "ValidatingWebhookConfiguration drover, reference.admission.drover.io", Problem: "it has no authorities"}}
+	r := Diagnose(w)
+	if r.Result != OK || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "reference.admission.drover.io: it has no authorities") {
+		t.Errorf("%s, notes: %v", r.Result, r.Notes)
 	}
 }
 

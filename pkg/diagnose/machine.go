@@ -85,7 +85,7 @@ func (w *World) host(m *Machine) Link {
 		return l
 	case paused:
 		return l.broken("somebody has paused it", "take the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", ref.Kind)
-	case ready != nil && contains([]string{machinejob.ReasonCredential, machinejob.ReasonDriver}, ready.Reason):
+	case ready != nil && machinejob.Blocked(ready.Reason):
 		return l.broken("the host cannot be made", "make what the message names").of(ready).until("another look", "timer")
 	case m.Host.Status.FailureReason != "" && m.Job == nil:
 		l = l.broken("making the host failed", "see the message; the machine is replaced by a new one",

@@ -28,6 +28,8 @@ type World struct {
 	MissingKinds []string
 	// Webhooks are those that the API server has to ask about objects of ours, and gets no answer from.
 	Webhooks []Webhook
+	// Unasked are webhooks of Drover's own that the API server does without, because it cannot ask them.
+	Unasked []Webhook
 	// Lease is the one for which replicas of the server compete.
 	Lease *coordinationv1.Lease
 	// Instances are the servers that have published their settings here, by identity.

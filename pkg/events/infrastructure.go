@@ -27,7 +27,7 @@ func InfrastructureChanged(before, after *unstructured.Unstructured) []Event {
 		l.warning(ReasonHostDeleteFailed, deleted.is.reason, redacted(problem(after)))
 	}
 	ready := condition(rkev1.ConditionReady)
-	if ready.became(rkev1.ConditionFalse) && (ready.is.reason == machinejob.ReasonCredential || ready.is.reason == machinejob.ReasonDriver) {
+	if ready.became(rkev1.ConditionFalse) && machinejob.Blocked(ready.is.reason) {
 		l.warning(ReasonHostBlocked, ready.is.why())
 	}
 	return l.events
@@ -42,10 +42,10 @@ func problem(machine *unstructured.Unstructured) string {
 // isHostFailure reports a reason for which a host is not there and a person has to look.
 func isHostFailure(reason string) bool {
 	switch reason {
-	case rkev1.ReasonCreateError, rkev1.ReasonDeleteError, machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonUnconfirmed:
+	case rkev1.ReasonCreateError, rkev1.ReasonDeleteError, machinejob.ReasonUnconfirmed:
 		return true
 	}
-	return false
+	return machinejob.Blocked(reason)
 }
 
 // untyped reads a condition of an object that has no Go type.

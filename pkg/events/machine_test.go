@@ -216,6 +216,9 @@ func TestInfrastructureChanged(t *testing.T) {
 		"no credential": {nothing, object("", one("Ready", "False", "CredentialMissing", "Secret s is missing")), []string{
 			"SimMachine a Warning HostBlocked CredentialMissing: Secret s is missing",
 		}},
+		"a credential that may not be used": {nothing, object("", one("Ready", "False", "AccessDenied", "Secret other/s may not be used")), []string{
+			"SimMachine a Warning HostBlocked AccessDenied: Secret other/s may not be used",
+		}},
 		"it is being made": {nothing, object("", one("Ready", "False", "Creating", "Creating SimMachine a: ImagePullBackOff")), nil},
 		"nothing is new":   {creating, creating, nil},
 	} {

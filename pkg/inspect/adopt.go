@@ -64,8 +64,11 @@ type Adoption struct {
 	// UID and ResourceVersion are the Cluster's that was looked at.
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
-	// Takeover are the notes that the machines are taken over with.
+	// Takeover are the notes that the machines are taken over with. Noted is the latest resource version of the Machines that were looked at.
 	Takeover planner.Takeover `json:"-"`
+	Noted    string           `json:"-"`
+	// Renew: whoever adopts the cluster has to become the author of its references to Secrets of other namespaces.
+	Renew bool `json:"-"`
 }
 
 // AdoptedMachine is what becomes of one machine.
@@ -107,7 +110,10 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	if !out.comparable(cluster, core && controlPlane != nil) {
 		return out, nil
 	}
-	out.Activity = lastActivity(cluster, controlPlane)
+	out.Activity = lastActivity(cluster, controlPlane, out.Owner == OwnerReleased)
+	if err := r.references(ctx, &out, cluster); err != nil || len(out.Problems) > 0 {
+		return out, err
+	}
 	return out, r.compare(ctx, &out, cluster, controlPlane)
 }
 
@@ -203,6 +209,9 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	if err != nil {
 		return err
 	}
+	if out.Noted, err = r.latestMachine(); err != nil {
+		return err
+	}
 	out.Takeover = planner.TakeOver(given.Snapshot)
 	out.Problems = append(out.Problems, out.Takeover.Problems...)
 	snapshot := out.Takeover.With(given.Snapshot)
@@ -212,7 +221,8 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	if err != nil {
 		return err
 	}
-	out.Result, out.Order, out.Notes, out.Warnings = report.Result, report.Order, report.Notes, report.Warnings
+	out.Result, out.Order, out.Warnings = report.Result, report.Order, report.Warnings
+	out.Notes = append(out.Notes, report.Notes...)
 	for _, line := range report.Machines {
 		out.Machines = append(out.Machines, adoptedMachine(line, snapshot, next))
 	}
@@ -270,31 +280,4 @@ func adoptedMachine(line preview.Machine, s planner.Snapshot, next map[string]pl
 		out.Next = next[line.Name]
 	}
 	return out
-}
-
-// Activity is a write that only a manager of a cluster does.
-type Activity struct {
-	// Writer is the name by which the API server knows who wrote, What the object and its part.
-	Writer string      `json:"writer"`
-	What   string      `json:"what"`
-	At     metav1.Time `json:"at"`
-}
-
-// lastActivity is the newest write of a manager: to the status of the Cluster, and to the control plane other than its owner references, which are
-// Cluster API's.
-func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) *Activity {
-	var last *Activity
-	look := func(what string, object metav1.Object, counts func(metav1.ManagedFieldsEntry) bool) {
-		for _, entry := range object.GetManagedFields() {
-			if entry.Time == nil || !counts(entry) || last != nil && !entry.Time.After(last.At.Time) {
-				continue
-			}
-			last = &Activity{Writer: entry.Manager, What: what, At: *entry.Time}
-		}
-	}
-	look("status of the Cluster", cluster, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" })
-	look("the RKEControlPlane", controlPlane, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Subresource == "status" || e.FieldsV1 != nil && strings.Contains(e.FieldsV1.GetRawString(), `"f:spec"`)
-	})
-	return last
 }

@@ -21,15 +21,68 @@ func TestLastActivity_IsAManagers(t *testing.T) {
 		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields), Time: at(minute)}
 	}
 	cluster, controlPlane := &provv1.Cluster{}, &rkev1.RKEControlPlane{}
-	if got := lastActivity(cluster, controlPlane); got != nil {
+	if got := lastActivity(cluster, controlPlane, false); got != nil {
 		t.Errorf("%+v", got)
 	}
 	cluster.ManagedFields = []metav1.ManagedFieldsEntry{wrote("kubectl", "", `{"f:spec":{}}`, 9), wrote("rancher", "status", `{}`, 1)}
 	controlPlane.ManagedFields = []metav1.ManagedFieldsEntry{
 		wrote("rancher", "", `{"f:spec":{}}`, 3), wrote("rancher", "status", `{}`, 2), wrote("capi", "", `{"f:metadata":{"f:ownerReferences":{}}}`, 8), {Manager: "old", Subresource: "status"},
 	}
-	if diff := cmp.Diff(&Activity{Writer: "rancher", What: "the RKEControlPlane", At: *at(3)}, lastActivity(cluster, controlPlane)); diff != "" {
+	if diff := cmp.Diff(&Activity{Writer: "rancher", What: "the RKEControlPlane", At: *at(3)}, lastActivity(cluster, controlPlane, false)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// How a released cluster was let go of, moved or restored is no manager at work; what is written after that is.
+func TestLastActivity_OfAReleasedClusterBeginsAfterItsRelease(t *testing.T) {
+	noon := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	entry := func(manager, subresource, fields string, after time.Duration) metav1.ManagedFieldsEntry {
+		at := metav1.NewTime(noon.Add(after))
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields), Time: &at}
+	}
+	const spec, mark = `{"f:spec":{}}`, `{"f:metadata":{"f:annotations":{"f:drover.io/released-by":{}}}}`
+	for name, tc := range map[string]struct {
+		created      time.Duration // of both objects, after noon
+		restored     bool
+		cluster      []metav1.ManagedFieldsEntry
+		controlPlane []metav1.ManagedFieldsEntry
+		want         string // who is seen at work
+	}{
+		"let go of a moment ago": {
+			created: -time.Hour, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0), entry("drover", "status", "{}", -time.Second)},
+			controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "status", "{}", 5*time.Second)},
+		},
+		"its instance goes on": {
+			created: -time.Hour, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0)},
+			controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "status", "{}", time.Minute)}, want: "drover",
+		},
+		"Rancher has it since": {
+			created: -time.Hour, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0), entry("rancher", "status", "{}", time.Minute)}, want: "rancher",
+		},
+		"moved": {controlPlane: []metav1.ManagedFieldsEntry{entry("clusterctl", "", spec, 0)}},
+		"moved, and somebody plans it": {
+			controlPlane: []metav1.ManagedFieldsEntry{entry("clusterctl", "", spec, 0), entry("rancher", "status", "{}", time.Minute)}, want: "rancher",
+		},
+		"restored": {
+			restored: true, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0), entry("drover", "status", "{}", time.Second)},
+			controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "", spec, 0), entry("drover", "status", "{}", time.Minute)},
+		},
+		"restored, and somebody plans it": {
+			restored: true, controlPlane: []metav1.ManagedFieldsEntry{entry("drover", "", spec, 0), entry("rancher", "status", "{}", time.Minute)}, want: "rancher",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			meta := metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon.Add(tc.created))}
+			if tc.restored {
+				meta.Annotations = map[string]string{rkev1.RestoredFromAnnotation: "b"}
+			}
+			cluster, controlPlane := &provv1.Cluster{ObjectMeta: meta}, &rkev1.RKEControlPlane{ObjectMeta: meta}
+			cluster.ManagedFields, controlPlane.ManagedFields = tc.cluster, tc.controlPlane
+			got := lastActivity(cluster, controlPlane, true)
+			if (got == nil) != (tc.want == "") || got != nil && got.Writer != tc.want {
+				t.Errorf("%+v, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

@@ -27,6 +27,9 @@ const (
 	logBytes = 4 << 20
 )
 
+// podsOfDrover selects the pods of the chart, however they are called.
+const podsOfDrover = "app.kubernetes.io/component=server,app.kubernetes.io/part-of=drover"
+
 // definitionsFile lists the definitions of Drover's kinds.
 const definitionsFile = "definitions.txt"
 
@@ -57,6 +60,11 @@ type collector struct {
 func (r *Reader) Collect(ctx context.Context, names []string, out *supportbundle.Input) {
 	if out.Texts == nil {
 		out.Texts = map[string]string{}
+	}
+	for _, name := range names {
+		if one := (supportbundle.Cluster{Namespace: r.namespace, Name: name}); !slices.Contains(out.Clusters, one) {
+			out.Clusters = append(out.Clusters, one)
+		}
 	}
 	c := &collector{Reader: r, ctx: ctx, out: out, seen: map[string]bool{}, failed: map[string]bool{}}
 	for _, object := range out.Objects {
@@ -118,11 +126,29 @@ func (c *collector) system() {
 	c.add(c.list(resource("", "v1", "configmaps"), namespace, controllers.SettingsLabel+"=true")...)
 	c.add(c.list(resource("", "v1", "events"), namespace, "")...)
 	c.add(c.list(resource("apps", "v1", "deployments"), namespace, "")...)
-	pods := c.list(resource("", "v1", "pods"), namespace, "")
+	pods := c.list(resource("", "v1", "pods"), namespace, podsOfDrover)
 	c.add(pods...)
+	// What is asked for may be told to somebody who may not know of other clusters.
+	all, err := c.Clusters("")
+	if err != nil {
+		c.note("logs and metrics of Drover, in which lines about other clusters cannot be told apart", err)
+		return
+	}
+	var others []supportbundle.Cluster
+	for _, cluster := range all {
+		if one := (supportbundle.Cluster{Namespace: cluster[0], Name: cluster[1]}); !slices.Contains(c.out.Clusters, one) {
+			others = append(others, one)
+		}
+	}
+	before := maps.Clone(c.out.Texts)
 	for _, pod := range pods {
 		c.logs(pod)
 		c.metrics(pod)
+	}
+	for path, text := range c.out.Texts {
+		if _, told := before[path]; !told {
+			c.out.Texts[path] = supportbundle.About(text, c.out.Clusters, others)
+		}
 	}
 }
 

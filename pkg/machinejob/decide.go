@@ -18,6 +18,8 @@ const (
 	ReasonCredential = "CredentialMissing" //nolint:gosec // the name of a condition's reason, no credential
 	// ReasonDriver is a driver that cannot be used.
 	ReasonDriver = "DriverUnavailable"
+	// ReasonState is a machine that exists and whose state Secret does not.
+	ReasonState = "StateMissing"
 	// ReasonUnconfirmed is a machine of which nobody can say whether it exists.
 	ReasonUnconfirmed = "RemovalUnconfirmed"
 	// ReasonCreating and ReasonDeleting go with a Job that runs.
@@ -27,13 +29,20 @@ const (
 	ReasonProtected = "Protected"
 )
 
+// Blocked reports a reason for which a host cannot be made until somebody puts right what the message names.
+func Blocked(reason string) bool {
+	return reason == ReasonCredential || reason == ReasonDriver || reason == ReasonState || reason == tenancy.ReasonAccessDenied
+}
+
 const (
 	// retry is for what no event announces.
 	retry = 15 * time.Second
-	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. It doubles.
+	// firstPoolDelay and maxPoolDelay bound the delay between machines of a pool that fail. It doubles. perPool is what each pool of the same
+	// namespace that fails adds at least.
 	firstPoolDelay = 10 * time.Second
 	maxPoolDelay   = 10 * time.Minute
-
+	perPool        = 10 * time.Second
+	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. It doubles.
 	firstBackoff = time.Minute
 	maxBackoff   = time.Hour
 )
@@ -84,10 +93,12 @@ func gate(s Snapshot) string {
 
 func decideCreate(s Snapshot, d Decision) Decision {
 	create := conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob)
-	if create == nil && s.Machine.ProviderID() != "" && s.State.Written {
+	switch {
+	case create == nil && s.Machine.ProviderID() != "" && s.State.Written:
 		return recall(s, d)
-	}
-	if create == nil {
+	case create == nil && s.Machine.ProviderID() != "":
+		return unknownHost(s, d)
+	case create == nil:
 		return intendCreate(s, d)
 	}
 	if s.Machine.Status.FailureReason == rkev1.ReasonCreateError {
@@ -120,8 +131,8 @@ func intendCreate(s Snapshot, d Decision) Decision {
 		d.Wait = "the bootstrap object's data"
 		return d
 	}
-	if wait := s.PoolFailedAt.Add(poolDelay(s.PoolFailures)).Sub(s.Now); wait > 0 {
-		message := fmt.Sprintf("Creating %s waits, longer each time: %d machines of its pool could not be made, one after the other",
+	if wait := s.PoolFailedAt.Add(poolDelay(s.PoolFailures, s.FailingPools)).Sub(s.Now); wait > 0 {
+		message := fmt.Sprintf("Creating %s waits, longer each time and the more pools of its namespace fail: %d machines of its pool could not be made, one after the other",
 			describe(s.Machine), s.PoolFailures)
 		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonBackOff, message)
 		d.Wait, d.After = "the delay after machines that failed", wait
@@ -133,8 +144,9 @@ func intendCreate(s Snapshot, d Decision) Decision {
 	return creating(s, d, "")
 }
 
-// poolDelay is how long after the last failure the next machine of a pool is made. The first failure may have been an accident.
-func poolDelay(failures int) time.Duration {
+// poolDelay is how long after the last failure the next machine of a pool is made. The first failure may have been an accident. All pools of a namespace
+// together try one machine in perPool at most, however many of them fail.
+func poolDelay(failures, pools int) time.Duration {
 	if failures < 2 {
 		return 0
 	}
@@ -142,7 +154,7 @@ func poolDelay(failures int) time.Duration {
 	for range min(failures-2, 10) {
 		delay *= 2
 	}
-	return min(delay, maxPoolDelay)
+	return max(min(delay, maxPoolDelay), time.Duration(pools)*perPool)
 }
 
 // Made reports that the Job that makes the machine has ended well.
@@ -161,6 +173,16 @@ func recall(s Snapshot, d Decision) Decision {
 	d.Status.JobName = CreateJobName(s.Machine.Name)
 	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionTrue, "", "")
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionTrue, "", "")
+	return d
+}
+
+// unknownHost is a machine that exists, since it has a provider ID, and of which neither its status nor its state came along. Made again it
+// would be a second one, and without the state nobody can remove it.
+func unknownHost(s Snapshot, d Decision) Decision {
+	message := fmt.Sprintf("%s exists, its provider ID is %s, but Secret %s, by which the driver knows it, is missing or empty: bring it back from a backup, or "+
+		"delete the Machine and remove the host in the cloud", describe(s.Machine), s.Machine.ProviderID(), s.Machine.StateSecretName())
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonState, message)
+	d.Wait, d.After = "the Secret with the state of the machine", retry
 	return d
 }
 

@@ -9,7 +9,6 @@ import (
 
 // decideDelete removes the virtual machine and then lets the object go. It needs neither the Machine nor the NodeDriver.
 func decideDelete(s Snapshot, d Decision) Decision {
-	intended := conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob) != nil
 	last := lastOf(s.Removes)
 	switch {
 	case !s.Machine.Guarded:
@@ -24,8 +23,7 @@ func decideDelete(s Snapshot, d Decision) Decision {
 		return d
 	case s.Create.Phase == PhaseRunning:
 		return endCreate(s, d)
-	case !intended && !s.State.Holds, !s.State.Exists && s.Machine.Status.JobName == "":
-		// The intent comes first, then the Secret, then the Job: nothing was made.
+	case s.nothingMade():
 		return release(d, Action{Name: CreateJobName(s.Machine.Name), StateSecret: s.Machine.StateSecretName()})
 	case !s.State.Exists:
 		return lostState(s, d)
@@ -34,6 +32,15 @@ func decideDelete(s Snapshot, d Decision) Decision {
 	default:
 		return decideRemove(s, d, last)
 	}
+}
+
+// nothingMade reports that there is no host. The intent comes first, then the Secret, then the Job. A machine that has a provider ID and neither
+// intent nor Secret was made elsewhere.
+func (s Snapshot) nothingMade() bool {
+	if conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob) == nil {
+		return !s.State.Holds && (s.State.Exists || s.Machine.ProviderID() == "")
+	}
+	return !s.State.Exists && s.Machine.Status.JobName == ""
 }
 
 // paused reports that the machine is left alone, or all of its cluster is.

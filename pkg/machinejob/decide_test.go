@@ -70,6 +70,53 @@ func TestDecide_MachineThatLostItsStatusIsNotMadeAgain(t *testing.T) {
 	}
 }
 
+// A move or a restore may lose the status of a machine, and its state too. What is left of it decides.
+func TestDecide_MachineThatLostItsStatus(t *testing.T) {
+	const host = "sim://1"
+	held := machinejob.StateSecret{Exists: true, Written: true, Holds: true}
+	cases := map[string]struct {
+		providerID        string
+		state             machinejob.StateSecret
+		ready, create     string
+		deleted           []string
+		unconfirmedRemove bool
+	}{
+		"with its host and its state": {host, held, "True/", "True/", nil, false},
+		"with its host and a state Secret without a state": {
+			host, machinejob.StateSecret{Exists: true}, "False/StateMissing", "", []string{"Release machine-provision"}, false,
+		},
+		"with its host and no state Secret": {host, machinejob.StateSecret{}, "False/StateMissing", "", []string{"ConfirmGone"}, true},
+		"with a state and no host":          {"", held, "False/Creating", "Unknown/Creating", nil, false},
+		"with neither":                      {"", machinejob.StateSecret{}, "False/Creating", "Unknown/Creating", []string{"Release machine-provision"}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := fresh()
+			s.State = c.state
+			if c.providerID != "" {
+				s.Machine.Spec["providerID"] = c.providerID
+			}
+			d := machinejob.Decide(s)
+			if got := condition(d, rkev1.ConditionReady); got != c.ready || condition(d, rkev1.ConditionCreateJob) != c.create || len(d.Actions) > 0 {
+				t.Errorf("Ready is %s, CreateJob %s, want %s and %s, actions %v", got, condition(d, rkev1.ConditionCreateJob), c.ready, c.create, kinds(d))
+			}
+			if strings.HasSuffix(c.ready, "Missing") && (d.Wait == "" || d.After == 0) {
+				t.Error("nobody looks again")
+			}
+			if c.deleted == nil {
+				return // with a state it is removed as any other
+			}
+			d = machinejob.Decide(deleting(s))
+			if diff := cmp.Diff(c.deleted, kinds(d)); diff != "" {
+				t.Errorf("deleted (-want +got):\n%s", diff)
+			}
+			if got := condition(d, rkev1.ConditionReady) == "False/"+machinejob.ReasonUnconfirmed; got != c.unconfirmedRemove {
+				t.Errorf("Ready is %s", condition(d, rkev1.ConditionReady))
+			}
+		})
+	}
+}
+
 func deleting(s machinejob.Snapshot) machinejob.Snapshot {
 	s.Machine.Deleting = true
 	s.CAPI, s.Cluster, s.DriverError, s.Driver.URL, s.Driver.SHA256 = nil, nil, "NodeDriver sim does not exist", "", ""

@@ -13,8 +13,8 @@ type Snapshot struct {
 	CAPI *CAPIMachine
 	// Cluster is the cluster of the Machine. Nil when it is not there.
 	Cluster *ClusterState
-	// Protected is true when the machine goes because its cluster does, which is protected: that, or Cluster API's cluster, is being
-	// deleted or gone.
+	// Protected is true when the cluster is protected, and the machine goes because the cluster does, or Cluster API's cluster, which is being
+	// deleted or gone; or for no reason, since its Machine stays.
 	Protected bool
 	// BootstrapReady is true when the bootstrap object reports its data.
 	BootstrapReady bool
@@ -35,6 +35,8 @@ type Snapshot struct {
 	// them failed.
 	PoolFailures int
 	PoolFailedAt time.Time
+	// FailingPools is how many pools of the same namespace fail again and again, this one among them.
+	FailingPools int
 	Settings     Settings
 	Now          time.Time
 }

@@ -118,3 +118,20 @@ func TestDecide_PoolThatFailsIsTriedLater(t *testing.T) {
 		}
 	}
 }
+
+// However many pools of a namespace fail, they do not keep the API server busy.
+func TestDecide_ManyPoolsThatFailShareTheirAttempts(t *testing.T) {
+	t.Parallel()
+	failed := time.Unix(1000, 0)
+	for pools, want := range map[int]time.Duration{1: 20 * time.Second, 2: 20 * time.Second, 3: 30 * time.Second, 200: 2000 * time.Second} {
+		got := machinejob.Decide(machinejob.Snapshot{
+			Machine: machinejob.Machine{Name: "m", Namespace: "a", Kind: "PodMachine", Guarded: true, CAPIMachineName: "m"},
+			CAPI:    &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
+			Cluster:      &machinejob.ClusterState{InfrastructureReady: true},
+			PoolFailures: 3, PoolFailedAt: failed, FailingPools: pools, Now: failed,
+		})
+		if got.After != want {
+			t.Errorf("%d pools: again in %v, want %v", pools, got.After, want)
+		}
+	}
+}

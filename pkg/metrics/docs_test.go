@@ -50,7 +50,7 @@ func TestDefinitions_FollowConventions(t *testing.T) {
 
 // TestReasons_AllOfTheProgramAreKnown: a reason that is Other helps nobody.
 func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
-	for path, names := range constants(t, "../planner/decision.go", "../controllers/*/*.go", "../machinejob/*.go") {
+	for path, names := range constants(t, "../planner/decision.go", "../controllers/*/*.go", "../machinejob/*.go", "../tenancy/*.go") {
 		for name, value := range names {
 			if strings.HasPrefix(strings.ToLower(name), "reason") && !known[value] && !ofManagement[value] {
 				t.Errorf("%s: %s is %q, which pkg/metrics does not know", path, name, value)

@@ -34,6 +34,13 @@ func TestFleet(t *testing.T) {
 			},
 			want: map[string]float64{"leader": 1},
 		},
+		"a cluster that was imported waits for nothing": {
+			given: func(w *world) {
+				cluster, _ := w.add("demo")
+				cluster.Spec.RKEConfig, w.planes = nil, nil
+			},
+			want: map[string]float64{"leader": 1},
+		},
 		"a cluster waits, and the planner said why": {
 			given: func(w *world) {
 				_, plane := w.add("demo")
@@ -133,6 +140,13 @@ func TestStandingOf(t *testing.T) {
 	want("joining", "NodeMissing")
 	set("InfrastructureReady", "False", "CreateError")
 	want("failed", "CreateError")
+	set("InfrastructureReady", "False", "AccessDenied")
+	want("failed", "AccessDenied")
+	// What goes on is no failure: these are said while a Job makes the host, before it, and before another try.
+	for _, reason := range []string{"Creating", "Waiting", "BackOff"} {
+		set("InfrastructureReady", "False", reason)
+		want("creating", "InfrastructureNotReady")
+	}
 	set("InfrastructureReady", "False", "NotReady")
 	want("creating", "InfrastructureNotReady")
 	machine.Status.Conditions = nil

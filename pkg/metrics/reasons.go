@@ -8,6 +8,7 @@ import (
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/machinejob"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/tenancy"
 )
 
 // Reasons and codes that are said by metrics alone.
@@ -37,7 +38,7 @@ const (
 // failureReasons are the reasons of conditions that a person has to look at, besides those of the planner.
 var failureReasons = []string{
 	rkev1.ReasonError, rkev1.ReasonCreateError, rkev1.ReasonDeleteError,
-	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonUnconfirmed,
+	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonState, machinejob.ReasonUnconfirmed, tenancy.ReasonAccessDenied,
 	"InvalidSpec", "DeletionOverdue", "ManagementNameTaken", bootstrapdata.ReasonBadInput,
 }
 

@@ -102,8 +102,8 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 	planes, newest := byName(controlPlanes), newestSnapshots(snapshots)
 	ours := map[types.NamespacedName]bool{}
 	for _, cluster := range clusters {
-		if !owned(cluster, source.InstanceID) {
-			continue
+		if !owned(cluster, source.InstanceID) || cluster.Spec.RKEConfig == nil {
+			continue // one that was imported has no control plane to wait for, and no machines of ours
 		}
 		key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 		ours[key] = true
@@ -206,7 +206,7 @@ func standingOf(machine *clusterv1.Machine) standing {
 	case infrastructure == nil:
 		return standing{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}
 	case infrastructure.Status != clusterTrue && !machine.Status.NodeRef.IsDefined():
-		if known[infrastructure.Reason] {
+		if isFailure[infrastructure.Reason] {
 			return standing{stateFailed, infrastructure.Reason, infrastructure.LastTransitionTime.Time}
 		}
 		return standing{stateCreating, reasonInfrastructure, machine.CreationTimestamp.Time}

@@ -3,10 +3,12 @@ package planner
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/redact"
 )
@@ -78,10 +80,28 @@ func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
 // toDrain is drainOptions for a machine whose drain nobody has called off. Of a node that is lost for long the pods have been evicted, and it
 // would confirm nothing.
 func (p *pass) toDrain(m *machine) (options string, needed bool) {
-	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.missed(m, m.NodeLostSince) {
+	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.missed(m, m.NodeLostSince) || p.opensTheCluster(m) {
 		return "", false
 	}
 	return p.drainOptions(m)
+}
+
+// opensTheCluster reports a server that nobody could drain: what drains nodes needs the kubeconfig that a server prints when it has a plan of ours,
+// and in a cluster that was made by another manager none has one yet. Hooks that somebody asked for are not passed over.
+func (p *pass) opensTheCluster(m *machine) bool {
+	options := p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0 {
+		return false
+	}
+	return len(p.collect(isLive, isControlPlane, printsKubeconfig)) == 0
+}
+
+// printsKubeconfig reports that a server has a plan by which it prints its kubeconfig.
+func printsKubeconfig(m *machine) bool {
+	if m.Plan == nil || m.Plan.State.AppliedPlan == nil {
+		return false
+	}
+	return slices.ContainsFunc(m.Plan.State.AppliedPlan.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.CaptureKubeconfig })
 }
 
 // undrain ends a drain once the machine works with its plan.

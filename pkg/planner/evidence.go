@@ -39,7 +39,8 @@ const (
 	partJoin        = "join"        // the server that is joined, empty for the init node
 	partMachine     = "machine"     // labels, annotations and roles
 	partDriver      = "driver"      // what the driver recorded
-	partObjects     = "objects"     // Secrets and ConfigMaps that the configuration refers to
+	partData        = "data"        // what is in the Secrets and ConfigMaps that the configuration refers to
+	partObjects     = "objects"     // the same with their annotations, which is what the first release compares
 	partRelease     = "release"     // what is known about the Kubernetes version
 	partRender      = "render"      // the render version
 	partRestores    = "restores"    // how many there were
@@ -69,7 +70,6 @@ var fieldCauses = map[string]disruption.Cause{
 var partCauses = map[string]disruption.Cause{
 	partAnnotations: disruption.EditConfiguration,
 	partMachine:     disruption.EditMachine,
-	partObjects:     disruption.EditObject,
 	partRestores:    disruption.CommandRestore,
 	partSettings:    disruption.EditSettings,
 }
@@ -128,6 +128,7 @@ func (p *pass) commonEvidence() *evidence {
 		partAgent:       digest(p.s.ClusterAgent),
 		partAnnotations: digest(cp.Annotations[provv1.RKE2PrimeEnabledAnnotation]),
 		// With the token of servers, which workers do not know: a node must not be able to try what it guesses of a Secret that it may not read.
+		partData:     p.dataDigest(),
 		partObjects:  digest([]any{p.s.Tokens.Values.Server, p.s.Objects}),
 		partRelease:  digest(p.s.Release),
 		partRestores: strconv.FormatInt(cp.Status.ConfigGeneration, 10),
@@ -137,6 +138,34 @@ func (p *pass) commonEvidence() *evidence {
 		out.Applied = digest(specDigests(cp.Status.AppliedSpec))
 	}
 	return out
+}
+
+// withheld stands for the digest of data that the cluster may not use at that time, or not all of them.
+const withheld = "withheld"
+
+// dataDigest is that of what plans can hold of the objects that the configuration refers to. Who may use an object is not part of it: to allow it,
+// or to take the right back, restarts nobody.
+func (p *pass) dataDigest() string {
+	objects := slices.Clone(p.s.Objects)
+	for i := range objects {
+		if objects[i].Denied != "" {
+			return withheld
+		}
+		objects[i].Annotations = nil
+	}
+	return digest([]any{p.s.Tokens.Values.Server, objects})
+}
+
+// dataChanged reports that an object that the configuration refers to was edited, as far as that can be told.
+func dataChanged(had, now evidence) bool {
+	before, noted := had.Other[partData]
+	switch after := now.Other[partData]; {
+	case before == withheld, after == withheld:
+		return false
+	case noted:
+		return before != after
+	}
+	return had.Other[partObjects] != now.Other[partObjects] // the first release noted this only
 }
 
 // because adds why the plan that the evidence is about disrupts its machine.
@@ -227,6 +256,9 @@ func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
 		if had.Other[part] != now.Other[part] {
 			found[cause] = true
 		}
+	}
+	if dataChanged(had, now) {
+		found[disruption.EditObject] = true
 	}
 	if had.Other[partJoin] != now.Other[partJoin] {
 		found[p.causeOfJoin(m, had)] = true

@@ -3,6 +3,7 @@ package planner
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -72,9 +73,12 @@ func TestDecide_EveryDisruptionHasACause(t *testing.T) {
 			spec.KubernetesVersion = "v1.36.3+rke2r1"
 			globally("profile", "cis")(spec)
 		}), want: disruption.EditVersion},
-		"everything is to be anew":     {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ProvisionGeneration++ }), want: disruption.EditReinstall},
-		"etcd":                         {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ETCD = &rkev1.ETCD{DisableSnapshots: true} }), want: disruption.EditEtcd},
-		"the data of a ConfigMap":      {change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
+		"everything is to be anew": {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ProvisionGeneration++ }), want: disruption.EditReinstall},
+		"etcd":                     {happen: edited(func(spec *rkev1.RKEControlPlaneSpec) { spec.ETCD = &rkev1.ETCD{DisableSnapshots: true} }), want: disruption.EditEtcd},
+		"the data of a ConfigMap":  {change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
+		"the data of a ConfigMap, by evidence of the first release": {happen: func(_ *testing.T, w *world) {
+			w.machines["s"].evidence = regexp.MustCompile(`"data":"[^"]*",`).ReplaceAllString(w.machines["s"].evidence, "")
+		}, change: func(s *Snapshot) { s.Objects = motd("bye") }, want: disruption.EditObject},
 		"a label that a selector sees": {happen: labelled, want: disruption.EditMachine},
 		"the server's settings":        {change: func(s *Snapshot) { s.Settings.SystemDefaultRegistry = "mirror.example.com" }, want: disruption.EditSettings},
 		"the release data know more when there is an edit": {

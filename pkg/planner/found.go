@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/drover-io/drover/pkg/planner/render"
 )
@@ -27,9 +28,26 @@ type Takeover struct {
 func TakeOver(s Snapshot) Takeover {
 	s.Machines = slices.Clone(s.Machines)
 	out, taken := Takeover{Marks: map[string]Marks{}}, map[*Machine]Marks{}
+	out.takeMarks(s.Machines, taken)
+	if fields := unfinished(s.ControlPlane); len(taken) > 0 && len(fields) > 0 {
+		out.Problems = append(out.Problems, "its manager has not brought an edit to all machines (status.appliedSpec of the RKEControlPlane differs from spec in "+
+			strings.Join(fields, ", ")+"): what is taken as it is found now would stay without it; let the manager finish, or take the edit back")
+	}
+	p := newPass(&s)
+	if v := stepElect(p); !v.stop {
+		stepJoin(p)
+	} else if len(p.started()) > 0 {
+		out.Problems = append(out.Problems, v.wait.Message)
+	}
+	p.noteFound(taken, out.Marks)
+	return out
+}
+
+// takeMarks takes what their manager noted for the marks of machines that are not planned by a Drover, and keeps in taken those that they had.
+func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
 	var inits []note
-	for i := range s.Machines {
-		m := &s.Machines[i]
+	for i := range machines {
+		m := &machines[i]
 		if m.Plan == nil {
 			continue
 		}
@@ -41,20 +59,28 @@ func TakeOver(s Snapshot) Takeover {
 			inits = append(inits, note{name: m.Name})
 		}
 		if m.Plan.Malformed != "" {
-			out.Problems = append(out.Problems, fmt.Sprintf("the plan secret %s of machine %s is unreadable: %s", m.Plan.Name, m.Name, m.Plan.Malformed))
+			t.Problems = append(t.Problems, fmt.Sprintf("the plan secret %s of machine %s is unreadable: %s", m.Plan.Name, m.Name, m.Plan.Malformed))
 		}
 	}
 	if len(inits) > 1 {
-		out.Problems = append(out.Problems, about("several machines say that they are the init node, of which one may lie; take the label off the plan secrets of "+
+		t.Problems = append(t.Problems, about("several machines say that they are the init node, of which one may lie; take the label off the plan secrets of "+
 			"all but the one that has started the cluster:", inits))
 	}
-	p := newPass(&s)
-	if v := stepElect(p); !v.stop {
-		stepJoin(p)
-	} else if len(p.started()) > 0 {
-		out.Problems = append(out.Problems, v.wait.Message)
+}
+
+// unfinished are the fields of the spec that plans depend on and of which not all machines have what is asked for. None when nobody knows.
+func unfinished(cp ControlPlane) []string {
+	if cp.Status.AppliedSpec == nil {
+		return nil
 	}
-	p.noteFound(taken, out.Marks)
+	applied, asked := specDigests(cp.Status.AppliedSpec), specDigests(&cp.Spec)
+	var out []string
+	for field := range fieldCauses {
+		if applied[field] != asked[field] {
+			out = append(out, field)
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

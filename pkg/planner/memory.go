@@ -39,6 +39,16 @@ func Memory(status rkev1.RKEControlPlaneStatus) string {
 	return string(text)
 }
 
+// EvidenceOfFormer is the evidence for a plan that takes the place of the one that a text is about, by its checksum: a Drover has made it, and
+// nothing is known of what it was made from, so that the machine gets the plan that it should have. It is empty when the text is none.
+func EvidenceOfFormer(text, checksum string) string {
+	var e evidence
+	if json.Unmarshal([]byte(text), &e) != nil || e.Plan == "" {
+		return ""
+	}
+	return evidence{}.about(checksum)
+}
+
 // Recall returns the status of a control plane, with what it remembers if the status itself was lost. A status that was ever written is
 // believed as it is.
 func Recall(cp *rkev1.RKEControlPlane) rkev1.RKEControlPlaneStatus {

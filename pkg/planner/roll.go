@@ -144,14 +144,17 @@ func (p *pass) setVersions() {
 	known := strings.Join(p.s.Versions.Names(), ", ")
 	var problems []string
 	var kept []note
+	var versions []string
 	for _, m := range p.machines {
 		if (m.kept || isLive(m) && m.roles.String() != "") && !p.knows(m) {
 			kept = append(kept, note{name: m.Name})
+			versions = append(versions, m.marks.RenderVersion)
 		}
 	}
 	if len(kept) > 0 {
-		problems = append(problems, about("The plans of these machines are of a render version that this Drover does not know (it knows "+known+
-			"), and are kept as they are until it does or a command moves them:", kept))
+		slices.Sort(versions)
+		problems = append(problems, about("The plans of these machines are of render version "+strings.Join(slices.Compact(versions), ", ")+
+			", which this Drover does not know (it knows "+known+"), and are kept as they are until it does or a command moves them:", kept))
 	}
 	for _, version := range slices.Sorted(maps.Values(p.s.Roll.Pools)) {
 		problems = append(problems, p.unknownRoll(version)...)

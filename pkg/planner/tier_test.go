@@ -410,7 +410,7 @@ func TestDecide_PinnedRenderVersionIsKept(t *testing.T) {
 	w := small(t)
 	w.machines["w"].m.Marks.RenderVersion = "0-unknown"
 	d := w.run(t)
-	if status, message := w.condition(ConditionRenderVersions); d.Wait != nil || status != "False" || !strings.Contains(message, ": w") {
+	if status, message := w.condition(ConditionRenderVersions); d.Wait != nil || status != "False" || !strings.Contains(message, "render version 0-unknown, which") || !strings.Contains(message, ": w") {
 		t.Errorf("wait is %+v, condition %s %q", d.Wait, status, message)
 	}
 	if got := w.machines["w"].m.Marks.RenderVersion; got != "0-unknown" {

@@ -3,6 +3,7 @@ package planstore
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/planner"
 )
 
@@ -75,6 +77,14 @@ func TestMachines_MarksAreAPatchOfTheirOwn(t *testing.T) {
 	}
 	if got := ReadMarks(&clusterv1.Machine{ObjectMeta: body.Metadata, Spec: body.Spec}); got != marks {
 		t.Errorf("read back are %+v", got)
+	}
+	moved := machineObject("1")
+	moved.Annotations = map[string]string{rkev1.MachineUIDAnnotation: "first"}
+	if _, err := NewMachines(a).Mark(moved, marks); err != nil {
+		t.Fatal(err)
+	}
+	if want = strings.ReplaceAll(want, `"drover.io/machine-uid":"u"`, `"drover.io/machine-uid":"first"`); a.patches[1] != want {
+		t.Errorf("the node would know a machine that was moved by another UID: %s", a.patches[1])
 	}
 	a.err = errors.New("refused")
 	if _, err := NewMachines(a).Mark(machineObject("1"), marks); !errors.Is(err, a.err) {

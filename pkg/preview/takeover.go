@@ -3,10 +3,12 @@ package preview
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/planner"
@@ -52,16 +54,45 @@ func Takeover(given TakeoverInput) (report Report, next map[string]planner.Class
 	r := Report{Cluster: cluster.Namespace + "/" + cluster.Name, Result: planner.ClassNone, Machines: append(c.machines(), c.added()...)}
 	for i := range r.Machines {
 		r.Machines[i].Pending = false
+		c.unhealthy(&r.Machines[i], &r)
 		if class := r.Machines[i].Class; class.Stronger(r.Result) {
 			r.Result = class
 		}
 	}
 	c.stages(&r)
-	r.Notes = c.notes(r)
+	r.Notes = append(r.Notes, c.notes(r)...)
 	for _, w := range after.outlook.Warnings {
 		r.Warnings = append(r.Warnings, Warning{w.Field, w.Message})
 	}
 	return r, after.next(), nil
+}
+
+// unhealthy marks a machine whose node is not heard of any more, in a pool with a health check: Cluster API replaces it once the cluster is not
+// paused any more, whoever paused it.
+func (c *comparison) unhealthy(line *Machine, r *Report) {
+	m, there := c.after.machine(line.Name)
+	if !there || m.Deleting || m.NodeLostSince.IsZero() || !healthChecked(c.in.After, line.Pool) || line.Class == planner.ClassReplace || line.Class == planner.ClassRemove {
+		return
+	}
+	line.Class, line.Drained, line.Held, line.Problem = planner.ClassReplace, c.after.pools[line.Pool].drains, "", ""
+	r.Notes = append(r.Notes, fmt.Sprintf("machine %s: its node has not been heard of since %s, and the health check of pool %s replaces such machines",
+		line.Name, m.NodeLostSince.UTC().Format(time.RFC3339), line.Pool))
+}
+
+// healthChecked reports that machines of a pool are replaced when their node is not well.
+func healthChecked(in topology.Input, pool string) bool {
+	return slices.ContainsFunc(in.Cluster.Spec.RKEConfig.MachinePools, func(p provv1.RKEMachinePool) bool {
+		return p.Name == pool && p.UnhealthyNodeTimeout != nil && p.UnhealthyNodeTimeout.Duration > 0
+	})
+}
+
+// machine finds a machine by its name.
+func (s *side) machine(name string) (planner.Machine, bool) {
+	i := slices.IndexFunc(s.snapshot.Machines, func(m planner.Machine) bool { return name != "" && m.Name == name })
+	if i < 0 {
+		return planner.Machine{}, false
+	}
+	return s.snapshot.Machines[i], true
 }
 
 // next is what each machine's first plan in the newest version does.

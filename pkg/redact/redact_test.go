@@ -88,11 +88,13 @@ func TestText_KeepsWhatIsNoSecret(t *testing.T) {
 		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855":    "",
 		"password: hunter2 and more":                                                 "password: *** and more",
 		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nafter": "***\nafter",
-		"get https://u:p@x/":               "get https***x/",
-		"get https://x/a?sig=abc&x=y: 403": "get https://x/a?*** 403",
-		"curl --token hunter2 x":           "curl --token *** x",
-		"Authorization: Bearer hunter2":    "Authorization: Bearer ***",
-		`{"clientSecret":"hunter2"}`:       `{"clientSecret":***}`,
+		"get https://u:p@x/":                "get https***x/",
+		"get https://x/a?sig=abc&x=y: 403":  "get https://x/a?*** 403",
+		"curl --token hunter2 x":            "curl --token *** x",
+		"make --linode-root-pass hunter2 x": "make --linode-root-pass *** x",
+		`{"rootPass":"hunter2"}`:            `{"rootPass":***}`,
+		"Authorization: Bearer hunter2":     "Authorization: Bearer ***",
+		`{"clientSecret":"hunter2"}`:        `{"clientSecret":***}`,
 		"Secret fleet-default/cloud, the cloud credential of the machine, is gone":   "",
 		`get secret: secrets "a" not found; secretName x; credential of the machine`: "",
 	} {
@@ -105,8 +107,23 @@ func TestText_KeepsWhatIsNoSecret(t *testing.T) {
 	}
 }
 
+func TestURL_HasNeitherPasswordNorQuery(t *testing.T) {
+	for given, want := range map[string]string{
+		"https://u:hunter2@x/y?sig=hunter2#hunter2": "https://u:xxxxx@x/y?***", "https://x/y": "https://x/y",
+	} {
+		location, err := url.Parse(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := URL(location); got != want {
+			t.Errorf("%s is told as %s", given, got)
+		}
+	}
+}
+
 func TestNamed_TellsSecretsFromTheirNames(t *testing.T) {
 	for name, want := range map[string]bool{
+		"rootPass": true, "--linode-root-pass": true, "bypassed": false,
 		"token": true, "agent-token": true, "sshPassword": true, "secretKey": true, "clientSecret": true, "etcd-s3-access-key": true, "sshKeyContents": true,
 		"authEncodedJson": true, "key-data": true, "cloudCredentialSecretName": false, "authConfigSecretName": false, "dataSecretName": false, "tokenTTL": false, "region": false,
 		"instanceType": false, "token-file": false, "keyPairName": false, "tlsSecretName": false, "cloudCredentialName": false,

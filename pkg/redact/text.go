@@ -2,6 +2,8 @@ package redact
 
 import (
 	"bytes"
+	"errors"
+	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
@@ -24,14 +26,14 @@ var (
 		elsewhere + `|[A-Za-z0-9+/_=-]{40,}`)
 	// told finds values of variables, fields, flags and headers whose names announce a secret. Sentences about Secrets and credentials stay.
 	told = regexp.MustCompile(`(?i)((?:passw(?:or)?d|passphrase|pwd|authorization|bearer|token|secret[-_]?\w*key|client[-_]?secret|(?:api|access|private)[-_]?key|key[-_]?data` +
-		`|(?:\b|_)(?:auth|pass|psk))[\w-]*["']?\s*[:=]\s*` + value +
+		`|(?:\b|_)(?:auth|pass|psk)|\w+pass\b)[\w-]*["']?\s*[:=]\s*` + value +
 		`|((?:secret|credential)[\w-]*(?:["']\s*:|\s*=)\s*)(?:"[^"]*"|'[^']*'|\S+)` +
-		`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
+		`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|pass\b|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
 	// queries are the values in the query of a URL: some clouds put signatures there.
 	queries = regexp.MustCompile(`(https?://[^\s"'?]+\?)[^\s"']+`)
 	keys    = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
 	// names are those of fields, flags and variables that hold secrets.
-	names = regexp.MustCompile(`(?i)token|passw|passphrase|pwd|secret|credential|auth|(api|access|private|secret|ssh)[-_]?key|key[-_]?(data|contents?)$|psk`)
+	names = regexp.MustCompile(`(?i)token|passw|passphrase|pwd|secret|credential|auth|(api|access|private|secret|ssh)[-_]?key|key[-_]?(data|contents?)$|psk|pass$`)
 	// references end the names of those that only name an object with a secret.
 	references = regexp.MustCompile(`(?i)(secret|credential|config|account)[-_]?(secret)?[-_]?(names?|refs?)$|file$|path$|ttl$`)
 )
@@ -39,6 +41,24 @@ var (
 // Text is a text without what its words announce as secret, without the queries of URLs, and without private keys.
 func Text(text string) string {
 	return replace(told, queries.ReplaceAllString(keys.ReplaceAllString(text, Mask), "${1}"+Mask), 0)
+}
+
+// URL is a URL without a password and without its query: some clouds put signatures there.
+func URL(location *url.URL) string {
+	shown := *location
+	if shown.RawQuery != "" {
+		shown.RawQuery = Mask
+	}
+	shown.Fragment, shown.RawFragment = "", ""
+	return shown.Redacted()
+}
+
+// WithoutURL is the error of an HTTP client without the URL that it carries: a signature may be in its query.
+func WithoutURL(err error) error {
+	if urlError, ok := errors.AsType[*url.Error](err); ok {
+		return urlError.Err
+	}
+	return err
 }
 
 // Named reports whether a field, flag or variable of that name holds a secret.

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
+
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // Open opens a source of release data.
@@ -44,19 +45,11 @@ func FromFileOrURL(client *http.Client) Open {
 		}
 		response, err := client.Do(request)
 		if err != nil {
-			return nil, fmt.Errorf("get %s: %w", request.URL.Redacted(), withoutURL(err))
+			return nil, fmt.Errorf("get %s: %w", redact.URL(request.URL), redact.WithoutURL(err))
 		}
 		if response.StatusCode != http.StatusOK {
-			return nil, errors.Join(fmt.Errorf("get %s: the server answered %s", request.URL.Redacted(), response.Status), response.Body.Close())
+			return nil, errors.Join(fmt.Errorf("get %s: the server answered %s", redact.URL(request.URL), response.Status), response.Body.Close())
 		}
 		return response.Body, nil
 	}
-}
-
-// withoutURL strips the URL that the client's errors carry.
-func withoutURL(err error) error {
-	if urlError, ok := errors.AsType[*url.Error](err); ok {
-		return urlError.Err
-	}
-	return err
 }

@@ -187,6 +187,8 @@ func TestLoad_Errors(t *testing.T) {
 	for name, source := range map[string]string{
 		"no such file":     filepath.Join(t.TempDir(), "none"),
 		"an error status":  withSecret,
+		"a signed URL":     server.URL + "/x?sig=PASSWORD",
+		"nobody signed":    "http://127.0.0.1:1/?sig=PASSWORD",
 		"nobody there":     "http://user:PASSWORD@127.0.0.1:1/",
 		"an unusable URL":  "http://user:PASSWORD@[::1/",
 		"a directory":      t.TempDir(),

@@ -22,8 +22,27 @@ func (s *Server) Lead(ctx context.Context) error {
 		return nil
 	case <-s.serving:
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	term, cancel := context.WithCancelCause(ctx)
+	defer cancel(errTermOver)
+	return endOf(ctx, term, s.term(term, cancel))
+}
+
+// endOf is with what a term ended, given the context that it had from its caller, its own, and the error that it returned.
+func endOf(ctx, term context.Context, err error) error {
+	switch cause := context.Cause(term); {
+	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		return nil // the term was to end, and what was under way ended with it
+	case ctx.Err() == nil && cause != nil && !errors.Is(cause, errTermOver):
+		return cause // what ended the term, and not what broke because of that
+	}
+	return err
+}
+
+// errTermOver is why the context of a term ends that has come to its end.
+var errTermOver = errors.New("the term is over")
+
+// term runs the controllers until ctx ends, which cancel does when one of them fails.
+func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error {
 	options := clients.Options{Version: s.opts.Version, SyncTimeout: s.opts.StartTimeout, Share: s.every, Observe: s.reconciles.Observe}
 	// Kinds of a host's factory start once, and then run on between terms.
 	kinds := ctx //nolint:contextcheck // the other choice below is the context of Serve, on purpose
@@ -36,7 +55,7 @@ func (s *Server) Lead(ctx context.Context) error {
 			return err
 		}
 		options.WrapCaches = func(base lassocache.SharedCacheFactory) lassocache.SharedCacheFactory { return core.WrapCaches(base) }
-		defer func() { cancel(nil); <-ended }()
+		defer func() { cancel(errTermOver); <-ended }()
 	}
 	term, err := clients.New(s.opts.RESTConfig, options)
 	if err != nil {
@@ -59,7 +78,7 @@ func (s *Server) Lead(ctx context.Context) error {
 	defer unobserve()
 	var background sync.WaitGroup
 	defer background.Wait()
-	defer cancel(nil) // ends what runs in the background, which is waited for
+	defer cancel(errTermOver) // ends what runs in the background, which is waited for
 	background.Go(func() { s.publish(ctx) })
 	background.Go(func() { checker.Run(ctx) })
 	background.Go(func() { s.register(ctx) })
@@ -67,9 +86,6 @@ func (s *Server) Lead(ctx context.Context) error {
 	defer s.leading.Store(false)
 	s.opts.Log.Info("Controllers run")
 	<-ctx.Done()
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
-	}
 	return nil
 }
 

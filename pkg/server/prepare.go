@@ -47,7 +47,10 @@ func (s *Server) prepare(ctx context.Context) error {
 func (s *Server) ensureNamespaces(ctx context.Context) error {
 	namespaces := s.every.Kubernetes.CoreV1().Namespaces()
 	for _, name := range controllers.Namespaces() {
-		_, err := namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := namespaces.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("make namespace %s: %w", name, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,9 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -93,6 +96,7 @@ func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 			tell(t, func(w *world) {
 				time.Sleep(old)
 				w.restore(objects, nodes)
+				w.offer() // what docs/changes.md asks for
 				w.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -111,6 +115,49 @@ func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 				})
 			})
 		})
+		t.Run(filepath.Base(dir)+"/without its step", func(t *testing.T) {
+			objects, nodes := load(t, filepath.Join(dir, "objects.yaml")), load(t, filepath.Join(dir, "nodes.yaml"))
+			tell(t, func(w *world) {
+				time.Sleep(old)
+				w.restore(objects, nodes)
+				plans := w.plans()
+				w.start()
+				w.until("it says that the credential may not be used", time.Minute, w.says(rkev1.ConditionFalse))
+				time.Sleep(time.Minute)
+				w.offer()
+				w.until("it may be used", time.Minute, w.says(rkev1.ConditionTrue))
+				time.Sleep(time.Minute)
+				if left := w.ready(3)(); left != "" {
+					t.Error(left)
+				}
+				if diff := cmp.Diff(plans, w.plans()); diff != "" {
+					t.Errorf("plans are changed:\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// offer has the shared credential list the cluster.
+func (w *world) offer() {
+	w.Helper()
+	secret, err := w.user.Core.Secret().Get("cattle-global-data", "cc-demo", metav1.GetOptions{})
+	check(w.T, err)
+	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, rkev1.AuthorizedObjectAnnotation, fleet+"/*")
+	_, err = w.user.Core.Secret().Update(secret)
+	check(w.T, err)
+}
+
+// says waits until the cluster tells whether it may use what it names.
+func (w *world) says(status string) func() string {
+	return func() string {
+		cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
+		check(w.T, err)
+		c := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
+		if c == nil || c.Status != status || (c.Reason == tenancy.ReasonAccessDenied) != (status == rkev1.ConditionFalse) {
+			return fmt.Sprintf("RKECluster: %+v", c)
+		}
+		return ""
 	}
 }
 

@@ -3,31 +3,82 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/drover-io/drover/pkg/admission/registration"
 	"github.com/drover-io/drover/pkg/admission/webhook"
 )
 
-// register makes the API server ask for the webhooks. Those who lead do it, and it is no reason not to lead that it does not
-// work: what the webhooks refuse, the controllers refuse too.
+// registeredAgain is how often it is looked whether the API server still asks. The word in one path is another one every hour.
+const registeredAgain = time.Minute
+
+// register makes the API server ask for the webhooks, and goes on seeing to that: whoever makes the configurations anew, or takes back what is not
+// in his files, leaves webhooks that nobody can ask, and the API server does without them and says nothing. Those who lead do it, and it is no reason not
+// to lead that it does not work: what the webhooks refuse, the controllers refuse too.
 func (s *Server) register(ctx context.Context) {
 	const failed = "Admission webhooks could not be registered; until they are, what is wrong with a Cluster is in its conditions only"
 	caCerts := []byte(s.opts.Admission.CACerts)
 	switch s.opts.Admission.Mode {
 	case AdmissionInstall:
-		s.insist(ctx, failed, func(ctx context.Context) error {
+		s.keep(ctx, failed, s.webhooksAreDirected, func(ctx context.Context) error {
 			client, err := dynamic.NewForConfig(s.every.Config)
 			if err != nil {
 				return fmt.Errorf("make client of admission objects: %w", err)
 			}
-			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts, webhook.Word(s.grantsKey))
+			return registration.Install(ctx, client, s.opts.Admission.URL, caCerts, webhook.Word(s.grantsKey, time.Now()))
 		})
 	case AdmissionHost:
-		s.insist(ctx, failed, func(ctx context.Context) error {
-			return registration.Fill(ctx, s.every.Kubernetes, caCerts, webhook.Word(s.grantsKey))
+		s.keep(ctx, failed, never, func(ctx context.Context) error {
+			return registration.Fill(ctx, s.every.Kubernetes, caCerts, webhook.Word(s.grantsKey, time.Now()))
 		})
 	case AdmissionOff:
 	}
+}
+
+// keep insists on something once, and then again whenever it is not so any more.
+func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Context) bool, do func(context.Context) error) {
+	s.insist(ctx, failed, do)
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if !isSo(ctx) {
+			s.insist(ctx, failed, do)
+		}
+	}, registeredAgain)
+}
+
+// never is for what looks itself, and writes nothing when nothing differs.
+func never(context.Context) bool { return false }
+
+// webhooksAreDirected reports that both configurations lead here. To apply them again whenever somebody looks would be a write each time.
+func (s *Server) webhooksAreDirected(ctx context.Context) bool {
+	registered := s.every.Kubernetes.AdmissionregistrationV1()
+	grants := s.opts.Admission.URL + webhook.GrantsPath
+	here := func(config admissionv1.WebhookClientConfig) bool {
+		return config.URL != nil && strings.HasPrefix(*config.URL, s.opts.Admission.URL+"/") && string(config.CABundle) == s.opts.Admission.CACerts &&
+			(!strings.HasPrefix(*config.URL, grants) || *config.URL == grants+webhook.Word(s.grantsKey, time.Now()))
+	}
+	validating, err := registered.ValidatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	for i := range validating.Webhooks {
+		if !here(validating.Webhooks[i].ClientConfig) {
+			return false
+		}
+	}
+	mutating, err := registered.MutatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	for i := range mutating.Webhooks {
+		if !here(mutating.Webhooks[i].ClientConfig) {
+			return false
+		}
+	}
+	return len(validating.Webhooks) > 0 && len(mutating.Webhooks) > 0
 }

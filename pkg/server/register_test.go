@@ -1,12 +1,20 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/admission/registration"
 )
 
 func TestNew_AdmissionHasToBeReachable(t *testing.T) {
@@ -49,5 +57,99 @@ func TestAdmissionHandler_AnswersItsPaths(t *testing.T) {
 		if status(s, path) == http.StatusOK || status(s, path) == http.StatusMethodNotAllowed {
 			t.Errorf("machines get %d from %s", status(s, path), path)
 		}
+	}
+}
+
+// guarded is a server beside whose webhooks somebody else's configurations are.
+func guarded(t *testing.T, mode AdmissionMode) (*Server, *fake.Clientset) {
+	t.Helper()
+	hook := func() admissionv1.WebhookClientConfig {
+		return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "drover-system", Name: registration.Service}}
+	}
+	api := fake.NewClientset(
+		&admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: registration.Name}, Webhooks: []admissionv1.ValidatingWebhook{{Name: "a.drover.io", ClientConfig: hook()}},
+		},
+		&admissionv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: registration.Name}, Webhooks: []admissionv1.MutatingWebhook{{Name: "b.drover.io", ClientConfig: hook()}},
+		},
+	)
+	opts := options(t, newAPI(t))
+	opts.Admission = Admission{Mode: mode, CACerts: "pem", URL: "https://127.0.0.1:9443"}
+	s, err := New(opts)
+	check(t, err)
+	s.every.Kubernetes = api
+	return s, api
+}
+
+// Whoever takes the authorities out of the configuration, as a tool does that knows his own files only, has the API server go without webhooks for a
+// minute, and not until the next leader.
+func TestRegister_FillsInAgainWhatSomebodyTookOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, api := guarded(t, AdmissionHost)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); s.register(ctx) }()
+		bundle := func() string {
+			found, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
+			check(t, err)
+			return string(found.Webhooks[0].ClientConfig.CABundle)
+		}
+		settle()
+		if bundle() != "pem" {
+			t.Fatalf("the authorities are %q", bundle())
+		}
+		before := writes(api)
+		time.Sleep(10 * time.Minute)
+		if writes(api) != before {
+			t.Error("it writes although nothing differs")
+		}
+		stripped, err := api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
+		check(t, err)
+		stripped.Webhooks[0].ClientConfig.CABundle = nil
+		_, err = api.AdmissionregistrationV1().ValidatingWebhookConfigurations().Update(ctx, stripped, metav1.UpdateOptions{})
+		check(t, err)
+		time.Sleep(registeredAgain + time.Second)
+		if bundle() != "pem" {
+			t.Errorf("a minute later the authorities are %q", bundle())
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func writes(api *fake.Clientset) int {
+	n := 0
+	for _, action := range api.Actions() {
+		if action.GetVerb() != "get" {
+			n++
+		}
+	}
+	return n
+}
+
+// What Drover installs itself it applies again only when the configurations lead elsewhere.
+func TestWebhooksAreDirected_SeesWhatLeadsElsewhere(t *testing.T) {
+	s, api := guarded(t, AdmissionInstall)
+	if s.webhooksAreDirected(t.Context()) {
+		t.Error("configurations that lead to a Service lead here")
+	}
+	here := admissionv1.WebhookClientConfig{URL: new("https://127.0.0.1:9443/validate"), CABundle: []byte("pem")}
+	registered := api.AdmissionregistrationV1()
+	validating, err := registered.ValidatingWebhookConfigurations().Get(t.Context(), registration.Name, metav1.GetOptions{})
+	check(t, err)
+	mutating, err := registered.MutatingWebhookConfigurations().Get(t.Context(), registration.Name, metav1.GetOptions{})
+	check(t, err)
+	validating.Webhooks[0].ClientConfig, mutating.Webhooks[0].ClientConfig = here, here
+	_, err = registered.ValidatingWebhookConfigurations().Update(t.Context(), validating, metav1.UpdateOptions{})
+	check(t, err)
+	_, err = registered.MutatingWebhookConfigurations().Update(t.Context(), mutating, metav1.UpdateOptions{})
+	check(t, err)
+	if !s.webhooksAreDirected(t.Context()) {
+		t.Error("configurations that lead here do not")
+	}
+	check(t, registered.MutatingWebhookConfigurations().Delete(t.Context(), registration.Name, metav1.DeleteOptions{}))
+	if s.webhooksAreDirected(t.Context()) {
+		t.Error("a configuration that is gone leads here")
 	}
 }

@@ -104,7 +104,7 @@ func (w *world) adopted() {
 	w.Helper()
 	table, err := releases.Load(w.Context(), "", nil)
 	check(w.T, err)
-	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("user"), Version: "test", Releases: table}, fleet)
+	r, err := inspect.New(w.Context(), inspect.Options{Config: w.api.Config("user"), Version: "user", Releases: table}, fleet)
 	check(w.T, err)
 	defer r.Close()
 	a, err := r.Adoption(w.Context(), demo, "")

@@ -9,6 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/access"
@@ -79,6 +82,7 @@ func New(opts Options) (*Server, error) {
 		MachineCache:        s.every.CAPI.Machine().Cache(),
 		MachineClient:       s.every.CAPI.Machine(),
 		BootstrapCache:      s.every.RKE.RKEBootstrap().Cache(),
+		BootstrapClient:     s.every.RKE.RKEBootstrap(),
 		Synced:              s.isServing,
 		Ready:               func(context.Context) error { return s.Ready() },
 		Ending:              s.drained,
@@ -92,6 +96,8 @@ func New(opts Options) (*Server, error) {
 		Releases:   *opts.Releases,
 		Clusters:   s.every.Provisioning.Cluster().Cache(),
 		Machines:   s.every.CAPI.Machine().Cache(),
+		Snapshots:  s.every.RKE.ETCDSnapshot().Cache(),
+		HasSecret:  s.hasSecret,
 		Synced:     s.isServing,
 		Key:        func() []byte { return s.grantsKey },
 		Review:     access.Review(s.every.Kubernetes),
@@ -99,6 +105,15 @@ func New(opts Options) (*Server, error) {
 		Log:        opts.Log,
 	})
 	return s, nil
+}
+
+// hasSecret asks the API server whether a Secret is there.
+func (s *Server) hasSecret(ctx context.Context, secret types.NamespacedName) (bool, error) {
+	_, err := s.every.Kubernetes.CoreV1().Secrets(secret.Namespace).Get(ctx, secret.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // AdmissionHandler serves the admission webhooks, which only the API server should reach: they cannot tell who asks. It answers

@@ -23,6 +23,7 @@ import (
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 func TestMain(m *testing.M) {
@@ -44,7 +45,7 @@ func newAPI(t *testing.T, more ...*apiextensionsv1.CustomResourceDefinition) *me
 	check(t, err)
 	scheme, err := clients.NewScheme()
 	check(t, err)
-	return memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, more...)})
+	return memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, more...), Permit: rights.Permit(t, "drover/test")})
 }
 
 func options(t *testing.T, api *memkube.Server) Options {

@@ -14,6 +14,8 @@ import (
 
 // Input is what was gathered.
 type Input struct {
+	// Clusters are those that the bundle is about.
+	Clusters []Cluster
 	// Objects as they were read, with kind and version. They are not changed.
 	Objects []*unstructured.Unstructured
 	// Texts are other files by their path: logs, metrics, what commands have printed.

@@ -154,7 +154,14 @@ var places = []place{
 	{"a registration token", objectWith("management.cattle.io/v3", "ClusterRegistrationToken", func(s string) tree {
 		return tree{"status": tree{"token": s, "nodeCommand": "curl x | sh -s - --token " + s + " --worker", "manifestUrl": "https://x/v3/import/" + s + "_c-m.yaml"}}
 	})},
-	{"a ConfigMap of a user", objectWith("v1", "ConfigMap", func(s string) tree { return tree{"data": tree{"a": s}, "binaryData": tree{"b": b64(s)}} })},
+	{"a ConfigMap of a user", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		values := object("v1", "ConfigMap", "mine", tree{"data": tree{"a": s}})
+		return []*unstructured.Unstructured{values}, map[string]string{"logs/values.log": "read " + s + " from it\n"}
+	}},
+	{"binary data of a ConfigMap", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		values := object("v1", "ConfigMap", "packed", tree{"binaryData": tree{"b": b64(s)}})
+		return []*unstructured.Unstructured{values}, map[string]string{"logs/binary.log": "read " + s + " from it\n"}
+	}},
 	{"an annotation", func(s string) ([]*unstructured.Unstructured, map[string]string) {
 		o := object("cluster.x-k8s.io/v1beta2", "Machine", "m", nil)
 		o.SetAnnotations(map[string]string{"example.com/password": s})
@@ -184,6 +191,20 @@ var places = []place{
 		driver := object("management.cattle.io/v3", "NodeDriver", "sim", nil)
 		driver.SetAnnotations(map[string]string{"privateCredentialFields": "other", "nodedriver.cattle.io/file-to-field-aliases": "content:contentFile"})
 		return []*unstructured.Unstructured{driver, object("rke-machine-config.cattle.io/v1", "SimConfig", "c", tree{"other": s, "content": s})}, nil
+	}},
+	{"a field of a driver without a schema", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		return []*unstructured.Unstructured{
+			object("rke-machine-config.cattle.io/v1", "OddConfig", "c", tree{"rootWord": s, "tags": list("a", s)}),
+			object("rke-machine.cattle.io/v1", "OddMachine", "m", tree{"spec": tree{"rootWord": s, "deep": tree{"x": s}}}),
+			object("rke-machine.cattle.io/v1", "OddMachineTemplate", "t", tree{"spec": tree{"template": tree{"spec": tree{"rootWord": s}}}}),
+		}, map[string]string{"logs/odd.log": "tried " + s + " in vain\n"}
+	}},
+	{"a root password of a driver whose schema marks none", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		schema := object("management.cattle.io/v3", "DynamicSchema", "linodeconfig", tree{"spec": tree{"resourceFields": tree{"rootPass": tree{"type": "string"}}}})
+		return []*unstructured.Unstructured{
+			schema, object("rke-machine-config.cattle.io/v1", "LinodeConfig", "c", tree{"rootPass": s}),
+			object("batch/v1", "Job", "j", tree{"spec": tree{"args": list("--linode-root-pass", s)}}),
+		}, map[string]string{"logs/linode.log": "rootPass: " + s + "\n"}
 	}},
 	{"a file of a driver", objectWith("rke-machine-config.cattle.io/v1", "SimConfig", func(s string) tree { return tree{"script": "#!/bin/sh\n" + s} })},
 
@@ -264,6 +285,29 @@ func find(text, secret string, depth int) string {
 		}
 	}
 	return ""
+}
+
+// What looks like a word may be a password, too: of a driver that nobody describes no value is told, neither in its objects nor in its Jobs.
+func TestFiles_HideShortValuesOfADriverWithoutASchema(t *testing.T) {
+	files, err := Files(Input{Objects: []*unstructured.Unstructured{
+		object("rke-machine-config.cattle.io/v1", "OddConfig", "c", tree{"word": "hunter2", "size": int64(7)}),
+		object("batch/v1", "Job", "j", tree{"spec": tree{"args": list("--odd-word=hunter2", "--odd-other", "hunter2", "--hostname-override=demo-1")}}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		all.Write(f.Data)
+	}
+	if strings.Contains(all.String(), "hunter2") {
+		t.Errorf("the value is told:\n%s", all.String())
+	}
+	for _, want := range []string{"--hostname-override=demo-1", "kind: OddConfig", "size: 7"} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("%q is not told:\n%s", want, all.String())
+		}
+	}
 }
 
 // What helps is still there.

@@ -25,12 +25,16 @@ const (
 // hider takes secrets out of objects, and remembers them.
 type hider struct {
 	known *redact.Secrets
-	// passwords are the fields of drivers whose values are hidden, and files those that hold the content of a file, by driver.
+	// passwords are the fields of drivers whose values are hidden, by driver.
 	passwords map[string]map[string]bool
+	// described are the drivers whose schemas could be read. Of others nobody knows which fields hold secrets.
+	described map[string]bool
+	// undescribed are the beginnings of flags of the other drivers that there are objects of.
+	undescribed []string
 }
 
 func newHider(objects []*unstructured.Unstructured) *hider {
-	h := &hider{known: &redact.Secrets{}, passwords: map[string]map[string]bool{}}
+	h := &hider{known: &redact.Secrets{}, passwords: map[string]map[string]bool{}, described: map[string]bool{}}
 	h.known.Except("default", "kube-system", "rancher", "cattle", "docker.io")
 	for _, object := range objects {
 		h.known.Except(object.GetName(), object.GetNamespace(), object.GetKind())
@@ -41,12 +45,34 @@ func newHider(objects []*unstructured.Unstructured) *hider {
 			h.learnDriver(object)
 		}
 	}
+	for _, object := range objects {
+		if driver := driverOf(object.GetKind()); ofDriver(object) && !h.described[driver] {
+			h.undescribed = append(h.undescribed, "--"+driver+"-")
+		}
+	}
 	return h
+}
+
+// ofDriver reports that an object holds the configuration of a driver.
+func ofDriver(object *unstructured.Unstructured) bool {
+	group := object.GroupVersionKind().Group
+	return group == driverschema.ConfigGroup || group == driverschema.MachineGroup
+}
+
+// driverOf is the driver of a kind, in lower case.
+func driverOf(kind string) string {
+	for _, suffix := range []string{"MachineTemplate", "Machine", "Config"} {
+		if base, ok := strings.CutSuffix(kind, suffix); ok {
+			return strings.ToLower(base)
+		}
+	}
+	return strings.ToLower(kind)
 }
 
 // learnSchema notes which fields of a driver's configuration hold passwords.
 func (h *hider) learnSchema(object *unstructured.Unstructured) {
 	driver := strings.TrimSuffix(object.GetName(), "config")
+	h.described[strings.ToLower(driver)] = true
 	fields, _, _ := unstructured.NestedMap(object.Object, "spec", "resourceFields") // what is no schema tells nothing
 	for name, described := range fields {
 		if properties, ok := described.(map[string]any); ok && properties["type"] == "password" {
@@ -91,11 +117,10 @@ func (h *hider) object(object *unstructured.Unstructured) map[string]any {
 		return tree
 	case group == "" && object.GetKind() == "ConfigMap":
 		if object.GetLabels()[settingsLabel] != "true" {
-			sizes(tree, "data", false)
-			sizes(tree, "binaryData", true)
+			h.configMap(tree)
 		}
 		return tree
-	case group == driverschema.ConfigGroup || group == driverschema.MachineGroup:
+	case ofDriver(object):
 		h.driver(object.GetKind(), tree)
 	}
 	for key, child := range tree {
@@ -152,6 +177,22 @@ func (h *hider) secret(tree map[string]any) {
 	delete(tree, "stringData")
 }
 
+// configMap hides what users keep in a ConfigMap.
+func (h *hider) configMap(tree map[string]any) {
+	plain, _, _ := unstructured.NestedStringMap(tree, "data") // what is no data is not told either
+	for key, value := range plain {
+		h.named(key, value)
+	}
+	encoded, _, _ := unstructured.NestedStringMap(tree, "binaryData")
+	for key, value := range encoded {
+		if content, err := base64.StdEncoding.DecodeString(value); err == nil {
+			h.named(key, string(content))
+		}
+	}
+	sizes(tree, "data", false)
+	sizes(tree, "binaryData", true)
+}
+
 // sizes replaces values by their sizes.
 func sizes(tree map[string]any, name string, encoded bool) {
 	values, ok := tree[name].(map[string]any)
@@ -170,13 +211,7 @@ func sizes(tree map[string]any, name string, encoded bool) {
 
 // driver hides fields of the configuration of a driver, which is at the top of a config and in the spec of machines and their templates.
 func (h *hider) driver(kind string, tree map[string]any) {
-	base := kind
-	for _, suffix := range []string{"MachineTemplate", "Machine", "Config"} {
-		if cut, ok := strings.CutSuffix(kind, suffix); ok {
-			base = cut
-			break
-		}
-	}
+	driver := driverOf(kind)
 	fields := tree
 	for _, into := range [][]string{{"spec", "template", "spec"}, {"spec"}} {
 		if found, ok, err := unstructured.NestedFieldNoCopy(tree, into...); ok && err == nil {
@@ -188,10 +223,36 @@ func (h *hider) driver(kind string, tree map[string]any) {
 	}
 	for name, value := range fields {
 		text, ok := value.(string)
-		if ok && (h.passwords[strings.ToLower(base)][name] || len(text) > longest || strings.Contains(text, "\n")) {
+		switch {
+		case slices.Contains(everywhere, name):
+		case !h.described[driver]:
+			fields[name] = h.texts(name, value)
+		case ok && (h.passwords[driver][name] || len(text) > longest || strings.Contains(text, "\n")):
 			fields[name] = h.hide(text)
 		}
 	}
+}
+
+// everywhere are fields of the objects of every driver, which hold no secrets.
+var everywhere = []string{"apiVersion", "kind", "metadata", "status", "providerID", "common"}
+
+// texts hides every text below a node of that name.
+func (h *hider) texts(name string, node any) any {
+	switch value := node.(type) {
+	case string:
+		if value != "" {
+			return h.named(name, value)
+		}
+	case []any:
+		for i, child := range value {
+			value[i] = h.texts(name, child)
+		}
+	case map[string]any:
+		for key, child := range value {
+			value[key] = h.texts(key, child)
+		}
+	}
+	return node
 }
 
 // words are texts that are made of words, numbers and short codes: names, hosts, paths, sentences.

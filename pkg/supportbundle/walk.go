@@ -134,12 +134,17 @@ func (h *hider) arguments(node any) any {
 			out = append(out, item)
 		case secret:
 			out = append(out, h.hide(text))
-		case assigned && redact.Named(name):
+		case assigned && h.secretFlag(name):
 			out = append(out, name+"="+h.hide(value))
 		default:
 			out = append(out, text)
 		}
-		secret = isText && !assigned && !secret && strings.HasPrefix(text, "-") && redact.Named(text)
+		secret = isText && !assigned && !secret && strings.HasPrefix(text, "-") && h.secretFlag(text)
 	}
 	return out
+}
+
+// secretFlag reports that the value of a flag, or of an argument like one, may not be told.
+func (h *hider) secretFlag(name string) bool {
+	return redact.Named(name) || slices.ContainsFunc(h.undescribed, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

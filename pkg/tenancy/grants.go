@@ -18,6 +18,9 @@ import (
 // GrantsAnnotation holds the grants of a Cluster. Admission writes it, and nobody else can: every grant is signed.
 const GrantsAnnotation = rkev1.GrantsAnnotation
 
+// Renew is what a request sets GrantsAnnotation to, that its user be the author of all references that have no good grant.
+const Renew = rkev1.GrantsRenew
+
 // KeySize is the length in bytes of the key that signs grants.
 const KeySize = 32
 

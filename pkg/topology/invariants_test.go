@@ -174,14 +174,24 @@ func TestPrepare_IsOneWriteAndThenNone(t *testing.T) {
 	}
 }
 
+func released(c *provv1.Cluster) {
+	c.Annotations = map[string]string{rkev1.ReleasedByAnnotation: "another"}
+}
+
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		mark     string
 		children bool
+		edit     func(*provv1.Cluster)
 		want     topology.Ownership
 	}{
 		"new":                               {want: topology.Unclaimed},
+		"released":                          {edit: released, want: topology.Foreign},
+		"named by another manager":          {edit: func(c *provv1.Cluster) { c.Status.ClusterName = "local" }, want: topology.Foreign},
+		"imported":                          {edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Foreign},
+		"imported, with our mark":           {mark: instance, edit: func(c *provv1.Cluster) { c.Spec.RKEConfig = nil }, want: topology.Ours},
+		"deleted before anybody claimed it": {edit: func(c *provv1.Cluster) { c.DeletionTimestamp = &metav1.Time{} }, want: topology.Foreign},
 		"children of another controller":    {children: true, want: topology.Foreign},
 		"our mark":                          {mark: instance, want: topology.Ours},
 		"our mark and children":             {mark: instance, children: true, want: topology.Ours},
@@ -191,9 +201,12 @@ func TestOwner(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster := &provv1.Cluster{}
+			cluster := &provv1.Cluster{Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
 			if c.mark != "" {
 				cluster.Annotations = map[string]string{rkev1.InstanceAnnotation: c.mark}
+			}
+			if c.edit != nil {
+				c.edit(cluster)
 			}
 			if got := topology.Owner(cluster, instance, c.children); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -93,13 +94,14 @@ func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Clust
 	return object
 }
 
-// notBookkeeping leaves out what tools and admission write down about the Cluster itself: on
-// another object it would be wrong.
+// notBookkeeping leaves out what tools and admission write down about the Cluster itself, and its
+// protection: on another object they would be wrong. A copy of the protection could not be taken off
+// any more once the Cluster goes.
 func notBookkeeping(m map[string]string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range m {
 		if !strings.HasPrefix(key, "kubectl.kubernetes.io/") && !strings.HasPrefix(key, "objectset.rio.cattle.io/") &&
-			key != rkev1.BlockMoveAnnotation && key != rkev1.GrantsAnnotation {
+			!slices.Contains([]string{rkev1.BlockMoveAnnotation, rkev1.GrantsAnnotation, rkev1.ProtectAnnotation, rkev1.NotedAnnotation}, key) {
 			kept[key] = value
 		}
 	}

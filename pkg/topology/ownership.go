@@ -17,21 +17,25 @@ const (
 	// Foreign clusters are another manager's: they are observed and never
 	// written to.
 	Foreign Ownership = iota
-	// Unclaimed clusters have no mark and no children: they become ours at once.
+	// Unclaimed clusters are new: nobody has made, named or marked anything of them. They become ours unless another manager runs here.
 	Unclaimed
 	// Ours carries our mark.
 	Ours
 )
 
-// Owner decides whose a Cluster is: the mark on it says so; without a mark,
-// children that exist were made by another manager, and one that was let go of
-// is on its way to another management cluster, where its children come after it.
-// Two managers never fight over one cluster.
+// Owner decides whose a Cluster is: the mark on it says so. Without a mark, it
+// is another manager's when it has children, or a name on the management side,
+// which we give none without a mark; one that was let go of is on its way to
+// another management cluster, where its children come after it; one that is
+// imported, or goes already, leaves us nothing to make. Two managers never fight
+// over one cluster.
 func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownership {
 	switch mark := cluster.Annotations[rkev1.InstanceAnnotation]; {
 	case mark != "" && mark == instanceID:
 		return Ours
 	case mark != "" || hasChildren || cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
+		return Foreign
+	case cluster.Status.ClusterName != "" || cluster.Spec.RKEConfig == nil || cluster.DeletionTimestamp != nil:
 		return Foreign
 	default:
 		return Unclaimed

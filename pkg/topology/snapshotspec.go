@@ -31,35 +31,42 @@ var (
 // VersionOfSnapshot reads from the metadata of an ETCDSnapshot which Kubernetes version its cluster had; empty when they do not
 // tell. The spec in there may be of any age, so nothing but the version is decoded.
 func VersionOfSnapshot(metadata string) (string, error) {
+	version, _, err := DescribeSnapshot(metadata)
+	return version, err
+}
+
+// DescribeSnapshot is VersionOfSnapshot, and also says whether the metadata hold the cluster's rkeConfig.
+func DescribeSnapshot(metadata string) (version string, hasConfig bool, err error) {
 	if metadata == "" {
-		return "", nil
+		return "", false, nil
 	}
 	raw, err := base64.StdEncoding.DecodeString(metadata)
 	if err != nil {
-		return "", errSnapshotMetadata
+		return "", false, errSnapshotMetadata
 	}
 	var values map[string]string
 	if err := json.Unmarshal(raw, &values); err != nil {
-		return "", errSnapshotMetadata
+		return "", false, errSnapshotMetadata
 	}
 	packed := values[rkev1.SnapshotClusterSpecKey]
 	if packed == "" {
-		return "", nil
+		return "", false, nil
 	}
 	encoded, err := unpackSpec(packed)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	var spec struct {
-		KubernetesVersion string `json:"kubernetesVersion"`
+		KubernetesVersion string          `json:"kubernetesVersion"`
+		RKEConfig         json.RawMessage `json:"rkeConfig"`
 	}
 	if err := json.Unmarshal(encoded, &spec); err != nil {
-		return "", errSnapshotSpec
+		return "", false, errSnapshotSpec
 	}
 	if len(spec.KubernetesVersion) > maxSnapshotVersion {
-		return "", errSnapshotVersion
+		return "", false, errSnapshotVersion
 	}
-	return spec.KubernetesVersion, nil
+	return spec.KubernetesVersion, len(spec.RKEConfig) > 0 && string(spec.RKEConfig) != "null", nil
 }
 
 // unpackSpec takes off what encodeSpec put around the JSON.

@@ -110,3 +110,11 @@ func (f *fleet) join() *clusterv1.Machine {
 	f.machines = append(f.machines, machine)
 	return machine
 }
+
+// answer is what a scrape gets: nothing from a Drover that is gone.
+func (f *fleet) answer() *prometheus.Registry {
+	if f.down {
+		return prometheus.NewRegistry()
+	}
+	return f.registry
+}

@@ -2,168 +2,154 @@ package charts
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
+	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/util/annotations"
+	"github.com/prometheus/prometheus/util/teststorage"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
+
+// interval is how often Prometheus reads metrics and evaluates rules here.
+const interval = time.Minute
+
+// ruleFile is the chart's PrometheusRule as the operator gives it to Prometheus.
+func ruleFile(t *testing.T) []byte {
+	t.Helper()
+	objects, err := Objects(droverChart, Release{}, valuesOf(t, "everything"))
+	check(t, err)
+	at := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "PrometheusRule" })
+	if at < 0 {
+		t.Fatal("the chart has no rules")
+	}
+	text, err := yaml.Marshal(objects[at].Object["spec"])
+	check(t, err)
+	return text
+}
 
 // rulesOf are the alert rules in the chart, as Prometheus reads them: expressions and templates are checked.
 func rulesOf(t *testing.T) []rulefmt.Rule {
 	t.Helper()
-	objects, err := Objects(droverChart, Release{}, valuesOf(t, "everything"))
-	check(t, err)
+	groups, errs := rulefmt.Parse(ruleFile(t), false, model.LegacyValidation)
+	check(t, errors.Join(errs...))
 	var out []rulefmt.Rule
-	for _, object := range objects {
-		if object.GetKind() != "PrometheusRule" {
-			continue
-		}
-		text, err := yaml.Marshal(object.Object["spec"])
-		check(t, err)
-		groups, errs := rulefmt.Parse(text, false, model.LegacyValidation)
-		for _, err := range errs {
-			t.Fatal(err)
-		}
-		for _, group := range groups.Groups {
-			out = append(out, group.Rules...)
-		}
-	}
-	if len(out) == 0 {
-		t.Fatal("the chart has no rules")
+	for _, group := range groups.Groups {
+		out = append(out, group.Rules...)
 	}
 	return out
 }
 
-// memory is what a Prometheus has read: the series of one target.
-type memory struct {
-	series map[uint64]*promql.Series
+// server is a Prometheus without its clock and its network: its own storage, engine and rules.
+type server struct {
+	*testing.T
+	storage storage.Storage
+	groups  []*rules.Group
+	// told are the series of the last scrape.
+	told map[uint64]labels.Labels
+	// fired are the alerts that it has sent, and when first.
+	fired map[string]time.Time
 }
 
-// scrape reads a registry. What is not told any more ends, as it does when Prometheus finds it gone.
-func (m *memory) scrape(t *testing.T, registry *prometheus.Registry, at time.Time) {
+func newServer(t *testing.T) *server {
 	t.Helper()
-	families, err := registry.Gather()
-	check(t, err)
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName()
-			value := metric.GetGauge().GetValue()
-			switch family.GetType() {
-			case dto.MetricType_COUNTER:
-				value = metric.GetCounter().GetValue()
-			case dto.MetricType_HISTOGRAM: // the rules use no more of it
-				name, value = name+"_count", float64(metric.GetHistogram().GetSampleCount())
-			default:
-			}
-			m.append(name, metric.GetLabel(), at, value)
+	s := &server{T: t, storage: teststorage.New(t), fired: map[string]time.Time{}}
+	t.Cleanup(func() { check(t, s.storage.Close()) })
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
+	t.Cleanup(func() { check(t, engine.Close()) })
+	manager := rules.NewManager(&rules.ManagerOptions{
+		QueryFunc: rules.EngineQueryFunc(engine, s.storage), Appendable: s.storage, Queryable: s.storage, NotifyFunc: s.notify, Context: t.Context(),
+		Logger: promslog.NewNopLogger(), NameValidationScheme: model.LegacyValidation,
+	})
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	check(t, os.WriteFile(file, ruleFile(t), 0o600))
+	groups, errs := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, file)
+	check(t, errors.Join(errs...))
+	s.groups = slices.Collect(maps.Values(groups))
+	return s
+}
+
+// notify is told of every alert that fires, or has ended. A Prometheus sends it to the Alertmanager.
+func (s *server) notify(_ context.Context, _ string, alerts ...*rules.Alert) {
+	for _, alert := range alerts {
+		name := alert.Labels.Get(labels.AlertName)
+		if _, known := s.fired[name]; !known && alert.State == rules.StateFiring {
+			s.fired[name] = alert.FiredAt
 		}
+		alert.Annotations.Range(func(annotation labels.Label) {
+			if strings.Contains(annotation.Value, "<error expanding template") || strings.Contains(annotation.Value, "<no value>") {
+				s.Errorf("%s says %q", name, annotation.Value)
+			}
+		})
 	}
 }
 
-func (m *memory) append(name string, pairs []*dto.LabelPair, at time.Time, value float64) {
+// scrape reads a registry. What is not told any more ends at once, as it does when Prometheus finds it gone.
+func (s *server) scrape(registry *prometheus.Registry, at time.Time) {
+	s.Helper()
+	families, err := registry.Gather()
+	check(s.T, err)
+	appender, told := s.storage.Appender(s.Context()), map[uint64]labels.Labels{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name := family.GetName()
+			sample := metric.GetGauge().GetValue()
+			switch family.GetType() {
+			case dto.MetricType_COUNTER:
+				sample = metric.GetCounter().GetValue()
+			case dto.MetricType_HISTOGRAM: // the rules use no more of it
+				name, sample = name+"_count", float64(metric.GetHistogram().GetSampleCount())
+			default:
+			}
+			series := seriesOf(name, metric.GetLabel())
+			told[series.Hash()] = series
+			_, err := appender.Append(0, series, at.UnixMilli(), sample)
+			check(s.T, err)
+		}
+	}
+	for key, series := range s.told {
+		if _, still := told[key]; !still {
+			_, err := appender.Append(0, series, at.UnixMilli(), math.Float64frombits(value.StaleNaN))
+			check(s.T, err)
+		}
+	}
+	check(s.T, appender.Commit())
+	s.told = told
+}
+
+func seriesOf(name string, pairs []*dto.LabelPair) labels.Labels {
 	builder := labels.NewBuilder(labels.FromStrings(labels.MetricName, name, "instance", "drover-0"))
 	for _, pair := range pairs {
 		builder.Set(pair.GetName(), pair.GetValue())
 	}
-	metric := builder.Labels()
-	if m.series == nil {
-		m.series = map[uint64]*promql.Series{}
-	}
-	if m.series[metric.Hash()] == nil {
-		m.series[metric.Hash()] = &promql.Series{Metric: metric}
-	}
-	series := m.series[metric.Hash()]
-	series.Floats = append(series.Floats, promql.FPoint{T: at.UnixMilli(), F: value})
+	return builder.Labels()
 }
 
-// Querier implements storage.Queryable.
-func (m *memory) Querier(int64, int64) (storage.Querier, error) { return m, nil }
-
-// Select implements storage.Querier.
-func (m *memory) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	var found []promql.Series
-	for _, key := range slices.Sorted(maps.Keys(m.series)) {
-		series := m.series[key]
-		if !slices.ContainsFunc(matchers, func(matcher *labels.Matcher) bool { return !matcher.Matches(series.Metric.Get(matcher.Name)) }) {
-			found = append(found, *series)
-		}
-	}
-	return &seriesSet{found: found, at: -1}
-}
-
-// LabelValues implements storage.Querier. The engine does not need it.
-func (m *memory) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-// LabelNames implements storage.Querier. The engine does not need it.
-func (m *memory) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-// Close implements storage.Querier.
-func (m *memory) Close() error { return nil }
-
-type seriesSet struct {
-	found []promql.Series
-	at    int
-}
-
-func (s *seriesSet) Next() bool                        { s.at++; return s.at < len(s.found) }
-func (s *seriesSet) At() storage.Series                { return promql.NewStorageSeries(s.found[s.at]) }
-func (s *seriesSet) Err() error                        { return nil }
-func (s *seriesSet) Warnings() annotations.Annotations { return nil }
-
-// evaluator evaluates rules again and again, as Prometheus does: an alert fires when its expression has held, for the same labels,
-// since as long as its `for` says.
-type evaluator struct {
-	engine *promql.Engine
-	memory *memory
-	rules  []rulefmt.Rule
-	// since is when each alert began to hold, by its labels.
-	since map[string]map[string]time.Time
-	// fired are the alerts that have fired, and when first.
-	fired map[string]time.Time
-}
-
-func newEvaluator(t *testing.T, rules []rulefmt.Rule) *evaluator {
-	t.Helper()
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
-	t.Cleanup(func() { _ = engine.Close() })
-	return &evaluator{engine: engine, memory: &memory{}, rules: rules, since: map[string]map[string]time.Time{}, fired: map[string]time.Time{}}
-}
-
-func (e *evaluator) evaluate(t *testing.T, at time.Time) {
-	t.Helper()
-	for _, rule := range e.rules {
-		query, err := e.engine.NewInstantQuery(t.Context(), e.memory, nil, rule.Expr, at)
-		check(t, err)
-		result := query.Exec(t.Context())
-		check(t, result.Err)
-		vector, err := result.Vector()
-		check(t, err)
-		before, now := e.since[rule.Alert], map[string]time.Time{}
-		for _, sample := range vector {
-			key := sample.Metric.String()
-			now[key] = at
-			if began, held := before[key]; held {
-				now[key] = began
-			}
-			if _, fired := e.fired[rule.Alert]; !fired && at.Sub(now[key]) >= time.Duration(rule.For) {
-				e.fired[rule.Alert] = at
+// evaluate is one evaluation of all rules.
+func (s *server) evaluate(at time.Time) {
+	s.Helper()
+	for _, group := range s.groups {
+		group.Eval(s.Context(), at)
+		for _, rule := range group.Rules() {
+			if err := rule.LastError(); err != nil {
+				s.Fatalf("%s: %v", rule.Name(), err)
 			}
 		}
-		e.since[rule.Alert] = now
-		query.Close()
 	}
 }

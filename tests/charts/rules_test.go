@@ -144,14 +144,14 @@ var faults = map[string]fault{
 	},
 }
 
-// TestRules_EachFaultFiresItsAlert puts faults into what Drover sees, one at a time, and lets Prometheus' own engine evaluate the rules
-// of the chart on the metrics that Drover makes of them. Every alert is shown by a fault, and no fault sets off another alert.
+// TestRules_EachFaultFiresItsAlert puts faults into what Drover sees, one at a time, and lets Prometheus' own rules package evaluate those
+// of the chart on the metrics that Drover makes of them, as promtool does. Every alert is shown by a fault, and no fault sets off another alert.
 func TestRules_EachFaultFiresItsAlert(t *testing.T) {
 	rules := rulesOf(t)
 	var shown, all []string
 	for name, fault := range faults {
 		shown = append(shown, fault.want...)
-		t.Run(name, func(t *testing.T) { fault.tell(t, newEvaluator(t, rules)) })
+		t.Run(name, func(t *testing.T) { fault.tell(t, newServer(t)) })
 	}
 	for _, rule := range rules {
 		all = append(all, rule.Alert)
@@ -166,7 +166,7 @@ func TestRules_EachFaultFiresItsAlert(t *testing.T) {
 	}
 }
 
-func (c fault) tell(t *testing.T, e *evaluator) {
+func (c fault) tell(t *testing.T, s *server) {
 	t.Helper()
 	f := newFleet(t, start)
 	for f.now.Before(start.Add(before + c.lasts)) {
@@ -178,18 +178,16 @@ func (c fault) tell(t *testing.T, e *evaluator) {
 		if c.meanwhile != nil {
 			c.meanwhile(f, broken)
 		}
-		if !f.down {
-			e.memory.scrape(t, f.registry, f.now)
-		}
-		e.evaluate(t, f.now)
-		f.now = f.now.Add(time.Minute)
+		s.scrape(f.answer(), f.now)
+		s.evaluate(f.now)
+		f.now = f.now.Add(interval)
 	}
-	for alert, at := range e.fired {
+	for alert, at := range s.fired {
 		if at.Before(start.Add(before)) {
 			t.Errorf("%s fired %v before anything was wrong", alert, start.Add(before).Sub(at))
 		}
 	}
-	if diff := cmp.Diff(c.want, slices.Sorted(maps.Keys(e.fired))); diff != "" {
+	if diff := cmp.Diff(c.want, slices.Sorted(maps.Keys(s.fired))); diff != "" {
 		t.Errorf("alerts (-want +got):\n%s", diff)
 	}
 }

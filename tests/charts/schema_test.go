@@ -32,6 +32,7 @@ func TestDrover_Refuses(t *testing.T) {
 		"an interval without a unit":          {values: `{metrics: {serviceMonitor: {interval: "30"}}}`, want: "/metrics/serviceMonitor/interval"},
 		"a certificate from an unnamed one":   {values: `{tls: {source: secret}}`, want: "tls.secretName is required"},
 		"a certificate from no issuer":        {values: `{tls: {source: cert-manager}}`, want: "tls.certManager.issuerRef.name is required"},
+		"no time to end":                      {values: `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 75}`, want: "terminationGracePeriodSeconds must be more than 75"},
 		"an authority of its own, told twice": {values: `{tls: {privateCA: true}}`, want: "tls.privateCA is for"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -149,11 +150,12 @@ func (s *soak) look() {
 	}
 }
 
-// report prints a table and says of each figure whether it grows.
+// report writes a table to the file that DROVER_SOAK_REPORT names, because a test that passes prints nothing, and says of each figure whether it grows.
 func (s *soak) report(duration time.Duration) {
 	s.Helper()
-	fmt.Printf("soak: %s, %d clusters made, %d of them ready and deleted; the second half of the run:\n", duration, s.made, s.lives)
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "soak: %s, %d clusters made, %d of them ready and deleted; the second half of the run:\n", duration, s.made, s.lives)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(table, "figure\tfirst\tmean\tlast\tgrowth\tunit\tverdict\t")
 	for _, one := range s.series {
 		found, verdict := trend.Of(*one), "flat"
@@ -164,6 +166,7 @@ func (s *soak) report(duration time.Duration) {
 		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.1f\t%+.1f\t%s\t%s\t\n", one.Name, found.First, found.Mean, found.Last, found.Growth, one.Unit, verdict)
 	}
 	_ = table.Flush()
+	s.must(os.WriteFile(os.Getenv("DROVER_SOAK_REPORT"), []byte(out.String()), 0o600))
 }
 
 // clear deletes what is there, so that hosts and Drover end in peace.

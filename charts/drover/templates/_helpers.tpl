@@ -96,6 +96,19 @@ imagePullSecrets:
 {{- if and .Values.admission.enabled (not .Values.server.kubeconfig.secretName) }}true{{ end }}
 {{- end }}
 
+{{/* drover.seconds is a duration, as Go writes it, in whole seconds. */}}
+{{- define "drover.seconds" -}}
+{{- $seconds := 0.0 }}
+{{- range regexFindAll "[0-9.]+(h|ms|us|ns|m|s)" . -1 }}
+{{- $number := float64 (regexFind "^[0-9.]+" .) }}
+{{- if hasSuffix "h" . }}{{ $seconds = addf $seconds (mulf $number 3600) }}
+{{- else if hasSuffix "m" . }}{{ $seconds = addf $seconds (mulf $number 60) }}
+{{- else if not (regexMatch "[mun]s$" .) }}{{ $seconds = addf $seconds $number }}
+{{- end }}
+{{- end }}
+{{- ceil $seconds | int }}
+{{- end }}
+
 {{/* drover.check refuses values that cannot work together. */}}
 {{- define "drover.check" -}}
 {{- if ne .Release.Namespace (include "drover.systemNamespace" .) }}
@@ -106,6 +119,10 @@ imagePullSecrets:
 {{- end }}
 {{- if and (include "drover.admission" .) (has (int .Values.admission.port) (list (int .Values.server.port) (int .Values.server.healthPort))) }}
 {{- fail "admission.port must be another one than server.port and server.healthPort" }}
+{{- end }}
+{{- $delay := int (include "drover.seconds" (toString .Values.server.shutdownDelay)) }}
+{{- if le (int .Values.terminationGracePeriodSeconds) (add $delay 10 | int) }}
+{{- fail (printf "terminationGracePeriodSeconds must be more than %d: server.shutdownDelay, and 10 seconds for requests under way; else pods are killed while machines ask them" (add $delay 10)) }}
 {{- end }}
 {{- if and .Values.tls.privateCA (eq .Values.tls.source "drover") }}
 {{- fail "tls.privateCA is for a certificate from a Secret or from cert-manager: machines are told Drover's own authority anyway" }}

@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	jsonpatch "github.com/evanphx/json-patch"
+	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -27,7 +30,10 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-var key = bytes.Repeat([]byte{7}, tenancy.KeySize)
+var (
+	key = bytes.Repeat([]byte{7}, tenancy.KeySize)
+	now = time.Date(2026, 11, 23, 12, 30, 0, 0, time.UTC)
+)
 
 // secrets offer themselves to these clusters.
 type secrets map[string]string
@@ -45,9 +51,12 @@ func handler(t *testing.T, synced bool) http.Handler {
 	log := logrus.New()
 	log.SetOutput(t.Output())
 	return webhook.New(webhook.Options{
-		InstanceID: "ours", Synced: func() bool { return synced }, Key: func() []byte { return key }, Log: log,
-		Secrets: secrets{"cattle-global-data/offered": build.Namespace + "/demo"},
+		InstanceID: "ours", Now: func() time.Time { return now }, Synced: func() bool { return synced }, Key: func() []byte { return key }, Log: log,
+		Secrets: secrets{"cattle-global-data/offered": build.Namespace + "/*"},
 		Review: func(_ context.Context, author tenancy.Author, secret types.NamespacedName) (bool, error) {
+			if secret.Name == "unknown" {
+				return false, errors.New("the API server does not answer")
+			}
 			return author.Username == "admin" || author.Username == "alice" && secret.Name == "hers", nil
 		},
 	})
@@ -63,45 +72,67 @@ func wanting(credential string, edits ...func(*provv1.Cluster)) *provv1.Cluster 
 	return cluster
 }
 
-func granted(t *testing.T, credential, user string) *provv1.Cluster {
+func granted(t *testing.T, credential, user string, edits ...func(*provv1.Cluster)) *provv1.Cluster {
 	t.Helper()
 	cluster := wanting(credential)
 	text, err := tenancy.WriteGrants(nil, cluster, tenancy.Author{Username: user}, tenancy.References(cluster), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster.Annotations = map[string]string{tenancy.GrantsAnnotation: text}
-	return cluster
+	return wanting(credential, append([]func(*provv1.Cluster){annotated(tenancy.GrantsAnnotation, text)}, edits...)...)
 }
 
-// ask has a user write a cluster. It returns the refusal, or the cluster as it would be stored.
-func ask(t *testing.T, user string, before, after *provv1.Cluster) (refused string, stored *provv1.Cluster) {
+func annotated(annotation, value string) func(*provv1.Cluster) {
+	return func(c *provv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, annotation, value) }
+}
+
+func finalized(c *provv1.Cluster) { c.Finalizers = []string{"theirs"} }
+
+func deleted(c *provv1.Cluster) { c.DeletionTimestamp = new(metav1.Now()) }
+
+// outcome is what becomes of a request: it is refused, or stored like that.
+type outcome struct {
+	refused, warned string
+	stored          *provv1.Cluster
+}
+
+// ask has a user write a cluster.
+func ask(t *testing.T, user string, before, after *provv1.Cluster) outcome {
 	t.Helper()
 	request := &admissionv1.AdmissionRequest{
 		UID: "1", Namespace: after.Namespace, Name: after.Name, Operation: admissionv1.Create,
 		Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"},
-		UserInfo: authenticationv1.UserInfo{Username: user}, Object: raw(t, after),
+		UserInfo: authenticationv1.UserInfo{Username: user, Extra: map[string]authenticationv1.ExtraValue{
+			"authentication.kubernetes.io/credential-id": {"JTI=1"}, "example.com/tenant": {"a"},
+		}},
+		Object: raw(t, after),
 	}
 	if before != nil {
 		request.Operation, request.OldObject = admissionv1.Update, raw(t, before)
 	}
+	return review(t, request)
+}
+
+func review(t *testing.T, request *admissionv1.AdmissionRequest) outcome {
+	t.Helper()
 	body, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := post(t, handler(t, true), webhook.GrantsPath+webhook.Word(key), body)
-	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(got.Body.Bytes(), &review); err != nil {
+	got := post(t, handler(t, true), webhook.GrantsPath+webhook.Word(key, now), body)
+	var answer admissionv1.AdmissionReview
+	if err := json.Unmarshal(got.Body.Bytes(), &answer); err != nil || got.Code != http.StatusOK {
 		t.Fatalf("%d %s: %v", got.Code, got.Body, err)
 	}
-	if !review.Response.Allowed {
-		return review.Response.Result.Message, nil
+	warned := strings.Join(answer.Response.Warnings, "; ")
+	if !answer.Response.Allowed {
+		return outcome{refused: answer.Response.Result.Message, warned: warned}
 	}
 	text := request.Object.Raw
-	if len(review.Response.Patch) > 0 {
-		patch, err := jsonpatch.DecodePatch(review.Response.Patch)
+	if len(answer.Response.Patch) > 0 {
+		patch, err := jsonpatch.DecodePatch(answer.Response.Patch)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,11 +140,16 @@ func ask(t *testing.T, user string, before, after *provv1.Cluster) (refused stri
 			t.Fatal(err)
 		}
 	}
-	stored = &provv1.Cluster{}
+	stored := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(text, stored); err != nil {
 		t.Fatal(err)
 	}
-	return "", stored
+	cluster := &provv1.Cluster{ObjectMeta: stored.ObjectMeta}
+	var wanted struct{ Spec provv1.ClusterSpec }
+	if json.Unmarshal(text, &wanted) == nil {
+		cluster.Spec = wanted.Spec
+	}
+	return outcome{warned: warned, stored: cluster}
 }
 
 func raw(t *testing.T, cluster *provv1.Cluster) runtime.RawExtension {
@@ -140,6 +176,7 @@ func TestGrants_FollowWhatTheUserMay(t *testing.T) {
 		user          string
 		before, after *provv1.Cluster
 		wantRefused   string
+		wantWarned    string
 		wantAuthor    string
 	}{
 		"a reference that its author may get": {user: "alice", after: wanting("cattle-global-data:hers"), wantAuthor: "alice"},
@@ -163,49 +200,178 @@ func TestGrants_FollowWhatTheUserMay(t *testing.T) {
 		},
 		"the annotation is brought along": {user: "alice", before: wanting("cattle-global-data:hers"), after: granted(t, "cattle-global-data:hers", "admin")},
 		"somebody else's cluster": {
-			user: "bob", after: wanting("cattle-global-data:hers", func(c *provv1.Cluster) { c.Annotations = map[string]string{rkev1.InstanceAnnotation: "theirs"} }),
+			user: "bob", after: wanting("cattle-global-data:hers", annotated(rkev1.InstanceAnnotation, "theirs")),
 		},
 		"our cluster, marked": {
-			user: "bob", after: wanting("cattle-global-data:hers", func(c *provv1.Cluster) { c.Annotations = map[string]string{rkev1.InstanceAnnotation: "ours"} }),
+			user: "bob", after: wanting("cattle-global-data:hers", annotated(rkev1.InstanceAnnotation, "ours")),
 			wantRefused: "bob may not get",
 		},
 		"a cluster that is deleted": {
-			user: "bob", before: wanting("x"), after: wanting("cattle-global-data:hers", func(c *provv1.Cluster) { c.DeletionTimestamp = new(metav1.Now()) }),
+			user: "bob", before: wanting("x"), after: wanting("cattle-global-data:hers", deleted),
+		},
+		"a cluster that Rancher has": {user: "bob", before: wanting("x", finalized), after: wanting("cattle-global-data:hers", finalized)},
+		"nobody knows whether its author may": {
+			user: "alice", after: wanting("cattle-global-data:unknown"), wantWarned: "could not be found out, so it is not used yet: set annotation",
+		},
+		"a name that nobody knows yet": {
+			user: "alice", after: wanting("cattle-global-data:hers", func(c *provv1.Cluster) { c.Name, c.GenerateName = "", "demo-" }),
+			wantRefused: "needs a name",
+		},
+		"a name that nobody knows yet, and an offer": {
+			user: "alice", after: wanting("cattle-global-data:offered", func(c *provv1.Cluster) { c.Name, c.GenerateName = "", "demo-" }),
+		},
+		"grants of before are brought to a new reference": {
+			user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice"), wantRefused: "bob may not get",
+		},
+		"grants of before are brought as the cluster is given away": {
+			user: "bob", before: wanting("x", annotated(rkev1.InstanceAnnotation, "ours")),
+			after: granted(t, "cattle-global-data:hers", "alice", annotated(rkev1.InstanceAnnotation, "x")),
+		},
+		"grants of before are brought as the cluster is deleted": {user: "bob", before: wanting("x"), after: granted(t, "cattle-global-data:hers", "alice", deleted)},
+		"the cluster is taken back": {
+			user: "bob", before: wanting("cattle-global-data:hers", annotated(rkev1.InstanceAnnotation, "x")),
+			after: granted(t, "cattle-global-data:hers", "alice", annotated(rkev1.InstanceAnnotation, "ours")),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			refused, stored := ask(t, tc.user, tc.before, tc.after)
-			if (refused == "") != (tc.wantRefused == "") || !strings.Contains(refused, tc.wantRefused) {
-				t.Fatalf("refused: %q", refused)
-			}
-			if stored == nil {
-				return
-			}
-			author := ""
-			for _, who := range tenancy.Grants(stored, key) {
-				author = who.Username
-			}
-			if author != tc.wantAuthor {
-				t.Errorf("granted to %q, want %q: %v", author, tc.wantAuthor, stored.Annotations)
+			got := ask(t, tc.user, tc.before, tc.after)
+			got.check(t, tc.wantRefused, tc.wantWarned, tc.wantAuthor)
+		})
+	}
+}
+
+func (o outcome) check(t *testing.T, refused, warned, author string) {
+	t.Helper()
+	if (o.refused == "") != (refused == "") || !strings.Contains(o.refused, refused) {
+		t.Fatalf("refused: %q", o.refused)
+	}
+	if (o.warned == "") != (warned == "") || !strings.Contains(o.warned, warned) {
+		t.Errorf("warned: %q", o.warned)
+	}
+	if o.stored == nil {
+		return
+	}
+	got := ""
+	for _, who := range tenancy.Grants(o.stored, key) {
+		got = who.Username
+	}
+	if got != author {
+		t.Errorf("granted to %q, want %q: %v", got, author, o.stored.Annotations)
+	}
+	if text := o.stored.Annotations[tenancy.GrantsAnnotation]; author == "" && text != "" {
+		t.Errorf("the annotation is %q", text)
+	}
+}
+
+// Who asks for it becomes the author of what has no good grant, and nobody else does.
+func TestGrants_AreRenewedForWhoAsks(t *testing.T) {
+	t.Parallel()
+	renew, ours := annotated(tenancy.GrantsAnnotation, tenancy.Renew), annotated(rkev1.InstanceAnnotation, "ours")
+	for name, tc := range map[string]struct {
+		user          string
+		before, after *provv1.Cluster
+		wantWarned    string
+		wantAuthor    string
+	}{
+		"nobody was known": {user: "alice", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
+		"the author may not any more": {
+			user: "admin", before: granted(t, "cattle-global-data:hers", "bob"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "admin",
+		},
+		"the author still may": {
+			user: "admin", before: granted(t, "cattle-global-data:hers", "alice"), after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice",
+		},
+		"who asks may not": {
+			user: "bob", before: wanting("cattle-global-data:hers"), after: wanting("cattle-global-data:hers", renew),
+			wantWarned: "spec.cloudCredentialSecretName: bob may not get Secret cattle-global-data/hers, so it is not granted",
+		},
+		"it is offered": {user: "bob", before: wanting("cattle-global-data:offered"), after: wanting("cattle-global-data:offered", renew)},
+		"nobody knows": {
+			user: "alice", before: wanting("cattle-global-data:unknown"), after: wanting("cattle-global-data:unknown", renew), wantWarned: "try again",
+		},
+		"another one finds the wish there": {
+			user: "admin", before: wanting("cattle-global-data:hers", renew), after: wanting("cattle-global-data:hers", renew), wantWarned: "set it again",
+		},
+		"with the mark, by adoption": {
+			user: "alice", before: wanting("cattle-global-data:hers", finalized), after: wanting("cattle-global-data:hers", finalized, ours, renew), wantAuthor: "alice",
+		},
+		"a cluster of others": {
+			user: "alice", before: wanting("cattle-global-data:hers", finalized), after: wanting("cattle-global-data:hers", finalized, renew),
+			wantWarned: "not managed by this Drover",
+		},
+		"of a new cluster": {user: "alice", after: wanting("cattle-global-data:hers", renew), wantAuthor: "alice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ask(t, tc.user, tc.before, tc.after)
+			got.check(t, "", tc.wantWarned, tc.wantAuthor)
+			if got.stored != nil && tc.before != nil { // as when another webhook has changed something
+				got.stored.Labels = map[string]string{"of": "another"}
+				ask(t, tc.user, tc.before, got.stored).check(t, "", "", tc.wantAuthor)
 			}
 		})
 	}
 }
 
-// Whoever does not know the word gets no answer: it would be a signature in the name of whomever they like.
+func TestGrants_KeepWhoTheAuthorIs(t *testing.T) {
+	t.Parallel()
+	got := ask(t, "alice", nil, wanting("cattle-global-data:hers"))
+	for _, author := range tenancy.Grants(got.stored, key) {
+		if diff := cmp.Diff(tenancy.Author{Username: "alice", Extra: map[string][]string{"example.com/tenant": {"a"}}}, author); diff != "" {
+			t.Errorf("the author (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// What is wrong with a manifest is said by the schema, which is asked later. A change that cannot be read grants nothing.
+func TestGrants_LeaveWhatTheyCannotReadToTheSchema(t *testing.T) {
+	t.Parallel()
+	asked := func(object, old string) *admissionv1.AdmissionRequest {
+		request := &admissionv1.AdmissionRequest{
+			UID: "1", Namespace: "ns", Name: "demo", Operation: admissionv1.Update,
+			Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"},
+			UserInfo: authenticationv1.UserInfo{Username: "alice"}, Object: runtime.RawExtension{Raw: []byte(object)}, OldObject: runtime.RawExtension{Raw: []byte(old)},
+		}
+		return request
+	}
+	const wrong = `{"metadata":{"name":"demo","annotations":{"drover.io/granted-references":"[]"}},"spec":{"rkeConfig":{"machinePools":[{"quantity":"x"}]}}}`
+	for _, old := range []string{wrong, `{"metadata":{"name":"demo"},"spec":{}}`} {
+		review(t, asked(wrong, old)).check(t, "", "", "")
+	}
+	hers := `{"metadata":{"name":"demo"},"spec":{"cloudCredentialSecretName":"cattle-global-data:hers","rkeConfig":{}}}`
+	review(t, asked(hers, wrong)).check(t, "", "", "") // who corrects it wrote no reference
+}
+
+// Whoever does not know the word gets no answer: it would be a signature in the name of whomever they like. What the word was an hour ago helps
+// nobody, and for some minutes around the hour both are known.
 func TestGrants_AnswerOnlyWhoKnowsTheWord(t *testing.T) {
 	t.Parallel()
+	word := func(key []byte, ago time.Duration) string { return webhook.Word(key, now.Add(-ago)) }
 	for path, want := range map[string]int{
-		webhook.GrantsPath: http.StatusNotFound, webhook.GrantsPath + "x": http.StatusNotFound,
-		webhook.GrantsPath + webhook.Word(bytes.Repeat([]byte{8}, tenancy.KeySize)): http.StatusNotFound,
-		webhook.GrantsPath + webhook.Word(key):                                      http.StatusOK,
+		"": http.StatusNotFound, "x": http.StatusNotFound,
+		word(bytes.Repeat([]byte{8}, tenancy.KeySize), 0): http.StatusNotFound,
+		word(key, 0):          http.StatusOK,
+		word(key, time.Hour):  http.StatusNotFound,
+		word(key, -time.Hour): http.StatusNotFound,
 	} {
-		if got := post(t, handler(t, true), path, nil); got.Code != want {
+		if got := post(t, handler(t, true), webhook.GrantsPath+path, nil); got.Code != want {
 			t.Errorf("%s: %d, want %d", path, got.Code, want)
 		}
 	}
-	if got := post(t, handler(t, false), webhook.GrantsPath+webhook.Word(nil), nil); got.Code != http.StatusServiceUnavailable {
+	if got := post(t, handler(t, false), webhook.GrantsPath+word(nil, 0), nil); got.Code != http.StatusServiceUnavailable {
 		t.Errorf("before there is a key: %d", got.Code)
+	}
+}
+
+func TestGrants_KnowTheWordsAroundTheHour(t *testing.T) {
+	t.Parallel()
+	hour := now.Truncate(time.Hour)
+	for minutes, want := range map[time.Duration]int{-11: http.StatusNotFound, -9: http.StatusOK, 0: http.StatusOK, 69: http.StatusOK, 71: http.StatusNotFound} {
+		handler := webhook.New(webhook.Options{
+			Synced: func() bool { return true }, Key: func() []byte { return key }, Now: func() time.Time { return hour.Add(minutes * time.Minute) },
+		})
+		if got := post(t, handler, webhook.GrantsPath+webhook.Word(key, hour), nil); got.Code != want {
+			t.Errorf("%d minutes after the hour: %d, want %d", minutes, got.Code, want)
+		}
 	}
 }

@@ -7,12 +7,15 @@
 //
 // Kubernetes gives an API server nothing to show who it is. So whoever reaches these paths may ask, and they belong where only
 // the API server gets to: not on the address for machines. The last one answers only who knows the word. An answer tells of other objects no more than that they are there.
+//
+// What cannot be reviewed is answered with 500 and not with a refusal: then the failure policy decides, which lets it pass.
 package webhook
 
 import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/sirupsen/logrus"
@@ -22,12 +25,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -47,17 +52,25 @@ type Options struct {
 	Clusters provcontrollers.ClusterCache
 	Machines capicontrollers.MachineCache
 	Synced   func() bool
+	// Snapshots are read once Synced, too. HasSecret asks the API server: a Secret that was made a moment ago is in no cache.
+	Snapshots rkecontrollers.ETCDSnapshotCache
+	HasSecret func(ctx context.Context, secret types.NamespacedName) (bool, error)
 	// Key signs grants; it is asked for once Synced. Review asks the API server what an author may, and Secrets say what they offer.
 	Key     func() []byte
 	Review  access.Reviewer
 	Secrets SecretCache
 	Log     logrus.FieldLogger
+	// Now is the time; time.Now when it is nil.
+	Now func() time.Time
 }
 
 type reviewer struct{ Options }
 
 // New returns the handler.
 func New(o Options) http.Handler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	r := &reviewer{o}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+ValidatePath, r.webhook(admission.Decide))
@@ -67,32 +80,76 @@ func New(o Options) http.Handler {
 }
 
 func (r *reviewer) webhook(decide func(admission.Request) (admission.Answer, error)) http.Handler {
-	return &ctrladmission.Webhook{
-		LogConstructor: silent,
-		Handler: ctrladmission.HandlerFunc(func(_ context.Context, asked ctrladmission.Request) ctrladmission.Response {
-			answer, err := r.review(decide, asked.AdmissionRequest)
-			if err != nil {
-				r.Log.WithError(err).WithField("resource", asked.Resource.String()).Warn("An object could not be reviewed")
-				return ctrladmission.Errored(http.StatusInternalServerError, err)
-			}
-			return response(asked.AdmissionRequest, answer)
-		}),
-	}
+	return r.answers(func(ctx context.Context, asked admissionv1.AdmissionRequest) (ctrladmission.Response, error) {
+		answer, err := r.review(ctx, decide, asked)
+		if err != nil {
+			return ctrladmission.Response{}, err
+		}
+		return response(asked, answer), nil
+	})
+}
+
+// answers serves reviews. An AdmissionReview can say yes or no, and an API server takes no answer for an answer only by the status of HTTP.
+func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionRequest) (ctrladmission.Response, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		served := &ctrladmission.Webhook{LogConstructor: silent, Handler: ctrladmission.HandlerFunc(
+			func(ctx context.Context, asked ctrladmission.Request) ctrladmission.Response {
+				answer, err := review(ctx, asked.AdmissionRequest)
+				if err != nil {
+					r.Log.WithError(err).WithField("resource", asked.Resource.String()).Warn("An object could not be reviewed")
+					w.WriteHeader(http.StatusInternalServerError)
+					return ctrladmission.Errored(http.StatusInternalServerError, err)
+				}
+				return answer
+			})}
+		served.WithRecoverPanic(false).ServeHTTP(w, request) // net/http ends the connection, which is no answer either
+	})
 }
 
 func silent(logr.Logger, *ctrladmission.Request) logr.Logger { return logr.Discard() }
 
-func (r *reviewer) review(decide func(admission.Request) (admission.Answer, error), asked admissionv1.AdmissionRequest) (admission.Answer, error) {
+func (r *reviewer) review(
+	ctx context.Context, decide func(admission.Request) (admission.Answer, error), asked admissionv1.AdmissionRequest,
+) (admission.Answer, error) {
 	facts, err := r.facts()
 	if err != nil {
 		return admission.Answer{}, err
 	}
-	return decide(admission.Request{
+	request := admission.Request{
 		Operation: admission.Operation(asked.Operation),
 		Resource:  schema.GroupResource{Group: asked.Resource.Group, Resource: asked.Resource.Resource}, Subresource: asked.SubResource,
 		Namespace: asked.Namespace, Name: asked.Name, Old: asked.OldObject.Raw, New: asked.Object.Raw,
 		User: asked.UserInfo, DryRun: asked.DryRun != nil && *asked.DryRun, Facts: facts,
-	})
+	}
+	if facts.Known {
+		err = r.lookUp(ctx, admission.NamedBy(request), &request.Facts)
+	}
+	if err != nil {
+		return admission.Answer{}, err
+	}
+	return decide(request)
+}
+
+// lookUp finds what a request names.
+func (r *reviewer) lookUp(ctx context.Context, named admission.Named, facts *admission.Facts) error {
+	if named.Snapshot.Name != "" {
+		snapshot, err := r.Snapshots.Get(named.Snapshot.Namespace, named.Snapshot.Name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("look for snapshot %s: %w", named.Snapshot, err)
+		}
+		if err == nil {
+			facts.Snapshot = snapshot
+		}
+	}
+	if named.Credential.Name != "" {
+		found, err := r.HasSecret(ctx, named.Credential)
+		if err != nil {
+			r.Log.WithError(err).Warnf("Nobody knows whether Secret %s is there", named.Credential)
+			return nil
+		}
+		facts.CredentialMissing = !found
+	}
+	return nil
 }
 
 // facts are what the caches hold. While they are not filled nothing is known, and the rules that need no facts decide.

@@ -84,7 +84,7 @@ func (s snapshot) planSecret() *corev1.Secret {
 	maps.DeleteFunc(labels, func(key, _ string) bool { return strings.HasPrefix(key, "objectset.rio.cattle.io/") })
 	annotations := maps.Clone(s.bootstrap.Annotations)
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
-		return strings.HasPrefix(key, "objectset.rio.cattle.io/") || strings.HasPrefix(key, "kubectl.kubernetes.io/")
+		return key == rkev1.AgentCredentialAnnotation || strings.HasPrefix(key, "objectset.rio.cattle.io/") || strings.HasPrefix(key, "kubectl.kubernetes.io/")
 	})
 	return &corev1.Secret{
 		ObjectMeta: s.owned(s.meta(namesOf(s.bootstrap.Name).plan, labels, annotations)), Type: rkev1.SecretTypeMachinePlan,

@@ -222,7 +222,7 @@ func (w *world) endpoint() (http.Handler, func()) {
 	handler, err := connect.New(connect.Options{
 		ServerURL: "https://drover.example.org", Upstream: &rest.Config{Host: "https://127.0.0.1:1"}, Binary: "/bin/true",
 		SecretCache: c.Core.Secret().Cache(), SecretClient: c.Core.Secret(), ServiceAccountCache: c.Core.ServiceAccount().Cache(),
-		MachineCache: c.CAPI.Machine().Cache(), MachineClient: c.CAPI.Machine(), BootstrapCache: c.RKE.RKEBootstrap().Cache(),
+		MachineCache: c.CAPI.Machine().Cache(), MachineClient: c.CAPI.Machine(), BootstrapCache: c.RKE.RKEBootstrap().Cache(), BootstrapClient: c.RKE.RKEBootstrap(),
 	})
 	must(w.T, err)
 	running, cancel := context.WithCancel(w.Context())

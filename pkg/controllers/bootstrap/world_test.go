@@ -30,6 +30,7 @@ import (
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 const (
@@ -91,7 +92,7 @@ func newWorld(t *testing.T) *world {
 	definitions, err := crds.All()
 	must(t, err)
 	w := &world{
-		T: t, stop: func() {}, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}}),
+		T: t, stop: func() {}, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)}),
 		down: &downstream{nodes: fake.NewClientset()},
 		setup: bootstrap.Settings{
 			ServerURL: "https://drover.example.org/", CACerts: memkube.CACertificate, LinuxInstaller: "#!/bin/sh\necho install\n",

@@ -13,10 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/pkg/admission"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/applyset"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/topology"
 )
@@ -198,6 +202,9 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
 	}
 	h.Prober.Forget(nameOf(cluster))
+	if err := h.unprotect(cluster); err != nil {
+		return cluster, err
+	}
 	if err := h.Apply.PurgeLive(h.ctx, handlerName, clusterKind, cluster.Namespace, cluster.Name, setKinds()); err != nil {
 		return cluster, err
 	}
@@ -213,6 +220,24 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 		return cluster, fmt.Errorf("release cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return updated, nil
+}
+
+// unprotect takes the copy of the Cluster's protection off the management cluster, which earlier releases made. A protection that somebody else
+// put there stays, and so does the management cluster.
+func (h *handler) unprotect(cluster *provv1.Cluster) error {
+	if cluster.Status.ClusterName == "" {
+		return nil
+	}
+	management, err := h.management.Get(cluster.Status.ClusterName)
+	if apierrors.IsNotFound(err) || err == nil && (management.DeletionTimestamp != nil || !admission.Protected(management.Annotations)) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read management cluster %s: %w", cluster.Status.ClusterName, err)
+	}
+	wanted := topology.ManagementCluster(cluster, h.Registry)
+	_, err = h.Apply.Apply(h.ctx, handlerName, cluster, applyset.NoOwnerRef, []schema.GroupVersionKind{wanted.GroupVersionKind()}, []runtime.Object{wanted})
+	return err
 }
 
 func nameOf(cluster *provv1.Cluster) types.NamespacedName {

@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 const (
@@ -62,7 +63,7 @@ func newStory(t *testing.T, owner string) *story {
 	must(t, err)
 	definitions, err := crds.All()
 	must(t, err)
-	s := &story{T: t, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}})}
+	s := &story{T: t, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}, Permit: rights.Permit(t, "drover/manager")})}
 	s.world, err = clients.New(s.api.Config("world"), clients.Options{Version: "world"})
 	must(t, err)
 	t.Cleanup(s.world.Stop)

@@ -30,6 +30,7 @@ import (
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 const (
@@ -72,7 +73,7 @@ func tell(t *testing.T, f func(t *testing.T, w *world)) {
 		must(t, err)
 		w := &world{
 			T: t, stop: func() {}, down: &downstream{nodes: fake.NewClientset()},
-			api: memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, podMachines()), Namespaces: []string{namespace}}),
+			api: memkube.New(memkube.Options{Scheme: scheme, CRDs: append(definitions, podMachines()), Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)}),
 		}
 		w.c, err = clients.New(w.api.Config("players"), clients.Options{Version: "players"})
 		must(t, err)

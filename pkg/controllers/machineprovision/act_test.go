@@ -35,6 +35,10 @@ type server struct {
 
 func (s *server) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
 func (s *server) EnqueueAfter(schema.GroupVersionKind, string, string, time.Duration)         {}
+func (s *server) Get(schema.GroupVersionKind, string, string) (*unstructured.Unstructured, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{}, "x")
+}
+
 func (s *server) UpdateStatus(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	s.writes = append(s.writes, "status")
 	return nil, nil

@@ -1,6 +1,7 @@
 package machineprovision
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -13,11 +14,13 @@ import (
 )
 
 // backoff counts how many machines of each pool could not be made, one after the other. A machine that fails is replaced, and without
-// a growing delay a pool whose machines always fail would keep the API server, and a cloud, busy for ever. It lasts as long as the
-// process does: after a restart the first machine is tried at once.
+// a growing delay a pool whose machines always fail would keep the API server, and a cloud, busy for ever; hundreds of such pools would so even
+// with one, and hold up everybody else. It lasts as long as the process does: after a restart the first machine is tried at once. A pool that
+// is edited, so that it has another template, is tried at once as well.
 type backoff struct {
-	mu     sync.Mutex
-	failed map[string]*failures
+	mu sync.Mutex
+	// failed has the failures of each template of a pool, by the pool.
+	failed map[string]map[string]*failures
 }
 
 type failures struct {
@@ -36,11 +39,38 @@ func poolOf(obj *unstructured.Unstructured) string {
 	return obj.GetNamespace() + "/" + pool
 }
 
-// of says how many machines of a pool failed in a row, and when the last one did.
-func (b *backoff) of(pool string) (count int, last time.Time) {
+// templateOf names what a machine was made from.
+func templateOf(obj *unstructured.Unstructured) string {
+	return obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation]
+}
+
+// failing is how long a pool counts as one that fails. Nobody says when a pool is gone whose machines never came.
+const failing = time.Hour
+
+// neighbours is how many pools of an object's namespace have failed again and again of late, its own among them.
+func (b *backoff) neighbours(obj *unstructured.Unstructured, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	found := b.failed[pool]
+	count := 0
+	for pool, templates := range b.failed {
+		if !strings.HasPrefix(pool, obj.GetNamespace()+"/") {
+			continue
+		}
+		for _, found := range templates {
+			if len(found.known) > 1 && now.Sub(found.since) < failing {
+				count++
+				break
+			}
+		}
+	}
+	return count
+}
+
+// of says how many machines of an object's pool and template failed in a row, and when the last one did.
+func (b *backoff) of(obj *unstructured.Unstructured) (count int, last time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := b.failed[poolOf(obj)][templateOf(obj)]
 	if found == nil {
 		return 0, time.Time{}
 	}
@@ -51,17 +81,20 @@ func (b *backoff) of(pool string) (count int, last time.Time) {
 func (b *backoff) note(obj *unstructured.Unstructured, d machinejob.Decision, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	pool := poolOf(obj)
+	pool, template := poolOf(obj), templateOf(obj)
 	switch {
 	case d.Status.FailureReason == rkev1.ReasonCreateError:
 		if b.failed == nil {
-			b.failed = map[string]*failures{}
+			b.failed = map[string]map[string]*failures{}
 		}
 		if b.failed[pool] == nil {
-			b.failed[pool] = &failures{known: map[types.UID]bool{}}
+			b.failed[pool] = map[string]*failures{}
 		}
-		if !b.failed[pool].known[obj.GetUID()] {
-			b.failed[pool].known[obj.GetUID()], b.failed[pool].since = true, now
+		if b.failed[pool][template] == nil {
+			b.failed[pool][template] = &failures{known: map[types.UID]bool{}}
+		}
+		if found := b.failed[pool][template]; !found.known[obj.GetUID()] {
+			found.known[obj.GetUID()], found.since = true, now
 		}
 	case machinejob.Made(d.Status):
 		delete(b.failed, pool)

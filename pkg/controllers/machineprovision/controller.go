@@ -50,6 +50,7 @@ type Dynamic interface {
 	Update(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	UpdateStatus(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	EnqueueAfter(gvk schema.GroupVersionKind, namespace, name string, after time.Duration)
+	Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error)
 }
 
 // Applier keeps the set of a machine's account and rights; applyset.Set is one.
@@ -232,7 +233,8 @@ func (h *handler) ofCluster(cluster *clusterv1.Cluster) []wakeup.Key {
 	return keys
 }
 
-// ofProtection wakes the machines that are being deleted, of which the protection of their cluster may be holding the hosts.
+// ofProtection wakes the machines that are being deleted, of which the protection of their cluster may be holding the hosts. Of some the Machine
+// stays.
 func (h *handler) ofProtection(cluster *provv1.Cluster) []wakeup.Key {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
 	if err != nil {
@@ -240,7 +242,12 @@ func (h *handler) ofProtection(cluster *provv1.Cluster) []wakeup.Key {
 	}
 	var keys []wakeup.Key
 	for _, machine := range machines {
-		if machine.DeletionTimestamp != nil {
+		ref := machine.Spec.InfrastructureRef
+		if !isMachine(gvkOf(ref.Kind)) {
+			continue
+		}
+		host, err := h.Dynamic.Get(gvkOf(ref.Kind), machine.Namespace, ref.Name)
+		if machine.DeletionTimestamp != nil || err == nil && host.GetDeletionTimestamp() != nil {
 			keys = append(keys, ofMachine(machine)...)
 		}
 	}

@@ -38,7 +38,7 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 		return machinejob.Snapshot{}, false, nil // the host lives on under another management cluster
 	}
 	s := machinejob.Snapshot{Machine: machine, Settings: h.Settings(), Now: h.Now()}
-	s.PoolFailures, s.PoolFailedAt = h.backoff.of(poolOf(obj))
+	h.gatherFailures(obj, &s)
 	capi, err := h.gatherCAPI(obj, &s)
 	if err != nil {
 		return s, false, err
@@ -64,6 +64,12 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 		return s, false, err // the answer wakes the machine
 	}
 	return s, true, h.gatherJobs(&s)
+}
+
+func (h *handler) gatherFailures(obj *unstructured.Unstructured, s *machinejob.Snapshot) {
+	if s.PoolFailures, s.PoolFailedAt = h.backoff.of(obj); s.PoolFailures > 0 {
+		s.FailingPools = h.backoff.neighbours(obj, s.Now)
+	}
 }
 
 // orUnknown is a cluster, or one of its name that has said nothing about Secrets of other namespaces.
@@ -153,13 +159,21 @@ func ownerName(references []metav1.OwnerReference) string {
 	return found
 }
 
+// protects reports that a host must stay for the protection of its cluster: that goes, or the Machine stays. A Machine that is deleted by itself is
+// scaled away, replaced or repaired.
+func protects(cluster *provv1.Cluster, capi *clusterv1.Cluster, machine *machinejob.CAPIMachine) bool {
+	if cluster == nil || !admission.Protected(cluster.Annotations) {
+		return false
+	}
+	return cluster.DeletionTimestamp != nil || capi == nil || capi.DeletionTimestamp != nil || machine != nil && !machine.Deleting
+}
+
 func (h *handler) gatherCluster(s *machinejob.Snapshot, namespace, name string, provisioning *provv1.Cluster) error {
 	cluster, err := orNil(h.capiClusters.Get(namespace, name))
 	if err != nil {
 		return err
 	}
-	s.Protected = provisioning != nil && admission.Protected(provisioning.Annotations) &&
-		(provisioning.DeletionTimestamp != nil || cluster == nil || cluster.DeletionTimestamp != nil)
+	s.Protected = protects(provisioning, cluster, s.CAPI)
 	if cluster == nil {
 		return nil
 	}

@@ -39,6 +39,7 @@ import (
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 const (
@@ -123,7 +124,7 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	definitions, err := crds.All()
 	must(t, err)
-	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, "cattle-global-data"}})
+	api := memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, "cattle-global-data"}, Permit: rights.Permit(t, manager)})
 	w := &world{
 		T: t, api: api, patience: 45, nodes: fake.NewClientset(), made: map[string]int{}, removed: map[string]int{},
 		settings: machinejob.Settings{Image: "rancher/machine:test", CreateDeadline: time.Hour, RemoveDeadline: time.Hour},
@@ -226,6 +227,7 @@ func (w *world) start() {
 	must(w.T, bootstrap.Register(ctx, bootstrap.Deps{
 		Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
 		Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply, Downstream: to,
+		InstanceID: "ours",
 		Settings: bootstrap.Settings{
 			ServerURL: "https://drover.example.org/", LinuxInstaller: "#!/bin/sh\necho install\n", ServesAgent: true,
 			ReusedTTL: 30 * time.Second,
@@ -235,6 +237,7 @@ func (w *world) start() {
 	must(w.T, err)
 	must(w.T, machineprovision.Register(ctx, machineprovision.Deps{
 		Access:      access.New(access.Options{}),
+		InstanceID:  "ours",
 		Disruptions: counter,
 		Dynamic:     c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
 		Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(), Secrets: c.Core.Secret(),

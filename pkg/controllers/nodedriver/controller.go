@@ -29,14 +29,15 @@ type Deps struct {
 	Directory string
 	// HTTP fetches drivers. Nil means a client with a deadline of ten minutes.
 	HTTP *http.Client
+	// Working ends as soon as nobody shall wait for a handler any more, before the context of Register does; nil means that one. Downloads and programs
+	// that are asked end with it.
+	Working context.Context //nolint:containedctx // it is that of whoever stops the handlers
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }
 
 type handler struct {
 	Deps
-	//nolint:containedctx // lasso's handlers get no context
-	ctx     context.Context
 	drivers mgmtcontrollers.NodeDriverCache
 	schemas mgmtcontrollers.DynamicSchemaCache
 	core    driverschema.Core
@@ -49,6 +50,9 @@ func Register(ctx context.Context, d Deps) error {
 	if d.HTTP == nil {
 		d.HTTP = &http.Client{Timeout: fetchTimeout}
 	}
+	if d.Working == nil {
+		d.Working = ctx
+	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -56,7 +60,7 @@ func Register(ctx context.Context, d Deps) error {
 	if err != nil {
 		return err
 	}
-	h := &handler{Deps: d, ctx: ctx, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), core: core, embedding: &sync.Mutex{}}
+	h := &handler{Deps: d, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), core: core, embedding: &sync.Mutex{}}
 	d.NodeDrivers.OnChange(ctx, handlerName, h.onChange)
 	owner := wakeup.ByOwner[*mgmtv3.DynamicSchema](schema.GroupKind{Group: mgmtv3.SchemeGroupVersion.Group, Kind: "NodeDriver"})
 	if err := wakeup.On(ctx, wakeup.ClusterScoped(d.NodeDrivers), owner, d.DynamicSchemas); err != nil {
@@ -81,6 +85,9 @@ func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDri
 		return driver, err
 	}
 	res := h.install(snapshot)
+	if err := h.Working.Err(); err != nil && res.failed != "" {
+		return driver, err // it was not to end: whoever handles it next begins anew, and nothing is wrong with the driver
+	}
 	if res.failed == "" {
 		if err := h.writeSchemas(snapshot, res); err != nil {
 			return driver, err

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // maxDriverBytes is the largest download or program that is accepted: a wrong URL must not fill the disk.
@@ -31,15 +32,15 @@ type driverFile struct {
 }
 
 // fetch downloads a driver unless it is on the disk already, checks it and unpacks it.
-func (h *handler) fetch(url, checksum string) (driverFile, error) {
-	directory := filepath.Join(h.Directory, driverschema.CacheKey(url, checksum))
+func (h *handler) fetch(location, checksum string) (driverFile, error) {
+	directory := filepath.Join(h.Directory, driverschema.CacheKey(location, checksum))
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return driverFile{}, &transientError{fmt.Errorf("keep the driver: %w", err)}
 	}
 	download := filepath.Join(directory, "download")
 	sum, err := checkFile(download, checksum)
 	if err != nil {
-		if err := h.download(url, download); err != nil {
+		if err := h.download(location, download); err != nil {
 			return driverFile{}, err
 		}
 		if sum, err = checkFile(download, checksum); err != nil {
@@ -47,24 +48,24 @@ func (h *handler) fetch(url, checksum string) (driverFile, error) {
 			return driverFile{}, err
 		}
 	}
-	program, name, err := unpack(download, fileName(url), directory)
+	program, name, err := unpack(download, fileName(location), directory)
 	return driverFile{program: program, name: name, sha256: sum}, err
 }
 
-func (h *handler) download(url, target string) error {
-	ctx, cancel := context.WithTimeout(h.ctx, fetchTimeout)
+func (h *handler) download(location, target string) error {
+	ctx, cancel := context.WithTimeout(h.Working, fetchTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, location, nil)
 	if err != nil {
-		return fmt.Errorf("spec.url: %q is no URL; give one that starts with https://", url)
+		return errors.New("spec.url: is no URL; give one that starts with https://")
 	}
 	response, err := h.HTTP.Do(request)
 	if err != nil {
-		return &transientError{fmt.Errorf("download the driver: %w", stable(err))}
+		return &transientError{fmt.Errorf("download the driver: %w", stable(redact.WithoutURL(err)))}
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		err := fmt.Errorf("download the driver: %s answers %s", request.URL.Redacted(), response.Status)
+		err := fmt.Errorf("download the driver: %s answers %s", redact.URL(request.URL), response.Status)
 		if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusGone {
 			return err
 		}

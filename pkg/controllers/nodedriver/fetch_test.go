@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -17,8 +18,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/outcome"
 )
 
@@ -135,7 +142,7 @@ func TestFetch(t *testing.T) {
 		"a file that is not there":  {file: "missing", wantErr: "404"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client()}, ctx: t.Context()}
+			h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
 			got, err := h.fetch(v.URL+"/"+test.file, test.checksum)
 			if test.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
@@ -158,9 +165,56 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// The query of a driver's URL may be a signature, which everybody would read who may read the NodeDriver's conditions.
+func TestFetch_TellsNoSignature(t *testing.T) {
+	v := newVendor(t)
+	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
+	for name, location := range map[string]string{
+		"an answer": v.URL + "/missing?sig=hunter2", "no answer": "http://127.0.0.1:1/x?sig=hunter2", "no URL": "http://x y/?sig=hunter2",
+		"a password": strings.Replace(v.URL, "http://", "http://u:hunter2@", 1) + "/missing",
+	} {
+		if _, err := h.fetch(location, ""); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whoever is to stop leading does not wait for a vendor that does not answer, and says nothing about the driver.
+func TestOnChange_ADownloadEndsWithTheWorkers(t *testing.T) {
+	arrived := make(chan struct{})
+	vendor := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+	}))
+	defer vendor.Close()
+	working, stop := context.WithCancel(t.Context())
+	// Without clients it could neither read schemas nor report: it does not come to the latter.
+	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: vendor.Client(), Working: working, Now: time.Now}, schemas: noSchemas{}}
+	ended := make(chan error, 1)
+	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "slow"}, Spec: mgmtv3.NodeDriverSpec{Active: true, URL: vendor.URL + "/docker-machine-driver-slow"}}
+	go func() {
+		_, err := h.onChange(driver.Name, driver)
+		ended <- err
+	}()
+	<-arrived
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+// noSchemas is an empty cache.
+type noSchemas struct {
+	mgmtcontrollers.DynamicSchemaCache
+}
+
+func (noSchemas) Get(name string) (*mgmtv3.DynamicSchema, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "dynamicschemas"}, name)
+}
+
 func TestFetch_SaysWhetherAnotherAttemptCanHelp(t *testing.T) {
 	v := newVendor(t)
-	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client()}, ctx: t.Context()}
+	h := &handler{Deps: Deps{Directory: t.TempDir(), HTTP: v.Client(), Working: t.Context()}}
 	for status, wantRetry := range map[int32]bool{http.StatusServiceUnavailable: true, http.StatusNotFound: false, http.StatusForbidden: true} {
 		v.status.Store(status)
 		_, err := h.fetch(v.URL+"/x", "")

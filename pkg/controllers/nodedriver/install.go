@@ -84,7 +84,7 @@ func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 		return failure(mgmtv3.NodeDriverConditionInstalled,
 			fmt.Errorf("spec.url: the program is driver %q, which NodeDriver %s has installed", file.name, owner)), nil
 	}
-	ctx, cancel := context.WithTimeout(h.ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(h.Working, askTimeout)
 	defer cancel()
 	flags, err := ask(ctx, file.program, file.name)
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 const (
@@ -62,7 +63,7 @@ func newStory(t *testing.T, program []byte, directory string) *story {
 	must(t, err)
 	scheme, err := clients.NewScheme()
 	must(t, err)
-	s := &story{T: t, program: program, directory: directory, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant}})}
+	s := &story{T: t, program: program, directory: directory, api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{tenant}, Permit: rights.Permit(t, manager)})}
 	s.user, err = clients.New(s.api.Config("user"), clients.Options{Version: "user"})
 	must(t, err)
 	live, err := dynamic.NewForConfig(s.api.Config("user"))

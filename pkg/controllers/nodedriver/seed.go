@@ -21,14 +21,14 @@ type SeedClient interface {
 // start, before the controllers.
 func Seed(client SeedClient) error {
 	for _, seed := range driverschema.Seeds() {
-		_, err := client.Create(seed)
-		if err == nil {
-			continue
-		}
-		if !apierrors.IsAlreadyExists(err) {
+		existing, err := client.Get(seed.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = client.Create(seed)
+			if err == nil || apierrors.IsAlreadyExists(err) {
+				continue
+			}
 			return fmt.Errorf("make NodeDriver %s: %w", seed.Name, err)
 		}
-		existing, err := client.Get(seed.Name, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("read NodeDriver %s: %w", seed.Name, err)
 		}

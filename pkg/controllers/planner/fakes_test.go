@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,7 +25,6 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/distro"
-	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -40,10 +38,11 @@ type fakes struct {
 
 	cp      *rkev1.RKEControlPlane
 	machine *clusterv1.Machine
-	// live is the machine as the API has it; nil when that is the cached one.
-	live  *clusterv1.Machine
-	plan  *corev1.Secret
-	state *corev1.Secret
+	// machines is what fills the cache of Machines; provisioning is the Cluster.
+	machines     cache.SharedIndexInformer
+	provisioning *provv1.Cluster
+	plan         *corev1.Secret
+	state        *corev1.Secret
 	// snapshots by name, and secrets beside plan and state.
 	snapshots map[string]*rkev1.ETCDSnapshot
 	secrets   []*corev1.Secret
@@ -90,6 +89,7 @@ func newFakes(t *testing.T) *fakes {
 		Spec:   clusterv1.MachineSpec{ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{Kind: "RKEBootstrap", Name: "boot"}}},
 		Status: clusterv1.MachineStatus{Conditions: []metav1.Condition{{Type: "InfrastructureReady", Status: "True"}}},
 	}
+	f.provisioning = &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "me"}}}
 	f.plan = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boot-machine-plan", ResourceVersion: "1"}, Type: "rke.cattle.io/machine-plan"}
 	f.state = &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "demo-rke-state"}, Type: "rke.cattle.io/cluster-state",
@@ -139,10 +139,8 @@ func (f *fakes) mockMachines(c *gomock.Controller) {
 		return []*clusterv1.Machine{f.machine}, nil
 	}).AnyTimes()
 	m.EXPECT().Cache().Return(machines).AnyTimes()
-	m.EXPECT().Get("ns", "m", gomock.Any()).DoAndReturn(func(_, _ string, _ metav1.GetOptions) (*clusterv1.Machine, error) {
-		return cmp.Or(f.live, f.machine), nil
-	}).AnyTimes()
-	m.EXPECT().Informer().Return(informer(&clusterv1.Machine{})).AnyTimes()
+	f.machines = informer(&clusterv1.Machine{})
+	m.EXPECT().Informer().Return(f.machines).AnyTimes()
 	m.EXPECT().Patch("ns", "m", types.MergePatchType, gomock.Any()).DoAndReturn(
 		func(_, _ string, _ types.PatchType, _ []byte, _ ...string) (*clusterv1.Machine, error) {
 			return f.machine.DeepCopy(), f.write("mark")
@@ -171,7 +169,7 @@ func (f *fakes) mockOthers(c *gomock.Controller) {
 	yes := true
 	prov := fake.NewMockControllerInterface[*provv1.Cluster, *provv1.ClusterList](c)
 	prov.EXPECT().Cache().Return(mockCache(c, func(_, _ string) (*provv1.Cluster, error) {
-		return &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"drover.io/instance": "me"}}}, nil
+		return f.provisioning, nil
 	})).AnyTimes()
 	prov.EXPECT().Informer().Return(informer(&provv1.Cluster{})).AnyTimes()
 	clusters := fake.NewMockControllerInterface[*clusterv1.Cluster, *clusterv1.ClusterList](c)
@@ -310,30 +308,42 @@ func TestHandler_DoesNothingWhileACacheIsBehind(t *testing.T) {
 
 // The mark of an adopted cluster may be seen before the notes on its machines are: until then nothing is rendered.
 func TestHandler_WaitsForTheNotesOfAnAdoption(t *testing.T) {
-	f := newFakes(t)
-	f.plan.Data = map[string][]byte{"plan": []byte(`{"files":[{"path":"/etc/theirs"}]}`)}
-	f.live = f.machine.DeepCopy()
-	f.live.ResourceVersion = "2"
-	f.live.Annotations = map[string]string{rkev1.RenderVersionAnnotation: planner.AsFound}
-	if err := f.run(); err != nil {
-		t.Fatal(err)
+	other := func(version string) *clusterv1.Machine {
+		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", ResourceVersion: version}}
 	}
-	if len(f.writes) > 0 {
-		t.Errorf("writes before the notes are seen: %q", f.writes)
-	}
-	f.live = f.machine
-	if err := f.run(); err != nil {
-		t.Fatal(err)
-	}
-	if len(f.writes) > 0 {
-		t.Errorf("writes while the cache is older than the notes: %q", f.writes)
-	}
-	f.machine.ResourceVersion = "3"
-	if err := f.run(); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Contains(f.writes, "status") {
-		t.Error("nothing is decided although the cache has caught up")
+	for name, tc := range map[string]struct {
+		noted, machine, seen string
+		explained            bool
+		wantWait             bool
+	}{
+		"the cache is older than the notes":                       {noted: "uid:10", machine: "7", seen: "9", wantWait: true},
+		"the cache shows nothing yet":                             {noted: "uid:10", machine: "7", wantWait: true},
+		"the cache has shown something later":                     {noted: "uid:10", machine: "7", seen: "11"},
+		"the cache has shown the last note":                       {noted: "uid:10", machine: "7", seen: "10"},
+		"the machine itself is later":                             {noted: "uid:10", machine: "12", seen: "9"},
+		"its plan is explained":                                   {noted: "uid:10", machine: "7", seen: "9", explained: true},
+		"no adoption has noted anything":                          {machine: "7", seen: "9"},
+		"an adoption in the management cluster it was moved from": {noted: "former:10", machine: "7", seen: "9"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakes(t)
+			f.provisioning.UID, f.provisioning.Annotations[rkev1.NotedAnnotation] = "uid", tc.noted
+			f.machine.ResourceVersion = tc.machine
+			if tc.seen != "" {
+				if err := f.machines.GetStore().Add(other(tc.seen)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !tc.explained {
+				f.plan.Data = map[string][]byte{"plan": []byte(`{"files":[{"path":"/etc/theirs"}]}`)}
+			}
+			if err := f.run(); err != nil {
+				t.Fatal(err)
+			}
+			if (len(f.writes) == 0) != tc.wantWait {
+				t.Errorf("writes %q", f.writes)
+			}
+		})
 	}
 }
 

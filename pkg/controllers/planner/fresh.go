@@ -1,15 +1,14 @@
 package planner
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/drover-io/drover/pkg/planstore"
 )
@@ -52,28 +51,25 @@ func (w *written) forget(cluster string) {
 	delete(w.byKey, cluster)
 }
 
-// noteAdopted looks for what an adoption noted on Machines. It notes them before it marks the Cluster, but caches of two kinds keep no order: a
-// Machine that is read without its notes would get another plan, and restart. So Machines with plans that nothing explains, of which a settled
-// cluster has none, are read from the API, and their cache is waited for.
-func (h *handler) noteAdopted(cluster string, v *view) error {
+// awaitNotes adds the Machines to those behind whose cache may be older than what an adoption noted on them. It notes them before it marks the
+// Cluster, but caches of two kinds keep no order: a Machine that is read without its notes would get another plan, and restart. So the mark
+// says how new the cache has to be, and Machines with plans that nothing explains, of which a settled cluster has none, wait for that.
+func awaitNotes(v *view, seen string) {
+	if v.noted == "" || planstore.Reached(seen, v.noted) {
+		return
+	}
 	for i := range v.snapshot.Machines {
-		if !v.snapshot.Machines[i].Unexplained() {
-			continue
-		}
 		cached := v.machines[v.snapshot.Machines[i].Name]
-		live, err := h.Machines.Get(cached.Namespace, cached.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			continue // its cache says so soon
-		}
-		if err != nil {
-			return fmt.Errorf("read the notes on machine %s: %w", cached.Name, err)
-		}
-		if planstore.ReadMarks(live) != planstore.ReadMarks(cached) {
-			h.written.note(cluster, kindMachine, live, v.snapshot.Now)
-			v.snapshot.Behind = append(v.snapshot.Behind, nameOf(kindMachine, live.Namespace, live.Name))
+		if v.snapshot.Machines[i].Unexplained() && !planstore.Reached(cached.ResourceVersion, v.noted) {
+			v.snapshot.Behind = append(v.snapshot.Behind, nameOf(kindMachine, cached.Namespace, cached.Name))
 		}
 	}
-	return nil
+}
+
+// seenUpTo is the resource version up to which a cache shows its kind. Informers hand events on in their order, so that a cache that shows one event
+// shows all before it.
+func seenUpTo(informer cache.SharedIndexInformer) string {
+	return informer.GetStore().LastStoreSyncResourceVersion()
 }
 
 func nameOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }

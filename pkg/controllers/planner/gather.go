@@ -28,6 +28,8 @@ type view struct {
 	machines map[string]*clusterv1.Machine
 	secrets  map[string]*corev1.Secret // plan secrets by Machine name
 	boots    map[string]*rkev1.RKEBootstrap
+	// noted is up to which resource version of Machines an adoption has written notes on them, empty when none has.
+	noted string
 	// pausedPools are machine pools by name.
 	pausedPools map[string]bool
 	// unknown is true while it is not known whether the cluster may use what it refers to. Nothing is decided then.
@@ -168,7 +170,7 @@ func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// gatherPools reads off the cluster which machine pools are paused, and which render version machines are to move to.
+// gatherPools reads off the cluster which machine pools are paused, which render version machines are to move to, and what an adoption noted.
 func (h *handler) gatherPools(cp *rkev1.RKEControlPlane, v *view) error {
 	v.pausedPools = map[string]bool{}
 	cluster, err := h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name)
@@ -179,6 +181,7 @@ func (h *handler) gatherPools(cp *rkev1.RKEControlPlane, v *view) error {
 		return fmt.Errorf("read the cluster: %w", err)
 	}
 	v.snapshot.Roll = planner.ParseRoll(cluster.Annotations[rkev1.RollAnnotation])
+	v.noted = planstore.NotedVersion(cluster)
 	if cluster.Spec.RKEConfig == nil {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/tenancy"
 )
 
 // gatherObjects reads what the cluster's configuration, its snapshots and the server's settings refer to.
@@ -99,9 +100,20 @@ func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference
 		return nil, nil //nolint:nilnil // nothing is decided
 	case access.Denied:
 	}
+	if replaced(cp, cluster, ref) {
+		v.unknown = true // the control plane's new spec wakes it
+		return nil, nil  //nolint:nilnil // nothing is decided
+	}
 	denied := &planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name, Denied: because}
 	if found != nil && slices.Contains(v.snapshot.Settings.RegistryPullSecrets, ref.NamespacedName) {
 		denied.Type, denied.Data = found.Type, found.Data
 	}
 	return denied, nil
+}
+
+// replaced reports that the Cluster names something else already: its control plane, which names a Secret still, is about to be written. The grant
+// went with the reference, and that is no reason to say that rendering fails.
+func replaced(cp *rkev1.RKEControlPlane, cluster *provv1.Cluster, ref render.Reference) bool {
+	stands := slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool { return r.NamespacedName == ref.NamespacedName })
+	return !stands && slices.Contains(render.References(cp.Namespace, &cp.Spec, render.Settings{}), ref)
 }

@@ -35,13 +35,12 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	if err != nil || !ours {
 		return cp, err
 	}
+	machinesSeen := seenUpTo(h.Machines.Informer()) // before the cache is read, which may get newer meanwhile
 	v, err := h.gather(cp)
 	if err != nil || v.unknown {
 		return cp, err
 	}
-	if err := h.noteAdopted(key, v); err != nil {
-		return cp, err
-	}
+	awaitNotes(v, machinesSeen)
 	decision := planner.Decide(v.snapshot)
 	h.Reasons.Note(key, decision.Wait)
 	return h.carryOut(cp, v, decision)

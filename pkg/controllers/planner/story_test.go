@@ -39,6 +39,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 const (
@@ -83,7 +84,7 @@ func newStory(t *testing.T, version string, roles map[string]string) *story {
 	must(t, err)
 	definitions, err := crds.All()
 	must(t, err)
-	s := &story{T: t, roles: roles, metrics: prometheus.NewRegistry(), api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}})}
+	s := &story{T: t, roles: roles, metrics: prometheus.NewRegistry(), api: memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace}, Permit: rights.Permit(t, manager)})}
 	s.world, err = clients.New(s.api.Config("world"), clients.Options{Version: "world"})
 	must(t, err)
 	t.Cleanup(s.world.Stop)

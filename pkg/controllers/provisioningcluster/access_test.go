@@ -6,7 +6,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drover-io/drover/pkg/access"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 )
@@ -61,5 +64,32 @@ func TestOnChange_SecretsOfOtherNamespaces(t *testing.T) {
 				t.Errorf("objects are applied: %t", applied)
 			}
 		})
+	}
+}
+
+// unanswered is an API server that does not say who may use what.
+type unanswered string
+
+func (u unanswered) Check(*provv1.Cluster, types.NamespacedName, map[string]string) (access.Verdict, string) {
+	return access.Unknown, string(u)
+}
+
+func (unanswered) OnChange(func(types.NamespacedName)) {}
+
+// Without an answer nothing is done, and when that lasts, the cluster says so.
+func TestOnChange_SaysThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	for because, want := range map[unanswered]string{"": "", "the API server does not answer": "Unknown the API server does not answer"} {
+		w := newWorld(t, sharedCredential(""), func(w *world) { w.access = because })
+		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if c := conditions.Get(w.cluster.Status.Conditions, "RKECluster"); c != nil {
+			got = c.Status + " " + c.Message
+		}
+		if got != want || len(w.applied) > 0 {
+			t.Errorf("condition %q, want %q; applied %v", got, want, w.applied)
+		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/topology"
 	"github.com/drover-io/drover/pkg/wakeup"
@@ -80,6 +81,8 @@ type Deps struct {
 	Access Access
 	// InstanceID is written on Clusters that this Drover manages.
 	InstanceID string
+	// Rival says which other manager runs here, empty when none does; see package rival. Beside one, no cluster is claimed. Nil finds none.
+	Rival func(ctx context.Context) (string, error)
 	// DeletionDeadline is after how long a machine that does not go away is
 	// reported as overdue; 0 means 30 minutes.
 	DeletionDeadline time.Duration
@@ -90,6 +93,9 @@ type Deps struct {
 }
 
 const defaultDeletionDeadline = 30 * time.Minute
+
+// claimRetry is after how long a new cluster is looked at again that was not claimed beside another manager: when that ends, no event tells.
+const claimRetry = time.Minute
 
 // setKinds are the kinds of which the set holds objects, whether or not one is
 // desired, in the order in which they are written.
@@ -297,7 +303,7 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if err != nil {
 		return cluster, err
 	}
-	if topology.Owner(cluster, h.InstanceID, seen.hasChildren()) == topology.Foreign {
+	if !h.manages(cluster, seen) {
 		return cluster, nil
 	}
 	if !cluster.DeletionTimestamp.IsZero() {
@@ -307,7 +313,7 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 		return h.reportUnserved(seen)
 	}
 	if seen.unknown {
-		return cluster, nil // the answer wakes the cluster
+		return h.waitForAccess(seen, cluster)
 	}
 	if errs := seen.problems(); len(errs) > 0 {
 		return h.report(seen, cluster, invalid(seen, topology.Explain(errs)))
@@ -321,6 +327,24 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	}
 	seen.input.Cluster = prepared
 	return h.report(seen, prepared, h.apply(seen))
+}
+
+// manages reports that a cluster is ours, or becomes ours. Beside another manager it is looked at again.
+func (h *handler) manages(cluster *provv1.Cluster, seen *facts) bool {
+	owner := topology.Owner(cluster, h.InstanceID, seen.hasChildren())
+	if owner == topology.Unclaimed && seen.rival != "" {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, claimRetry)
+		return false
+	}
+	return owner != topology.Foreign
+}
+
+// waitForAccess waits for the answer whether the cluster may use Secrets of other namespaces, which wakes it. A wait that lasts is told.
+func (h *handler) waitForAccess(seen *facts, cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	if seen.unanswered == "" {
+		return cluster, nil
+	}
+	return h.report(seen, cluster, outcome.Wait("", seen.unanswered, "answer of access"))
 }
 
 // isTemplate matches the kinds of machine templates of node drivers.

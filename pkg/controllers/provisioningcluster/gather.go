@@ -35,6 +35,10 @@ type facts struct {
 	// denied are the references to Secrets of other namespaces that the cluster may not use. unknown is true while that is not known.
 	denied  field.ErrorList
 	unknown bool
+	// rival is who else may claim a cluster that is nobody's yet.
+	rival string
+	// unanswered says why that is not known, when it lasts.
+	unanswered string
 	// machines are those of a cluster that is deleted, sorted by name.
 	machines []*clusterv1.Machine
 	now      time.Time
@@ -113,7 +117,7 @@ func (h *handler) gatherAccess(seen *facts) error {
 		}
 		switch verdict, because := h.Access.Check(cluster, ref.NamespacedName, annotations); verdict {
 		case access.Unknown:
-			seen.unknown = true
+			seen.unknown, seen.unanswered = true, cmp.Or(seen.unanswered, because)
 		case access.Allowed:
 		case access.Denied:
 			seen.denied = append(seen.denied, &field.Error{Type: field.ErrorTypeForbidden, Field: ref.Field, Detail: because})
@@ -128,14 +132,22 @@ func (h *handler) gatherAccess(seen *facts) error {
 }
 
 // gatherLive asks the API server itself whether a cluster that is nobody's yet
-// has children. It is the one question that no later event corrects: claiming
-// another manager's cluster because its children were not in our caches yet.
+// has children, and whether another manager runs that is about to make them. It
+// is the one question that no later event corrects: claiming another manager's
+// cluster because its children were not in our caches yet.
 func (h *handler) gatherLive(seen *facts) error {
 	cluster := seen.input.Cluster
 	if topology.Owner(cluster, h.InstanceID, seen.hasChildren()) != topology.Unclaimed {
 		return nil
 	}
-	return h.readLive(seen)
+	if err := h.readLive(seen); err != nil || seen.hasChildren() || h.Rival == nil {
+		return err
+	}
+	var err error
+	if seen.rival, err = h.Rival(h.ctx); err != nil {
+		return fmt.Errorf("claim cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	return nil
 }
 
 // gatherLeft asks the API server itself whether a cluster that is deleted still

@@ -19,8 +19,9 @@ import (
 	"github.com/drover-io/drover/pkg/outcome"
 )
 
+// fresh makes the cluster one that a user has just applied.
 func fresh(w *world) {
-	w.cluster.Annotations, w.cluster.Finalizers = nil, nil
+	w.cluster.Annotations, w.cluster.Finalizers, w.cluster.Status.ClusterName = nil, nil, ""
 	w.cluster.Spec.RKEConfig.MachinePools[0].DynamicSchemaSpec = ""
 	w.configs["PodConfig/fleet-default/nc"].SetOwnerReferences(nil)
 }
@@ -33,18 +34,38 @@ func TestOnChange_Writes(t *testing.T) {
 		want []string
 	}{
 		"a new cluster is marked first, and waits for its name": {
-			func(w *world) { fresh(w); w.cluster.Status.ClusterName = "" }, []string{"patch cluster"},
+			fresh, []string{"patch cluster"},
 		},
-		"a new cluster with a name": {
-			fresh, []string{"patch cluster", "update PodConfig", "apply", "update cluster status"},
+		"a cluster that has got its name": {
+			func(w *world) { w.configs["PodConfig/fleet-default/nc"].SetOwnerReferences(nil) },
+			[]string{"update PodConfig", "apply", "update cluster status"},
 		},
 		"a settled cluster writes nothing but what apply finds": {
 			func(w *world) {
 				conditions.Set(&w.cluster.Status.Conditions, conditions.Condition{Type: "RKECluster", Status: "True"}, now)
 			}, []string{"apply"},
 		},
-		"an imported cluster is marked": {
-			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil }, []string{"patch cluster"},
+		"a new cluster beside Rancher": {
+			func(w *world) { fresh(w); w.rival = "Rancher runs" }, nil,
+		},
+		"a marked cluster beside Rancher": {
+			func(w *world) {
+				w.rival = "Rancher runs"
+				w.configs["PodConfig/fleet-default/nc"].SetOwnerReferences(nil)
+			},
+			[]string{"update PodConfig", "apply", "update cluster status"},
+		},
+		"an imported cluster": {
+			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil }, nil,
+		},
+		"the cluster that Rancher runs in": {
+			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil; w.cluster.Status.ClusterName = "local" }, nil,
+		},
+		"a cluster that another manager has named and made nothing for": {
+			func(w *world) { fresh(w); w.cluster.Status.ClusterName = "c-m-aaaaaaaa" }, nil,
+		},
+		"another manager's deleted cluster of which nothing is left": {
+			func(w *world) { w.cluster.Annotations = nil; w.cluster.DeletionTimestamp = &metav1.Time{Time: now} }, nil,
 		},
 		"an imported cluster that is marked": {
 			func(w *world) { w.cluster.Spec.RKEConfig = nil }, nil,
@@ -84,6 +105,27 @@ func TestOnChange_Writes(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Nothing tells that Rancher was switched off: a new cluster is looked at again until it is claimed by one of the two.
+func TestOnChange_ClaimsOnceTheRivalIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, fresh, func(w *world) { w.rival = "Rancher runs" })
+	handle := w.register()
+	for _, want := range []time.Duration{claimRetry, 0} {
+		w.after = 0
+		if _, err := handle("", w.cluster.DeepCopy()); err != nil || w.after != want {
+			t.Errorf("looked at again after %s, want %s: %v", w.after, want, err)
+		}
+		w.rival = ""
+	}
+	if diff := cmp.Diff([]string{"patch cluster"}, w.writes); diff != "" {
+		t.Error(diff)
+	}
+	w = newWorld(t, fresh, func(w *world) { w.rivalErr = errors.New("forbidden") })
+	if _, err := w.register()("", w.cluster.DeepCopy()); err == nil || len(w.writes) > 0 {
+		t.Errorf("claimed without knowing who else runs: %v, writes %v", err, w.writes)
 	}
 }
 
@@ -135,7 +177,6 @@ func TestOnChange_BadInput(t *testing.T) {
 				w := newWorld(t, func(w *world) {
 					if age == "new" && name != "rkeConfig taken away" {
 						fresh(w)
-						w.cluster.Status.ClusterName = ""
 					}
 				}, c.edit)
 				handle := w.register()

@@ -52,6 +52,10 @@ type world struct {
 	clock        time.Time
 	// uncached: somebody made a Cluster API cluster that is in no cache yet.
 	uncached bool
+	// rival is who else manages clusters here, or why that is not known.
+	rival    string
+	rivalErr error
+	access   Access
 
 	// writes lists everything that was written, in order.
 	writes  []string
@@ -100,14 +104,18 @@ func (w *world) register() generic.ObjectHandler[*provv1.Cluster] {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	if w.access == nil {
+		w.access = access.New(access.Options{})
+	}
 	deps := Deps{
-		Access:      access.New(access.Options{}),
+		Access:      w.access,
 		Disruptions: counter,
 		Clusters:    clusters, CAPIClusters: w.capiClusters(ctrl), Machines: w.machineController(ctrl),
 		MachineDeployments: w.deploymentController(ctrl), ControlPlanes: w.controlPlaneController(ctrl),
 		DynamicSchemas: w.schemaController(ctrl), Secrets: w.secretController(ctrl),
 		DynamicKinds: dynamicKinds{w}, Apply: applier{w},
 		InstanceID: instance, Now: func() time.Time { return w.clock },
+		Rival: func(context.Context) (string, error) { return w.rival, w.rivalErr },
 	}
 	if err := Register(w.t.Context(), deps); err != nil {
 		w.t.Fatal(err)

@@ -86,14 +86,19 @@ func get(ctx context.Context, client *http.Client, location string) (content []b
 	if err != nil {
 		return nil, false, fmt.Errorf("download the driver: %w", err)
 	}
+	// What is said ends up in conditions, and the query may be a signature.
+	shown, _, _ := strings.Cut(request.URL.Redacted(), "?")
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, ctx.Err() == nil, fmt.Errorf("download the driver: %w", err)
+		if urlError, ok := errors.AsType[*url.Error](err); ok {
+			err = urlError.Err
+		}
+		return nil, ctx.Err() == nil, fmt.Errorf("download the driver: %s: %w", shown, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		retry = response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
-		return nil, retry, fmt.Errorf("download the driver: %s answers %s", request.URL.Redacted(), response.Status)
+		return nil, retry, fmt.Errorf("download the driver: %s answers %s", shown, response.Status)
 	}
 	content, err = readLimited(response.Body)
 	if err != nil {

@@ -166,6 +166,13 @@ func TestInstallDriver_TriesAgainWhileTheServerRestarts(t *testing.T) {
 			if (err == nil) != (test.status == http.StatusServiceUnavailable) {
 				t.Errorf("error is %v", err)
 			}
+			calls.Store(-10)
+			for _, location := range []string{server.URL, "http://127.0.0.1:1"} {
+				_, err = entrypoint.InstallDriver(t.Context(), server.Client(), location+"/docker-machine-driver-sim?sig=hunter2", "", t.TempDir(), 0)
+				if err == nil || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("the signature of the URL is told, or nothing: %v", err)
+				}
+			}
 		})
 	}
 }

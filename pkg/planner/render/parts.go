@@ -77,7 +77,8 @@ func (m *machinePlan) cloudProviderConfig(value string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !m.authorized(secret.Annotations, rkev1.AuthorizedSecretAnnotation) {
+	// A Secret of another namespace was judged before it came here: it is denied, or may be used.
+	if name.Namespace == m.in.ControlPlane.Namespace && !m.authorized(secret.Annotations, rkev1.AuthorizedSecretAnnotation) {
 		return nil, fmt.Errorf("%s: Secret %s does not authorize cluster %s: add it to annotation %s",
 			field, name, m.in.ControlPlane.Name, rkev1.AuthorizedSecretAnnotation)
 	}

@@ -101,10 +101,18 @@ func TestPlan_RefusesNamingTheField(t *testing.T) {
 		"a cloud provider's Secret without a name":   {edits: edits{global("cloud-provider-config", "secret://PASSWORD")}, want: "spec.rkeConfig.machineGlobalConfig.cloud-provider-config: must have the form"},
 		"a cloud provider's Secret that is missing":  {edits: edits{global("cloud-provider-config", "secret://a:b")}, want: "Secret a/b does not exist"},
 		"a cloud provider's Secret of another cluster": {edits: edits{
-			global("cloud-provider-config", "secret://a:b"), secret("a/b", render.Secret{
+			global("cloud-provider-config", "secret://fleet-default:b"), secret("fleet-default/b", render.Secret{
 				Annotations: map[string]string{rkev1.AuthorizedSecretAnnotation: "demo2,other"}, Data: map[string][]byte{"credential": []byte("PASSWORD")},
 			}),
 		}, want: "does not authorize cluster demo"},
+		"a cloud provider's Secret of another namespace that is denied": {edits: edits{
+			global("cloud-provider-config", "secret://a:b"), secret("a/b", render.Secret{
+				Annotations: map[string]string{rkev1.AuthorizedSecretAnnotation: "demo"}, Data: map[string][]byte{"credential": []byte("PASSWORD")}, Denied: "not yours",
+			}),
+		}, want: "machineGlobalConfig.cloud-provider-config: not yours"},
+		"a cloud provider's Secret that its author may use, without its key": {edits: edits{
+			global("cloud-provider-config", "secret://a:b"), secret("a/b", render.Secret{}),
+		}, want: "has no key credential"},
 		"a cloud provider's Secret without its key": {edits: edits{
 			global("cloud-provider-config", "secret://a:b"), secret("a/b", render.Secret{
 				Annotations: map[string]string{rkev1.AuthorizedSecretAnnotation: "demo"},

@@ -53,8 +53,11 @@ func (s *Server) serve(req *http.Request) response {
 	if s.isCut(r.Agent) {
 		return response{drop: true}
 	}
-	if s.intercept != nil {
-		if err := s.intercept(*r); err != nil {
+	for _, refuses := range []func(Request) error{s.permit, s.intercept} {
+		if refuses == nil {
+			continue
+		}
+		if err := refuses(*r); err != nil {
 			s.record(*r, err)
 			return failure(err)
 		}

@@ -27,6 +27,8 @@ type Options struct {
 	Version string
 	// Authorize may refuse a request before it is looked at: return a Status error of package apierrors.
 	Authorize func(*http.Request) error
+	// Permit may refuse a request for a resource in the same way, when it is known what it asks for. It must not call the Server.
+	Permit func(Request) error
 }
 
 // Server is an API server in memory. Its methods may be called at the same time.
@@ -34,6 +36,7 @@ type Server struct {
 	scheme    *runtime.Scheme
 	version   string
 	authorize func(*http.Request) error
+	permit    func(Request) error
 
 	mu         sync.Mutex
 	rv         int64
@@ -50,7 +53,7 @@ type Server struct {
 // New returns a Server.
 func New(opts Options) *Server {
 	s := &Server{
-		scheme: runtime.NewScheme(), version: opts.Version, authorize: opts.Authorize,
+		scheme: runtime.NewScheme(), version: opts.Version, authorize: opts.Authorize, permit: opts.Permit,
 		tables: map[schema.GroupResource]*table{}, owners: map[string]map[itemRef]bool{}, uidsAlive: map[string]itemRef{},
 		cuts: map[string]*cut{}, foreground: map[itemRef]bool{},
 	}

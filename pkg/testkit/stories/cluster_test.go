@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -353,6 +355,46 @@ func TestCluster_DriftIsRepaired(t *testing.T) {
 		}
 		if s.read().Status.ClusterName != first {
 			t.Error("the cluster got another identifier")
+		}
+	})
+}
+
+// What somebody else writes over what was applied is put right, object by object, whatever the kind.
+func TestCluster_WhatIsOverwrittenIsPutRight(t *testing.T) {
+	const applied = "objectset.rio.cattle.io/id"
+	tell(t, func(s *story) {
+		s.add(podSchema(), machineConfig("nc"), demo(func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.MachinePools[1].UnhealthyNodeTimeout = &metav1.Duration{Duration: time.Hour}
+		}))
+		s.settle()
+		sets := map[string]string{}
+		overwritten := 0
+		for _, gvk := range childKinds() {
+			resource, _ := meta.UnsafeGuessKindToResource(gvk)
+			for _, object := range s.api.Objects(gvk) {
+				set := object.GetAnnotations()[applied]
+				if set == "" {
+					continue
+				}
+				overwritten++
+				sets[gvk.String()+object.GetName()] = set
+				_, err := s.core.client.Resource(resource).Namespace(object.GetNamespace()).Patch(t.Context(), object.GetName(), types.MergePatchType,
+					[]byte(`{"metadata":{"annotations":{"`+applied+`":"overwritten"}}}`), metav1.PatchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if overwritten < 11 {
+			t.Fatalf("%d objects were overwritten: %v", overwritten, sets)
+		}
+		s.settle()
+		for _, gvk := range childKinds() {
+			for _, object := range s.api.Objects(gvk) {
+				if set := object.GetAnnotations()[applied]; set != sets[gvk.String()+object.GetName()] {
+					t.Errorf("%s %s is still of set %q", gvk.Kind, object.GetName(), set)
+				}
+			}
 		}
 	})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/rkecontrolplane"
 	"github.com/drover-io/drover/pkg/crds"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 const (
@@ -74,6 +75,7 @@ func newAPI(t *testing.T) *memkube.Server {
 	}
 	return memkube.New(memkube.Options{
 		Scheme: scheme, CRDs: append(definitions, driverKinds()...), Namespaces: []string{namespace, "cattle-global-data"},
+		Permit: rights.Permit(t, "drover/test"),
 	})
 }
 

@@ -141,8 +141,16 @@ func refusesEdits(t *testing.T, alice *person, namespace string) {
 	refused(t, "rkeConfig is removed", patch(`[{"op":"remove","path":"/spec/rkeConfig"}]`), "it was removed from a cluster that was provisioned with it", "")
 	refused(t, "a directory moves", patch(`[{"op":"add","path":"/spec/rkeConfig/dataDirectories/k8sDistro","value":"/data"}]`), "dataDirectories.k8sDistro: Invalid value: cannot be changed", "")
 	refused(t, "the driver of its machines is deleted", alice.Delete(t.Context(), object("management.cattle.io/v3", "NodeDriver", "", "sim")), "machines of this driver exist", "")
+	refused(t, "a restore of what is not there", patch(`[{"op":"add","path":"/spec/rkeConfig/etcdSnapshotRestore","value":{"name":"none","generation":1,"restoreRKEConfig":"all"}}]`),
+		`Not found: "none"`, "spec.rkeConfig.etcdSnapshotRestore.name")
+	refused(t, "a credential that is not there", patch(`[{"op":"add","path":"/spec/rkeConfig/etcd","value":{"s3":{"bucket":"b","cloudCredentialName":"none"}}}]`),
+		"there is no Secret none in namespace "+namespace, "spec.rkeConfig.etcd.s3.cloudCredentialName")
+	refused(t, "somebody else has made it", patch(`[{"op":"add","path":"/metadata/annotations/field.cattle.io~1creatorId","value":"bob"}]`), "creatorId]: Invalid value", "")
 	before := &provv1.Cluster{}
 	check(t, getTyped(t, namespace, before))
+	if who := before.Annotations[provv1.CreatorIDAnnotation]; who == "" || who == "alice" {
+		t.Errorf("the cluster was made by %q, and not by the one who set the stage", who)
+	}
 	alice.warned()
 	check(t, patch(`[{"op":"replace","path":"/spec/rkeConfig/machinePools/0/dynamicSchemaSpec","value":""}]`))
 	after := &provv1.Cluster{}

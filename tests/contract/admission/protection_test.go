@@ -53,11 +53,18 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 func everything(t *testing.T, alice *person, namespace string) []unstructured.Unstructured {
 	t.Helper()
 	var out []unstructured.Unstructured
-	for _, kind := range []string{"Cluster", "MachineDeployment", "MachineSet", "Machine"} {
-		out = append(out, alice.list(t, capi, kind, namespace)...)
+	for _, kind := range []struct{ apiVersion, kind string }{
+		{capi, "Cluster"}, {capi, "MachineDeployment"}, {capi, "MachineSet"}, {capi, "Machine"},
+		{"rke.cattle.io/v1", "RKEControlPlane"}, {"rke.cattle.io/v1", "RKEBootstrap"},
+		{"rke-machine.cattle.io/v1", "SimMachine"}, {"rke-machine-config.cattle.io/v1", "SimConfig"},
+	} {
+		found := alice.list(t, kind.apiVersion, kind.kind, namespace)
+		if len(found) == 0 {
+			t.Errorf("there is no %s", kind.kind)
+		}
+		out = append(out, found...)
 	}
-	out = append(out, alice.list(t, "rke.cattle.io/v1", "RKEControlPlane", namespace)...)
-	return append(out, alice.list(t, "rke-machine-config.cattle.io/v1", "SimConfig", namespace)...)
+	return out
 }
 
 // awaitParameter waits until the API server's own policies know the Clusters of a namespace.
@@ -108,13 +115,22 @@ func holds(t *testing.T, st *stage.Stage, alice *person) {
 	if hosts := st.World.Machines(namespace); len(hosts) != 2 {
 		t.Errorf("%d hosts are left of 2", len(hosts))
 	}
-	alice.annotate(t, held, "")
-	plane.Until(t, 2*time.Minute, func() string { return st.Gone(held) })
-	st.AwaitNothingLeft(namespace, identities)
+	// The policies let it go to the end, too.
 	for i := range policies {
 		policies[i].SetResourceVersion("")
 		check(t, alice.Create(t.Context(), &policies[i]))
 	}
+	guarded := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "guarded", Annotations: map[string]string{"drover.io/protect": "true"}}}
+	check(t, alice.Create(t.Context(), guarded))
+	plane.Until(t, time.Minute, func() string {
+		if err := alice.Delete(t.Context(), guarded, client.DryRunAll); !apierrors.IsForbidden(err) {
+			return "policies are not in force again"
+		}
+		return ""
+	})
+	alice.annotate(t, held, "")
+	plane.Until(t, 2*time.Minute, func() string { return st.Gone(held) })
+	st.AwaitNothingLeft(namespace, identities)
 }
 
 // conditionOf is the reason of a condition.

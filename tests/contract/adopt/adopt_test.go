@@ -137,17 +137,18 @@ func newWorld(t *testing.T) *world {
 // make makes a recorded cluster, and takes it away by force when the test ends.
 func (w *world) make(name string) []*unstructured.Unstructured {
 	w.Helper()
+	objects, err := recorded.Load(name)
+	check(w.T, err)
+	return w.makeAll(objects)
+}
+
+// namespace makes the namespace of the clusters.
+func (w *world) namespace() {
+	w.Helper()
 	_, err := w.kube.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}}, metav1.CreateOptions{})
 	if err != nil && !strings.Contains(err.Error(), "already exists") {
 		w.Fatal(err)
 	}
-	objects, err := recorded.Load(name)
-	check(w.T, err)
-	w.Cleanup(func() { w.takeAway(objects) })
-	made, err := recorded.Create(w.Context(), w.live, objects)
-	check(w.T, err)
-	w.since = time.Now()
-	return made
 }
 
 func (w *world) client(object *unstructured.Unstructured) dynamic.ResourceInterface {

@@ -25,6 +25,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/connect"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 
@@ -37,6 +38,16 @@ func (machines) List(string, metav1.ListOptions) (*clusterv1.MachineList, error)
 
 func (machines) Patch(string, string, types.PatchType, []byte, ...string) (*clusterv1.Machine, error) {
 	return &clusterv1.Machine{}, nil
+}
+
+// bootstraps take what is noted on them.
+type bootstraps struct {
+	rkecontrollers.RKEBootstrapClient
+}
+
+// Patch implements the client.
+func (bootstraps) Patch(string, string, types.PatchType, []byte, ...string) (*rkev1.RKEBootstrap, error) {
+	return &rkev1.RKEBootstrap{}, nil
 }
 
 // TestConnect_FromTokenToAppliedPlan takes a machine through the server's endpoints: its bootstrap token is exchanged for a
@@ -104,17 +115,17 @@ func (m *machine) serveEndpoints() *httptest.Server {
 	m.must(err)
 	secrets, accounts := factory.Core().V1().Secret(), factory.Core().V1().ServiceAccount()
 	owned := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	bootstraps := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	boots := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	m.must(owned.Add(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: m.namespace, Name: "m", UID: "machine-uid", ResourceVersion: "1"}}))
-	m.must(bootstraps.Add(&rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{
+	m.must(boots.Add(&rkev1.RKEBootstrap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: m.namespace, Name: "b", UID: "boot-uid", OwnerReferences: []metav1.OwnerReference{{Kind: "Machine", Name: "m", UID: "machine-uid"}},
 	}}))
 	handler, err := connect.New(connect.Options{
 		ServerURL: server.URL, CACerts: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), Upstream: config,
 		SecretCache: secrets.Cache(), SecretClient: secrets, ServiceAccountCache: accounts.Cache(), MachineClient: machines{},
-		MachineCache:   generic.NewCache[*clusterv1.Machine](owned, schema.GroupResource{Resource: "machines"}),
-		BootstrapCache: generic.NewCache[*rkev1.RKEBootstrap](bootstraps, schema.GroupResource{Resource: "rkebootstraps"}),
-		Log:            log,
+		MachineCache:    generic.NewCache[*clusterv1.Machine](owned, schema.GroupResource{Resource: "machines"}),
+		BootstrapClient: bootstraps{}, BootstrapCache: generic.NewCache[*rkev1.RKEBootstrap](boots, schema.GroupResource{Resource: "rkebootstraps"}),
+		Log: log,
 	})
 	m.must(err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(m.t.Context()))

@@ -31,7 +31,7 @@ func TestBackupRestore(t *testing.T) {
 	clusters.AwaitReady()
 	stage.AwaitQuiet(t, time.Minute)
 	plans := plansOf(t, first, namespace)
-	token := tokenOf(t, first, plans[0])
+	token := first.TokenOf(plans[0])
 	awaitLetIn(t, first, plans[0], token)
 	made := recordOf(t, first, namespace)
 

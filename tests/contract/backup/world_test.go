@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,28 +72,6 @@ func plansOf(t *testing.T, st *stage.Stage, namespace string) []corev1.Secret {
 		}
 	}
 	return out
-}
-
-// tokenOf returns the token with which the agent of a plan Secret connects.
-func tokenOf(t *testing.T, st *stage.Stage, plan corev1.Secret) string {
-	t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
-		Namespace: plan.Namespace, Name: plan.Name + "-token", Annotations: map[string]string{corev1.ServiceAccountNameKey: plan.Name},
-	}, Type: corev1.SecretTypeServiceAccountToken}
-	account := &corev1.ServiceAccount{}
-	check(t, st.Client.Get(t.Context(), client.ObjectKey{Namespace: plan.Namespace, Name: plan.Name}, account))
-	secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID, Controller: new(true)}}
-	check(t, st.Client.Create(t.Context(), secret))
-	plane.Until(t, time.Minute, func() string {
-		if err := st.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
-			return err.Error()
-		}
-		if len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
-			return "the token is not signed yet"
-		}
-		return ""
-	})
-	return string(secret.Data[corev1.ServiceAccountTokenKey])
 }
 
 // ask asks Drover's endpoint for a plan Secret, as an agent does, and returns the code of the answer.

@@ -1,2 +1,2 @@
-// Package helmlifecycle installs, upgrades and removes Drover with Helm, as docs/install.md tells, while clusters live.
+// Package helmlifecycle installs, tests, upgrades and removes Drover with Helm, as docs/install.md tells, while clusters live.
 package helmlifecycle

@@ -3,8 +3,10 @@ package helmlifecycle
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +33,7 @@ type installation struct {
 }
 
 // newInstallation readies an administrator who has done nothing yet. There is one replica, which an upgrade stops before it starts the
-// next, because pods of this plane share the ports of one machine.
+// next, because pods of this plane share the ports of one machine. The Service has the port of the pod: nobody translates it here.
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	for _, variable := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
@@ -48,16 +50,17 @@ func newInstallation(t *testing.T) *installation {
 		values: []string{
 			"--set", "server.url=https://127.0.0.1:" + port, "--set", "server.port=" + port, "--set", "server.healthPort=" + health,
 			"--set", "server.bindAddress=127.0.0.1", "--set", "admission.port=" + admission, "--set", "machines.provisionImage.tag=test", "--set", "machines.provisionImage.pullPolicy=IfNotPresent",
-			"--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
+			"--set", "service.port=" + port, "--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
 		},
 	}
 }
 
-// helm runs a command of Helm's, in the namespace of Drover.
-func (in *installation) helm(args ...string) {
+// helm runs a command of Helm's, in the namespace of Drover, and returns what it prints.
+func (in *installation) helm(args ...string) string {
 	in.t.Helper()
 	args = append(args, "--namespace", charts.SystemNamespace, "--kubeconfig", in.kubeconfig)
-	command, err := helm.NewRootCmd(in.t.Output(), args, func(bool) {})
+	said := &strings.Builder{}
+	command, err := helm.NewRootCmd(io.MultiWriter(in.t.Output(), said), args, func(bool) {})
 	if err != nil {
 		in.t.Fatal(err)
 	}
@@ -66,12 +69,23 @@ func (in *installation) helm(args ...string) {
 	if err := command.ExecuteContext(in.t.Context()); err != nil {
 		in.t.Fatalf("helm %v: %v", args, err)
 	}
+	return said.String()
 }
 
 func (in *installation) install() {
 	in.t.Helper()
 	in.helm("install", "drover-crd", in.chart("drover-crd"), "--create-namespace", "--wait", "--timeout", "1m")
 	in.helm(append([]string{"install", "drover", in.chart("drover"), "--wait", "--timeout", "2m"}, in.values...)...)
+	in.test()
+}
+
+// test runs the chart's own test, as docs/install.md and docs/upgrade.md tell: a pod asks the server, by its Service, what a machine
+// asks it first.
+func (in *installation) test() {
+	in.t.Helper()
+	if said := in.helm("test", "drover", "--timeout", "3m", "--logs"); !strings.Contains(said, "can be used by machines") {
+		in.t.Error("helm test has not asked the server")
+	}
 }
 
 // upgrade moves to a version of the charts that only has another number, and with it to the program of that number.
@@ -82,6 +96,7 @@ func (in *installation) upgrade(version string) {
 		in.helm("package", in.chart(name), "--version", version, "--app-version", "v"+version, "--destination", dir)
 		in.helm("upgrade", name, filepath.Join(dir, name+"-"+version+".tgz"), "--reset-then-reuse-values", "--wait", "--timeout", "2m")
 	}
+	in.test()
 }
 
 func (in *installation) uninstall() {

@@ -33,6 +33,10 @@ import (
 const next = "99.0.0"
 
 func TestMain(m *testing.M) {
+	if err := resolveService(); err != nil {
+		fmt.Fprintln(os.Stderr, "resolve the chart's Service:", err)
+		os.Exit(1)
+	}
 	newer, err := buildNext(context.Background())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "build the next version:", err)

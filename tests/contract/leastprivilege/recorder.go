@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
 // part says which part of Drover asks.
@@ -37,8 +37,8 @@ type recorder struct {
 	resolver request.RequestInfoResolver
 	bearer   string
 	mu       sync.Mutex
-	asked    map[part]map[charts.Request]int
-	refused  map[charts.Request]part
+	asked    map[part]map[rights.Request]int
+	refused  map[rights.Request]part
 }
 
 // newRecorder starts one before the API server of a configuration, until the test ends.
@@ -47,7 +47,7 @@ func newRecorder(t *testing.T, upstream *rest.Config, token string) *recorder {
 	r := &recorder{
 		resolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		bearer:   "Bearer " + token,
-		asked:    map[part]map[charts.Request]int{own: {}, core: {}}, refused: map[charts.Request]part{},
+		asked:    map[part]map[rights.Request]int{own: {}, core: {}}, refused: map[rights.Request]part{},
 	}
 	// Who asks is told by the token alone.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(upstream))
@@ -96,7 +96,7 @@ func (r *recorder) note(response *http.Response) {
 	if err != nil || !info.IsResourceRequest {
 		return // discovery, which everybody may use
 	}
-	asked := charts.Request{Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, Namespace: info.Namespace, Name: info.Name}
+	asked := rights.Request{Verb: info.Verb, Group: info.APIGroup, Resource: info.Resource, Namespace: info.Namespace, Name: info.Name}
 	if info.Subresource != "" {
 		asked.Resource += "/" + info.Subresource
 	}

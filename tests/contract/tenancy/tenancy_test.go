@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,7 +33,10 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+// TestMain has the rules of Kubernetes' own roles filled in, as every cluster has them: a tenant who may nothing proves nothing.
+func TestMain(m *testing.M) {
+	os.Exit(stage.Main(m, func(o *plane.Options) { o.Controllers = append(o.Controllers, "clusterrole-aggregation-controller") }))
+}
 
 // failing begins the names of clusters whose machines can never be made.
 const failing = "bad-"
@@ -103,11 +107,19 @@ type world struct {
 	secrets map[string]string
 }
 
-// door reports one attempt. It is closed when open returns why.
+// shut is why nothing came of an attempt that nobody refused.
+type shut string
+
+func (s shut) Error() string { return string(s) }
+
+// door reports one attempt. It is closed when open returns that it was refused, or that nothing came of it. Another error proves nothing.
 func (w *world) door(what string, open func() error) {
 	w.Helper()
 	if err := open(); err != nil {
 		text, _, _ := strings.Cut(err.Error(), "\n")
+		if !apierrors.IsForbidden(err) && !errors.As(err, new(shut)) {
+			w.Errorf("%s: it is not tried, for %v", what, err)
+		}
 		w.rows = append(w.rows, fmt.Sprintf("%-72s closed: %.110s", what, text))
 		return
 	}
@@ -127,6 +139,7 @@ func TestTenancy(t *testing.T) {
 	w.referenceDoors()
 	w.endpointDoors()
 	w.kubeconfigDoor()
+	w.withdrawn()
 	for _, row := range w.rows {
 		t.Log(row)
 	}
@@ -134,7 +147,6 @@ func TestTenancy(t *testing.T) {
 	if w.opened > 0 {
 		t.Errorf("%d doors are open", w.opened)
 	}
-	w.withdrawn()
 }
 
 // furnish makes a cluster for each, of the same name, and the things of b's tenant that there are to be had.
@@ -155,7 +167,7 @@ func (w *world) furnish() {
 	}))
 	w.st.Cluster(w.b, "demo", stage.RKE2, stage.Pool("server", "ec", 1), stage.Pool("worker", "w", 1))
 	w.st.Edit(w.b, "demo", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "cattle-global-data:cc-b" })
-	w.st.Cluster(w.a, "demo", stage.RKE2, stage.Pool("server", "ec", 1))
+	w.st.Cluster(w.a, "demo", stage.RKE2, stage.Pool("server", "ecw", 1))
 	for _, namespace := range []string{w.a, w.b} {
 		plane.Until(w.T, 5*time.Minute, func() string { return w.st.WaitingFor(namespace, "demo") })
 	}
@@ -266,7 +278,7 @@ func (w *world) writeDoors() {
 			return ""
 		})
 		if got := w.cluster(w.a, "thief").Status.ClusterName; got != w.idOfB {
-			return fmt.Errorf("it is %q", got)
+			return shut("it is " + got)
 		}
 		return nil
 	})
@@ -274,7 +286,7 @@ func (w *world) writeDoors() {
 
 // naming is a cluster of one machine.
 func naming(namespace, name string, edits ...func(*provv1.Cluster)) *provv1.Cluster {
-	pool := stage.Pool("server", "ec", 1)
+	pool := stage.Pool("server", "ecw", 1)
 	pool.NodeConfig.Name = name + "-server"
 	cluster := &provv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -310,36 +322,107 @@ func (w *world) referenceDoors() {
 			return w.alice.Create(ctx, naming(w.a, "x", edit), client.DryRunAll)
 		})
 		w.door("name as "+what+" what is not hers, in her cluster demo", func() error {
-			mine := &provv1.Cluster{}
-			if err := w.alice.Get(ctx, client.ObjectKey{Namespace: w.a, Name: "demo"}, mine); err != nil {
-				w.Fatal(err)
-			}
-			edit(mine)
-			mine.Annotations["drover.io/granted-references"] = `[{"secret":"cattle-global-data/cc-b","author":{"username":"admin"},"signature":"x"}]`
-			return w.alice.Update(ctx, mine, client.DryRunAll)
+			return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				mine := &provv1.Cluster{}
+				check(w.T, w.alice.Get(ctx, client.ObjectKey{Namespace: w.a, Name: "demo"}, mine))
+				edit(mine)
+				mine.Annotations[rkev1.GrantsAnnotation] = `[{"secret":"cattle-global-data/cc-b","author":{"username":"admin"},"signature":"x"}]`
+				return w.alice.Update(ctx, mine, client.DryRunAll)
+			})
+		})
+		// For an administrator the same is open: nothing else is wrong with it.
+		check(w.T, w.st.Client.Create(ctx, naming(w.a, "x", edit), client.DryRunAll))
+	}
+	unnamed := naming(w.a, "", func(c *provv1.Cluster) {
+		c.GenerateName, c.Spec.CloudCredentialSecretName = "x-", "cattle-global-data:cc-b"
+	})
+	if err := w.st.Client.Create(ctx, unnamed, client.DryRunAll); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "metadata.generateName") {
+		w.Errorf("a cluster without a name names a credential: %v", err)
+	}
+	wrong := object("provisioning.cattle.io/v1", "Cluster", w.a, "x")
+	wrong.Object["spec"] = map[string]any{"rkeConfig": map[string]any{"machinePools": []any{map[string]any{"name": "a", "quantity": "x"}}}}
+	if err := w.alice.Create(ctx, wrong, client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "machinePools[0].quantity") {
+		w.Errorf("a manifest that nobody can read: %v", err)
+	}
+}
+
+// replayed: what bob may, his cluster was granted once; carol, who may not, brings the text of the grant back. Who may renews it.
+func (w *world) replayed(bob client.Client) {
+	ctx := w.Context()
+	carol := tenant(w.T, w.st, "carol", w.b)
+	const reference = "cattle-global-data:cc-bob"
+	edit := func(user client.Client, change func(*provv1.Cluster)) error {
+		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			cluster := w.cluster(w.b, "replay")
+			change(cluster)
+			return user.Update(ctx, cluster)
 		})
 	}
+	grants := func() string { return w.cluster(w.b, "replay").Annotations[rkev1.GrantsAnnotation] }
+	// Its machine config is missing, so no machine is made.
+	check(w.T, bob.Create(ctx, naming(w.b, "replay", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = reference })))
+	kept := grants()
+	check(w.T, edit(bob, func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "" }))
+	if gone := grants(); !strings.Contains(kept, `"bob"`) || gone != "" {
+		w.Errorf("granted %q, and without the reference %q", kept, gone)
+	}
+	plane.Until(w.T, time.Minute, func() string {
+		if err := edit(carol, func(c *provv1.Cluster) { c.Labels = map[string]string{"of": "carol"} }); err != nil {
+			return err.Error() // the API server's own view of rights may be behind
+		}
+		return ""
+	})
+	w.door("bring a grant back with its reference, as the cluster is given away", func() error {
+		if err := edit(carol, func(c *provv1.Cluster) {
+			c.Annotations = map[string]string{rkev1.InstanceAnnotation: "x", rkev1.GrantsAnnotation: kept}
+			c.Spec.CloudCredentialSecretName = reference
+		}); err != nil {
+			return err
+		}
+		if grants() == "" {
+			return shut("the grant is taken out")
+		}
+		return nil
+	})
+	w.door("take the cluster back then, with the grant", func() error {
+		if err := edit(carol, func(c *provv1.Cluster) {
+			c.Annotations = map[string]string{rkev1.GrantsAnnotation: kept}
+		}); err != nil {
+			return err
+		}
+		if grants() == "" {
+			return shut("the grant is taken out")
+		}
+		return nil
+	})
+	for _, tc := range []struct {
+		user client.Client
+		want string
+	}{{carol, ""}, {bob, kept}} {
+		check(w.T, edit(tc.user, func(c *provv1.Cluster) {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, rkev1.GrantsAnnotation, rkev1.GrantsRenew)
+		}))
+		if got := grants(); got != tc.want {
+			w.Errorf("renewed: %q, want %q", got, tc.want)
+		}
+	}
+	check(w.T, w.st.Client.Delete(ctx, naming(w.b, "replay")))
 }
 
 // endpointDoors are those for machines: the token of a's machine is used for b's.
 func (w *world) endpointDoors() {
-	token, planOfB := "", ""
-	for _, namespace := range []string{w.a, w.b} {
+	planOf := func(namespace string) corev1.Secret {
 		var list corev1.SecretList
 		check(w.T, w.st.Client.List(w.Context(), &list, client.InNamespace(namespace)))
 		for i := range list.Items {
-			secret := &list.Items[i]
-			switch {
-			case namespace == w.b && secret.Type == rkev1.SecretTypeMachinePlan:
-				planOfB = secret.Name
-			case namespace == w.a && secret.Type == corev1.SecretTypeServiceAccountToken && secret.Annotations[rkev1.BootstrapTokenAnnotation] != "true":
-				token = string(secret.Data["token"])
+			if list.Items[i].Type == rkev1.SecretTypeMachinePlan {
+				return list.Items[i]
 			}
 		}
+		w.Fatalf("there is no plan in %s", namespace)
+		return corev1.Secret{}
 	}
-	if token == "" || planOfB == "" {
-		w.Fatalf("token of %d bytes, plan %q", len(token), planOfB)
-	}
+	token, planOfB := w.st.TokenOf(planOf(w.a)), planOf(w.b).Name
 	for _, path := range []string{
 		"/api/v1/namespaces/" + w.b + "/secrets/" + planOfB, "/api/v1/namespaces/" + w.b + "/secrets",
 		"/api/v1/namespaces/" + w.b + "/secrets?fieldSelector=metadata.name%3D" + planOfB, "/api/v1/secrets",
@@ -365,7 +448,12 @@ func refusal(handler http.Handler, request *http.Request) error {
 	if recorder.Code < 400 {
 		return nil
 	}
-	return fmt.Errorf("%d %s", recorder.Code, strings.TrimSpace(recorder.Body.String()))
+	text := fmt.Sprintf("%d %s", recorder.Code, strings.TrimSpace(recorder.Body.String()))
+	switch recorder.Code {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
+		return shut(text)
+	}
+	return errors.New(text)
 }
 
 // kubeconfigDoor has Drover read a kubeconfig that would send a file of the server to whom alice likes.
@@ -414,7 +502,7 @@ current-context: x
 		if caught.Load() {
 			return nil
 		}
-		return errors.New("nothing came within 10 s")
+		return shut("nothing came within 10 s")
 	})
 }
 
@@ -445,6 +533,7 @@ func (w *world) withdrawn() {
 		}
 		return ""
 	})
+	w.replayed(bob)
 	plane.Until(w.T, 3*time.Minute, func() string { return w.st.WaitingFor(w.b, "bobs") })
 	check(w.T, w.st.Client.Delete(ctx, role))
 	plane.Until(w.T, 2*time.Minute, func() string {

@@ -52,6 +52,9 @@ const (
 	ServiceAccountNameLabel = "cattle.io/service-account.name"
 	// GrantsAnnotation is on a Cluster and remembers, signed, who named Secrets of other namespaces in it. (docs/security.md.)
 	GrantsAnnotation = "drover.io/granted-references"
+	// GrantsRenew is what a request sets GrantsAnnotation to, that its user be the author of all references that have no good grant. Admission
+	// puts the grants in its place.
+	GrantsRenew = "renew"
 	// BackupLabel is "true" on objects that a backup of the management cluster has to hold.
 	BackupLabel = "resources.cattle.io/backup"
 	// InfraMachineGroupLabel, InfraMachineVersionLabel, InfraMachineKindLabel and InfraMachineNameLabel name IM on its Job.
@@ -203,6 +206,9 @@ const (
 	InstanceAnnotation = "drover.io/instance"
 	// ReleasedByAnnotation is the identifier of the Drover that let go of a PC, until somebody adopts it.
 	ReleasedByAnnotation = "drover.io/released-by"
+	// NotedAnnotation tells on a PC up to which resource version of Machines an adoption has noted what it found: UID of PC, colon, version.
+	// A cache of Machines that is older does not have the notes yet. In another management cluster, where PC has another UID, it says nothing.
+	NotedAnnotation = "drover.io/noted-machines"
 	// RenderVersionAnnotation is the version of plan rendering that a machine is pinned to, on M.
 	RenderVersionAnnotation = "drover.io/render-version"
 	// MachineUIDAnnotation is the UID by which the node of an M knows it, on M: the first one that M had. A Machine that was moved or
@@ -212,8 +218,8 @@ const (
 	MemoryAnnotation = "drover.io/memory"
 	// RestoredFromAnnotation is the backup that "drover restore" made an object from.
 	RestoredFromAnnotation = "drover.io/restored-from"
-	// AgentCredentialAnnotation is what the agent of a machine was given to connect with, on PS: UID of the BS, colon, SHA-256 in hex. It
-	// lets the agent in when PS was moved or restored to another management cluster, where no token of the former one is known.
+	// AgentCredentialAnnotation is what the agent of a machine connects with, on BS: UID of the BS, colon, SHA-256 in hex. It lets the
+	// agent in when BS was moved or restored to another management cluster, where no token of the former one is known.
 	AgentCredentialAnnotation = "drover.io/agent-credential"
 	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
 	// goes with the first plan that Drover renders.

@@ -1,0 +1,139 @@
+package admission
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// Named are objects that a request names for the first time, empty where it does not. Package webhook looks for them, and tells of them in Facts.
+type Named struct {
+	// Snapshot is the ETCDSnapshot of a restore that also brings configuration back. Credential is the Secret for snapshots in S3.
+	Snapshot, Credential types.NamespacedName
+}
+
+// NamedBy returns what a request names. What cannot be read names nothing.
+func NamedBy(r Request) Named {
+	if r.Resource != clusters {
+		return Named{}
+	}
+	before, after, err := decodeBoth[provv1.Cluster](r)
+	if err != nil || after == nil {
+		return Named{}
+	}
+	return namedBy(r.Namespace, before, after)
+}
+
+func namedBy(namespace string, before, after *provv1.Cluster) Named {
+	var named Named
+	if restore := restoreOf(after); restore != nil && restore.Name != "" && restore.RestoreRKEConfig != "" &&
+		restore.RestoreRKEConfig != rkev1.RestoreModeNone && before != nil && !sameRestore(restoreOf(before), restore) {
+		named.Snapshot = types.NamespacedName{Namespace: namespace, Name: restore.Name}
+	}
+	if name := storageCredential(after); name != "" && (before == nil || name != storageCredential(before)) {
+		named.Credential.Namespace, named.Credential.Name = topology.CredentialSecret(namespace, name)
+	}
+	return named
+}
+
+func restoreOf(cluster *provv1.Cluster) *rkev1.ETCDSnapshotRestore {
+	if cluster.Spec.RKEConfig == nil {
+		return nil
+	}
+	return cluster.Spec.RKEConfig.ETCDSnapshotRestore
+}
+
+func sameRestore(a, b *rkev1.ETCDSnapshotRestore) bool { return a != nil && *a == *b }
+
+func storageCredential(cluster *provv1.Cluster) string {
+	if config := cluster.Spec.RKEConfig; config != nil && config.ETCD != nil && config.ETCD.S3 != nil {
+		return config.ETCD.S3.CloudCredentialName
+	}
+	return ""
+}
+
+// restorable refuses a restore that could not bring back what it asks for. (spec/01 Part E.1.)
+func restorable(r Request, a *Answer) error {
+	before, after, err := decodeBoth[provv1.Cluster](r)
+	if err != nil || !judged(r.Facts, before, after) {
+		return err
+	}
+	named := namedBy(r.Namespace, before, after).Snapshot
+	if named.Name == "" {
+		return nil
+	}
+	at := field.NewPath("spec", "rkeConfig", "etcdSnapshotRestore")
+	mode := restoreOf(after).RestoreRKEConfig
+	if mode != rkev1.RestoreModeKubernetesVersion && mode != rkev1.RestoreModeAll {
+		a.refuse(field.NotSupported(at.Child("restoreRKEConfig"), mode,
+			[]rkev1.RestoreMode{rkev1.RestoreModeNone, rkev1.RestoreModeKubernetesVersion, rkev1.RestoreModeAll}))
+		return nil
+	}
+	if !r.Facts.Known {
+		return nil
+	}
+	if r.Facts.Snapshot == nil {
+		a.refuse(field.NotFound(at.Child("name"), named.Name))
+		return nil
+	}
+	version, hasConfig, err := topology.DescribeSnapshot(r.Facts.Snapshot.SnapshotFile.Metadata)
+	remedy := ": choose another snapshot, or restore data only, by restoreRKEConfig none"
+	switch {
+	case err != nil:
+		a.refuse(field.Invalid(at.Child("name"), named.Name, err.Error()+remedy))
+	case version == "":
+		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not say which Kubernetes version its cluster had"+remedy))
+	case mode == rkev1.RestoreModeAll && !hasConfig:
+		a.refuse(field.Invalid(at.Child("name"), named.Name, "the snapshot does not say which rkeConfig its cluster had"+remedy))
+	default:
+		a.warn(fmt.Sprintf("%s: data are restored, and configuration is left to you: the cluster had version %s when the snapshot was taken",
+			at.Child("restoreRKEConfig"), version))
+	}
+	return nil
+}
+
+// storable looks for the credential of snapshots in S3. Without it no plan of a server can be made, so a cluster that lives keeps the one it
+// has; that of a new one may still come, as everything that it refers to. (spec/01 Part E.1.)
+func storable(r Request, a *Answer) error {
+	before, after, err := decodeBoth[provv1.Cluster](r)
+	if err != nil || !judged(r.Facts, before, after) {
+		return err
+	}
+	named := namedBy(r.Namespace, before, after).Credential
+	if named.Name == "" || !r.Facts.CredentialMissing {
+		return nil
+	}
+	at := field.NewPath("spec", "rkeConfig", "etcd", "s3", "cloudCredentialName")
+	wrong := field.Invalid(at, storageCredential(after), fmt.Sprintf("there is no Secret %s in namespace %s: create it first", named.Name, named.Namespace))
+	if before == nil {
+		a.warn(wrong.Error())
+	} else {
+		a.refuse(wrong)
+	}
+	return nil
+}
+
+// noCreator on a Cluster keeps its creator out of it.
+const noCreator = "field.cattle.io/no-creator-rbac"
+
+// created writes down who makes a Cluster, whatever the request says. (spec/01 Part E.2.)
+func created(r Request, a *Answer) error {
+	after, err := decode[provv1.Cluster](r.New)
+	if err != nil || !ours(r.Facts, nil, after) {
+		return err
+	}
+	_, nobody := after.Annotations[noCreator]
+	switch {
+	case nobody || after.Annotations[provv1.CreatorIDAnnotation] == r.User.Username:
+	case after.Annotations == nil:
+		a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations", map[string]string{provv1.CreatorIDAnnotation: r.User.Username}})
+	default:
+		a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations/field.cattle.io~1creatorId", r.User.Username})
+	}
+	return nil
+}

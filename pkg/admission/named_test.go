@@ -1,0 +1,182 @@
+package admission_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-io/drover/pkg/admission"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/build"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// restore asks for a restore, as often as generation says.
+func restore(name string, generation int, mode rkev1.RestoreMode) func(*provv1.Cluster) {
+	return func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: generation, RestoreRKEConfig: mode}
+	}
+}
+
+// taken is a snapshot of a cluster with a spec.
+func taken(t *testing.T, spec string) *rkev1.ETCDSnapshot {
+	t.Helper()
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	if _, err := writer.Write([]byte(spec)); err != nil || writer.Close() != nil {
+		t.Fatal(err)
+	}
+	values, err := json.Marshal(map[string]string{rkev1.SnapshotClusterSpecKey: base64.StdEncoding.EncodeToString(packed.Bytes())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: base64.StdEncoding.EncodeToString(values)}}
+}
+
+func TestDecide_RestoresWhatASnapshotHas(t *testing.T) {
+	t.Parallel()
+	const at = "spec.rkeConfig.etcdSnapshotRestore"
+	all := taken(t, `{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":{}}`)
+	versioned := taken(t, `{"kubernetesVersion":"v1.35.1+rke2r1","rkeConfig":null}`)
+	damaged := &rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: "no base64"}}
+	for name, tc := range map[string]struct {
+		before, after *provv1.Cluster
+		snapshot      *rkev1.ETCDSnapshot
+		unknown       bool
+		want, warned  string
+	}{
+		"everything":                        {demo(), demo(restore("s", 1, "all")), all, false, "", "the cluster had version v1.35.1+rke2r1"},
+		"everything of a snapshot without":  {demo(), demo(restore("s", 1, "all")), versioned, false, at + `.name: Invalid value: "s": the snapshot does not say which rkeConfig`, ""},
+		"the version":                       {demo(), demo(restore("s", 1, "kubernetesVersion")), versioned, false, "", "configuration is left to you"},
+		"the version of nothing":            {demo(), demo(restore("s", 1, "kubernetesVersion")), &rkev1.ETCDSnapshot{}, false, at + `.name: Invalid value: "s": the snapshot does not say which Kubernetes version`, ""},
+		"a snapshot that cannot be read":    {demo(), demo(restore("s", 1, "all")), damaged, false, at + `.name: Invalid value: "s": the snapshot's metadata must be base64`, ""},
+		"a snapshot that is not there":      {demo(), demo(restore("s", 1, "all")), nil, false, at + `.name: Not found: "s"`, ""},
+		"nobody knows snapshots":            {demo(), demo(restore("s", 1, "all")), nil, true, "", ""},
+		"a mode that is none":               {demo(), demo(restore("s", 1, "everything")), all, false, at + `.restoreRKEConfig: Unsupported value: "everything"`, ""},
+		"data of a file that no object has": {demo(), demo(restore("s", 1, "none")), nil, false, "", ""},
+		"again, of what is gone":            {demo(restore("s", 1, "all")), demo(restore("s", 2, "all")), nil, false, at + ".name: Not found", ""},
+		"as it was":                         {demo(restore("s", 1, "all")), demo(restore("s", 1, "all"), withTwo), nil, false, "", ""},
+		"no name":                           {demo(), demo(restore("", 1, "all")), nil, false, "", ""},
+		"a cluster that is made with one":   {nil, demo(restore("s", 1, "all")), nil, false, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := facts(t, func(f *admission.Facts) { f.Snapshot, f.Known = tc.snapshot, !tc.unknown })
+			var before any
+			if tc.before != nil {
+				before = tc.before
+			}
+			a := decide(t, request(t, "provisioning.cattle.io", "clusters", f, before, tc.after))
+			if got := topology.Explain(a.Errors); (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got %q", got)
+			}
+			if got := strings.Join(a.Warnings, ""); (got == "") != (tc.warned == "") || !strings.Contains(got, tc.warned) {
+				t.Errorf("warnings %q", got)
+			}
+		})
+	}
+}
+
+func storedIn(credential string) func(*provv1.Cluster) {
+	return func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.ETCD = &rkev1.ETCD{S3: &rkev1.ETCDSnapshotS3{Bucket: "b", CloudCredentialName: credential}}
+	}
+}
+
+func TestDecide_LooksForTheCredentialOfSnapshots(t *testing.T) {
+	t.Parallel()
+	const want = `spec.rkeConfig.etcd.s3.cloudCredentialName: Invalid value: "cattle-global-data:cc": there is no Secret cc in namespace cattle-global-data: create it first`
+	stored := storedIn("cattle-global-data:cc")
+	for name, tc := range map[string]struct {
+		before, after *provv1.Cluster
+		missing       bool
+		want, warned  string
+	}{
+		"of a cluster that lives":     {demo(), demo(stored), true, want, ""},
+		"another one":                 {demo(storedIn("old")), demo(stored), true, want, ""},
+		"of a new cluster":            {nil, demo(stored), true, "", want},
+		"that is there":               {demo(), demo(stored), false, "", ""},
+		"that was not there before":   {demo(stored), demo(stored, withTwo), true, "", ""},
+		"that nobody needs any more":  {demo(stored), demo(), true, "", ""},
+		"of somebody else's clusters": {demo(), demo(stored, func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "other" }), true, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var before any
+			if tc.before != nil {
+				before = tc.before
+			}
+			f := facts(t, func(f *admission.Facts) { f.CredentialMissing = tc.missing })
+			a := decide(t, request(t, "provisioning.cattle.io", "clusters", f, before, tc.after))
+			if diff := cmp.Diff([]string{tc.want, tc.warned}, []string{topology.Explain(a.Errors), strings.Join(a.Warnings, "")}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNamedBy_WhatIsNew(t *testing.T) {
+	t.Parallel()
+	own := types.NamespacedName{Namespace: build.Namespace, Name: "cc"}
+	snapshot := types.NamespacedName{Namespace: build.Namespace, Name: "s"}
+	for name, tc := range map[string]struct {
+		before, after any
+		resource      string
+		want          admission.Named
+	}{
+		"both":                      {demo(), demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{Snapshot: snapshot, Credential: own}},
+		"of a new cluster":          {nil, demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{Credential: own}},
+		"the same as before":        {demo(storedIn("cc"), restore("s", 1, "all")), demo(storedIn("cc"), restore("s", 1, "all")), "clusters", admission.Named{}},
+		"data only":                 {demo(), demo(restore("s", 1, "")), "clusters", admission.Named{}},
+		"of what cannot be read":    {nil, map[string]any{"spec": 1}, "clusters", admission.Named{}},
+		"of what goes":              {demo(storedIn("cc")), nil, "clusters", admission.Named{}},
+		"of another kind of object": {nil, demo(storedIn("cc")), "etcdsnapshots", admission.Named{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, admission.NamedBy(request(t, "provisioning.cattle.io", tc.resource, facts(t), tc.before, tc.after))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestComplete_WritesDownWhoMakesACluster(t *testing.T) {
+	t.Parallel()
+	const at = "/metadata/annotations/field.cattle.io~1creatorId"
+	annotate := func(key, value string) func(*provv1.Cluster) {
+		return func(c *provv1.Cluster) { c.Annotations[key] = value }
+	}
+	for name, tc := range map[string]struct {
+		before, after *provv1.Cluster
+		want          []admission.Patch
+	}{
+		"nobody is named":          {nil, demo(), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
+		"there are no annotations": {nil, demo(func(c *provv1.Cluster) { c.Annotations = nil }), []admission.Patch{{Op: "add", Path: "/metadata/annotations", Value: map[string]string{"field.cattle.io/creatorId": "alice"}}}},
+		"somebody else is named":   {nil, demo(annotate("field.cattle.io/creatorId", "bob")), []admission.Patch{{Op: "add", Path: at, Value: "alice"}}},
+		"it is said already":       {nil, demo(annotate("field.cattle.io/creatorId", "alice")), nil},
+		"nobody shall be":          {nil, demo(annotate("field.cattle.io/no-creator-rbac", "true")), nil},
+		"another Drover's":         {nil, demo(annotate(rkev1.InstanceAnnotation, "other")), nil},
+		"it was made before":       {demo(), demo(withTwo), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var before any
+			if tc.before != nil {
+				before = tc.before
+			}
+			r := request(t, "provisioning.cattle.io", "clusters", facts(t), before, tc.after)
+			r.User.Username = "alice"
+			if diff := cmp.Diff(tc.want, complete(t, r).Patches); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,23 @@
+package admission
+
+import (
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// Ours reports that a Cluster belongs to the Drover with that identifier, or is about to, and stays: only such a Cluster is judged. before is nil
+// for a new one.
+func Ours(instanceID string, before, after *provv1.Cluster) bool {
+	if after.DeletionTimestamp != nil {
+		return false
+	}
+	switch mark := after.Annotations[rkev1.InstanceAnnotation]; {
+	case mark != "":
+		return mark == instanceID
+	case before == nil:
+		return true
+	default:
+		// Nobody has claimed it yet. What carries a finalizer and no mark is another manager's.
+		return before.Annotations[rkev1.InstanceAnnotation] == instanceID || len(before.Finalizers) == 0
+	}
+}

@@ -1,0 +1,110 @@
+package cmd
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/server"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// door stands before an API server. While it is shut, it takes requests and does not answer them.
+type door struct {
+	below http.RoundTripper
+	shut  *atomic.Pointer[chan struct{}]
+}
+
+func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
+	if opened := d.shut.Load(); opened != nil {
+		select {
+		case <-*opened:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	return d.below.RoundTrip(r)
+}
+
+// An API server that hangs for half a minute ends a term and nothing else: both replicas serve all the while, one leads again soon after, and there are never
+// two. Slow starts of the next term are no reason to end, either.
+func TestLead_AnAPIServerThatHangsEndsATermOnly(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		definitions, err := capi.Definitions()
+		check(t, err)
+		scheme, err := clients.NewScheme()
+		check(t, err)
+		api := memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions, Namespaces: []string{leaseNamespace}})
+		var shut atomic.Pointer[chan struct{}]
+		ctx, cancel := context.WithCancel(t.Context())
+		serving, endServing := context.WithCancel(t.Context())
+		ended := make(chan error, 2)
+		var replicas []*server.Server
+		for _, name := range []string{"first", "second"} {
+			config := api.Config(name)
+			config.Wrap(func(below http.RoundTripper) http.RoundTripper { return door{below, &shut} })
+			s, err := server.New(server.Options{
+				RESTConfig: config, InstanceID: "test", Version: "test", DataDir: t.TempDir(), StartTimeout: 10 * time.Second,
+				Settings: server.Settings{ServerURL: "https://drover.example.com"},
+			})
+			check(t, err)
+			check(t, s.Serve(serving))
+			replicas = append(replicas, s)
+			go func() { ended <- leadWhileHolding(ctx, config, logrus.StandardLogger(), s.Lead) }()
+		}
+		leaders := func() (leading int) {
+			t.Helper()
+			for _, s := range replicas {
+				if s.Ready() != nil {
+					t.Errorf("a replica does not serve: %v", s.Ready())
+				}
+				if s.Leading() {
+					leading++
+				}
+			}
+			return leading
+		}
+		watch := func(d time.Duration) (most int) {
+			t.Helper()
+			for range int(d / (100 * time.Millisecond)) {
+				time.Sleep(100 * time.Millisecond)
+				most = max(most, leaders())
+			}
+			return most
+		}
+		if watch(30*time.Second) != 1 {
+			t.Fatalf("%d lead", leaders())
+		}
+		opened := make(chan struct{})
+		shut.Store(&opened)
+		watch(16 * time.Second)
+		if leaders() != 0 {
+			t.Error("a replica leads that could not renew its lease for 16 seconds")
+		}
+		watch(14 * time.Second)
+		shut.Store(nil)
+		close(opened)
+		if most := watch(30 * time.Second); most != 1 || leaders() != 1 {
+			t.Errorf("after the API server answered again %d lead, and %d at most", leaders(), most)
+		}
+		select {
+		case err := <-ended:
+			t.Errorf("a replica has ended: %v", err)
+		default:
+		}
+		cancel()
+		for range replicas {
+			check(t, <-ended)
+		}
+		endServing()
+		settle(time.Minute)
+	})
+}

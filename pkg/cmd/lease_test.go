@@ -1,0 +1,292 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// A replica leads while it holds the lease, waits when another one does, and leads again afterwards.
+func TestLease_TermsDoNotOverlap(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		leading, terms := 0, map[string]int{}
+		lead := func(name string) func(context.Context) error {
+			return func(ctx context.Context) error {
+				leading++
+				terms[name]++
+				if leading > 1 {
+					t.Error("two replicas lead")
+				}
+				<-ctx.Done()
+				time.Sleep(2 * time.Second) // controllers take their time to end
+				leading--
+				return nil
+			}
+		}
+		replica := func(name string) (stop func()) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), lead(name)))
+			}()
+			return func() { cancel(); <-ended }
+		}
+		stopFirst := replica("first")
+		settle(10 * time.Second)
+		stopSecond := replica("second")
+		settle(time.Minute)
+		if diff := cmp.Diff(map[string]int{"first": 1}, terms); diff != "" {
+			t.Errorf("terms (-want +got):\n%s", diff)
+		}
+		stopFirst()
+		settle(time.Minute)
+		if diff := cmp.Diff(map[string]int{"first": 1, "second": 1}, terms); diff != "" {
+			t.Errorf("terms (-want +got):\n%s", diff)
+		}
+
+		// The API is gone for a while: the lease is lost, and won again when the API is back.
+		api.CutAfter("second", 0, nil)
+		settle(time.Minute)
+		if leading != 0 {
+			t.Error("a replica leads that cannot renew its lease")
+		}
+		api.Mend("second")
+		settle(time.Minute)
+		if terms["second"] != 2 {
+			t.Errorf("terms: %v", terms)
+		}
+		stopSecond()
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
+		if found, err := api.Get(lease); err != nil || !found || *lease.Spec.HolderIdentity != "" {
+			t.Errorf("a replica that stops gives the lease back: %v %v", err, lease.Spec)
+		}
+	})
+}
+
+// A leader that vanishes is followed within 17.5 seconds: the rest of the 20 that are promised is for controllers to start.
+func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		leads := map[string]time.Time{}
+		for _, name := range []string{"first", "second", "third"} {
+			group.Go(func() {
+				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), func(ctx context.Context) error {
+					leads[name] = time.Now()
+					<-ctx.Done()
+					return nil
+				}))
+			})
+			settle(5 * time.Second)
+		}
+		if len(leads) != 1 {
+			t.Fatalf("replicas that lead: %v", leads)
+		}
+		vanished := time.Now()
+		api.CutAfter("first", 0, nil)
+		settle(17500 * time.Millisecond)
+		delete(leads, "first")
+		if len(leads) != 1 {
+			t.Errorf("17.5 s after %s: replicas that lead are %v", vanished, leads)
+		}
+		cancel()
+		group.Wait()
+	})
+}
+
+// A leader stops at once when it sees that another has the lease, and not only when it could not renew it for long enough. What its controllers
+// complain of at their end is no reason to end the program.
+func TestLease_TakenByAnother(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var leading atomic.Bool
+		ended := make(chan error, 1)
+		go func() {
+			ended <- leadWhileHolding(ctx, api.Config("robbed"), logrus.StandardLogger(), func(ctx context.Context) error {
+				leading.Store(true)
+				defer leading.Store(false)
+				<-ctx.Done()
+				return errors.New("caches were not filled in time")
+			})
+		}()
+		settle(10 * time.Second)
+		if !leading.Load() {
+			t.Fatal("nobody leads")
+		}
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
+		found, err := api.Get(lease)
+		check(t, err)
+		if !found {
+			t.Fatal("there is no lease")
+		}
+		lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
+		check(t, api.Add(lease))
+		settle(2500 * time.Millisecond)
+		if leading.Load() {
+			t.Error("it leads although somebody else has the lease")
+		}
+		settle(time.Minute)
+		if !leading.Load() {
+			t.Error("it does not lead although the lease is over")
+		}
+		cancel()
+		check(t, <-ended)
+	})
+}
+
+func settle(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// A term that fails ends, its lease is given back, and another is tried after a pause that grows. The endpoints serve all the while.
+func TestLease_AfterATermThatFailedAnotherIsTried(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		var all []time.Time
+		begun := func() []time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(all)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			ended <- leadWhileHolding(ctx, api.Config("x"), logrus.StandardLogger(), func(ctx context.Context) error {
+				mu.Lock()
+				all = append(all, time.Now())
+				mu.Unlock()
+				if len(begun()) < 4 {
+					return errors.New("definitions are missing")
+				}
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		settle(500 * time.Millisecond)
+		if holder := holderOf(t, api); len(begun()) != 1 || holder != "" {
+			t.Errorf("after the first term of %d the lease is %q's", len(begun()), holder)
+		}
+		settle(30 * time.Second)
+		starts := begun()
+		if len(starts) != 4 || starts[3].Sub(starts[2]) < 4*time.Second {
+			t.Errorf("terms began at %v", starts)
+		}
+		cancel()
+		check(t, <-ended)
+	})
+}
+
+func holderOf(t *testing.T, api *memkube.Server) string {
+	t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
+	found, err := api.Get(lease)
+	check(t, err)
+	if !found {
+		t.Fatal("there is no lease")
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// Whoever is told to end while it takes the lease gives it back all the same.
+func TestLease_TakenAtTheEndIsGivenBack(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		ctx, cancel := context.WithCancel(t.Context())
+		config := api.Config("x")
+		config.Wrap(func(below http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPost {
+					// The order to end comes when the lease is made, and before that is answered.
+					answer, err := below.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+					cancel()
+					time.Sleep(time.Millisecond)
+					return answer, err
+				}
+				time.Sleep(1500 * time.Millisecond) // an API server that takes its time
+				return below.RoundTrip(r)
+			})
+		})
+		check(t, leadWhileHolding(ctx, config, logrus.StandardLogger(), func(context.Context) error { return nil }))
+		if holder := holderOf(t, api); holder != "" {
+			t.Errorf("%s still has the lease", holder)
+		}
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A request about the lease that hangs costs its connection, and no other request has to do with that one.
+func TestLeaseConfig_HasConnectionsOfItsOwn(t *testing.T) {
+	var seen, hang sync.Map
+	api := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(r.URL.Path, r.RemoteAddr+" "+r.Proto)
+		if _, tried := hang.LoadOrStore(r.URL.Path, true); !tried && strings.HasSuffix(r.URL.Path, "/hangs") {
+			<-r.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"Lease","apiVersion":"coordination.k8s.io/v1"}`)
+	}))
+	api.EnableHTTP2 = true
+	api.StartTLS()
+	defer api.Close()
+	config := &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	ofLease := leaseConfig(config)
+	ofLease.Timeout = 200 * time.Millisecond
+	get := func(config *rest.Config, name string) (string, error) {
+		t.Helper()
+		clients, err := kubernetes.NewForConfig(config)
+		check(t, err)
+		_, err = clients.CoordinationV1().Leases("a").Get(t.Context(), name, metav1.GetOptions{})
+		at, _ := seen.Load("/apis/coordination.k8s.io/v1/namespaces/a/leases/" + name)
+		said, _ := at.(string)
+		return said, err
+	}
+	others, err := get(config, "others")
+	check(t, err)
+	first, err := get(ofLease, "first")
+	check(t, err)
+	if others == first || !strings.HasSuffix(others, "HTTP/2.0") || !strings.HasSuffix(first, "HTTP/1.1") {
+		t.Errorf("requests of others came by %s, those about the lease by %s", others, first)
+	}
+	hung, err := get(ofLease, "hangs")
+	if err == nil || hung != first {
+		t.Errorf("a request hangs by %s, error %v", hung, err)
+	}
+	next, err := get(ofLease, "hangs")
+	if err != nil || next == hung {
+		t.Errorf("the next try goes by %s, error %v", next, err)
+	}
+}

@@ -1,0 +1,119 @@
+package fairness
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/testkit/fakeagent"
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+
+const (
+	// failing begins the names of clusters whose machines can never be made.
+	failing = "bad-"
+	// crowd is how many of them the one tenant has, and slower by how much they may slow the other one.
+	crowd  = 200
+	slower = 1.2
+	// runs is how often the other tenant makes its clusters in each case. The middle one counts.
+	runs = 3
+)
+
+// faults make the Jobs of those clusters fail.
+type faults struct{ fakeagent.NoFaults }
+
+func (faults) Job(machine string, remove bool, _ int) string {
+	if !remove && strings.HasPrefix(machine, failing) {
+		return "the cloud has no room"
+	}
+	return ""
+}
+
+// TestTenancy_FailingClustersSlowNobody: b's clusters are made alone, and then beside two hundred of a's whose machines never come.
+func TestTenancy_FailingClustersSlowNobody(t *testing.T) {
+	// Machines take their time to boot and to install, as real ones do, only less of it.
+	st := stage.Start(t, stage.Settings{Machines: func(o *fakeagent.Options) {
+		o.Faults, o.Boot, o.Install = faults{}, 3*time.Second, 3*time.Second
+	}})
+	provision(t, st, "to warm up")
+	alone := middle(t, st, "alone")
+	a := plane.Namespace(t)
+	began := time.Now()
+	for i := range crowd {
+		st.Cluster(a, fmt.Sprintf("%s%03d", failing, i), stage.RKE2, stage.Pool("server", "ec", 1))
+	}
+	// Two hundred clusters that are new are work, whether they fail or not, and what that costs others is printed only.
+	provision(t, st, "beside new clusters that will fail")
+	awaitFailures(t, st, a)
+	t.Logf("all %d clusters have failed again and again %s after they were made", crowd, time.Since(began).Round(time.Second))
+	beside := middle(t, st, fmt.Sprintf("beside %d clusters that fail", crowd))
+	ratio := float64(beside) / float64(alone)
+	fmt.Printf("fairness: 5 clusters in %s alone, in %s beside %d that fail: ratio %.2f, limit %.1f\n",
+		alone.Round(10*time.Millisecond), beside.Round(10*time.Millisecond), crowd, ratio, slower)
+	if ratio > slower {
+		t.Errorf("the failing clusters slow the others by %.2f", ratio)
+	}
+}
+
+func middle(t *testing.T, st *stage.Stage, title string) time.Duration {
+	t.Helper()
+	var all []time.Duration
+	for range runs {
+		all = append(all, provision(t, st, title))
+	}
+	slices.Sort(all)
+	return all[runs/2]
+}
+
+// provision makes five clusters of two machines in a namespace of their own, removes them, and says how long it took to make them.
+func provision(t *testing.T, st *stage.Stage, title string) time.Duration {
+	t.Helper()
+	namespace := plane.Namespace(t)
+	versions := map[string]string{}
+	for i := range 5 {
+		versions[fmt.Sprintf("c%d", i)] = []string{stage.RKE2, stage.K3s}[i%2]
+	}
+	began := time.Now()
+	clusters := st.Apply(namespace, 2, versions)
+	clusters.AwaitReady()
+	took := time.Since(began)
+	t.Logf("%s: 5 clusters of 2 machines in %s", title, took.Round(10*time.Millisecond))
+	clusters.Delete()
+	return took
+}
+
+// awaitFailures waits until each cluster has failed so often that the next attempt is put off.
+func awaitFailures(t *testing.T, st *stage.Stage, namespace string) {
+	t.Helper()
+	failed := map[string]bool{}
+	plane.Until(t, 15*time.Minute, func() string {
+		machines := &unstructured.UnstructuredList{}
+		machines.SetAPIVersion("rke-machine.cattle.io/v1")
+		machines.SetKind("SimMachineList")
+		if err := st.Client.List(t.Context(), machines, client.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range machines.Items {
+			conditions, _, _ := unstructured.NestedSlice(machines.Items[i].Object, "status", "conditions")
+			for _, condition := range conditions {
+				if condition.(map[string]any)["reason"] == machinejob.ReasonBackOff {
+					failed[machines.Items[i].GetLabels()["cluster.x-k8s.io/cluster-name"]] = true
+				}
+			}
+		}
+		if len(failed) < crowd {
+			return fmt.Sprintf("%d of %d clusters have failed twice", len(failed), crowd)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,39 @@
+package leastprivilege
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/drover-io/drover/pkg/testkit/rights"
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// told are stories that are told in memory, where the same roles refuse: operations, restores, hosts that exist already, replacements, drivers
+// that change, and what others overwrite.
+var told = []struct{ folder, tests string }{
+	{"./pkg/testkit/stories", "PutRight|IsDeletedWithout|PoolsComeAndGo"},
+	{"./pkg/controllers/planner", "TestStory_(Restore|Snapshots|ThereAre|PausedPoolsAnd|LostServers)"},
+	{"./pkg/controllers/machinenodelookup", "TestStory_(MachineGetsItsNode|LeavesAlone)"},
+	{"./pkg/controllers/machineprovision", "TestStory_(MachineBecomes|FailedCreate|PodThat|FailedRemoval|DeletionDuring)"},
+	{"./pkg/controllers/bootstrap", "TestToken|TestStory_(Rights|Settled|Other|MachinesIntroduce)"},
+	{"./pkg/controllers/nodedriver", "TestStory"},
+}
+
+// usedInMemory tells those stories, which fail for every refusal, and returns the grants that they use.
+func usedInMemory(t *testing.T) map[string]bool {
+	t.Helper()
+	record := t.TempDir()
+	for _, story := range told {
+		test := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", story.tests, story.folder)
+		test.Dir = plane.Root(t)
+		test.Env = append(os.Environ(), rights.Record+"="+record)
+		if out, err := test.CombinedOutput(); err != nil || bytes.Contains(out, []byte("no tests to run")) {
+			t.Errorf("%s %s: %v\n%s", story.folder, story.tests, err, out)
+		}
+	}
+	used, err := rights.Used(record)
+	check(t, err)
+	return used
+}
