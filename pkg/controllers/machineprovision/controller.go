@@ -201,6 +201,7 @@ func (h *handler) wake(ctx context.Context) error {
 	to := target{h.Dynamic}
 	return errors.Join(
 		wakeup.On(ctx, to, ofMachine, h.Machines),
+		wakeup.On(ctx, to, h.ofBootstrap, h.Bootstraps),
 		wakeup.On(ctx, to, h.ofCluster, h.CAPIClusters),
 		wakeup.On(ctx, to, h.ofProtection, h.Clusters),
 		wakeup.On(ctx, to, func(job *batchv1.Job) []wakeup.Key {
@@ -219,6 +220,18 @@ func ofMachine(machine *clusterv1.Machine) []wakeup.Key {
 		return nil
 	}
 	return keyOf(machine.Namespace, ref.Kind, ref.Name)
+}
+
+// ofBootstrap wakes the machine that waits for bootstrap data: the Machine may show their name before the cache shows that they are there.
+func (h *handler) ofBootstrap(bootstrap *rkev1.RKEBootstrap) []wakeup.Key {
+	if bootstrap.Status.DataSecretName == nil {
+		return nil
+	}
+	machine, err := h.machines.Get(bootstrap.Namespace, ownerName(bootstrap.OwnerReferences))
+	if err != nil {
+		return nil // a Machine that comes wakes it
+	}
+	return ofMachine(machine)
 }
 
 func (h *handler) ofCluster(cluster *clusterv1.Cluster) []wakeup.Key {

@@ -204,6 +204,35 @@ func (w *world) settled(name string) bool {
 	return status.Initialization.Provisioned != nil && *status.Initialization.Provisioned && len(w.api.Objects(jobKind)) == 0
 }
 
+// The Machine shows the name of its bootstrap data, and the bootstrap object does not have any yet: two caches that are filled one after the other look
+// like this.
+func TestStory_BootstrapThatComesAfterItsMachineWakesTheMachine(t *testing.T) { tell(t, lateBootstrap) }
+
+func lateBootstrap(w *world) {
+	w.Helper()
+	w.run()
+	w.addMachine("m1", false)
+	bootstrap, err := w.c.RKE.RKEBootstrap().Get(namespace, "m1", metav1.GetOptions{})
+	must(w.T, err)
+	must(w.T, w.c.RKE.RKEBootstrap().Delete(namespace, "m1", nil))
+	machine, err := w.c.CAPI.Machine().Get(namespace, "m1", metav1.GetOptions{})
+	must(w.T, err)
+	machine.Spec.Bootstrap.DataSecretName = new("m1-machine-bootstrap")
+	_, err = w.c.CAPI.Machine().Update(machine)
+	must(w.T, err)
+	w.run()
+	if w.made["m1"] != 0 {
+		w.Fatal("the machine is made without bootstrap data")
+	}
+	bootstrap.ResourceVersion, bootstrap.UID, bootstrap.Status = "", "", rkev1.RKEBootstrapStatus{}
+	_, err = w.c.RKE.RKEBootstrap().Create(bootstrap)
+	must(w.T, err)
+	w.run()
+	if w.made["m1"] != 1 {
+		w.Errorf("made %d times, status %+v", w.made["m1"], w.status("m1"))
+	}
+}
+
 func TestStory_FailedCreateIsShownAndReplaced(t *testing.T) {
 	tell(t, func(w *world) {
 		failedCreate(w)
