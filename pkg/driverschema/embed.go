@@ -21,6 +21,11 @@ var (
 	CredentialConfigs   = Embedding{Name: "credentialconfig", EmbedType: "cloudCredential", Update: true}
 )
 
+// IsEmbedding reports whether a DynamicSchema of that name is one of the three.
+func IsEmbedding(name string) bool {
+	return name == NodeConfigs.Name || name == NodeTemplateConfigs.Name || name == CredentialConfigs.Name
+}
+
 // ConfigSchema names the DynamicSchema of a driver's configuration.
 func ConfigSchema(driver string) string { return driver + "config" }
 

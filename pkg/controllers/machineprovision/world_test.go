@@ -92,8 +92,15 @@ func must(t *testing.T, err error) {
 // tell runs a story in virtual time: a cluster whose infrastructure is ready, and the controllers.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
+	prepared(t, func(*memkube.Server) {}, f)
+}
+
+// prepared runs a story whose API server is told something before the controllers start.
+func prepared(t *testing.T, prepare func(*memkube.Server), f func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
+		prepare(w.api)
 		w.metrics = prometheus.NewRegistry()
 		w.start()
 		defer func() {

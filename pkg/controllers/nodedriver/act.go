@@ -83,22 +83,14 @@ func (h *handler) writeEmbedding(e driverschema.Embedding, fields map[string]str
 	if err != nil {
 		return err
 	}
-	if existing == nil {
-		if len(fields) == 0 {
-			return nil
-		}
+	switch {
+	case existing != nil:
+		err = h.updateEmbedding(e, existing, fields)
+	case len(fields) > 0:
 		spec, _ := e.Embedded(mgmtv3.DynamicSchemaSpec{}, fields)
-		_, err := h.DynamicSchemas.Create(&mgmtv3.DynamicSchema{ObjectMeta: metav1.ObjectMeta{Name: e.Name}, Spec: spec})
-		if apierrors.IsAlreadyExists(err) {
-			return nil // another driver was faster; the event of the schema brings this one back
-		}
-		if err != nil {
-			return fmt.Errorf("make schema %s: %w", e.Name, err)
-		}
-		return nil
+		_, err = h.DynamicSchemas.Create(&mgmtv3.DynamicSchema{ObjectMeta: metav1.ObjectMeta{Name: e.Name}, Spec: spec})
 	}
-	err = h.updateEmbedding(e, existing, fields)
-	if apierrors.IsConflict(err) { // the cache was behind another driver's write
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) { // the cache was behind what was written for another driver
 		live, getErr := h.DynamicSchemas.Get(e.Name, metav1.GetOptions{})
 		if getErr != nil {
 			return fmt.Errorf("read schema %s: %w", e.Name, getErr)

@@ -1,12 +1,16 @@
 package nodedriver
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -63,10 +67,24 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{Deps: d, drivers: d.NodeDrivers.Cache(), schemas: d.DynamicSchemas.Cache(), core: core, embedding: &sync.Mutex{}}
 	d.NodeDrivers.OnChange(ctx, handlerName, h.onChange)
 	owner := wakeup.ByOwner[*mgmtv3.DynamicSchema](schema.GroupKind{Group: mgmtv3.SchemeGroupVersion.Group, Kind: "NodeDriver"})
-	if err := wakeup.On(ctx, wakeup.ClusterScoped(d.NodeDrivers), owner, d.DynamicSchemas); err != nil {
+	target := wakeup.ClusterScoped(d.NodeDrivers)
+	if err := errors.Join(wakeup.On(ctx, target, owner, d.DynamicSchemas), wakeup.On(ctx, target, h.ofList, d.DynamicSchemas)); err != nil {
 		return fmt.Errorf("watch schemas of drivers: %w", err)
 	}
 	return nil
+}
+
+// ofList wakes one driver when a list of all drivers is not what it was: each of them writes the lists.
+func (h *handler) ofList(changed *mgmtv3.DynamicSchema) []wakeup.Key {
+	if !driverschema.IsEmbedding(changed.Name) {
+		return nil
+	}
+	drivers, err := h.drivers.List(labels.Everything())
+	if err != nil || len(drivers) == 0 {
+		return nil // a driver that comes writes the lists
+	}
+	first := slices.MinFunc(drivers, func(a, b *mgmtv3.NodeDriver) int { return cmp.Compare(a.Name, b.Name) })
+	return []wakeup.Key{{Name: first.Name}}
 }
 
 func (h *handler) onChange(_ string, driver *mgmtv3.NodeDriver) (*mgmtv3.NodeDriver, error) {

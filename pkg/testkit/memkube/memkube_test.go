@@ -376,6 +376,41 @@ func TestWatch_Informer(t *testing.T) {
 	})
 }
 
+// A watch that lags shows everything, in its order, and late; others show it at once, and a list is never late.
+func TestLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := w.kube.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "early"}}, metav1.CreateOptions{})
+		check(t, err)
+		w.Lag("", func(resource string) time.Duration { return map[string]time.Duration{"secrets": 2 * time.Second}[resource] })
+		factory := informers.NewSharedInformerFactory(w.kube, 0)
+		secrets, maps := factory.Core().V1().Secrets().Informer(), factory.Core().V1().ConfigMaps().Informer()
+		factory.Start(ctx.Done())
+		factory.WaitForCacheSync(ctx.Done())
+		began := len(secrets.GetStore().ListKeys())
+		_, err = w.kube.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+		check(t, err)
+		_, err = w.kube.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "at-once"}}, metav1.CreateOptions{})
+		check(t, err)
+		var seen []int
+		for range 3 {
+			synctest.Wait()
+			seen = append(seen, len(secrets.GetStore().ListKeys())-began)
+			time.Sleep(1500 * time.Millisecond)
+		}
+		if _, found, _ := maps.GetStore().GetByKey("default/at-once"); !found || began == 0 {
+			t.Errorf("what does not lag is not there: ConfigMap %v, %d Secrets at the start", found, began)
+		}
+		if diff := cmp.Diff([]int{0, 0, 1}, seen); diff != "" {
+			t.Errorf("Secrets seen after 0, 1.5 and 3 seconds (-want +got):\n%s", diff)
+		}
+		cancel()
+		factory.Shutdown()
+		synctest.Wait()
+	})
+}
+
 func TestCutAfter_AndLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, ctx := newWorld(t), t.Context()

@@ -48,6 +48,9 @@ type Server struct {
 	log        []Entry
 	cuts       map[string]*cut
 	intercept  func(Request) error
+	watched    map[watched]bool
+	lagging    string // the user agent of clients whose watches lag
+	lag        func(resource string) time.Duration
 }
 
 // New returns a Server.
@@ -55,7 +58,7 @@ func New(opts Options) *Server {
 	s := &Server{
 		scheme: runtime.NewScheme(), version: opts.Version, authorize: opts.Authorize, permit: opts.Permit,
 		tables: map[schema.GroupResource]*table{}, owners: map[string]map[itemRef]bool{}, uidsAlive: map[string]itemRef{},
-		cuts: map[string]*cut{}, foreground: map[itemRef]bool{},
+		cuts: map[string]*cut{}, watched: map[watched]bool{}, foreground: map[itemRef]bool{},
 	}
 	if s.version == "" {
 		s.version = "v1.36.3"

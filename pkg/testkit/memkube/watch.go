@@ -3,7 +3,9 @@ package memkube
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,24 +17,32 @@ import (
 // watcher is one watch. Changes are queued without a limit, so that a slow client never holds the server.
 type watcher struct {
 	filter filter
+	lag    time.Duration // set once
 
 	mu     sync.Mutex
-	queue  [][]byte
+	queue  []queued
 	ended  bool
 	signal chan struct{} // has room for one
 }
 
+// queued is an event, and when it is sent.
+type queued struct {
+	event []byte
+	due   time.Time
+}
+
+// offer queues a change, with the lag of the watch.
 func (w *watcher) offer(c change) {
 	kind, it := c.event(w.filter)
 	if it == nil {
 		return
 	}
-	w.push(eventBytes(kind, it.raw))
+	w.push(eventBytes(kind, it.raw), time.Now().Add(w.lag))
 }
 
-func (w *watcher) push(event []byte) {
+func (w *watcher) push(event []byte, due time.Time) {
 	w.mu.Lock()
-	w.queue = append(w.queue, event)
+	w.queue = append(w.queue, queued{event, due})
 	w.mu.Unlock()
 	w.wake()
 }
@@ -51,7 +61,7 @@ func (w *watcher) wake() {
 	}
 }
 
-func (w *watcher) take() (events [][]byte, ended bool) {
+func (w *watcher) take() (events []queued, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	events, w.queue = w.queue, nil
@@ -73,7 +83,8 @@ func (s *Server) watch(t *table, r *Request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	w := &watcher{filter: f, signal: make(chan struct{}, 1)}
+	s.watched[watched{r.Agent, r.Resource.GroupResource().String()}] = true
+	w := &watcher{filter: f, lag: s.lagOf(r), signal: make(chan struct{}, 1)}
 	if err := s.fillInitial(t, r, w); err != nil {
 		return response{}, err
 	}
@@ -95,11 +106,11 @@ func (s *Server) fillInitial(t *table, r *Request, w *watcher) error {
 	if initial || from == "" || from == "0" {
 		for _, key := range sortedKeys(t.items) {
 			if it := t.items[key]; w.filter.matches(it.obj) {
-				w.push(eventBytes(watch.Added, it.raw))
+				w.push(eventBytes(watch.Added, it.raw), time.Time{})
 			}
 		}
 		if initial {
-			w.push(s.bookmark(t))
+			w.push(s.bookmark(t), time.Time{})
 		}
 		return nil
 	}
@@ -141,8 +152,8 @@ func (w *watcher) run(write func([]byte) error, done <-chan struct{}, timeout ti
 	}
 	for {
 		events, ended := w.take()
-		for _, event := range events {
-			if write(event) != nil {
+		for _, next := range events {
+			if wait := time.Until(next.due); wait > 0 && !waits(wait, done, expired) || write(next.event) != nil {
 				return
 			}
 		}
@@ -157,4 +168,49 @@ func (w *watcher) run(write func([]byte) error, done <-chan struct{}, timeout ti
 			return
 		}
 	}
+}
+
+// waits returns false when the watch ends first.
+func waits(d time.Duration, done <-chan struct{}, expired <-chan time.Time) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-done:
+	case <-expired:
+	}
+	return false
+}
+
+// Lag makes the watches that clients with this user agent begin from now on show what changes only after a while, which depends on the resource
+// ("machines.cluster.x-k8s.io"): in a real cluster each watch is a stream of its own, and one may be behind another.
+func (s *Server) Lag(agent string, of func(resource string) time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lagging, s.lag = agent, of
+}
+
+// watched is a resource that a client has watched.
+type watched struct{ agent, resource string }
+
+// Watched returns the resources that clients with this user agent have watched so far, sorted.
+func (s *Server) Watched(agent string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var resources []string
+	for of := range s.watched {
+		if strings.HasPrefix(of.agent, agent) {
+			resources = append(resources, of.resource)
+		}
+	}
+	slices.Sort(resources)
+	return slices.Compact(resources)
+}
+
+func (s *Server) lagOf(r *Request) time.Duration {
+	if s.lag == nil || !strings.HasPrefix(r.Agent, s.lagging) {
+		return 0
+	}
+	return s.lag(r.Resource.GroupResource().String())
 }

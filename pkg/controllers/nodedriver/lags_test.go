@@ -1,0 +1,50 @@
+package nodedriver
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/testkit/lags"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// All drivers that Drover brings get their kinds, and the lists of all drivers come back when they are taken away, whichever of the caches are behind.
+func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
+	var want map[string]any
+	lags.Each(t, manager, 6, func(t *testing.T, prepare func(*memkube.Server)) (api *memkube.Server) {
+		t.Helper()
+		directory := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			s := newStory(t, nil, directory)
+			api = s.api
+			prepare(api)
+			s.start()
+			s.elapse(3 * time.Minute)
+			got := s.objects()
+			if want == nil {
+				want = got
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the objects differ (-nobody behind +somebody behind):\n%s", diff)
+			}
+			if len(s.kinds("digitalocean")) != 3 {
+				t.Errorf("kinds are %v", s.kinds("digitalocean"))
+			}
+			for _, list := range []driverschema.Embedding{driverschema.NodeConfigs, driverschema.NodeTemplateConfigs, driverschema.CredentialConfigs} {
+				must(t, s.user.Management.DynamicSchema().Delete(list.Name, nil))
+			}
+			s.elapse(3 * time.Minute)
+			if diff := cmp.Diff(want, s.objects()); diff != "" {
+				t.Errorf("the objects differ after the lists were taken away (-before +after):\n%s", diff)
+			}
+			s.stop()
+			s.user.Stop()
+			s.elapse(time.Minute)
+		})
+		return api
+	})
+}
