@@ -26,7 +26,7 @@
 // Required are RESTConfig, InstanceID, DataDir and Settings.ServerURL. New reports all that is missing or wrong at once, each by its
 // name, and calls no API.
 //
-//   - RESTConfig: the management cluster, with rights as in charts/drover (rbac.yaml). It is copied; user agent and limits are set on the copy.
+//   - RESTConfig: the management cluster, with rights as in charts/drover (files/rights.yaml). It is copied; user agent and limits are set on the copy.
 //   - InstanceID: the mark of the Clusters that this Drover manages (annotation drover.io/instance). Clusters with another mark are only
 //     observed, so hosts that share a management cluster do not fight. It is stored: keep it for ever.
 //   - DataDir: a cache of node drivers. It may be empty at each start.

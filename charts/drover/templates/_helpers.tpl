@@ -96,6 +96,25 @@ imagePullSecrets:
 {{- if and .Values.admission.enabled (not .Values.server.kubeconfig.secretName) }}true{{ end }}
 {{- end }}
 
+{{/*
+drover.rules are the rules of a role: those of the file files/rights.yaml under its name whose conditions hold. Above each is what it is for.
+*/}}
+{{- define "drover.rules" -}}
+{{- range index .rules .role }}
+{{- $when := get . "when" }}
+{{- if and $when (not (hasKey $.when $when)) }}{{ fail (printf "rbac.yaml does not say when %q is" $when) }}{{ end }}
+{{- if or (not $when) (get $.when $when) }}
+# {{ .purpose }}
+- apiGroups: {{ toJson .apiGroups }}
+  resources: {{ toJson .resources }}
+  {{- with get . "resourceNames" }}
+  resourceNames: {{ toJson . }}
+  {{- end }}
+  verbs: {{ toJson .verbs }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* drover.seconds is a duration, as Go writes it, in whole seconds. */}}
 {{- define "drover.seconds" -}}
 {{- $seconds := 0.0 }}

@@ -53,6 +53,10 @@ type Grant struct {
 	Request
 }
 
+func (g Grant) compare(other Grant) int {
+	return cmp.Or(strings.Compare(g.Role, other.Role), g.Request.Compare(other.Request))
+}
+
 // Covers tells whether the grant permits a request. "*" stands for subresources, too, as it does for the API server.
 func (g Grant) Covers(r Request) bool {
 	return g.Verb == r.Verb && g.Group == r.Group && (g.Resource == "*" || g.Resource == r.Resource) &&
@@ -94,7 +98,7 @@ func Grants(objects []*unstructured.Unstructured) ([]Grant, error) {
 			out = append(out, expand(binding.RoleRef.Name, namespace, rule)...)
 		}
 	}
-	slices.SortFunc(out, func(a, b Grant) int { return cmp.Or(strings.Compare(a.Role, b.Role), a.Compare(b.Request)) })
+	slices.SortFunc(out, Grant.compare)
 	return out, nil
 }
 

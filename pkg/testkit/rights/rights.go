@@ -1,66 +1,52 @@
-// Package rights tells stories under the rights that the chart gives to Drover's service account. An API in memory refuses what the roles of the
-// chart do not permit, and notes what is used of them, so that a rule nobody needs is found.
+// Package rights knows the rights that the chart gives to Drover's service account. It tells stories under them: an API in memory refuses what the
+// roles of the chart do not permit, and notes what is asked for. And it makes the rules of the roles out of what was asked for (Generate), so that
+// there is none that nobody needs.
 package rights
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
 const (
-	// rendered is what the chart renders with the fewest values, below the root of the repository; tests of the chart keep it current.
-	rendered = "tests/charts/testdata/golden/minimal.yaml"
-	// CoreSuffix ends the name of the role of Cluster API's core.
-	CoreSuffix = "-cluster-api"
-	// Record names the environment variable with the folder into which test programs write what they have used.
+	// Record names the environment variable with the folder into which test programs write what they have asked for.
 	Record = "DROVER_RIGHTS"
+	// Unbound names the environment variable that lets test programs ask for anything, to find out what they need, when it is not empty.
+	Unbound = "DROVER_RIGHTS_UNBOUND"
 )
 
-// chart is what the chart permits to Drover's own controllers and endpoints, without what it permits to the core of Cluster API.
-var chart = sync.OnceValues(func() ([]Grant, error) {
+// own is what the chart permits to Drover's own controllers and endpoints, without what it permits to the core of Cluster API.
+var own = sync.OnceValues(func() ([]Grant, error) {
 	root, err := findRoot()
 	if err != nil {
 		return nil, err
 	}
-	content, err := os.ReadFile(filepath.Join(root, rendered))
+	content, err := os.ReadFile(filepath.Join(root, File))
 	if err != nil {
 		return nil, err
 	}
-	var objects []*unstructured.Unstructured
-	// What comes first are notes for people.
-	for _, document := range strings.Split(string(content), "\n---\n")[1:] {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
-			return nil, fmt.Errorf("%s: %w", rendered, err)
-		}
-		objects = append(objects, object)
-	}
-	all, err := Grants(objects)
+	rules, err := Parse(content)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", File, err)
 	}
-	var own []Grant
-	for _, grant := range all {
-		if !strings.HasSuffix(grant.Role, CoreSuffix) {
-			own = append(own, grant)
-		}
+	grants := slices.DeleteFunc(rules.Grants(), func(g Grant) bool { return g.Role == Core })
+	if len(grants) == 0 {
+		return nil, fmt.Errorf("%s has no rules", File)
 	}
-	if len(own) == 0 {
-		return nil, fmt.Errorf("%s has no roles", rendered)
-	}
-	return own, nil
+	return grants, nil
 })
 
 func findRoot() (string, error) {
@@ -69,7 +55,7 @@ func findRoot() (string, error) {
 		return "", err
 	}
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, rendered)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, File)); err == nil {
 			return dir, nil
 		}
 	}
@@ -80,7 +66,7 @@ func findRoot() (string, error) {
 // test, and lets all others do everything.
 func Permit(tb testing.TB, agent string) func(memkube.Request) error {
 	tb.Helper()
-	grants, err := chart()
+	grants, err := own()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -92,64 +78,73 @@ func Permit(tb testing.TB, agent string) func(memkube.Request) error {
 		if r.Subresource != "" {
 			asked.Resource += "/" + r.Subresource
 		}
-		for _, grant := range grants {
-			if grant.Covers(asked) {
-				used.add(grant)
-				return nil
-			}
+		if os.Getenv(Unbound) != "" || slices.ContainsFunc(grants, func(g Grant) bool { return g.Covers(asked) }) {
+			record.add(asked)
+			return nil
 		}
 		tb.Errorf("the chart's roles do not permit: %s", asked)
 		return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, errors.New("the chart's roles do not permit it"))
 	}
 }
 
-// usage is what this process has used.
+// usage is what this process has asked for.
 type usage struct {
 	mu   sync.Mutex
-	seen map[Grant]bool
+	seen map[Request]bool
 }
 
-var used = usage{seen: map[Grant]bool{}}
+var record = usage{seen: map[Request]bool{}}
 
-// add writes down what is used for the first time, at once: a test program does not know when it ends.
-func (u *usage) add(grant Grant) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.seen[grant] {
+// add writes down what is asked for the first time, at once: a test program does not know when it ends.
+func (u *usage) add(asked Request) {
+	dir := os.Getenv(Record)
+	if dir == "" {
 		return
 	}
-	u.seen[grant] = true
-	if dir := os.Getenv(Record); dir != "" {
-		if err := write(filepath.Join(dir, strconv.Itoa(os.Getpid())), grant); err != nil {
-			panic(err)
-		}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.seen[asked] {
+		return
+	}
+	u.seen[asked] = true
+	if err := write(filepath.Join(dir, strconv.Itoa(os.Getpid())), asked); err != nil {
+		panic(err)
 	}
 }
 
-func write(path string, grant Grant) error {
+func write(path string, asked Request) error {
+	line, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(file, grant.Request)
+	_, err = file.Write(append(line, '\n'))
 	return errors.Join(err, file.Close())
 }
 
-// Used reads what test programs have written below a folder: grants of Drover's own role, as String writes them.
-func Used(dir string) (map[string]bool, error) {
+// Used reads what test programs have written below a folder: what Drover's own controllers and endpoints asked for, sorted.
+func Used(dir string) ([]Grant, error) {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]bool{}
+	var out []Grant
 	for _, file := range files {
 		content, err := os.ReadFile(filepath.Join(dir, file.Name()))
 		if err != nil {
 			return nil, err
 		}
-		for line := range strings.Lines(string(content)) {
-			out[strings.TrimSpace(line)] = true
+		for line := range bytes.Lines(content) {
+			asked := Grant{Role: Own}
+			if err := json.Unmarshal(line, &asked.Request); err != nil {
+				return nil, fmt.Errorf("%s: %w", file.Name(), err)
+			}
+			out = append(out, asked)
 		}
 	}
-	return out, nil
+	slices.SortFunc(out, Grant.compare)
+	return slices.Compact(out), nil
 }

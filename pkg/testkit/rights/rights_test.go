@@ -44,24 +44,44 @@ func TestPermit_RefusesWhatTheChartDoesNotGive(t *testing.T) {
 	}
 }
 
+func TestPermit_RefusesNothingToWhoeverFindsOutWhatIsNeeded(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(Record, dir)
+	t.Setenv(Unbound, "true")
+	permit := Permit(t, "drover/")
+	request := memkube.Request{Agent: "drover/test", Verb: "update", Subresource: "status", Name: "a"}
+	request.Resource.Resource = "nodes"
+	if err := permit(request); err != nil {
+		t.Error(err)
+	}
+	used, err := Used(dir)
+	if want := []Grant{{Own, Request{Verb: "update", Resource: "nodes/status", Name: "a"}}}; err != nil || !slices.Equal(used, want) {
+		t.Errorf("it noted %v (%v), want %v", used, err, want)
+	}
+}
+
 func TestUsed_IsWhatTestProgramsHaveWritten(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Record, dir)
-	seen := usage{seen: map[Grant]bool{}}
+	seen := usage{seen: map[Request]bool{}}
 	for _, name := range []string{"secrets", "jobs", "secrets"} {
-		seen.add(Grant{Role: "drover", Request: Request{Verb: "get", Resource: name}})
+		seen.add(Request{Verb: "get", Resource: name, Namespace: "default", Name: "a b"})
 	}
 	used, err := Used(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]bool{"get secrets": true, "get jobs": true}, used); diff != "" {
+	want := []Grant{
+		{Own, Request{Verb: "get", Resource: "jobs", Namespace: "default", Name: "a b"}},
+		{Own, Request{Verb: "get", Resource: "secrets", Namespace: "default", Name: "a b"}},
+	}
+	if diff := cmp.Diff(want, used); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestChart_HasNoRightsOfTheCore(t *testing.T) {
-	grants, err := chart()
+func TestOwn_HasNoRightsOfTheCore(t *testing.T) {
+	grants, err := own()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,11 @@
 package leastprivilege
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +22,6 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/cmd"
-	"github.com/drover-io/drover/pkg/testkit/rights"
 	"github.com/drover-io/drover/tests/charts"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
@@ -36,7 +31,6 @@ func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
 
 // installation is the chart in the management cluster.
 type installation struct {
-	objects []*unstructured.Unstructured
 	// arguments of the program, as its Deployment has them.
 	arguments []string
 	recorder  *recorder
@@ -123,9 +117,9 @@ func install(t *testing.T, values map[string]any) *installation {
 		Name: charts.SystemNamespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 	}})))
 	in := &installation{}
-	in.objects, err = charts.Objects(filepath.Join(directory, "drover"), charts.Release{}, values)
+	objects, err := charts.Objects(filepath.Join(directory, "drover"), charts.Release{}, values)
 	check(t, err)
-	for _, object := range in.objects {
+	for _, object := range objects {
 		switch group := object.GroupVersionKind().Group; {
 		case group == rbacv1.GroupName || group == admissionregistrationv1.GroupName || object.GetKind() == "ServiceAccount":
 			check(t, admin.Create(t.Context(), object.DeepCopy()))
@@ -135,6 +129,9 @@ func install(t *testing.T, values map[string]any) *installation {
 		if object.GetKind() == "Deployment" {
 			in.arguments = argumentsOf(t, object)
 		}
+	}
+	if *update {
+		unbind(t, admin)
 	}
 	kube, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
 	check(t, err)
@@ -191,86 +188,6 @@ func unready(url string) string {
 		return url + " answers " + response.Status
 	}
 	return ""
-}
-
-// check compares what was asked with what the roles permit.
-func (in *installation) check(t *testing.T) {
-	t.Helper()
-	grants, err := rights.Grants(in.objects)
-	check(t, err)
-	inMemory := usedInMemory(t)
-	r := in.recorder
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, by := range []part{own, core} {
-		var lines []string
-		for asked, times := range summary(r.asked[by]) {
-			lines = append(lines, fmt.Sprintf("%5d %s", times, asked))
-		}
-		slices.SortFunc(lines, func(a, b string) int { return cmp.Compare(a[6:], b[6:]) })
-		t.Logf("asked by %s:\n%s", by, strings.Join(lines, "\n"))
-	}
-	for _, asked := range slices.SortedFunc(maps.Keys(r.refused), rights.Request.Compare) {
-		t.Errorf("refused to %s: %s", r.refused[asked], asked)
-	}
-	for _, grant := range grants {
-		used := r.used(grant) || !strings.HasSuffix(grant.Role, rights.CoreSuffix) && inMemory[grant.Request.String()]
-		excepted := slices.ContainsFunc(exceptions, func(e exception) bool { return e.covers(grant) })
-		switch {
-		case !used && !excepted:
-			t.Errorf("never used: role %s, %s", grant.Role, grant.Request)
-		case used && excepted:
-			t.Logf("used, and in the exceptions: role %s, %s", grant.Role, grant.Request)
-		}
-	}
-	// With a core in the cluster there is no role for it.
-	for asked := range r.asked[own] {
-		if !slices.ContainsFunc(grants, func(g rights.Grant) bool { return !strings.HasSuffix(g.Role, "-cluster-api") && g.Covers(asked) }) {
-			t.Errorf("asked by Drover's own controllers, and permitted to the core alone: %s", asked)
-		}
-	}
-	// Whether some of them are used is a matter of time. That they are granted is not.
-	for _, e := range exceptions {
-		if !slices.ContainsFunc(grants, e.covers) {
-			t.Errorf("an exception for what no role permits: %+v", e)
-		}
-	}
-}
-
-// used tells whether something was asked that needs the grant. Roles of the core are for the core. What the core has in its caches
-// is not watched a second time, so that watches of either count for Drover's own role.
-func (r *recorder) used(grant rights.Grant) bool {
-	parts := []part{core}
-	if !strings.HasSuffix(grant.Role, "-cluster-api") {
-		parts = []part{own}
-		if grant.Verb == "watch" || grant.Verb == "list" {
-			parts = []part{own, core}
-		}
-	}
-	watch := grant
-	watch.Verb = "watch"
-	for _, by := range parts {
-		for asked := range r.asked[by] {
-			// Where the API server streams lists, a watch brings them. Elsewhere it has a list before it.
-			if grant.Covers(asked) || grant.Verb == "list" && watch.Covers(asked) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// summary leaves out names.
-func summary(all map[rights.Request]int) map[string]int {
-	out := map[string]int{}
-	for asked, times := range all {
-		asked.Name = ""
-		if asked.Namespace != "" && asked.Namespace != charts.SystemNamespace {
-			asked.Namespace = "…"
-		}
-		out[asked.String()] += times
-	}
-	return out
 }
 
 func check(t *testing.T, err error) {

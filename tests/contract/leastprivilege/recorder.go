@@ -19,14 +19,14 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
 
-// part says which part of Drover asks.
+// part says which part of Drover asks, by the name of its role.
 type part string
 
 const (
 	// own are Drover's controllers and endpoints.
-	own part = "drover"
+	own part = rights.Own
 	// core is the core of Cluster API, which runs in Drover.
-	core part = "cluster-api"
+	core part = rights.Core
 )
 
 // recorder stands between Drover and the API server and notes what is asked with Drover's token.

@@ -1,0 +1,256 @@
+package rights
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// File is where the chart has the rules of its roles, below the root of the repository.
+const File = "charts/drover/files/rights.yaml"
+
+// The roles of the chart, as the file names them.
+const (
+	// Own is the ClusterRole of Drover's controllers and endpoints.
+	Own = "drover"
+	// System is their Role in SystemNamespace.
+	System = "drover-system"
+	// Core is the ClusterRole of the core of Cluster API that runs in Drover.
+	Core = "cluster-api"
+)
+
+// SystemNamespace is where Drover is installed.
+const SystemNamespace = "drover-system"
+
+// Conditions of rules; the chart's template says when they hold.
+const (
+	// WhenDefinitions holds where the server installs definitions of kinds, its own or those of Cluster API.
+	WhenDefinitions = "definitions"
+	// WhenAdmission holds where the API server asks Drover's webhooks.
+	WhenAdmission = "admission"
+)
+
+var (
+	roles = []string{Own, System, Core}
+	verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind"}
+)
+
+// head has places for System and its namespace.
+const head = `# The rules of the roles that Drover's service account has: %s is the Role in the namespace %s, the others are ClusterRoles.
+# Generated, do not edit: the verbs are what was asked for in tests, on a real API server and in memory, and what is in a list of exceptions
+# (tests/contract/leastprivilege/exceptions_test.go). What each rule is for is written in pkg/testkit/rights/purposes.go.
+# With programs in bin/ (make build),
+#   go -C tests test -count=1 ./contract/leastprivilege            compares this file with what is asked for
+#   go -C tests test -count=1 ./contract/leastprivilege -update    writes it anew
+`
+
+// Rule is a rule of a role in the file. With a condition, it is there where that holds.
+type Rule struct {
+	Purpose       string   `json:"purpose"`
+	When          string   `json:"when,omitempty"`
+	APIGroups     []string `json:"apiGroups"`
+	Resources     []string `json:"resources"`
+	ResourceNames []string `json:"resourceNames,omitempty"`
+	Verbs         []string `json:"verbs"`
+}
+
+// Rules are the rules of roles: Own, System and Core.
+type Rules map[string][]Rule
+
+// Purpose says what a role needs some resources for, and what narrows that down. Which verbs it needs for them is found out.
+type Purpose struct {
+	// Role is Own, System or Core.
+	Role  string
+	Group string
+	// Resources is a list with blanks. "*" are all of the group.
+	Resources string
+	// Names, a list with blanks, are the only ones that the role needs, if there are any.
+	Names string
+	// Verbs, a list with blanks, are the only ones that are for this purpose, if there are any.
+	Verbs string
+	// When is the condition under which the role needs them, or empty.
+	When string
+	// Text is one line for who reads the chart.
+	Text string
+}
+
+// serves tells whether the purpose is the request's, and for which of its resources. Requests of Drover's own controllers are in either of two roles.
+func (p Purpose) serves(asked Grant) (resource string, ok bool) {
+	switch {
+	case p.Role == System && (asked.Role != Own && asked.Role != System || asked.Namespace != SystemNamespace),
+		p.Role != System && p.Role != asked.Role, p.Group != asked.Group,
+		p.Names != "" && !slices.Contains(strings.Fields(p.Names), asked.Name),
+		p.Verbs != "" && !slices.Contains(strings.Fields(p.Verbs), asked.Verb):
+		return "", false
+	case p.Resources == "*":
+		return "*", true
+	}
+	return asked.Resource, slices.Contains(strings.Fields(p.Resources), asked.Resource)
+}
+
+// Generate returns the rules that permit what was asked for, and nothing else but the same of other objects of the same kind, where the purpose has
+// no names. Purposes are tried in their order. It is an error when something serves none, and when one is served by nothing.
+func Generate(purposes []Purpose, asked []Grant) (Rules, error) {
+	var problems []error
+	needs := make([]map[string][]string, len(purposes)) // verbs of the resources of each purpose
+	for _, one := range asked {
+		resource, index := "", -1
+		for i, purpose := range purposes {
+			if found, ok := purpose.serves(one); ok {
+				resource, index = found, i
+				break
+			}
+		}
+		if index < 0 || !slices.Contains(verbs, one.Verb) {
+			problems = append(problems, fmt.Errorf("no purpose of role %s says what this is for: %s", one.Role, one.Request))
+			continue
+		}
+		if needs[index] == nil {
+			needs[index] = map[string][]string{}
+		}
+		needs[index][resource] = append(needs[index][resource], one.Verb)
+		if one.Verb == "watch" {
+			// Where the API server streams lists, a watch brings them. Elsewhere it has a list before it.
+			needs[index][resource] = append(needs[index][resource], "list")
+		}
+	}
+	out := Rules{}
+	for i, purpose := range purposes {
+		for resource := range strings.FieldsSeq(purpose.Resources) {
+			if len(needs[i][resource]) == 0 {
+				problems = append(problems, fmt.Errorf("role %s has a purpose for %s, of which nothing was asked", purpose.Role, Request{Verb: cmp.Or(purpose.Verbs, "use"), Group: purpose.Group, Resource: resource}))
+			}
+		}
+		out[purpose.Role] = append(out[purpose.Role], purpose.rules(needs[i])...)
+	}
+	for _, rules := range out {
+		slices.SortFunc(rules, Rule.compare)
+	}
+	slices.SortFunc(problems, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return out, errors.Join(slices.CompactFunc(problems, func(a, b error) bool { return a.Error() == b.Error() })...)
+}
+
+// rules has one rule for resources that are used with the same verbs.
+func (p Purpose) rules(needs map[string][]string) []Rule {
+	resources := map[string][]string{}
+	for resource, used := range needs {
+		used = slices.Clone(used)
+		slices.SortFunc(used, func(a, b string) int { return cmp.Compare(slices.Index(verbs, a), slices.Index(verbs, b)) })
+		key := strings.Join(slices.Compact(used), " ")
+		resources[key] = append(resources[key], resource)
+	}
+	var out []Rule
+	for used, of := range resources {
+		slices.Sort(of)
+		names := strings.Fields(p.Names)
+		slices.Sort(names)
+		out = append(out, Rule{Purpose: p.Text, When: p.When, APIGroups: []string{p.Group}, Resources: of, ResourceNames: names, Verbs: strings.Fields(used)})
+	}
+	return out
+}
+
+// compare orders rules by group, kind and resources: what a role may do with the subresources of a kind is beside what it may do with the kind.
+func (r Rule) compare(other Rule) int {
+	kind := func(r Rule) string { kind, _, _ := strings.Cut(r.Resources[0], "/"); return kind }
+	return cmp.Or(slices.Compare(r.APIGroups, other.APIGroups), cmp.Compare(kind(r), kind(other)), slices.Compare(r.Resources, other.Resources),
+		slices.Compare(r.ResourceNames, other.ResourceNames), cmp.Compare(r.When, other.When), slices.Compare(r.Verbs, other.Verbs))
+}
+
+// Grants lists what the rules permit, with the name of the file for each role, sorted. What depends on a condition is among it.
+func (r Rules) Grants() []Grant {
+	var out []Grant
+	for _, role := range roles {
+		namespace := ""
+		if role == System {
+			namespace = SystemNamespace
+		}
+		for _, rule := range r[role] {
+			out = append(out, expand(role, namespace, rule.policy())...)
+		}
+	}
+	slices.SortFunc(out, Grant.compare)
+	return slices.Compact(out)
+}
+
+func (r Rule) policy() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames, Verbs: r.Verbs}
+}
+
+// YAML is the content of the file.
+func (r Rules) YAML() []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, head, System, SystemNamespace)
+	for _, role := range roles {
+		fmt.Fprintf(&out, "%s:\n", role)
+		for _, rule := range r[role] {
+			fmt.Fprintf(&out, "  - purpose: %q\n", rule.Purpose)
+			if rule.When != "" {
+				fmt.Fprintf(&out, "    when: %s\n", rule.When)
+			}
+			fmt.Fprintf(&out, "    apiGroups: %s\n    resources: %s\n", flow(rule.APIGroups), flow(rule.Resources))
+			if len(rule.ResourceNames) > 0 {
+				fmt.Fprintf(&out, "    resourceNames: %s\n", flow(rule.ResourceNames))
+			}
+			fmt.Fprintf(&out, "    verbs: %s\n", flow(rule.Verbs))
+		}
+	}
+	return out.Bytes()
+}
+
+// flow writes a list in one line. Names of resources need quotes only where they are none.
+func flow(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		if quoted[i] = s; s == "" || s == "*" {
+			quoted[i] = `"` + s + `"`
+		}
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// Parse reads the content of the file.
+func Parse(content []byte) (Rules, error) {
+	out := Rules{}
+	if err := yaml.UnmarshalStrict(content, &out); err != nil {
+		return nil, err
+	}
+	for role := range out {
+		if !slices.Contains(roles, role) {
+			return nil, fmt.Errorf("there is no role %q", role)
+		}
+	}
+	return out, nil
+}
+
+// Needs reads what a role needs from lines such as "get patch: secrets jobs.batch", with subresources as in Request.String. What a role needs by
+// its name alone has it behind "=".
+func Needs(role, text string) ([]Grant, error) {
+	var out []Grant
+	for line := range strings.Lines(text) {
+		used, resources, ok := strings.Cut(line, ":")
+		switch {
+		case strings.TrimSpace(line) == "":
+			continue
+		case !ok || strings.TrimSpace(used) == "" || strings.TrimSpace(resources) == "":
+			return nil, fmt.Errorf("%q has not verbs, a colon and resources", strings.TrimSpace(line))
+		}
+		for verb := range strings.FieldsSeq(used) {
+			for word := range strings.FieldsSeq(resources) {
+				full, name, _ := strings.Cut(word, "=")
+				resource, group, _ := strings.Cut(full, ".")
+				request := Request{Verb: verb, Group: group, Resource: resource, Name: name}
+				if role == System {
+					request.Namespace = SystemNamespace
+				}
+				out = append(out, Grant{role, request})
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,225 @@
+package rights
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var update = flag.Bool("update", false, "write the texts of the file anew; what the roles permit stays")
+
+var purposes = []Purpose{
+	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "Who leads."},
+	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Verbs: "create", Text: "Who leads first."},
+	{Role: Own, Resources: "secrets configmaps pods", Text: "What clusters are made of."},
+	{Role: Own, Group: "batch", Resources: "jobs", Verbs: "update", When: WhenAdmission, Text: "Corrections."},
+	{Role: Own, Group: "batch", Resources: "jobs jobs/status", Text: "Jobs."},
+	{Role: Own, Group: "machines.io", Resources: "*", Text: "Machines."},
+	{Role: Core, Resources: "secrets", Text: "Kubeconfigs."},
+}
+
+// needs reads what roles need; names and namespaces are given to those that a test wants them for.
+func needs(t *testing.T, role, text string) []Grant {
+	t.Helper()
+	out, err := Needs(role, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestGenerate(t *testing.T) {
+	in := func(namespace, name, verb, group, resource string) []Grant {
+		return []Grant{{Own, Request{verb, group, resource, namespace, name}}}
+	}
+	for name, tt := range map[string]struct {
+		purposes []Purpose
+		asked    [][]Grant
+		want     Rules
+		problem  string
+	}{
+		"verbs are in the usual order, once, whatever was asked first": {
+			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "delete get: secrets"), needs(t, Core, "create get: secrets")},
+			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "create", "delete"}}}},
+		},
+		"a watch needs a list": {
+			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "watch: secrets")},
+			want: Rules{Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"list", "watch"}}}},
+		},
+		"resources with the same verbs are one rule, and others of the same purpose another": {
+			purposes: purposes[2:3], asked: [][]Grant{needs(t, Own, "get: secrets configmaps\nget delete: pods")},
+			want: Rules{Own: {
+				{Purpose: "What clusters are made of.", APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: []string{"get"}},
+				{Purpose: "What clusters are made of.", APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "delete"}},
+			}},
+		},
+		"names and namespaces of what was asked for are left out, unless the purpose has them": {
+			purposes: append(purposes[:2:2], purposes[6]), asked: [][]Grant{
+				in(SystemNamespace, "drover", "update", "coordination.k8s.io", "leases"), in(SystemNamespace, "", "create", "coordination.k8s.io", "leases"),
+				{{Core, Request{Verb: "get", Resource: "secrets", Namespace: "default", Name: "kubeconfig"}}},
+			},
+			want: Rules{
+				System: {
+					{Purpose: "Who leads first.", APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
+					{
+						Purpose: "Who leads.", APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{"drover"},
+						Verbs: []string{"update"},
+					},
+				},
+				Core: {{Purpose: "Kubeconfigs.", APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}},
+			},
+		},
+		"a purpose that is for nothing": {
+			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "get update: jobs.batch")},
+			problem: "role drover has a purpose for use jobs/status.batch, of which nothing was asked",
+		},
+		"a condition is for the verbs of its purpose, and subresources are beside their kind": {
+			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "update: jobs/status.batch"), needs(t, Own, "get update: jobs.batch")},
+			want: Rules{Own: {
+				{Purpose: "Jobs.", APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get"}},
+				{Purpose: "Corrections.", When: WhenAdmission, APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"update"}},
+				{Purpose: "Jobs.", APIGroups: []string{"batch"}, Resources: []string{"jobs/status"}, Verbs: []string{"update"}},
+			}},
+		},
+		"kinds of a whole group are one": {
+			purposes: purposes[5:6], asked: [][]Grant{needs(t, Own, "get: small.machines.io\nupdate: large/status.machines.io")},
+			want: Rules{Own: {{Purpose: "Machines.", APIGroups: []string{"machines.io"}, Resources: []string{"*"}, Verbs: []string{"get", "update"}}}},
+		},
+		"what has no purpose": {
+			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get: secrets nodes"), needs(t, Core, "get: nodes")},
+			problem: "no purpose of role cluster-api says what this is for: get nodes",
+		},
+		"what has a purpose for the other role alone": {
+			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get: secrets"), needs(t, Own, "get: secrets")},
+			problem: "no purpose of role drover says what this is for: get secrets",
+		},
+		"another name than those of the purpose": {
+			purposes: purposes[:1],
+			asked: [][]Grant{
+				in(SystemNamespace, "drover", "get", "coordination.k8s.io", "leases"), in(SystemNamespace, "other", "get", "coordination.k8s.io", "leases"),
+			},
+			problem: "no purpose of role drover says what this is for: get leases.coordination.k8s.io in drover-system named other",
+		},
+		"a verb that roles do not have": {
+			purposes: purposes[6:], asked: [][]Grant{needs(t, Core, "get take: secrets")},
+			problem: "no purpose of role cluster-api says what this is for: take secrets",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked []Grant
+			for _, some := range tt.asked {
+				asked = append(asked, some...)
+			}
+			got, err := Generate(tt.purposes, asked)
+			if tt.problem != "" {
+				if err == nil || err.Error() != tt.problem {
+					t.Errorf("got %v, want %s", err, tt.problem)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			read, err := Parse(got.YAML())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(got.YAML()), string(read.YAML())); diff != "" {
+				t.Errorf("read from the file (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFile_IsGenerated: whoever edits it by hand, or a purpose without it, is told here; -update writes the texts anew.
+func TestFile_IsGenerated(t *testing.T) {
+	root, err := findRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, File)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := Parse(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Generate(Purposes, rules.Grants())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, again.YAML(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		content = again.YAML()
+	}
+	if diff := cmp.Diff(string(again.YAML()), string(content)); diff != "" {
+		t.Errorf("%s is not what is generated (-want +got):\n%s", File, diff)
+	}
+	for _, purpose := range Purposes {
+		if purpose.Text == "" || strings.ContainsAny(purpose.Text, "\n\"\\{") {
+			t.Errorf("what role %s has %s for is not a line of text: %q", purpose.Role, purpose.Resources, purpose.Text)
+		}
+	}
+}
+
+func TestNeeds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		role, text string
+		want       []Grant
+		problem    bool
+	}{
+		"nothing": {},
+		"verbs for resources, line by line": {
+			role: Own, text: "\n\tget patch: secrets jobs/status.batch\n\n\tdelete: *.machines.io\n",
+			want: []Grant{
+				{Own, Request{Verb: "get", Resource: "secrets"}}, {Own, Request{Verb: "get", Group: "batch", Resource: "jobs/status"}},
+				{Own, Request{Verb: "patch", Resource: "secrets"}}, {Own, Request{Verb: "patch", Group: "batch", Resource: "jobs/status"}},
+				{Own, Request{Verb: "delete", Group: "machines.io", Resource: "*"}},
+			},
+		},
+		"one by its name": {
+			role: Core, text: "bind: roles.rbac.authorization.k8s.io=one",
+			want: []Grant{{Core, Request{Verb: "bind", Group: "rbac.authorization.k8s.io", Resource: "roles", Name: "one"}}},
+		},
+		"in Drover's own namespace": {
+			role: System, text: "update: configmaps", want: []Grant{{System, Request{Verb: "update", Resource: "configmaps", Namespace: SystemNamespace}}},
+		},
+		"no colon":     {role: Own, text: "get secrets", problem: true},
+		"no verbs":     {role: Own, text: ": secrets", problem: true},
+		"no resources": {role: Own, text: "get:", problem: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Needs(tt.role, tt.text)
+			if (err != nil) != tt.problem {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParse_RefusesWhatIsNoFileOfRules(t *testing.T) {
+	for name, content := range map[string]string{
+		"another role":  "somebody: []\n",
+		"another field": "drover: [{purpose: a, resource: [b]}]\n",
+		"no rules":      "drover: text\n",
+	} {
+		if rules, err := Parse([]byte(content)); err == nil {
+			t.Errorf("%s: %v", name, rules)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package charts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/pkg/testkit/rights"
+)
+
+// TestDrover_RolesHaveTheRulesOfTheFile that is generated from what the server asks for, those whose conditions hold, and no others.
+func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("..", "..", rights.File))
+	check(t, err)
+	generated, err := rights.Parse(content)
+	check(t, err)
+	for name, tt := range map[string]struct {
+		server, more map[string]any
+		roles, holds []string
+	}{
+		"as it comes": {
+			roles: []string{rights.Own, rights.System, rights.Core}, holds: []string{rights.WhenDefinitions, rights.WhenAdmission},
+		},
+		"with a core of Cluster API in the cluster": {
+			server: map[string]any{"capi": "external"}, roles: []string{rights.Own, rights.System}, holds: []string{rights.WhenAdmission},
+		},
+		"with such a core, and definitions that the server installs": {
+			server: map[string]any{"capi": "external", "crds": "install"},
+			roles:  []string{rights.Own, rights.System}, holds: []string{rights.WhenDefinitions, rights.WhenAdmission},
+		},
+		"without admission": {
+			more:  map[string]any{"admission": map[string]any{"enabled": false}},
+			roles: []string{rights.Own, rights.System, rights.Core}, holds: []string{rights.WhenDefinitions},
+		},
+		"without roles": {more: map[string]any{"rbac": map[string]any{"create": false}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := map[string]any{"server": map[string]any{"url": "https://drover.example.com"}}
+			for key, value := range tt.server {
+				values["server"].(map[string]any)[key] = value
+			}
+			for key, value := range tt.more {
+				values[key] = value
+			}
+			objects, err := Objects(droverChart, Release{}, values)
+			check(t, err)
+			got, err := rights.Grants(objects)
+			check(t, err)
+			want := rights.Rules{}
+			for _, role := range tt.roles {
+				want[role] = slices.DeleteFunc(slices.Clone(generated[role]), func(r rights.Rule) bool {
+					return r.When != "" && !slices.Contains(tt.holds, r.When)
+				})
+			}
+			if diff := cmp.Diff(lines(want.Grants()), lines(got)); diff != "" {
+				t.Errorf("the roles permit something else than the file (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// lines tells which role permits what, by the ending that its name has in the chart.
+func lines(grants []rights.Grant) []string {
+	var out []string
+	for _, grant := range grants {
+		role := "own"
+		if strings.HasSuffix(grant.Role, rights.Core) {
+			role = "core"
+		}
+		out = append(out, role+": "+grant.Request.String())
+	}
+	slices.Sort(out)
+	return out
+}
