@@ -124,7 +124,8 @@ func Generate(purposes []Purpose, asked []Grant) (Rules, error) {
 	for i, purpose := range purposes {
 		for resource := range strings.FieldsSeq(purpose.Resources) {
 			if len(needs[i][resource]) == 0 {
-				problems = append(problems, fmt.Errorf("role %s has a purpose for %s, of which nothing was asked", purpose.Role, Request{Verb: cmp.Or(purpose.Verbs, "use"), Group: purpose.Group, Resource: resource}))
+				missing := Request{Verb: cmp.Or(purpose.Verbs, "use"), Group: purpose.Group, Resource: resource}
+				problems = append(problems, fmt.Errorf("role %s has a purpose for what nothing asked: %s", purpose.Role, missing))
 			}
 		}
 		out[purpose.Role] = append(out[purpose.Role], purpose.rules(needs[i])...)

@@ -76,7 +76,7 @@ func TestGenerate(t *testing.T) {
 		},
 		"a purpose that is for nothing": {
 			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "get update: jobs.batch")},
-			problem: "role drover has a purpose for use jobs/status.batch, of which nothing was asked",
+			problem: "role drover has a purpose for what nothing asked: use jobs/status.batch",
 		},
 		"a condition is for the verbs of its purpose, and subresources are beside their kind": {
 			purposes: purposes[3:5], asked: [][]Grant{needs(t, Own, "update: jobs/status.batch"), needs(t, Own, "get update: jobs.batch")},
@@ -171,6 +171,20 @@ func TestFile_IsGenerated(t *testing.T) {
 		if purpose.Text == "" || strings.ContainsAny(purpose.Text, "\n\"\\{") {
 			t.Errorf("what role %s has %s for is not a line of text: %q", purpose.Role, purpose.Resources, purpose.Text)
 		}
+	}
+}
+
+func TestPurposes_WhatIsAskedOfDroversOwnNamespaceNeedsNoClusterRole(t *testing.T) {
+	var asked []Grant
+	for _, verb := range []string{"get", "create", "update"} {
+		asked = append(asked, Grant{Own, Request{Verb: verb, Resource: "configmaps", Namespace: SystemNamespace, Name: "settings"}})
+	}
+	got, err := Generate(Purposes, asked)
+	if err == nil {
+		t.Error("all other purposes are for nothing")
+	}
+	if diff := cmp.Diff(needs(t, System, "create get update: configmaps"), got.Grants()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -1,7 +1,15 @@
 package rights
 
-// Purposes are what the chart's roles are for. Where several are for the same resources, the first one that fits takes a request.
+// Purposes are what the chart's roles are for. Where several are for the same resources, the first one that fits takes a request; so those of the
+// Role in Drover's own namespace are before those of the ClusterRole.
 var Purposes = []Purpose{
+	{
+		Role: System, Group: "coordination.k8s.io", Resources: "leases", Verbs: "create",
+		Text: "Which replica runs the controllers, the first time: what is made has no name yet.",
+	},
+	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "Which replica runs the controllers."},
+	{Role: System, Resources: "configmaps", Text: "What Drover publishes in its own namespace."},
+
 	{
 		Role: Own, Resources: "namespaces",
 		Text: "Those of clusters' identities, and those that Drover takes for granted. kube-system tells clusters apart.",
@@ -45,26 +53,29 @@ var Purposes = []Purpose{
 		Text: "Whether Rancher is installed here, too: Drover claims no new cluster beside it.",
 	},
 	{
-		Role: System, Group: "coordination.k8s.io", Resources: "leases", Verbs: "create",
-		Text: "Which replica runs the controllers, the first time: what is made has no name yet.",
-	},
-	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "Which replica runs the controllers."},
-	{Role: System, Resources: "configmaps", Text: "What Drover publishes in its own namespace."},
-	{
 		Role: Own, Group: "coordination.k8s.io", Resources: "leases", Names: "cattle-controllers",
 		Text: "Whether Rancher runs here, too: Drover claims no new cluster beside it.",
 	},
 	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters", Text: "The clusters that users ask for."},
 	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters/status", Text: "How far these clusters are."},
 	{Role: Own, Group: "provisioning.cattle.io", Resources: "clusters/finalizers", Text: owners},
-	{Role: Own, Group: "management.cattle.io", Resources: "clusters clusterregistrationtokens", Text: "Identities of clusters, and the tokens by which hosts register with them."},
+	{
+		Role: Own, Group: "management.cattle.io", Resources: "clusters clusterregistrationtokens",
+		Text: "Identities of clusters, and the tokens by which hosts register with them.",
+	},
 	{Role: Own, Group: "management.cattle.io", Resources: "clusters/status", Text: "The status of these identities."},
-	{Role: Own, Group: "management.cattle.io", Resources: "dynamicschemas nodedrivers", Text: "Node drivers, those that come with Drover and others, and the fields of their kinds."},
+	{
+		Role: Own, Group: "management.cattle.io", Resources: "dynamicschemas nodedrivers",
+		Text: "Node drivers, those that come with Drover and others, and the fields of their kinds.",
+	},
 	{
 		Role: Own, Group: "rke.cattle.io", Resources: "rkeclusters rkecontrolplanes rkebootstraptemplates rkebootstraps custommachines",
 		Text: "Drover's half of clusters and machines.",
 	},
-	{Role: Own, Group: "rke.cattle.io", Resources: "rkeclusters/status rkecontrolplanes/status rkebootstraps/status custommachines/status", Text: "The status of Drover's half, from which Cluster API goes on."},
+	{
+		Role: Own, Group: "rke.cattle.io", Resources: "rkeclusters/status rkecontrolplanes/status rkebootstraps/status custommachines/status",
+		Text: "The status of Drover's half, from which Cluster API goes on.",
+	},
 	{Role: Own, Group: "rke.cattle.io", Resources: "rkecontrolplanes/finalizers rkebootstraps/finalizers", Text: owners},
 	{Role: Own, Group: "rke.cattle.io", Resources: "etcdsnapshots", Text: "Snapshots that a restore names."},
 	{
@@ -81,11 +92,17 @@ var Purposes = []Purpose{
 	},
 	{Role: Own, Group: "cluster.x-k8s.io", Resources: "clusters/finalizers machines/finalizers", Text: owners},
 	{Role: Own, Group: "rke-machine.cattle.io", Resources: "*", Text: "Machines of node drivers, whose kinds are made while Drover runs."},
-	{Role: Own, Group: "rke-machine-config.cattle.io", Resources: "*", Text: "Configurations of machines of node drivers, whose kinds are made while Drover runs, too."},
+	{
+		Role: Own, Group: "rke-machine-config.cattle.io", Resources: "*",
+		Text: "Configurations of machines of node drivers, whose kinds are made while Drover runs, too.",
+	},
 
 	{Role: Core, Resources: "events", Text: "What happens to clusters and machines."},
 	{Role: Core, Resources: "configmaps secrets", Text: "Kubeconfigs of clusters, and what ClusterResourceSets bring to them."},
-	{Role: Core, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions", Text: "Which versions of the kinds that clusters refer to are for Cluster API."},
+	{
+		Role: Core, Group: "apiextensions.k8s.io", Resources: "customresourcedefinitions",
+		Text: "Which versions of the kinds that clusters refer to are for Cluster API.",
+	},
 	{
 		Role: Core, Group: "cluster.x-k8s.io", Resources: "clusters machinehealthchecks machinedeployments machinesets machines",
 		Text: "Clusters and machines.",
@@ -113,7 +130,10 @@ var Purposes = []Purpose{
 		Role: Core, Group: "rke.cattle.io", Resources: "rkebootstraps rkebootstraptemplates custommachines rkeclusters rkecontrolplanes",
 		Text: "Drover's half of clusters and machines, which Cluster API copies, owns and removes.",
 	},
-	{Role: Core, Group: "rke-machine.cattle.io", Resources: "*", Text: "Machines of node drivers, and their templates. Their kinds are made while Drover runs."},
+	{
+		Role: Core, Group: "rke-machine.cattle.io", Resources: "*",
+		Text: "Machines of node drivers, and their templates. Their kinds are made while Drover runs.",
+	},
 }
 
 // owners is what rights on the subresource finalizers are for.
