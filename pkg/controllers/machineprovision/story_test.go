@@ -263,6 +263,30 @@ func failedCreate(w *world) {
 	}
 }
 
+// What a driver repeats of its credential when it fails is shown nowhere.
+func TestStory_FailureDoesNotTellTheCredential(t *testing.T) {
+	tell(t, func(w *world) {
+		w.settings.DeleteFailedAfter = time.Hour
+		w.run()
+		w.fail = "POST https://cloud.example.org/droplets?sig=abcdef: 401, token top-secret is not valid in region fra1"
+		w.addMachine("m1", false)
+		w.run()
+		shown := fmt.Sprint(w.status("m1"))
+		if !strings.Contains(shown, "401") || !strings.Contains(shown, "fra1") {
+			t.Errorf("the failure is not told: %s", shown)
+		}
+		for _, secret := range []string{"top-secret", "abcdef"} {
+			for _, gvk := range []schema.GroupVersionKind{machineKind, corev1.SchemeGroupVersion.WithKind("Event"), {Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "Machine"}} {
+				for _, obj := range w.api.Objects(gvk) {
+					if strings.Contains(fmt.Sprint(obj.Object), secret) {
+						t.Errorf("%s shows in %s %s", secret, gvk.Kind, obj.GetName())
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestStory_FailedRemovalIsRetriedUntilItSucceeds(t *testing.T) {
 	tell(t, func(w *world) {
 		failedRemoval(w)
