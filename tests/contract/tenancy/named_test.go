@@ -26,7 +26,7 @@ func (w *world) namedDoors() {
 	ctx := w.Context()
 	for name, kind := range map[string]corev1.SecretType{"only-b-file": corev1.SecretTypeOpaque, "only-b-registry": corev1.SecretTypeBasicAuth} {
 		check(w.T, w.st.Client.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.b, Name: name, Annotations: map[string]string{rkev1.AuthorizedSecretAnnotation: "demo"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.b, Name: name, Annotations: offered()},
 			Type:       kind,
 			Data:       map[string][]byte{"username": []byte("b"), "password": []byte(ofB)},
 		}))
@@ -71,6 +71,11 @@ func (w *world) namedDoors() {
 	}
 }
 
+// offered are the annotations of a Secret that clusters named demo may use.
+func offered() map[string]string {
+	return map[string]string{rkev1.AuthorizedObjectAnnotation: "demo", rkev1.AuthorizedSecretAnnotation: "demo"}
+}
+
 // file lets machines get a file from a Secret.
 func file(name string) func(*provv1.Cluster) {
 	return func(c *provv1.Cluster) {
@@ -83,7 +88,7 @@ func file(name string) func(*provv1.Cluster) {
 // fromOwnNamespace shows that a leak would be seen: with the same Secret in a, machines of a get what is in it.
 func (w *world) fromOwnNamespace() {
 	own := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: "own-file", Annotations: map[string]string{rkev1.AuthorizedSecretAnnotation: "demo"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.a, Name: "own-file", Annotations: offered()},
 		Data:       map[string][]byte{"password": []byte(ofB)},
 	}
 	check(w.T, w.alice.Create(w.Context(), own))
