@@ -25,6 +25,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/redact"
 	"github.com/drover-io/drover/pkg/topology"
 )
@@ -287,7 +288,7 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("list Jobs of the machine: %w", err)
 	}
-	secrets := secretsOf(s)
+	var secrets *redact.Secrets
 	for _, job := range jobs {
 		if !belongsTo(job, s.Machine.UID) {
 			continue // of an earlier machine of the same name
@@ -297,7 +298,12 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 			return fmt.Errorf("list pods of Job %s/%s: %w", job.Namespace, job.Name, err)
 		}
 		state := machinejob.Observe(job, pods)
-		state.Message = redact.Text(secrets.Mask(state.Message))
+		if state.Message != "" {
+			if secrets == nil {
+				secrets = h.secretsOf(s)
+			}
+			state.Message = redact.Text(secrets.Mask(state.Message))
+		}
 		if job.Labels[rkev1.InfraRemoveLabel] == "true" {
 			s.Removes = append(s.Removes, state)
 		} else {
@@ -309,9 +315,13 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 }
 
 // secretsOf are the values that a driver was given and may repeat when it fails: what it says is shown in conditions and events.
-func secretsOf(s *machinejob.Snapshot) *redact.Secrets {
+// That is the credential of now, and the one that its Job was given.
+func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
 	known := &redact.Secrets{}
 	known.AddData(s.Credential)
+	if given, err := h.secrets.Get(s.Machine.Namespace, naming.MachineDriverSecret(s.Machine.Name)); err == nil {
+		known.AddData(given.Data)
+	}
 	for field, value := range s.Machine.Spec {
 		if text, ok := value.(string); ok && redact.Named(field) {
 			known.AddText(text)

@@ -45,7 +45,10 @@ func (w *world) namedDoors() {
 		for how, name := range map[string]string{"by its name": "only-b-", "with its namespace": w.b + "/only-b-", "as in a URL": "secret://" + w.b + ":only-b-"} {
 			w.door("name as "+what+" a Secret of b, "+how, func() error {
 				before := w.cluster(w.a, "demo").Spec
-				defer func() { check(w.T, w.alices(func(c *provv1.Cluster) { c.Spec = before })) }()
+				defer func() {
+					check(w.T, w.alices(func(c *provv1.Cluster) { c.Spec = before }))
+					plane.Until(w.T, time.Minute, func() string { return w.mentions("demo", "only-b-") })
+				}()
 				if err := w.alices(edit(name)); err != nil {
 					return shut(err.Error())
 				}
@@ -125,15 +128,24 @@ func (w *world) outcome(cluster, name string) (err error) {
 			err = nil
 			return ""
 		}
-		for _, condition := range w.cluster(w.a, cluster).Status.Conditions {
-			if strings.Contains(condition.Message, name) {
-				err = shut(condition.Message)
-				return ""
-			}
+		if said := w.mentions(cluster, name); said != "" {
+			err = shut(said)
+			return ""
 		}
 		return fmt.Sprintf("no condition of %s tells what came of %s", cluster, name)
 	})
 	return err
+}
+
+// mentions is what a condition of a cluster of a's says about a name.
+func (w *world) mentions(cluster, name string) string {
+	w.Helper()
+	for _, condition := range w.cluster(w.a, cluster).Status.Conditions {
+		if strings.Contains(condition.Message, name) {
+			return condition.Message
+		}
+	}
+	return ""
 }
 
 // leaked reports whether a plan of a's has what is b's.
