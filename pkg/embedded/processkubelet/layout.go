@@ -114,5 +114,5 @@ func userOf(user string) (uid, gid int64, err error) {
 	if !ok || errUser != nil || errGroup != nil {
 		return 0, 0, fmt.Errorf("the image's user is %q; this node wants numbers, USER:GROUP", user)
 	}
-	return int64(u), int64(g), nil //nolint:gosec // 31 bits
+	return int64(u), int64(g), nil
 }

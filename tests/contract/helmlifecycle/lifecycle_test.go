@@ -22,7 +22,6 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/tests/charts"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
