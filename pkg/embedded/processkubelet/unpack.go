@@ -42,29 +42,33 @@ func unpackOnce(image v1.Image, root string) error {
 
 // unpack writes the layers, the lowest first. No entry gets out of dir, whatever its name and whatever links came before it.
 func unpack(image v1.Image, dir string) error {
+	config, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
 	layers, err := image.Layers()
 	if err != nil {
 		return err
+	}
+	sums := config.RootFS.DiffIDs
+	if len(sums) != len(layers) {
+		return fmt.Errorf("the image has %d layers, and its configuration names %d", len(layers), len(sums))
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	for _, layer := range layers {
-		if err := unpackLayer(root, layer); err != nil {
-			return err
+	for i, layer := range layers {
+		if err := unpackLayer(root, layer, sums[i]); err != nil {
+			return fmt.Errorf("layer %s: %w", sums[i], err)
 		}
 	}
 	return nil
 }
 
 // unpackLayer also checks that the layer is the one that the image's configuration names: reading a layout does not.
-func unpackLayer(root *os.Root, layer v1.Layer) error {
-	want, err := layer.DiffID()
-	if err != nil {
-		return err
-	}
+func unpackLayer(root *os.Root, layer v1.Layer, want v1.Hash) error {
 	stream, err := layer.Uncompressed()
 	if err != nil {
 		return err
@@ -73,13 +77,13 @@ func unpackLayer(root *os.Root, layer v1.Layer) error {
 	sum := sha256.New()
 	content := io.TeeReader(stream, sum)
 	if err := unpackArchive(root, content); err != nil {
-		return fmt.Errorf("layer %s: %w", want, err)
+		return err
 	}
 	if _, err := io.Copy(io.Discard, content); err != nil {
-		return fmt.Errorf("layer %s: %w", want, err)
+		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want.Hex {
-		return fmt.Errorf("layer %s: its content has the sum %s", want, got)
+		return fmt.Errorf("its content has the sum %s", got)
 	}
 	return nil
 }
