@@ -18,6 +18,10 @@ build: ## build the programs into bin/
 image: ## assemble the container images into dist/image, without an engine; the Dockerfile makes the same with one
 	scripts/image
 
+.PHONY: image-offline
+image-offline: ## check that the images are built without a network, from downloads of Go modules, in minutes (needs root)
+	scripts/image-offline
+
 .PHONY: generate
 generate: ## write generated clients, deep copies, CRDs, reference documents and the record of the API anew
 	scripts/generate

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -29,6 +30,22 @@ type Image struct {
 	Account string
 	// Directories are empty and belong to root: mount points, and what WORKDIR makes its folder in.
 	Directories []string
+}
+
+// named returns the images of these names, all without any.
+func named(names []string) ([]Image, error) {
+	if len(names) == 0 {
+		return images, nil
+	}
+	var out []Image
+	for _, name := range names {
+		i := slices.IndexFunc(images, func(image Image) bool { return image.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no image %q", name)
+		}
+		out = append(out, images[i])
+	}
+	return out, nil
 }
 
 // images is every image of this repository.
@@ -56,9 +73,9 @@ const (
 
 const root = "root:x:0:0:root:/root:/sbin/nologin\n"
 
-// WriteRoots lays out the files of all images below dist/root in the repository, where the Dockerfile copies them from.
-func WriteRoots(source, programs string, build Build) error {
-	for _, image := range images {
+// WriteRoots lays out the files of images below dist/root in the repository, where the Dockerfile copies them from.
+func WriteRoots(chosen []Image, source, programs string, build Build) error {
+	for _, image := range chosen {
 		dir := filepath.Join(source, rootsDirectory, image.Name)
 		if err := os.RemoveAll(dir); err != nil {
 			return err

@@ -30,7 +30,7 @@ type options struct {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New(`want "root", "layout" or "push REGISTRY"`)
+		return errors.New(`want "root [IMAGE...]", "layout [IMAGE...]" or "push REGISTRY"`)
 	}
 	var o options
 	flags := flag.NewFlagSet("image "+args[0], flag.ContinueOnError)
@@ -46,20 +46,26 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	o.build.Created = time.Unix(o.epoch, 0).UTC()
-	switch {
-	case args[0] == "root" && flags.NArg() == 0:
-		return WriteRoots(o.source, o.programs, o.build)
-	case args[0] == "layout" && flags.NArg() == 0:
-		return writeLayouts(o, out)
-	case args[0] == "push" && flags.NArg() == 1:
-		return Push(ctx, o.layouts, flags.Arg(0), *insecure, out)
-	default:
-		return fmt.Errorf(`want "root", "layout" or "push REGISTRY", got %q`, args)
+	switch args[0] {
+	case "root", "layout":
+		chosen, err := named(flags.Args())
+		if err != nil {
+			return err
+		}
+		if args[0] == "root" {
+			return WriteRoots(chosen, o.source, o.programs, o.build)
+		}
+		return writeLayouts(chosen, o, out)
+	case "push":
+		if flags.NArg() == 1 {
+			return Push(ctx, o.layouts, flags.Arg(0), *insecure, out)
+		}
 	}
+	return fmt.Errorf(`want "root [IMAGE...]", "layout [IMAGE...]" or "push REGISTRY", got %q`, args)
 }
 
-func writeLayouts(o options, out io.Writer) error {
-	for _, image := range images {
+func writeLayouts(chosen []Image, o options, out io.Writer) error {
+	for _, image := range chosen {
 		digest, err := WriteLayout(o.source, o.layouts, image, o.build)
 		if err != nil {
 			return fmt.Errorf("assemble %s: %w", image.Name, err)

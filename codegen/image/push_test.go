@@ -56,13 +56,16 @@ func TestRepositories_AreThoseOfTheChart(t *testing.T) {
 }
 
 func TestRun_SaysWhatItWants(t *testing.T) {
-	for _, args := range [][]string{nil, {"make"}, {"push"}, {"root", "more"}} {
+	for _, args := range [][]string{nil, {"make"}, {"push"}, {"push", "one", "more"}} {
 		if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "push REGISTRY") {
 			t.Errorf("%q: got %v", args, err)
 		}
 	}
+	if err := run(t.Context(), []string{"layout", "drovr"}, io.Discard); err == nil || !strings.Contains(err.Error(), `no image "drovr"`) {
+		t.Errorf("got %v, want an error about the image", err)
+	}
 	o := options{source: repository, layouts: t.TempDir(), build: Build{Version: "1+2"}}
-	if err := writeLayouts(o, io.Discard); err == nil || !strings.Contains(err.Error(), "cannot be a tag") {
+	if err := writeLayouts(images, o, io.Discard); err == nil || !strings.Contains(err.Error(), "cannot be a tag") {
 		t.Errorf("got %v, want an error about the version", err)
 	}
 }

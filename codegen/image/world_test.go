@@ -76,7 +76,7 @@ func source(t *testing.T) string {
 			}
 		}
 	}
-	if err := WriteRoots(dir, programs, build); err != nil {
+	if err := WriteRoots(images, dir, programs, build); err != nil {
 		t.Fatal(err)
 	}
 	return dir

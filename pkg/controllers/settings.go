@@ -35,16 +35,25 @@ type Settings struct {
 // DefaultMachineProvisionImage runs the release of rancher-machine whose driver flags are compiled in.
 const DefaultMachineProvisionImage = "rancher/machine:v0.15.0-rancher145"
 
-// MachineImage is the image of the Jobs that make machines, in the default registry if there is one.
+// MachineImage is the image of the Jobs that make machines, in the default registry if there is one. An image that names a registry, other than Docker
+// Hub, stays in that one.
 func (s Settings) MachineImage() string {
 	image := s.MachineProvisionImage
 	if image == "" {
 		image = DefaultMachineProvisionImage
 	}
-	if registry := strings.TrimRight(s.SystemDefaultRegistry, "/"); registry != "" && !strings.HasPrefix(image, registry+"/") {
-		image = registry + "/" + image
+	registry := strings.TrimRight(s.SystemDefaultRegistry, "/")
+	if registry == "" || strings.HasPrefix(image, registry+"/") {
+		return image
 	}
-	return image
+	host, rest, named := strings.Cut(image, "/")
+	switch {
+	case named && (host == "docker.io" || host == "index.docker.io"):
+		image = rest
+	case named && (strings.ContainsAny(host, ".:") || host == "localhost"):
+		return image
+	}
+	return registry + "/" + image
 }
 
 // SystemNamespace is Drover's own.

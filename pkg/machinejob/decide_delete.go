@@ -19,7 +19,7 @@ func decideDelete(s Snapshot, d Decision) Decision {
 		return hold(s, d)
 	case s.paused():
 		// As all providers do: what is paused is left alone, also when it is being moved to another management cluster.
-		d.Wait = "the end of the pause"
+		d.Wait, d.After = "the end of the pause", retry // no event finds a host whose Machine is gone
 		return d
 	case s.Create.Phase == PhaseRunning:
 		return endCreate(s, d)
@@ -60,7 +60,7 @@ func (s Snapshot) protected() bool {
 func hold(s Snapshot, d Decision) Decision {
 	message := "Removing " + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation + " of the machine or its cluster"
 	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonProtected, message)
-	d.Wait = "the end of the protection"
+	d.Wait, d.After = "the end of the protection", retry
 	return d
 }
 
@@ -81,7 +81,9 @@ func lostState(s Snapshot, d Decision) Decision {
 	cause := "Secret " + s.Machine.StateSecretName() + " is missing, so the driver cannot find the machine: remove it in the cloud, " +
 		"then set annotation " + rkev1.ForceMachineRemoveAnnotation + " to true"
 	d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, StateSecret: s.Machine.StateSecretName()})
-	return failRemove(s, d, ReasonUnconfirmed, cause)
+	failed := failRemove(s, d, ReasonUnconfirmed, cause)
+	failed.After = 4 * retry // the Secret may come back without an owner
+	return failed
 }
 
 func decideRemove(s Snapshot, d Decision, last JobState) Decision {

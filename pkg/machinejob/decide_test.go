@@ -317,7 +317,7 @@ func TestDecide_Removes(t *testing.T) {
 		},
 		"its cluster is protected: the host stays": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Protected = true }),
-			wantReady: "False/Protected", wantCreate: "True/", wantWait: "the end of the protection",
+			wantReady: "False/Protected", wantCreate: "True/", wantWait: "the end of the protection", wantAfter: 15 * time.Second,
 		},
 		"it is excepted from the protection of its cluster": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
@@ -330,7 +330,7 @@ func TestDecide_Removes(t *testing.T) {
 			snapshot: with(removeIntended, func(s *machinejob.Snapshot) {
 				s.CAPI = &machinejob.CAPIMachine{Protection: "true"}
 			}),
-			wantReady: "False/Protected", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the end of the protection",
+			wantReady: "False/Protected", wantCreate: "True/", wantDelete: "Unknown/Deleting", wantWait: "the end of the protection", wantAfter: 15 * time.Second,
 		},
 		"somebody has given a protected one up": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
@@ -344,7 +344,7 @@ func TestDecide_Removes(t *testing.T) {
 				*s = deleting(*s)
 				s.Cluster = &machinejob.ClusterState{Paused: true, Kept: true}
 			}),
-			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause",
+			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause", wantAfter: 15 * time.Second,
 		},
 		"an operation of ours has paused its cluster": {
 			snapshot: with(created, func(s *machinejob.Snapshot) {
@@ -355,7 +355,7 @@ func TestDecide_Removes(t *testing.T) {
 		},
 		"it is paused and being deleted": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.Machine.Paused = true }),
-			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause",
+			wantReady: "True/", wantCreate: "True/", wantWait: "the end of the pause", wantAfter: 15 * time.Second,
 		},
 		"nothing was intended": {
 			snapshot: with(fresh, func(s *machinejob.Snapshot) { *s = deleting(*s) }), wantActions: []string{"Release machine-provision"},
@@ -379,7 +379,7 @@ func TestDecide_Removes(t *testing.T) {
 		"the state is lost": {
 			snapshot:    with(created, func(s *machinejob.Snapshot) { *s = deleting(*s); s.State = machinejob.StateSecret{} }),
 			wantActions: []string{"ConfirmGone"},
-			wantReady:   "False/RemovalUnconfirmed", wantCreate: "True/", wantDelete: "False/RemovalUnconfirmed", wantFailure: "DeleteError", wantWait: "another attempt",
+			wantReady:   "False/RemovalUnconfirmed", wantCreate: "True/", wantDelete: "False/RemovalUnconfirmed", wantFailure: "DeleteError", wantWait: "another attempt", wantAfter: time.Minute,
 		},
 		"first the intent": {
 			snapshot:  with(created, func(s *machinejob.Snapshot) { *s = deleting(*s) }),

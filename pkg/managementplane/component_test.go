@@ -103,6 +103,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"no program":        {config: Config{Dir: "d", KubeBinary: "/no/such"}, want: `KubeBinary: "/no/such" is not a program; scripts/build-kube`},
 		"any address":       {config: Config{Dir: "d", KubeBinary: program, BindAddress: "0.0.0.0"}, want: `BindAddress: "0.0.0.0" is not the address of one interface`},
 		"unknown component": {config: Config{Dir: "d", KubeBinary: program, Components: []string{"kube-proxy"}}, want: `Components: "kube-proxy" is unknown; choose from [kube-controller-manager`},
+		"image twice":       {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "/b", Layout: "/c"}}}, want: "Images[0]: needs a Match and the absolute path"},
+		"layout":            {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Layout: "/c"}}}},
 		"relative image":    {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "b"}}}, want: "Images[0]: needs a Match and the absolute path"},
 	}
 	for name, test := range tests {

@@ -54,7 +54,7 @@ type Config struct {
 	AuditLog bool
 	// NodeName is the process kubelet's node; default "local".
 	NodeName string
-	// Images tells the process kubelet which program stands for an image; the first match wins.
+	// Images tells the process kubelet what stands for an image; the first match wins.
 	Images []Image
 	// EndPods makes Stop end the pods of the process kubelet as well. Without it they run on, as containers do when a
 	// kubelet stops, and the next Start finds them.
@@ -74,13 +74,13 @@ type Ports struct {
 	KubeletHealth     int `json:"kubeletHealth"`
 }
 
-// Image says which local program stands for a container image.
+// Image says what stands for a container image: a local program, or an image in a directory of this machine.
 type Image struct {
 	// Match is a glob over the whole image reference, as path.Match has it, except that * also matches slashes.
 	Match string `json:"match"`
 	// Program is the program's absolute path, which stands for the image's entrypoint; Args come before the pod's own
 	// arguments.
-	Program string   `json:"program"`
+	Program string   `json:"program,omitempty"`
 	Args    []string `json:"args,omitempty"`
 	// Env is the environment that the image itself would set, as NAME=value.
 	Env []string `json:"env,omitempty"`
@@ -90,6 +90,9 @@ type Image struct {
 	User int64 `json:"user,omitempty"`
 	// Files maps absolute paths inside the pod to files of this machine, which appear there read-only.
 	Files map[string]string `json:"files,omitempty"`
+	// Layout, in place of Program, Args, Env, WorkingDir and User, is the absolute path of a layout of the OCI image format, as
+	// scripts/image writes it. Pods run its image for this machine, with its files as their root.
+	Layout string `json:"layout,omitempty"`
 }
 
 // withDefaults fills in and checks the configuration. It makes the paths absolute, because children and later runs
@@ -132,8 +135,8 @@ func (c Config) problems() []error {
 		}
 	}
 	for i, image := range c.Images {
-		if image.Match == "" || !filepath.IsAbs(image.Program) {
-			problems = append(problems, fmt.Errorf("field Images[%d]: needs a Match and the absolute path of a Program", i))
+		if image.Match == "" || (image.Program == "") == (image.Layout == "") || !filepath.IsAbs(image.Program+image.Layout) {
+			problems = append(problems, fmt.Errorf("field Images[%d]: needs a Match and the absolute path of a Program or a Layout", i))
 		}
 	}
 	if err := checkProgram(c.KubeBinary); err != nil {

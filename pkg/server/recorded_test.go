@@ -75,7 +75,8 @@ var required = []string{
 	"RKEBootstrapTemplate.rke.cattle.io", "MachineDeployment.cluster.x-k8s.io", "MachineSet.cluster.x-k8s.io", "Machine.cluster.x-k8s.io",
 	"MachineHealthCheck.cluster.x-k8s.io", "ClusterRegistrationToken.management.cattle.io", "DigitaloceanMachine.rke-machine.cattle.io", "DigitaloceanMachineTemplate.rke-machine.cattle.io",
 	"DigitaloceanConfig.rke-machine-config.cattle.io", "Secret.", "ServiceAccount.", "ConfigMap.", "Role.rbac.authorization.k8s.io",
-	"RoleBinding.rbac.authorization.k8s.io", "CustomResourceDefinition.apiextensions.k8s.io",
+	"RoleBinding.rbac.authorization.k8s.io", "CustomResourceDefinition.apiextensions.k8s.io", "Job.batch", "CustomMachine.rke.cattle.io",
+	"ETCDSnapshot.rke.cattle.io",
 }
 
 // TestRecorded_ObjectsOfReleasesAreStillRead starts today's Drover upon what a release has stored: a cluster whose machines live. Every object
@@ -84,6 +85,7 @@ var required = []string{
 func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 	if *update {
 		recordRelease(t, filepath.Join(recordings, recording))
+		recordMaking(t, filepath.Join(recordings, recording))
 	}
 	releases, err := filepath.Glob(filepath.Join(recordings, "*"))
 	if err != nil || len(releases) == 0 {
@@ -91,7 +93,9 @@ func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 	}
 	for _, dir := range releases {
 		objects, nodes := load(t, filepath.Join(dir, "objects.yaml")), load(t, filepath.Join(dir, "nodes.yaml"))
-		t.Run(filepath.Base(dir)+"/decode", func(t *testing.T) { decodeAll(t, objects) })
+		making := load(t, filepath.Join(dir, "making.yaml"))
+		t.Run(filepath.Base(dir)+"/decode", func(t *testing.T) { decodeAll(t, slices.Concat(objects, making)) })
+		t.Run(filepath.Base(dir)+"/goes on", func(t *testing.T) { goesOn(t, making) })
 		t.Run(filepath.Base(dir)+"/steady", func(t *testing.T) {
 			tell(t, func(w *world) {
 				time.Sleep(old)
@@ -177,28 +181,33 @@ func recordRelease(t *testing.T, dir string) {
 		w.until("the cluster, edited", 5*time.Minute, w.ready(3))
 		time.Sleep(old / 2)
 		w.stop()
-		var objects, nodes []*unstructured.Unstructured
-		for _, crd := range w.api.Objects(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
-			if strings.HasPrefix(crd.GetName(), "digitalocean") {
-				objects = append(objects, crd)
-			}
-		}
-		for _, gvk := range recordedKinds() {
-			for _, object := range w.api.Objects(gvk) {
-				if driver := gvk.Kind == "NodeDriver" || gvk.Kind == "DynamicSchema"; !driver || strings.HasPrefix(object.GetName(), "digitalocean") {
-					objects = append(objects, object)
-				}
-			}
-		}
+		var nodes []*unstructured.Unstructured
 		w.mu.Lock()
 		for address, served := range w.served {
 			nodes = append(nodes, served.api.Objects(corev1.SchemeGroupVersion.WithKind("Node"))...)
 			nodes[0].SetAnnotations(map[string]string{servedAt: address})
 		}
 		w.mu.Unlock()
-		store(t, filepath.Join(dir, "objects.yaml"), objects)
+		store(t, filepath.Join(dir, "objects.yaml"), w.stored())
 		store(t, filepath.Join(dir, "nodes.yaml"), nodes)
 	})
+}
+
+// stored is what there is of all clusters, and of one driver.
+func (w *world) stored() (objects []*unstructured.Unstructured) {
+	for _, crd := range w.api.Objects(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
+		if strings.HasPrefix(crd.GetName(), "digitalocean") {
+			objects = append(objects, crd)
+		}
+	}
+	for _, gvk := range recordedKinds() {
+		for _, object := range w.api.Objects(gvk) {
+			if driver := gvk.Kind == "NodeDriver" || gvk.Kind == "DynamicSchema"; !driver || strings.HasPrefix(object.GetName(), "digitalocean") {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects
 }
 
 // servedAt is the address of the cluster's API, on the first Node that is recorded.
@@ -256,7 +265,7 @@ func decodeAll(t *testing.T, objects []*unstructured.Unstructured) {
 		if err := yaml.UnmarshalStrict(text, typed); err != nil {
 			t.Errorf("%s %s: %v", gvk.Kind, object.GetName(), err)
 		}
-		if secret, ok := typed.(*corev1.Secret); ok && secret.Type == rkev1.SecretTypeMachinePlan {
+		if secret, ok := typed.(*corev1.Secret); ok && secret.Type == rkev1.SecretTypeMachinePlan && len(secret.Data[nodeplan.KeyPlan]) > 0 {
 			found["plan"] = true
 			decoder := json.NewDecoder(bytes.NewReader(secret.Data[nodeplan.KeyPlan]))
 			decoder.DisallowUnknownFields()

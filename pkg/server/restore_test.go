@@ -3,6 +3,9 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,11 +60,18 @@ func (w *world) elsewhere(ctx context.Context) {
 // saved is a backup of everything, written and read.
 func (w *world) saved() *backup.Backup {
 	w.Helper()
-	collected, err := backup.Collect(w.Context(), backup.CollectOptions{Client: w.live, Version: "test", Now: time.Now})
-	check(w.T, err)
-	for _, warning := range collected.Manifest.Warnings {
+	read := w.savedAsItIs()
+	for _, warning := range read.Manifest.Warnings {
 		w.Errorf("nothing is under way, but %s", warning)
 	}
+	return read
+}
+
+// savedAsItIs is the same while something may be under way.
+func (w *world) savedAsItIs() *backup.Backup {
+	w.Helper()
+	collected, err := backup.Collect(w.Context(), backup.CollectOptions{Client: w.live, Version: "test", Now: time.Now})
+	check(w.T, err)
 	var file bytes.Buffer
 	check(w.T, collected.Write(&file))
 	read, err := backup.Read(&file)
@@ -99,8 +109,8 @@ func (w *world) attempts() map[string]int64 {
 	return out
 }
 
-// adopted adopts the cluster, which must do nothing to its machines.
-func (w *world) adopted() {
+// adoption is what adopting the cluster would do.
+func (w *world) adoption() inspect.Adoption {
 	w.Helper()
 	table, err := releases.Load(w.Context(), "", nil)
 	check(w.T, err)
@@ -109,6 +119,13 @@ func (w *world) adopted() {
 	defer r.Close()
 	a, err := r.Adoption(w.Context(), demo, "")
 	check(w.T, err)
+	return a
+}
+
+// adopted adopts the cluster, which must do nothing to its machines.
+func (w *world) adopted() {
+	w.Helper()
+	a := w.adoption()
 	if a.Result != planner.ClassNone {
 		w.Errorf("adoption would do something to machines: %s, %+v", a.Result, a.Machines)
 	}
@@ -184,4 +201,62 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A plan was under way when the backup was made: with it a machine would restart. Nobody sends it after the restore, until the adoption has said so
+// and was allowed to.
+func TestStory_ABackupWithAPlanUnderWayAsksBeforeItGoesOn(t *testing.T) {
+	tell(t, func(w *world) {
+		ctx, cancel := context.WithCancel(w.Context())
+		defer cancel()
+		w.start()
+		w.apply(k3s, w.servers(1, 1))
+		w.until("the cluster", 5*time.Minute, w.ready(2))
+		time.Sleep(time.Minute)
+		plans, installs := w.planTexts(), w.installs()
+		w.stopHosts()
+		w.edit(func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "v1.36.3+k3s1" })
+		time.Sleep(2 * time.Minute)
+		if cmp.Equal(plans, w.planTexts()) {
+			t.Fatal("no plan is under way")
+		}
+		saved := w.savedAsItIs()
+		if len(saved.Manifest.Warnings) == 0 {
+			t.Error("the backup does not say that a plan is under way")
+		}
+		w.elsewhere(ctx)
+		_, err := backup.Restore(ctx, saved, backup.RestoreOptions{Client: w.live})
+		check(t, err)
+		w.start()
+		untouched := func(when string) {
+			t.Helper()
+			time.Sleep(time.Hour)
+			if diff := cmp.Diff(plans, w.planTexts()); diff != "" {
+				t.Errorf("plans differ from those that were applied, %s:\n%s", when, diff)
+			}
+			if diff := cmp.Diff(installs, w.installs()); diff != "" {
+				t.Errorf("machines were restarted %s (-before +after):\n%s", when, diff)
+			}
+		}
+		untouched("after the restore")
+		asked := w.adoption()
+		if asked.Result != planner.ClassRestart {
+			t.Errorf("adoption says %s: %+v", asked.Result, asked.Machines)
+		}
+		var refusal *adopt.Refusal
+		if err := adopt.Take(ctx, w.user, asked, adopt.Limits{Now: time.Now()}); !errors.As(err, &refusal) || !strings.Contains(err.Error(), "restart") {
+			t.Errorf("adoption that was not allowed to restart machines: %v", err)
+		}
+		untouched("after the refusal")
+		check(t, adopt.Take(ctx, w.user, w.adoption(), adopt.Limits{AllowRestart: true, Now: time.Now()}))
+		w.until("the upgrade", 20*time.Minute, func() string {
+			for name, n := range w.installs() {
+				if n != installs[name]+1 {
+					return fmt.Sprintf("%s was installed %d times", name, n)
+				}
+			}
+			return w.ready(2)()
+		})
+		w.removed()
+	})
 }

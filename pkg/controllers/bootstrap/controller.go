@@ -152,6 +152,7 @@ func (h *handler) wake(ctx context.Context) error {
 		wakeup.On(ctx, h.Bootstraps, wakeup.Any(owned, token), h.Secrets),
 		wakeup.On(ctx, h.Bootstraps, wakeup.ByLabel[*corev1.ServiceAccount](rkev1.BootstrapNameLabel), h.ServiceAccounts),
 		wakeup.On(ctx, h.Secrets, tokenOfMachine, h.Machines),
+		wakeup.On(ctx, h.Secrets, func(c *provv1.Cluster) []wakeup.Key { return tokens(h.ofCluster(c.Namespace, c.Name)) }, h.Clusters),
 		wakeup.On(ctx, h.Secrets, tokenOfPlan, h.Secrets),
 		h.wakeWithRights(ctx),
 	)

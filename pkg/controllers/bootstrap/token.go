@@ -15,7 +15,11 @@ import (
 )
 
 func tokenOfMachine(machine *clusterv1.Machine) []wakeup.Key {
-	keys := ofMachine(machine)
+	return tokens(ofMachine(machine))
+}
+
+// tokens are the Secrets with the tokens of RKEBootstraps.
+func tokens(keys []wakeup.Key) []wakeup.Key {
 	for i := range keys {
 		keys[i].Name = namesOf(keys[i].Name).token
 	}

@@ -108,7 +108,7 @@ func ofDefinition(crd *apiextv1.CustomResourceDefinition) []wakeup.Key {
 
 func (h *handler) onChange(name string, obj *mgmtv3.DynamicSchema) (*mgmtv3.DynamicSchema, error) {
 	snapshot, err := h.gather(name, obj)
-	if err != nil {
+	if err != nil || snapshot.undecided {
 		return obj, err
 	}
 	keptFor, err := h.act(snapshot)

@@ -17,6 +17,8 @@ type snapshot struct {
 	name string
 	// schema is nil when it is gone or going.
 	schema *mgmtv3.DynamicSchema
+	// undecided is true while there is no list of drivers.
+	undecided bool
 	// driver is the name that kinds are made of, empty when the schema has none.
 	driver string
 	// existing are the definitions of the schema that there are.
@@ -41,14 +43,16 @@ func (h *handler) gather(name string, obj *mgmtv3.DynamicSchema) (snapshot, erro
 	if obj != nil && obj.DeletionTimestamp == nil {
 		s.schema = obj
 		list, err := h.schemas.Get(driverschema.NodeTemplateConfigs.Name)
-		if err != nil && !apierrors.IsNotFound(err) {
+		if apierrors.IsNotFound(err) {
+			s.undecided = true // whoever took it away: drivers write it again, and then all schemas are looked at
+			return s, nil
+		}
+		if err != nil {
 			return s, fmt.Errorf("read the list of drivers: %w", err)
 		}
-		if err == nil {
-			s.driver, _ = driverschema.BaseName(name, list.Spec)
-			if driverschema.ValidName(s.driver) != nil {
-				s.driver = "" // no kind can be called so
-			}
+		s.driver, _ = driverschema.BaseName(name, list.Spec)
+		if driverschema.ValidName(s.driver) != nil {
+			s.driver = "" // no kind can be called so
 		}
 	}
 	all, err := h.crds.List(labels.Everything())

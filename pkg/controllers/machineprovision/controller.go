@@ -203,7 +203,7 @@ func (h *handler) wake(ctx context.Context) error {
 		wakeup.On(ctx, to, ofMachine, h.Machines),
 		wakeup.On(ctx, to, h.ofBootstrap, h.Bootstraps),
 		wakeup.On(ctx, to, h.ofCluster, h.CAPIClusters),
-		wakeup.On(ctx, to, h.ofProtection, h.Clusters),
+		wakeup.On(ctx, to, h.ofMark, h.Clusters),
 		wakeup.On(ctx, to, func(job *batchv1.Job) []wakeup.Key {
 			return keyOf(job.Namespace, job.Labels[rkev1.InfraMachineKindLabel], job.Annotations[machinejob.InfraMachineAnnotation])
 		}, h.Jobs),
@@ -246,9 +246,9 @@ func (h *handler) ofCluster(cluster *clusterv1.Cluster) []wakeup.Key {
 	return keys
 }
 
-// ofProtection wakes the machines that are being deleted, of which the protection of their cluster may be holding the hosts. Of some the Machine
-// stays.
-func (h *handler) ofProtection(cluster *provv1.Cluster) []wakeup.Key {
+// ofMark wakes the machines that are being made, which the mark of their cluster's manager may be holding, and those that are being deleted, of which
+// the protection of their cluster may be holding the hosts. Of some the Machine stays.
+func (h *handler) ofMark(cluster *provv1.Cluster) []wakeup.Key {
 	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
 	if err != nil {
 		return nil // the index is registered above
@@ -260,7 +260,8 @@ func (h *handler) ofProtection(cluster *provv1.Cluster) []wakeup.Key {
 			continue
 		}
 		host, err := h.Dynamic.Get(gvkOf(ref.Kind), machine.Namespace, ref.Name)
-		if machine.DeletionTimestamp != nil || err == nil && host.GetDeletionTimestamp() != nil {
+		provisioned := machine.Status.Initialization.InfrastructureProvisioned
+		if machine.DeletionTimestamp != nil || provisioned == nil || !*provisioned || err == nil && host.GetDeletionTimestamp() != nil {
 			keys = append(keys, ofMachine(machine)...)
 		}
 	}

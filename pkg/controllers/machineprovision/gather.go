@@ -25,6 +25,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/redact"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -286,6 +288,7 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	if err != nil {
 		return fmt.Errorf("list Jobs of the machine: %w", err)
 	}
+	var secrets *redact.Secrets
 	for _, job := range jobs {
 		if !belongsTo(job, s.Machine.UID) {
 			continue // of an earlier machine of the same name
@@ -295,6 +298,12 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 			return fmt.Errorf("list pods of Job %s/%s: %w", job.Namespace, job.Name, err)
 		}
 		state := machinejob.Observe(job, pods)
+		if state.Message != "" {
+			if secrets == nil {
+				secrets = h.secretsOf(s)
+			}
+			state.Message = redact.Text(secrets.Mask(state.Message))
+		}
 		if job.Labels[rkev1.InfraRemoveLabel] == "true" {
 			s.Removes = append(s.Removes, state)
 		} else {
@@ -303,6 +312,22 @@ func (h *handler) gatherJobs(s *machinejob.Snapshot) error {
 	}
 	slices.SortFunc(s.Removes, func(a, b machinejob.JobState) int { return cmp.Compare(a.Attempt, b.Attempt) })
 	return nil
+}
+
+// secretsOf are the values that a driver was given and may repeat when it fails: what it says is shown in conditions and events.
+// That is the credential of now, and the one that its Job was given.
+func (h *handler) secretsOf(s *machinejob.Snapshot) *redact.Secrets {
+	known := &redact.Secrets{}
+	known.AddData(s.Credential)
+	if given, err := h.secrets.Get(s.Machine.Namespace, naming.MachineDriverSecret(s.Machine.Name)); err == nil {
+		known.AddData(given.Data)
+	}
+	for field, value := range s.Machine.Spec {
+		if text, ok := value.(string); ok && redact.Named(field) {
+			known.AddText(text)
+		}
+	}
+	return known
 }
 
 func belongsTo(job *batchv1.Job, uid string) bool {

@@ -263,6 +263,26 @@ func failedCreate(w *world) {
 	}
 }
 
+// What a driver repeats of its credential when it fails is shown nowhere.
+func TestStory_FailureDoesNotTellTheCredential(t *testing.T) {
+	tell(t, func(w *world) {
+		w.settings.DeleteFailedAfter = time.Hour
+		w.run()
+		w.fail = "POST https://cloud.example.org/droplets?sig=abcdef: 401, token top-secret is not valid in region fra1"
+		w.addMachine("m1", false)
+		w.run()
+		shown := fmt.Sprint(w.status("m1"))
+		if !strings.Contains(shown, "401") || !strings.Contains(shown, "fra1") {
+			t.Errorf("the failure is not told: %s", shown)
+		}
+		for _, secret := range []string{"top-secret", "abcdef"} {
+			if strings.Contains(shown, secret) {
+				t.Errorf("%s shows: %s", secret, shown)
+			}
+		}
+	})
+}
+
 func TestStory_FailedRemovalIsRetriedUntilItSucceeds(t *testing.T) {
 	tell(t, func(w *world) {
 		failedRemoval(w)

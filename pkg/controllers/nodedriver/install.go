@@ -49,6 +49,9 @@ func (h *handler) install(s snapshot) result {
 	if err != nil {
 		return failure(mgmtv3.NodeDriverConditionInstalled, err)
 	}
+	if owner := h.otherOwner(s.driver, s.name); owner != "" {
+		return failure(mgmtv3.NodeDriverConditionInstalled, taken("spec.displayName", s.name, owner))
+	}
 	if !driverschema.NeedsInstall(s.driver, s.schema, h.core.Version) {
 		return result{name: s.name, metadata: metadata, fields: s.schema.Spec.ResourceFields}
 	}
@@ -81,8 +84,7 @@ func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 		return failure(mgmtv3.NodeDriverConditionInstalled, err), nil
 	}
 	if owner := h.otherOwner(s.driver, file.name); owner != "" {
-		return failure(mgmtv3.NodeDriverConditionInstalled,
-			fmt.Errorf("spec.url: the program is driver %q, which NodeDriver %s has installed", file.name, owner)), nil
+		return failure(mgmtv3.NodeDriverConditionInstalled, taken("spec.url", file.name, owner)), nil
 	}
 	ctx, cancel := context.WithTimeout(h.Working, askTimeout)
 	defer cancel()
@@ -93,14 +95,23 @@ func (h *handler) flags(s snapshot) (result, []driverschema.Flag) {
 	return result{installed: true, name: file.name, sha256: file.sha256}, flags
 }
 
-// otherOwner is the NodeDriver that has a schema of that name, if it is another one.
+// taken is the failure of a driver whose name another one has. No event tells when that one goes.
+func taken(field, name, owner string) error {
+	return &transientError{fmt.Errorf("%s: this is driver %q, which NodeDriver %s has installed", field, name, owner)}
+}
+
+// otherOwner is the NodeDriver that has a schema of that name, if it is another one and still there: of two with one name, one would take the schema
+// from the other without end.
 func (h *handler) otherOwner(driver *mgmtv3.NodeDriver, name string) string {
 	schema, err := h.schema(driverschema.ConfigSchema(name))
 	if err != nil || schema == nil {
 		return ""
 	}
 	for _, owner := range schema.OwnerReferences {
-		if owner.Kind == "NodeDriver" && owner.UID != driver.UID {
+		if owner.Kind != "NodeDriver" || owner.UID == driver.UID {
+			continue
+		}
+		if there, err := h.drivers.Get(owner.Name); err == nil && there.UID == owner.UID {
 			return owner.Name
 		}
 	}

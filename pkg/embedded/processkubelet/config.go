@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -74,11 +73,8 @@ func (c Config) check() error {
 		problems = append(problems, errors.New("port: is required"))
 	}
 	for i, image := range c.Images {
-		if image.Match == "" {
-			problems = append(problems, fmt.Errorf("images[%d].match: is required, for example \"example.com/tool:*\"", i))
-		}
-		if !filepath.IsAbs(image.Program) {
-			problems = append(problems, fmt.Errorf("images[%d].program: must be the absolute path of a program", i))
+		if err := image.check(); err != nil {
+			problems = append(problems, fmt.Errorf("images[%d]: %w", i, err))
 		}
 	}
 	return errors.Join(problems...)

@@ -1,18 +1,20 @@
 package processkubelet
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
 
-// Image says which local program stands for a container image.
+// Image says what stands for a container image: a local program, or an image in a directory of this machine.
 type Image struct {
 	// Match is a glob over the whole image reference: * stands for any text, slashes included, ? for one character.
 	Match string `json:"match"`
 	// Program stands for the image's entrypoint; Args come before the container's own arguments. A container with a
 	// command replaces both, as with a real image.
-	Program string   `json:"program"`
+	Program string   `json:"program,omitempty"`
 	Args    []string `json:"args,omitempty"`
 	// Env is the environment that the image itself sets, as NAME=value.
 	Env []string `json:"env,omitempty"`
@@ -22,6 +24,37 @@ type Image struct {
 	User int64 `json:"user,omitempty"`
 	// Files maps absolute paths inside the container to files of this machine, which appear there read-only.
 	Files map[string]string `json:"files,omitempty"`
+	// Layout, in place of Program, Args, Env, WorkingDir and User, is the absolute path of a layout of the OCI image format. Containers
+	// run its image for this machine: its files are their root, and its configuration says the rest.
+	Layout string `json:"layout,omitempty"`
+
+	// layout is filled in when a layout was read.
+	layout layoutImage
+}
+
+// check says what is wrong with an entry of the table.
+func (i Image) check() error {
+	var problems []error
+	if i.Match == "" {
+		problems = append(problems, errors.New(`match: is required, for example "example.com/tool:*"`))
+	}
+	switch {
+	case i.Layout == "" && !filepath.IsAbs(i.Program):
+		problems = append(problems, errors.New("program: must be the absolute path of a program"))
+	case i.Layout != "" && !filepath.IsAbs(i.Layout):
+		problems = append(problems, errors.New("layout: must be the absolute path of a directory"))
+	case i.Layout != "" && (i.Program != "" || i.Args != nil || i.Env != nil || i.WorkingDir != "" || i.User != 0):
+		problems = append(problems, errors.New("layout: says program, args, env, workingDir and user itself; leave them out"))
+	}
+	return errors.Join(problems...)
+}
+
+// id names what a container runs, for its status.
+func (i Image) id() string {
+	if i.layout.id != "" {
+		return "oci://" + i.layout.id
+	}
+	return "process://" + i.Program
 }
 
 // findImage returns the first entry that matches the reference.
@@ -35,7 +68,7 @@ func findImage(table []Image, reference string) (Image, error) {
 	for _, image := range table {
 		known = append(known, image.Match)
 	}
-	return Image{}, fmt.Errorf("no local program stands for image %q; known are: %s", reference, strings.Join(known, ", "))
+	return Image{}, fmt.Errorf("nothing stands for image %q; known are: %s", reference, strings.Join(known, ", "))
 }
 
 func globMatches(glob, text string) bool {

@@ -47,6 +47,11 @@ func becomeContainer(args []string) error {
 			return err
 		}
 	}
+	if spec.ReadOnlyRoot {
+		if err := unix.Mount("", "/", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, ""); err != nil {
+			return fmt.Errorf("make the root file system read-only: %w", err)
+		}
+	}
 	if err := os.Chdir(spec.Dir); err != nil {
 		return fmt.Errorf("enter working directory: %w", err)
 	}

@@ -52,6 +52,8 @@ type kubelet struct {
 	workers map[types.UID]*worker
 	notify  func(*corev1.Pod)
 	ready   atomic.Bool
+	// unpacking: one image after the other, because two pods may want the same.
+	unpacking sync.Mutex
 }
 
 // Main is the program process-kubelet.
@@ -245,6 +247,13 @@ func (k *kubelet) Token(ctx context.Context, pod *corev1.Pod, projection *corev1
 		return nil, fmt.Errorf("request token of service account %s: %w", pod.Spec.ServiceAccountName, err)
 	}
 	return []byte(answer.Status.Token), nil
+}
+
+// fromLayout reads the image that an entry of the table names.
+func (k *kubelet) fromLayout(entry Image) (Image, error) {
+	k.unpacking.Lock()
+	defer k.unpacking.Unlock()
+	return fromLayout(entry, filepath.Join(k.config.Dir, "images"))
 }
 
 // serve answers logs, exec and port forwarding to the API server, and health to this machine.

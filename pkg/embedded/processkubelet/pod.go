@@ -135,7 +135,7 @@ func ignoreStop(err error) error {
 	return err
 }
 
-// images finds the programs of all containers before anything runs.
+// images finds what all containers run before anything runs.
 func (w *worker) images() (map[string]Image, error) {
 	out := map[string]Image{}
 	for _, container := range append(append([]corev1.Container{}, w.pod.Spec.InitContainers...), w.pod.Spec.Containers...) {
@@ -143,8 +143,13 @@ func (w *worker) images() (map[string]Image, error) {
 		if err != nil {
 			return nil, podFailure{reason: reasonUnknownImage, message: fmt.Sprintf("container %s: %v", container.Name, err)}
 		}
+		if image.Layout != "" {
+			if image, err = w.kubelet.fromLayout(image); err != nil {
+				return nil, podFailure{reason: reasonBadImage, message: fmt.Sprintf("container %s: %v", container.Name, err)}
+			}
+		}
 		out[container.Name] = image
-		w.change(container.Name, func(s *containerState) { s.program = image.Program })
+		w.change(container.Name, func(s *containerState) { s.image = image.id() })
 	}
 	return out, nil
 }

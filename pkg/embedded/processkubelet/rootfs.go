@@ -32,7 +32,15 @@ func enterRoot(spec containerSpec) error {
 	if err := unix.Mount("tmpfs", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("mount root file system: %w", err)
 	}
-	for _, step := range []func(string, containerSpec) error{addSystem, addEtc, addDevices, addKernel, addScratch, addMounts} {
+	steps := []func(string, containerSpec) error{addSystem, addEtc, addDevices, addKernel, addScratch, addMounts}
+	if spec.ImageDir != "" {
+		var err error
+		if root, err = mountImage(root, spec.ImageDir); err != nil {
+			return err
+		}
+		steps = []func(string, containerSpec) error{addImageDev, addDevices, addKernel, addImageEtc, addMounts}
+	}
+	for _, step := range steps {
 		if err := step(root, spec); err != nil {
 			return err
 		}

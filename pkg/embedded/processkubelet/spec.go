@@ -22,6 +22,10 @@ type containerSpec struct {
 	LogFile string `json:"logFile"`
 	// RootDir is an empty directory on which the root file system is mounted, in the container's mount namespace only.
 	RootDir string `json:"rootDir"`
+	// ImageDir has the files of the container's image. Empty, the root file system is of the machine's programs.
+	ImageDir string `json:"imageDir,omitempty"`
+	// ReadOnlyRoot lets the container write only to its volumes.
+	ReadOnlyRoot bool `json:"readOnlyRoot,omitempty"`
 }
 
 // mountSpec binds Source, a file or directory of this machine, at Target inside the container.

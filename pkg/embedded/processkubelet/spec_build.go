@@ -40,6 +40,7 @@ func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node n
 	return containerSpec{
 		Program: program, Args: args, Env: env, Dir: dir, Home: variable(env, "HOME"), UID: uid, GID: gid, Groups: groups, Hostname: pod.Name,
 		Mounts: mounts, LogFile: place.logFile, RootDir: filepath.Join(place.attemptDir, rootDir),
+		ImageDir: image.layout.root, ReadOnlyRoot: image.layout.root != "" && readOnlyRoot(container),
 	}, nil
 }
 
@@ -47,6 +48,9 @@ func buildSpec(pod *corev1.Pod, container *corev1.Container, image Image, node n
 func identity(pod *corev1.Pod, container *corev1.Container, image Image) (uid, gid int, groups []int) {
 	uid = int(image.User)
 	gid = uid
+	if image.layout.root != "" {
+		gid = int(image.layout.group)
+	}
 	if pod.Spec.SecurityContext != nil {
 		context := pod.Spec.SecurityContext
 		uid, gid = override(uid, gid, context.RunAsUser, context.RunAsGroup)
@@ -102,7 +106,19 @@ func commandLine(container *corev1.Container, image Image, env []string) (string
 	if command := expand(container.Command); len(command) > 0 {
 		return command[0], append(command[1:], args...)
 	}
+	if len(args) == 0 {
+		args = image.layout.command
+	}
+	if image.Program == "" { // an image without an entrypoint
+		return args[0], args[1:]
+	}
 	return image.Program, append(append([]string{}, image.Args...), args...)
+}
+
+// readOnlyRoot tells whether a container may write only to its volumes. Programs that stand for images have no files of an image to protect.
+func readOnlyRoot(container *corev1.Container) bool {
+	context := container.SecurityContext
+	return context != nil && context.ReadOnlyRootFilesystem != nil && *context.ReadOnlyRootFilesystem
 }
 
 func variable(env []string, name string) string {
@@ -118,7 +134,7 @@ func variable(env []string, name string) string {
 // message.
 func mountsOf(pod *corev1.Pod, container *corev1.Container, image Image, place containerPlace) ([]mountSpec, error) {
 	var mounts []mountSpec
-	if !visible(image.Program) {
+	if image.layout.root == "" && !visible(image.Program) {
 		mounts = append(mounts, mountSpec{Source: image.Program, Target: image.Program, ReadOnly: true})
 	}
 	for _, target := range sortedKeys(image.Files) {

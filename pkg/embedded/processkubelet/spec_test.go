@@ -328,7 +328,10 @@ func TestConfigIsChecked(t *testing.T) {
 		"good":             {good, ""},
 		"name missing":     {strings.Replace(good, "nodeName: n\n", "", 1), "nodeName: is required"},
 		"port missing":     {strings.Replace(good, "port: 10250\n", "", 1), "port: is required"},
-		"relative program": {strings.Replace(good, "program: /a", "program: a", 1), "images[0].program: must be the absolute path"},
+		"relative program": {strings.Replace(good, "program: /a", "program: a", 1), "images[0]: program: must be the absolute path"},
+		"layout":           {strings.Replace(good, "program: /a", "layout: /a", 1), ""},
+		"relative layout":  {strings.Replace(good, "program: /a", "layout: a", 1), "images[0]: layout: must be the absolute path"},
+		"layout, program":  {strings.Replace(good, "program: /a", "program: /a, layout: /b", 1), "images[0]: layout: says program, args"},
 		"misspelled":       {good + "tains: []\n", `unknown field "tains"`},
 	}
 	for name, test := range tests {

@@ -11,6 +11,7 @@ import (
 // Reasons that this node gives. Those it shares with other kubelets have the same text there.
 const (
 	reasonUnknownImage      = "UnknownImage"
+	reasonBadImage          = "InvalidImage"
 	reasonUnsupported       = "Unsupported"
 	reasonStartError        = "StartError"
 	reasonLost              = "ContainerLost"
@@ -33,7 +34,7 @@ type containerState struct {
 	// last is how the attempt before ended; attempt counts from 0.
 	last    *corev1.ContainerStateTerminated
 	attempt int
-	program string
+	image   string // what it runs
 }
 
 // failed tells whether the container ended, and badly.
@@ -157,7 +158,7 @@ func containerStatuses(pod *corev1.Pod, containers []corev1.Container, state pod
 			status.LastTerminationState.Terminated = current.last
 		}
 		if current.waiting == nil {
-			status.ImageID = "process://" + current.program
+			status.ImageID = current.image
 			status.ContainerID = containerID(pod, container.Name, current.attempt)
 		}
 		out = append(out, status)

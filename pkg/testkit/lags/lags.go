@@ -41,7 +41,10 @@ func All(t *testing.T, agent string, mixtures int, tell func(t *testing.T, prepa
 	crashpoints.SkipRaced(t)
 	for n := range mixtures {
 		t.Run(fmt.Sprintf("all, mixture %d", n), func(t *testing.T) {
-			tell(t, func(api *memkube.Server) { api.Lag(agent, func(of string) time.Duration { return mixed(n, of) }) })
+			api := tell(t, func(api *memkube.Server) { api.Lag(agent, func(of string) time.Duration { return mixed(n, of) }) })
+			if len(api.Watched(agent)) < 2 {
+				t.Errorf("%s watched only %v: nothing was behind", agent, api.Watched(agent))
+			}
 		})
 	}
 }

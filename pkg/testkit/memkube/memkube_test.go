@@ -383,7 +383,9 @@ func TestLag(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := w.kube.CoreV1().Secrets("default").Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "early"}}, metav1.CreateOptions{})
 		check(t, err)
-		w.Lag("", func(resource string) time.Duration { return map[string]time.Duration{"secrets": 2 * time.Second}[resource] })
+		w.Lag("", func(resource string) time.Duration {
+			return map[string]time.Duration{"secrets": 2 * time.Second}[resource]
+		})
 		factory := informers.NewSharedInformerFactory(w.kube, 0)
 		secrets, maps := factory.Core().V1().Secrets().Informer(), factory.Core().V1().ConfigMaps().Informer()
 		factory.Start(ctx.Done())
@@ -448,6 +450,25 @@ func TestCutAfter_AndLog(t *testing.T) {
 			t.Errorf("intercepted: %v", err)
 		}
 	})
+}
+
+// Objects of another Server bring their UIDs, which are given to nobody else.
+func TestAdd_UIDsOfAnotherServerAreTaken(t *testing.T) {
+	first, second := newWorld(t), newWorld(t)
+	brought := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "brought"}}
+	for range 3 {
+		brought.Name += "x"
+		check(t, first.Add(brought))
+	}
+	found := brought.DeepCopy()
+	_, err := first.Get(found)
+	check(t, err)
+	check(t, second.Add(found))
+	made, err := second.kube.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "made"}}, metav1.CreateOptions{})
+	check(t, err)
+	if made.UID <= found.UID {
+		t.Errorf("a new object has UID %s after one was brought with %s", made.UID, found.UID)
+	}
 }
 
 func TestAddAndGet(t *testing.T) {

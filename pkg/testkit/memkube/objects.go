@@ -44,6 +44,7 @@ func (s *Server) add(obj runtime.Object) error {
 	if u.GetUID() == "" {
 		u.SetUID(s.newUID())
 	}
+	s.taken(u.GetUID())
 	if stamp := u.GetCreationTimestamp(); stamp.IsZero() {
 		u.SetCreationTimestamp(metav1.NewTime(now()))
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,7 +65,19 @@ func (s *Server) announce(t *table, c change) {
 // newUID returns a UID that is the same in every run.
 func (s *Server) newUID() types.UID {
 	s.uids++
-	return types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids))
+	return types.UID(fmt.Sprintf("%s%012d", uidPrefix, s.uids))
+}
+
+// uidPrefix begins the UIDs that a Server gives.
+const uidPrefix = "00000000-0000-4000-8000-"
+
+// taken notes a UID that an object brought from another Server: given again, the end of one object would be that of another one's dependents.
+func (s *Server) taken(uid types.UID) {
+	if digits, ours := strings.CutPrefix(string(uid), uidPrefix); ours {
+		if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+			s.uids = max(s.uids, n)
+		}
+	}
 }
 
 // event turns a change into what a watcher with that filter sees: an object that comes to match is added, one that no longer

@@ -6,8 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -24,7 +22,6 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/tests/charts"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
@@ -37,46 +34,27 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "resolve the chart's Service:", err)
 		os.Exit(1)
 	}
-	newer, err := buildNext(context.Background())
+	var err error
+	if present, err = assemble(context.Background(), "present", ""); err == nil {
+		newer, err = assemble(context.Background(), "next", "v"+next)
+	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "build the next version:", err)
+		fmt.Fprintln(os.Stderr, "assemble the images:", err)
 		os.Exit(1)
 	}
-	os.Exit(run(m, newer))
+	os.Exit(run(m))
 }
 
-func run(m *testing.M, newer string) int {
+// present and newer are the images before and after the upgrade. A program that wrote its version into plans would change them.
+var present, newer drover
+
+func run(m *testing.M) int {
 	ctrllog.SetLogger(logr.Discard()) // the client tells warnings of the API server, which are about kinds that nobody here chose
-	defer os.RemoveAll(filepath.Dir(newer))
-	present, err := plane.Binary("drover")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	return stage.Main(m, func(opts *plane.Options) {
 		opts.Components = append(opts.Components, managementplane.Scheduler, managementplane.ProcessKubelet)
 		opts.Controllers = append(opts.Controllers, "deployment-controller", "replicaset-controller", "node-lifecycle-controller")
-		opts.Images = []managementplane.Image{
-			{Match: "*/drover:v" + next, Program: newer, User: 65532},
-			{Match: "*/drover:*", Program: present, User: 65532},
-		}
+		opts.Images = []managementplane.Image{{Match: "*/drover:v" + next, Layout: newer.layout}, {Match: "*/drover:*", Layout: present.layout}}
 	})
-}
-
-// buildNext builds the program under the number of the next version. A program that wrote its version into plans would change them.
-func buildNext(ctx context.Context) (string, error) {
-	// Not in /tmp, which is a folder of its own in the pod.
-	dir, err := os.MkdirTemp("/var/tmp", "drover-next-")
-	if err != nil {
-		return "", err
-	}
-	// Pods do not run as the user who tests.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", err
-	}
-	build := exec.CommandContext(ctx, filepath.Join("..", "..", "..", "scripts", "build"), "drover")
-	build.Stderr, build.Env = os.Stderr, append(os.Environ(), "DROVER_OUT="+dir, "DROVER_VERSION=v"+next)
-	return filepath.Join(dir, "drover"), build.Run()
 }
 
 // TestHelmLifecycle installs Drover, makes clusters, upgrades, uninstalls and installs again: no plan changes, and nothing is lost.
@@ -99,7 +77,7 @@ func TestHelmLifecycle(t *testing.T) {
 	}
 
 	in.upgrade(next)
-	expectVersion(t, st, "v"+next)
+	expectImage(t, st, "v"+next, newer)
 	stage.AwaitQuiet(t, time.Minute)
 	expect("after the upgrade")
 	in.expectNoDisruption()
@@ -115,20 +93,6 @@ func TestHelmLifecycle(t *testing.T) {
 	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
 	st.AwaitMachines(namespace, 5)
 	clusters.Delete()
-}
-
-// expectVersion fails unless all pods run that version of the image.
-func expectVersion(t *testing.T, st *stage.Stage, version string) {
-	t.Helper()
-	pods := &corev1.PodList{}
-	check(t, st.Client.List(t.Context(), pods, client.InNamespace(charts.SystemNamespace)))
-	var images []string
-	for i := range pods.Items {
-		images = append(images, pods.Items[i].Spec.Containers[0].Image)
-	}
-	if want := []string{"docker.io/drover-io/drover:" + version}; !slices.Equal(images, want) {
-		t.Errorf("pods have images %v, want %v", images, want)
-	}
 }
 
 // record is what may not change by itself.

@@ -137,6 +137,7 @@ func TestTenancy(t *testing.T) {
 	w.readDoors()
 	w.writeDoors()
 	w.referenceDoors()
+	w.namedDoors()
 	w.endpointDoors()
 	w.kubeconfigDoor()
 	w.withdrawn()

@@ -1,0 +1,162 @@
+package processkubelet
+
+import (
+	"archive/tar"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// whiteout begins the name of an entry that removes something of the layers below.
+const whiteout = ".wh."
+
+// unpackOnce makes the directory root with the files of an image. It is there with all of them or not at all.
+func unpackOnce(image v1.Image, root string) error {
+	if _, err := os.Stat(root); err == nil {
+		return nil
+	}
+	unfinished := root + ".unfinished"
+	if err := os.RemoveAll(unfinished); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(unfinished, 0o755); err != nil {
+		return err
+	}
+	// Every user of the container must get in, whatever this process's umask.
+	if err := os.Chmod(unfinished, 0o755); err != nil {
+		return err
+	}
+	if err := unpack(image, unfinished); err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	return os.Rename(unfinished, root)
+}
+
+// unpack writes the layers, the lowest first. No entry gets out of dir, whatever its name and whatever links came before it.
+func unpack(image v1.Image, dir string) error {
+	config, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		return err
+	}
+	sums := config.RootFS.DiffIDs
+	if len(sums) != len(layers) {
+		return fmt.Errorf("the image has %d layers, and its configuration names %d", len(layers), len(sums))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for i, layer := range layers {
+		if err := unpackLayer(root, layer, sums[i]); err != nil {
+			return fmt.Errorf("layer %s: %w", sums[i], err)
+		}
+	}
+	return nil
+}
+
+// unpackLayer also checks that the layer is the one that the image's configuration names: reading a layout does not.
+func unpackLayer(root *os.Root, layer v1.Layer, want v1.Hash) error {
+	stream, err := layer.Uncompressed()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	sum := sha256.New()
+	content := io.TeeReader(stream, sum)
+	if err := unpackArchive(root, content); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, content); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != want.Hex {
+		return fmt.Errorf("its content has the sum %s", got)
+	}
+	return nil
+}
+
+func unpackArchive(root *os.Root, content io.Reader) error {
+	for archive := tar.NewReader(content); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := unpackEntry(root, header, archive); err != nil {
+			return fmt.Errorf("%s: %w", header.Name, err)
+		}
+	}
+}
+
+func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
+	name := filepath.Clean(header.Name)
+	switch {
+	case !filepath.IsLocal(name):
+		return errors.New("it leads out of the image")
+	case strings.HasPrefix(filepath.Base(name), whiteout):
+		return errors.New("it removes a file of another layer, which this node does not understand: make the image of one layer")
+	case name == ".":
+		return nil
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	if err := clearPlace(root, name, header.Typeflag == tar.TypeDir); err != nil {
+		return err
+	}
+	switch header.Typeflag {
+	case tar.TypeDir:
+		if err := root.MkdirAll(name, 0o700); err != nil {
+			return err
+		}
+	case tar.TypeReg:
+		if err := unpackFile(root, name, content); err != nil {
+			return err
+		}
+	case tar.TypeSymlink:
+		if err := root.Symlink(header.Linkname, name); err != nil {
+			return err
+		}
+		return root.Lchown(name, header.Uid, header.Gid)
+	case tar.TypeLink:
+		return root.Link(filepath.Clean(header.Linkname), name) // mode and owner are those of the file
+	default:
+		return fmt.Errorf("it is neither file, directory nor link but of type %q", header.Typeflag)
+	}
+	if err := root.Lchown(name, header.Uid, header.Gid); err != nil {
+		return err
+	}
+	return root.Chmod(name, header.FileInfo().Mode()&(fs.ModePerm|fs.ModeSticky|fs.ModeSetuid|fs.ModeSetgid))
+}
+
+// clearPlace removes what a lower layer has in the place of an entry. A directory in the place of a directory stays.
+func clearPlace(root *os.Root, name string, dir bool) error {
+	if info, err := root.Lstat(name); err == nil && info.IsDir() && dir {
+		return nil
+	}
+	return root.RemoveAll(name)
+}
+
+func unpackFile(root *os.Root, name string, content io.Reader) error {
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,66 @@
+package helmlifecycle
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/stage"
+)
+
+// drover is an image as scripts/image assembles it: pods run what is in it, and nothing else of Drover's.
+type drover struct {
+	// layout is the directory of the image.
+	layout string
+	// digest is what scripts/image says that it is.
+	digest string
+}
+
+var printed = regexp.MustCompile(`(?m)^drover-io/drover:.*@(sha256:[0-9a-f]{64})$`)
+
+// assemble assembles the image of a version, or of the present one. The folder is kept: what it has already is not built again.
+func assemble(ctx context.Context, folder, version string) (drover, error) {
+	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		return drover{}, err
+	}
+	dist := filepath.Join(repository, "dist", "contract", folder)
+	script := exec.CommandContext(ctx, filepath.Join(repository, "scripts", "image"), "drover")
+	script.Stderr, script.Env = os.Stderr, append(os.Environ(), "DROVER_DIST="+dist)
+	if version != "" {
+		script.Env = append(script.Env, "DROVER_VERSION="+version)
+	}
+	out, err := script.Output()
+	if err != nil {
+		return drover{}, err
+	}
+	digest := printed.FindSubmatch(out)
+	if digest == nil {
+		return drover{}, fmt.Errorf("scripts/image says no digest but %q", out)
+	}
+	return drover{layout: filepath.Join(dist, "image", "drover"), digest: string(digest[1])}, nil
+}
+
+// expectImage fails unless all pods run that image, by its name and by its content.
+func expectImage(t *testing.T, st *stage.Stage, version string, image drover) {
+	t.Helper()
+	pods := &corev1.PodList{}
+	check(t, st.Client.List(t.Context(), pods, client.InNamespace(charts.SystemNamespace)))
+	if len(pods.Items) != 1 {
+		t.Fatalf("there are %d pods, want one", len(pods.Items))
+	}
+	status := pods.Items[0].Status.ContainerStatuses
+	name := "docker.io/drover-io/drover:" + version
+	if len(status) != 1 || status[0].Image != name || !strings.HasSuffix(status[0].ImageID, "@"+image.digest) {
+		t.Errorf("the pod runs %+v, want image %s with digest %s", status, name, image.digest)
+	}
+}
