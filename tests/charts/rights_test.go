@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,12 +41,8 @@ func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{"server": map[string]any{"url": "https://drover.example.com"}}
-			for key, value := range tt.server {
-				values["server"].(map[string]any)[key] = value
-			}
-			for key, value := range tt.more {
-				values[key] = value
-			}
+			maps.Copy(values["server"].(map[string]any), tt.server)
+			maps.Copy(values, tt.more)
 			objects, err := Objects(droverChart, Release{}, values)
 			check(t, err)
 			got, err := rights.Grants(objects)

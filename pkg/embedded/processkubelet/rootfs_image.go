@@ -34,8 +34,12 @@ func mountImage(dir, image string) (string, error) {
 	}
 	for _, name := range runtimeDirs {
 		info, err := os.Lstat(filepath.Join(root, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
-			return "", fmt.Errorf("the image's /%s is no directory (%v)", name, err)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", fmt.Errorf("look at the image's /%s: %w", name, err)
+		case !info.IsDir():
+			return "", fmt.Errorf("the image's /%s is no directory", name)
 		}
 	}
 	return root, nil

@@ -119,29 +119,30 @@ func unpackEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	if err := clearPlace(root, name, header.Typeflag == tar.TypeDir); err != nil {
 		return err
 	}
-	switch header.Typeflag {
-	case tar.TypeDir:
-		if err := root.MkdirAll(name, 0o700); err != nil {
-			return err
-		}
-	case tar.TypeReg:
-		if err := unpackFile(root, name, content); err != nil {
-			return err
-		}
-	case tar.TypeSymlink:
-		if err := root.Symlink(header.Linkname, name); err != nil {
-			return err
-		}
-		return root.Lchown(name, header.Uid, header.Gid)
-	case tar.TypeLink:
+	if header.Typeflag == tar.TypeLink {
 		return root.Link(filepath.Clean(header.Linkname), name) // mode and owner are those of the file
-	default:
-		return fmt.Errorf("it is neither file, directory nor link but of type %q", header.Typeflag)
 	}
-	if err := root.Lchown(name, header.Uid, header.Gid); err != nil {
+	if err := makeEntry(root, name, header, content); err != nil {
+		return err
+	}
+	if err := root.Lchown(name, header.Uid, header.Gid); err != nil || header.Typeflag == tar.TypeSymlink {
 		return err
 	}
 	return root.Chmod(name, header.FileInfo().Mode()&(fs.ModePerm|fs.ModeSticky|fs.ModeSetuid|fs.ModeSetgid))
+}
+
+// makeEntry makes what an entry is, without its owner and mode.
+func makeEntry(root *os.Root, name string, header *tar.Header, content io.Reader) error {
+	switch header.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(name, 0o700)
+	case tar.TypeReg:
+		return unpackFile(root, name, content)
+	case tar.TypeSymlink:
+		return root.Symlink(header.Linkname, name)
+	default:
+		return fmt.Errorf("it is neither file, directory nor link but of type %q", header.Typeflag)
+	}
 }
 
 // clearPlace removes what a lower layer has in the place of an entry. A directory in the place of a directory stays.
