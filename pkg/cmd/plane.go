@@ -119,11 +119,14 @@ func (o *serverOptions) signed(ctx context.Context, log logrus.FieldLogger, sign
 	if interval == 0 {
 		interval = renewalInterval
 	}
-	go wait.UntilWithContext(ctx, func(context.Context) {
-		if _, err := sign(); err != nil {
-			log.WithError(err).Error("The certificate cannot be renewed, which is tried again")
-		}
-	}, interval)
+	go func() {
+		_ = wait.PollUntilContextCancel(ctx, interval, false, func(context.Context) (bool, error) {
+			if _, err := sign(); err != nil {
+				log.WithError(err).Error("The certificate cannot be renewed, which is tried again")
+			}
+			return false, nil
+		}) // ends with ctx only
+	}()
 	return pair, nil
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,11 +45,12 @@ func (s *Server) register(ctx context.Context) {
 // keep insists on something once, and then again whenever it is not so any more.
 func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Context) bool, do func(context.Context) error) {
 	s.insist(ctx, failed, do)
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, registeredAgain, false, func(ctx context.Context) (bool, error) {
 		if !isSo(ctx) {
 			s.insist(ctx, failed, do)
 		}
-	}, registeredAgain)
+		return false, nil
+	}) // ends with ctx only
 }
 
 // never is for what looks itself, and writes nothing when nothing differs.
@@ -66,19 +68,11 @@ func (s *Server) webhooksAreDirected(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	for i := range validating.Webhooks {
-		if !here(validating.Webhooks[i].ClientConfig) {
-			return false
-		}
-	}
 	mutating, err := registered.MutatingWebhookConfigurations().Get(ctx, registration.Name, metav1.GetOptions{})
 	if err != nil {
 		return false
 	}
-	for i := range mutating.Webhooks {
-		if !here(mutating.Webhooks[i].ClientConfig) {
-			return false
-		}
-	}
-	return len(validating.Webhooks) > 0 && len(mutating.Webhooks) > 0
+	elsewhere := slices.ContainsFunc(validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool { return !here(w.ClientConfig) }) ||
+		slices.ContainsFunc(mutating.Webhooks, func(w admissionv1.MutatingWebhook) bool { return !here(w.ClientConfig) })
+	return !elsewhere && len(validating.Webhooks) > 0 && len(mutating.Webhooks) > 0
 }

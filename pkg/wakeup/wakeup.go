@@ -76,7 +76,7 @@ func OnInformer[T Object](ctx context.Context, target Target, resolve Resolver[T
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { wake(obj) },
 		UpdateFunc: func(before, after any) { wake(before, after) },
-		DeleteFunc: func(obj any) { wake(obj) },
+		DeleteFunc: func(obj any) { wake(ended(obj)) },
 	})
 	if err != nil {
 		return fmt.Errorf("watch for wake-ups: %w", err)
@@ -85,14 +85,29 @@ func OnInformer[T Object](ctx context.Context, target Target, resolve Resolver[T
 	return nil
 }
 
+// ended is an object that is gone, as one whose deletion was seen: what is known of it may be from before, when it went while nobody watched, or had
+// no finalizer. Who waits for its end is woken in any case then.
+func ended(obj any) any {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	last, ok := obj.(Object)
+	if !ok || !last.GetDeletionTimestamp().IsZero() {
+		return obj
+	}
+	marked, ok := last.DeepCopyObject().(Object)
+	if !ok {
+		return obj
+	}
+	marked.SetDeletionTimestamp(new(metav1.Now()))
+	return marked
+}
+
 // keysOf resolves every object and returns each key once, in the order of appearance.
 func keysOf[T Object](resolve Resolver[T], objects []any) []Key {
 	var keys []Key
 	seen := map[Key]bool{}
 	for _, obj := range objects {
-		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tombstone.Obj
-		}
 		typed, ok := obj.(T)
 		if !ok {
 			continue

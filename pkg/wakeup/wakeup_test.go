@@ -97,12 +97,55 @@ func TestOn_EdgeNilObjectsLateDeletesAndBackOff(t *testing.T) {
 	})
 }
 
+// A Pod that goes without a finalizer, or while nobody watches, is never seen with the mark of its deletion. Who waits for its end is woken all the same.
+func TestOn_AnEndWhoseBeginningWasNotSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := fcache.NewFakeControllerSource()
+		store.Add(pod("a", "first"))
+		informer := cache.NewSharedIndexInformer(store, &corev1.Pod{}, 0, cache.Indexers{})
+		target := &recorder{}
+		leaving := func(p *corev1.Pod) []Key {
+			if p.DeletionTimestamp.IsZero() {
+				return nil
+			}
+			return []Key{{p.Namespace, p.Labels["cluster"]}}
+		}
+		if err := On(t.Context(), target, leaving, source{informer}); err != nil {
+			t.Fatal(err)
+		}
+		stop := make(chan struct{})
+		go informer.Run(stop)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if woken := target.take(); len(woken) > 0 {
+			t.Errorf("a Pod that lives wakes %v", woken)
+		}
+		store.Delete(pod("a", "first"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff([]Key{{"ns", "first"}}, target.take()); diff != "" {
+			t.Errorf("its end wakes (-want +got):\n%s", diff)
+		}
+		close(stop)
+		store.Shutdown()
+		synctest.Wait()
+	})
+}
+
 func TestKeysOf_Tombstone(t *testing.T) {
-	got := keysOf(ByLabel[*corev1.Pod]("cluster"), []any{
-		cache.DeletedFinalStateUnknown{Key: "ns/gone", Obj: pod("gone", "first")},
+	lived := pod("gone", "first")
+	var objects []any
+	for _, obj := range []any{
+		cache.DeletedFinalStateUnknown{Key: "ns/gone", Obj: lived},
 		cache.DeletedFinalStateUnknown{Key: "ns/unknown"},
 		nil,
-	})
+	} {
+		objects = append(objects, ended(obj))
+	}
+	if lived.DeletionTimestamp != nil {
+		t.Error("the object of a cache is changed")
+	}
+	got := keysOf(ByLabel[*corev1.Pod]("cluster"), objects)
 	if diff := cmp.Diff([]Key{{"ns", "first"}}, got); diff != "" {
 		t.Errorf("keys (-want +got):\n%s", diff)
 	}

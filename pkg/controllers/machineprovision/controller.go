@@ -235,33 +235,32 @@ func (h *handler) ofBootstrap(bootstrap *rkev1.RKEBootstrap) []wakeup.Key {
 }
 
 func (h *handler) ofCluster(cluster *clusterv1.Cluster) []wakeup.Key {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
-	if err != nil {
-		return nil // the index is registered above
-	}
-	var keys []wakeup.Key
-	for _, machine := range machines {
-		keys = append(keys, ofMachine(machine)...)
-	}
-	return keys
+	return h.ofMachines(cluster, func(*clusterv1.Machine) bool { return true })
 }
 
 // ofMark wakes the machines that are being made, which the mark of their cluster's manager may be holding, and those that are being deleted, of which
 // the protection of their cluster may be holding the hosts. Of some the Machine stays.
 func (h *handler) ofMark(cluster *provv1.Cluster) []wakeup.Key {
-	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
+	return h.ofMachines(cluster, func(machine *clusterv1.Machine) bool {
+		provisioned := machine.Status.Initialization.InfrastructureProvisioned
+		if machine.DeletionTimestamp != nil || provisioned == nil || !*provisioned {
+			return true
+		}
+		ref := machine.Spec.InfrastructureRef
+		host, err := h.Dynamic.Get(gvkOf(ref.Kind), machine.Namespace, ref.Name)
+		return err == nil && host.GetDeletionTimestamp() != nil
+	})
+}
+
+// ofMachines are the hosts of those machines of a cluster that are wanted.
+func (h *handler) ofMachines(cluster metav1.Object, wanted func(*clusterv1.Machine) bool) []wakeup.Key {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, cluster.GetNamespace()+"/"+cluster.GetName())
 	if err != nil {
 		return nil // the index is registered above
 	}
 	var keys []wakeup.Key
 	for _, machine := range machines {
-		ref := machine.Spec.InfrastructureRef
-		if !isMachine(gvkOf(ref.Kind)) {
-			continue
-		}
-		host, err := h.Dynamic.Get(gvkOf(ref.Kind), machine.Namespace, ref.Name)
-		provisioned := machine.Status.Initialization.InfrastructureProvisioned
-		if machine.DeletionTimestamp != nil || provisioned == nil || !*provisioned || err == nil && host.GetDeletionTimestamp() != nil {
+		if wanted(machine) {
 			keys = append(keys, ofMachine(machine)...)
 		}
 	}

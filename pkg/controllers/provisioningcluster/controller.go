@@ -236,11 +236,12 @@ func (h *handler) ofMachine(m *clusterv1.Machine) []wakeup.Key {
 	return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
 }
 
-// awaits is true for machines whose cluster is being deleted, too: of one that went while nobody watched, the last that is known may be from before
-// its deletion.
 func (h *handler) awaits(m *clusterv1.Machine) bool {
+	if !registered(m) {
+		return false
+	}
 	cluster, err := h.clusters.Get(m.Namespace, m.Spec.ClusterName)
-	return err == nil && (!cluster.DeletionTimestamp.IsZero() || registered(m) && topology.CountsRegistered(cluster))
+	return err == nil && topology.CountsRegistered(cluster)
 }
 
 // ofMachineDeployment wakes clusters whose pool was deleted by somebody, or is

@@ -53,7 +53,7 @@ func Register(ctx context.Context, d Deps) error {
 	}
 	h := &handler{Deps: d, machines: d.Machines.Cache(), clusters: d.Clusters.Cache()}
 	d.ControlPlanes.OnChange(ctx, handlerName, h.onChange)
-	if err := wakeup.On(ctx, d.ControlPlanes, ofMachine(d.ControlPlanes.Cache().Get), d.Machines); err != nil {
+	if err := wakeup.On(ctx, d.ControlPlanes, ofMachine, d.Machines); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
 	}
 	if err := wakeup.On(ctx, d.ControlPlanes, wakeup.BySameName[*provv1.Cluster](), d.Clusters); err != nil {
@@ -62,18 +62,12 @@ func Register(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// ofMachine wakes control planes that wait for machines to go away. Of a machine that went while nobody watched, the last that is known may be
-// from before its deletion.
-func ofMachine(get func(namespace, name string) (*rkev1.RKEControlPlane, error)) wakeup.Resolver[*clusterv1.Machine] {
-	return func(m *clusterv1.Machine) []wakeup.Key {
-		if m.DeletionTimestamp.IsZero() {
-			controlPlane, err := get(m.Namespace, m.Spec.ClusterName)
-			if err != nil || controlPlane.DeletionTimestamp.IsZero() {
-				return nil
-			}
-		}
-		return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
+// ofMachine wakes control planes that wait for machines to go away.
+func ofMachine(m *clusterv1.Machine) []wakeup.Key {
+	if m.DeletionTimestamp.IsZero() {
+		return nil
 	}
+	return []wakeup.Key{{Namespace: m.Namespace, Name: m.Spec.ClusterName}}
 }
 
 func (h *handler) onChange(_ string, controlPlane *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
@@ -29,7 +30,7 @@ var printed = regexp.MustCompile(`(?m)^drover-io/drover:.*@(sha256:[0-9a-f]{64})
 
 // assemble assembles the image of a version, or of the present one. The folder is kept: what it has already is not built again.
 func assemble(ctx context.Context, folder, version string) (drover, error) {
-	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	repository, err := plane.FindRoot()
 	if err != nil {
 		return drover{}, err
 	}
