@@ -63,11 +63,12 @@
 //	cluster               Cluster                 management Cluster, CAPI Cluster, RKEControlPlane, Machine (server),
 //	                                              Secret (plan with captured output, kubeconfig)
 //	rkecluster            RKECluster              CAPI Cluster, Cluster
-//	rkecontrolplane       RKEControlPlane         Machine
+//	rkecontrolplane       RKEControlPlane         Machine, Cluster
 //	bootstrap             RKEBootstrap            Machine, Cluster, CAPI Cluster, RKEControlPlane, ServiceAccount,
 //	                                              Secret (plan, token, data), Role, RoleBinding
-//	                      Secret (token)          Machine, Secret (plan)
-//	machineprovision      <Driver>Machine         Machine, CAPI Cluster, Job, Pod, Secret (state), answer of access
+//	                      Secret (token)          Machine, Cluster, Secret (plan)
+//	machineprovision      <Driver>Machine         Machine, RKEBootstrap, CAPI Cluster, Cluster, Job, Pod, Secret (state),
+//	                                              answer of access
 //	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
 //	                                              CAPI Cluster
 //	planner               RKEControlPlane         Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster,
@@ -76,7 +77,7 @@
 //	                                              ETCDSnapshot (named by a restore), Secret (its credential), answer of access
 //	plansecret            Secret (plan)           Machine
 //	machinedrain          Secret (plan)           Machine
-//	nodedriver            NodeDriver              DynamicSchema (its own)
+//	nodedriver            NodeDriver              DynamicSchema (its own, and the list of drivers)
 //	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
 //
 // # How code is laid out
