@@ -24,6 +24,9 @@ type Snapshot struct {
 	Cluster *Cluster `json:"cluster,omitempty"`
 	// Connected is the management cluster's condition Connected: the cluster's API has answered.
 	Connected bool `json:"connected,omitempty"`
+	// AgentDeployed is its condition AgentDeployed: the agent inside the cluster was connected once. Nodes wait for no connection after that: a
+	// plan may be what brings the agent back.
+	AgentDeployed bool `json:"agentDeployed,omitempty"`
 	// Machines of the cluster with an RKEBootstrap, in any order.
 	Machines []Machine `json:"machines,omitempty"`
 	// Tokens is the cluster state secret.

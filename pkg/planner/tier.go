@@ -390,7 +390,7 @@ func (p *pass) nodeProgress(m *machine) string {
 		return msgKubelet
 	case m.roles.ControlPlane && p.s.ClusterAgent.PreBootstrap:
 		return msgPreBootstrap
-	case m.roles.ControlPlane && !p.s.Connected:
+	case m.roles.ControlPlane && !p.s.Connected && !p.s.AgentDeployed:
 		return msgConnect
 	}
 	return ""

@@ -215,6 +215,46 @@ func TestDecide_APlanThatDoesNotFitHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
+// TestDecide_ALostAgent: a change may be what brings the agent back, so it goes from server to server without it. Before the agent came for the first
+// time a new server waits for it.
+func TestDecide_ALostAgent(t *testing.T) {
+	for name, c := range map[string]struct{ deployed, changed bool }{
+		"an agent that was connected once": {deployed: true, changed: true},
+		"an agent that never came":         {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(k3sVersion)
+			for _, server := range []string{"a", "b", "c"} {
+				w.add(server, allRoles)
+			}
+			w.bringUp(t)
+			before := map[string]string{}
+			for _, server := range w.names() {
+				before[server] = string(w.machines[server].data["plan"])
+			}
+			w.connected, w.deployed = false, c.deployed
+			w.cp.Spec.AdditionalManifest = "kind: ConfigMap\n"
+			w.cp.Spec.MachineGlobalConfig.Data = map[string]any{"write-kubeconfig-mode": "0640"}
+			for range 12 {
+				w.run(t)
+				for _, server := range w.names() {
+					w.machines[server].applyPlan()
+					w.machines[server].probes(true)
+				}
+			}
+			changed := 0
+			for _, server := range w.names() {
+				if string(w.machines[server].data["plan"]) != before[server] {
+					changed++
+				}
+			}
+			if all := changed == 3; all != c.changed {
+				t.Errorf("%d of 3 servers have the change", changed)
+			}
+		})
+	}
+}
+
 // What is joined to an init node that runs does not wait for the init node's next plan.
 func TestDecide_ANextPlanThatDoesNotFit(t *testing.T) {
 	w := small(t)

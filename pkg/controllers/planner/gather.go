@@ -167,6 +167,7 @@ func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
 		return fmt.Errorf("read the management cluster: %w", err)
 	}
 	v.snapshot.Connected = conditions.IsTrue(cluster.Status.Conditions, mgmtv3.ClusterConditionConnected)
+	v.snapshot.AgentDeployed = conditions.IsTrue(cluster.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
 	return nil
 }
 
