@@ -43,6 +43,16 @@ func TestStandInDistribution(t *testing.T) {
 			worker.eventually("curl -fsS http://localhost:10248/healthz", "ok")
 			server.eventually(kubectl+"get node "+worker.Name+" -o jsonpath='{.status.conditions[?(@.type==\"Ready\")].status}'", "True")
 
+			manifest := "/var/lib/rancher/" + string(runtime) + "/server/manifests/below/config.yaml"
+			object := func(of string) []byte {
+				return []byte("kind: ConfigMap\napiVersion: v1\nmetadata: {name: deployed, namespace: below}\ndata: {of: " + of + "}\n" +
+					"---\nkind: Namespace\napiVersion: v1\nmetadata: {name: below}\n")
+			}
+			for _, of := range []string{"first", "second"} {
+				server.write(manifest, object(of), 0o600)
+				server.eventually(kubectl+"-n below get configmap deployed -o jsonpath='{.data.of}'", of)
+			}
+
 			restarts := server.run("systemctl show -p NRestarts --value " + unit(runtime))
 			must(t, l.SetPower(t.Context(), server.Name, lab.Off, true))
 			must(t, l.SetPower(t.Context(), server.Name, lab.On, false))

@@ -31,8 +31,14 @@ type kubeletConfig struct {
 	Version        string               `json:"version"`
 }
 
-// images is what can run on a node: something that does nothing until it is told to end.
-var images = []map[string]any{{"match": "drover.test/pause*", "program": "/usr/bin/sleep", "args": []string{"infinity"}, "user": 65534}}
+// images is what can run on a node: something that does nothing until it is told to end, and Drover's agent inside the cluster, which is the same
+// program as the agent of the node that the install script has put there.
+func (r *run) images() []map[string]any {
+	return []map[string]any{
+		{"match": "drover.test/pause*", "program": "/usr/bin/sleep", "args": []string{"infinity"}, "user": 65534},
+		{"match": "*drover*", "program": r.layout.bin("drover"), "user": 65532},
+	}
+}
 
 // kubelet runs the node's kubelet against the API server at the given address.
 func (r *run) kubelet(api string) task {
@@ -46,7 +52,7 @@ func (r *run) kubelet(api string) task {
 			Address: r.node.IP.String(), Port: 10250, HealthAddress: fmt.Sprintf("127.0.0.1:%d", kubeletHealth),
 			TLSCertFile: r.layout.agent("serving-kubelet.crt"), TLSKeyFile: r.layout.agent("serving-kubelet.key"),
 			ClientCAFile: r.layout.agent("client-ca.crt"), AllowedClients: []string{"system:apiserver"},
-			Images: images, Labels: nodeLabels(r.config), Taints: nodeTaints(r.config), ExtraAddresses: externalAddresses(r.config),
+			Images: r.images(), Labels: nodeLabels(r.config), Taints: nodeTaints(r.config), ExtraAddresses: externalAddresses(r.config),
 			ProviderID: string(r.Runtime) + "://" + r.node.Name, Version: r.Version,
 		}
 		data, err := yaml.Marshal(config)

@@ -46,6 +46,7 @@ func (l Layout) voters() string             { return filepath.Join(l.Data, "serv
 func (l Layout) apiServers() string         { return filepath.Join(l.Data, "agent/etc/api-servers.json") }
 func (l Layout) log(name string) string     { return filepath.Join(l.Data, "server/logs", name+".log") }
 func (l Layout) bin(name string) string     { return filepath.Join(l.Data, "bin", name) }
+func (l Layout) manifests() string          { return filepath.Join(l.Data, "server/manifests") }
 func (l Layout) adminKubeconfig() string    { return filepath.Join(l.Etc, string(l.Runtime)+".yaml") }
 func (l Layout) serverAPIPort() int {
 	if l.Runtime == K3s {

@@ -60,16 +60,24 @@ func newRun(options Options) (*run, error) {
 	return r, r.linkTools()
 }
 
-// linkTools puts kubectl where plans expect it.
+// nodeAgent is where the install script puts the agent of the node.
+const nodeAgent = "/usr/local/bin/rancher-system-agent"
+
+// linkTools puts kubectl where plans expect it, and drover under its own name, by which it is told apart from the agent of the node.
 func (r *run) linkTools() error {
-	link := r.layout.bin("kubectl")
-	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
-		return fmt.Errorf("make bin folder: %w", err)
+	for name, program := range map[string]string{"kubectl": r.Kube, "drover": nodeAgent} {
+		link := r.layout.bin(name)
+		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
+			return fmt.Errorf("make bin folder: %w", err)
+		}
+		if err := os.Symlink(program, link+".new"); err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("link %s: %w", name, err)
+		}
+		if err := os.Rename(link+".new", link); err != nil {
+			return fmt.Errorf("link %s: %w", name, err)
+		}
 	}
-	if err := os.Symlink(r.Kube, link+".new"); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("link kubectl: %w", err)
-	}
-	return os.Rename(link+".new", link)
+	return nil
 }
 
 // RunAgent runs a worker until ctx ends or one of its components does. It reaches the API through a port of its own, which leads to whichever

@@ -170,6 +170,7 @@ func (s *server) withAPI() {
 	}
 	s.tasks = append(s.tasks,
 		onceServed(s.client, s.kubelet(api)),
+		onceServed(s.client, s.deploy),
 		onceServed(s.client, func(ctx context.Context) error { return s.removeMembers(ctx, s.client) }),
 		onceServed(s.client, func(ctx context.Context) error {
 			s.Ready()

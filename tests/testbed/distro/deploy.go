@@ -1,0 +1,136 @@
+package distro
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// deployInterval is how soon a changed manifest is applied. The real distributions look every 15 seconds.
+const deployInterval = 2 * time.Second
+
+// deployer applies what lies in a server's folder of manifests, as the real distributions do: each file once, and again when it has changed or could
+// not be applied. Objects that a file no longer has stay, other than there.
+type deployer struct {
+	folder  string
+	objects dynamic.Interface
+	kinds   meta.ResettableRESTMapper
+	log     io.Writer
+	// applied are the digests of files that were applied, said the last error of each.
+	applied map[string][sha256.Size]byte
+	said    map[string]string
+}
+
+// deploy runs until ctx ends.
+func (r *run) deploy(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", r.layout.cred("admin.kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("read admin kubeconfig: %w", err)
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client for manifests: %w", err)
+	}
+	kinds, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make client for manifests: %w", err)
+	}
+	d := &deployer{
+		folder: r.layout.manifests(), objects: objects, kinds: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds)), log: r.Log,
+		applied: map[string][sha256.Size]byte{}, said: map[string]string{},
+	}
+	return every(ctx, deployInterval, func() error { return d.look(ctx) })
+}
+
+// look applies every file that needs it. What is wrong with one is said once, and holds up no other.
+func (d *deployer) look(ctx context.Context) error {
+	err := filepath.WalkDir(d.folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		digest := sha256.Sum256(content)
+		if d.applied[path] == digest {
+			return nil
+		}
+		if err := d.apply(ctx, content); err != nil {
+			if d.said[path] != err.Error() && ctx.Err() == nil {
+				d.said[path] = err.Error()
+				fmt.Fprintf(d.log, "manifest %s is not applied yet: %v\n", path, err)
+			}
+			return nil
+		}
+		d.applied[path] = digest
+		delete(d.said, path)
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// apply applies the documents of a manifest in their order. One that fails does not stop the ones after it.
+func (d *deployer) apply(ctx context.Context, content []byte) error {
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	var problems []error
+	for {
+		object := &unstructured.Unstructured{}
+		err := documents.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return errors.Join(problems...)
+		}
+		if err != nil {
+			return errors.Join(append(problems, fmt.Errorf("read manifest: %w", err))...)
+		}
+		if len(object.Object) == 0 {
+			continue
+		}
+		if err := d.applyObject(ctx, object); err != nil {
+			problems = append(problems, err)
+		}
+	}
+}
+
+func (d *deployer) applyObject(ctx context.Context, object *unstructured.Unstructured) error {
+	kind := object.GroupVersionKind()
+	mapping, err := d.kinds.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		d.kinds.Reset() // it may be of a definition that has come since
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", kind.Kind, object.GetName(), err)
+	}
+	var target dynamic.ResourceInterface = d.objects.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		target = d.objects.Resource(mapping.Resource).Namespace(object.GetNamespace())
+	}
+	if _, err := target.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "deploy", Force: true}); err != nil {
+		return fmt.Errorf("%s %s/%s: %w", kind.Kind, object.GetNamespace(), object.GetName(), err)
+	}
+	return nil
+}
