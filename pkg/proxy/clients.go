@@ -27,7 +27,6 @@ const DefaultTimeout = 10 * time.Second
 const (
 	requestsPerSecond = 20
 	requestBurst      = 30
-	userAgent         = "drover-downstream"
 )
 
 // Secrets reads Secrets from a cache; a generated SecretCache is one.
@@ -139,7 +138,7 @@ func (c *Clients) build(secret *corev1.Secret) (entry, error) {
 	}
 	config.Timeout = c.timeout
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
-	config.UserAgent = userAgent
+	config.UserAgent = "drover-downstream"
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)

@@ -35,7 +35,7 @@ func (h *handler) connect(seen *facts) error {
 		return nil // its event brings us back
 	}
 	answered := seen.connected()
-	if !answered && !seen.link.agent && seen.kubeconfig != nil {
+	if !answered && seen.kubeconfig != nil {
 		answered = h.Prober.Answered(nameOf(seen.cluster))
 	}
 	return h.writeManagement(seen, seen.managementStatus(answered))
@@ -202,7 +202,6 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
 	}
 	h.Prober.Forget(nameOf(cluster))
-	h.met.forget(cluster.Status.ClusterName)
 	if err := h.unprotect(cluster); err != nil {
 		return cluster, err
 	}

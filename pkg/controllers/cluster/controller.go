@@ -67,8 +67,6 @@ type Deps struct {
 	Namespaces Namespaces
 	Apply      Applier
 	Prober     Prober
-	// Tunnel knows the clusters whose agent has dialed in; nil where agents have nothing to dial.
-	Tunnel Tunnel
 	// InstanceID is on Clusters that this Drover manages.
 	InstanceID string
 	// Registry is the image registry of clusters that name none.
@@ -104,9 +102,6 @@ type handler struct {
 	machines      capicontrollers.MachineCache
 	secrets       corecontrollers.SecretCache
 	moved         moves
-	// began is when this term began, and met are the clusters whose agents came in it.
-	began time.Time
-	met   met
 }
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
@@ -120,7 +115,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{
 		Deps: d, ctx: ctx,
 		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(),
-		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(), began: d.Now(),
+		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(),
 	}
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
@@ -153,9 +148,6 @@ func (h *handler) wake(ctx context.Context) error {
 	}
 	if err := wakeup.On(ctx, h.Clusters, ofSecret, h.Secrets); err != nil {
 		return fmt.Errorf("watch secrets: %w", err)
-	}
-	if h.Tunnel != nil {
-		h.Tunnel.Subscribe(ctx, h.ofAgent)
 	}
 	return nil
 }

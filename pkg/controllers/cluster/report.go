@@ -20,9 +20,6 @@ import (
 // been reached.
 const reasonReconciling = "Reconciling"
 
-// reasonDisconnected goes with conditions Connected and Ready of a management cluster whose agent has gone. (spec/06 §4.9.)
-const reasonDisconnected = "Disconnected"
-
 func (f *facts) connected() bool {
 	return f.management != nil && conditions.IsTrue(f.management.Status.Conditions, mgmtv3.ClusterConditionConnected)
 }
@@ -32,7 +29,9 @@ func (f *facts) connected() bool {
 // more write per step of every cluster.
 func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	status := f.management.Status.DeepCopy()
-	f.connection(status, answered)
+	if answered {
+		conditions.Set(&status.Conditions, conditions.Condition{Type: mgmtv3.ClusterConditionConnected, Status: rkev1.ConditionTrue}, f.now)
+	}
 	status.Info.MachineProvider = topology.MachineProvider(f.cluster)
 	status.Info.KubernetesVersion = f.cluster.Spec.KubernetesVersion
 	if status.Info.ProvisioningClusterRef == nil {
@@ -51,33 +50,8 @@ func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	status.ReadyReconciling = !conditions.IsTrue(of, rkev1.ConditionStable)
 	f.follow(status, mgmtv3.ClusterConditionUpdated, conditions.Get(of, rkev1.ConditionReady))
 	f.follow(status, mgmtv3.ClusterConditionProvisioned, conditions.Get(of, rkev1.ConditionProvisioned))
-	if f.link.lost && !status.ReadyReconciling {
-		conditions.Set(&status.Conditions, disconnected(mgmtv3.ClusterConditionReady), f.now)
-		return *status
-	}
 	f.follow(status, mgmtv3.ClusterConditionReady, conditions.Get(of, rkev1.ConditionReady))
 	return *status
-}
-
-// connection says whether the cluster can be reached. One with an agent is connected while that is; another one from the moment on at which its API
-// server has answered.
-func (f *facts) connection(status *mgmtv3.ClusterStatus, answered bool) {
-	switch connected := (conditions.Condition{Type: mgmtv3.ClusterConditionConnected, Status: rkev1.ConditionTrue}); {
-	case f.link.connected:
-		conditions.Set(&status.Conditions, connected, f.now)
-		conditions.Set(&status.Conditions, conditions.Condition{Type: mgmtv3.ClusterConditionAgentDeployed, Status: rkev1.ConditionTrue}, f.now)
-	case f.link.lost:
-		conditions.Set(&status.Conditions, disconnected(mgmtv3.ClusterConditionConnected), f.now)
-	case f.link.agent: // it may be about to come back
-	case answered:
-		conditions.Set(&status.Conditions, connected, f.now)
-	}
-}
-
-func disconnected(conditionType string) conditions.Condition {
-	return conditions.Condition{
-		Type: conditionType, Status: rkev1.ConditionFalse, Reason: reasonDisconnected, Message: "Cluster agent is not connected",
-	}
 }
 
 func (f *facts) follow(status *mgmtv3.ClusterStatus, conditionType string, source *rkev1.GenericCondition) {
