@@ -24,8 +24,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// deployInterval is how soon a changed manifest is applied. The real distributions look every 15 seconds.
-const deployInterval = 2 * time.Second
+// deployInterval is how soon a changed manifest is applied. The real distributions look every 15 seconds. A file that cannot be applied, such as one
+// with kinds that only the real ones have, is tried again after longer and longer, up to longestDeployPause.
+const (
+	deployInterval     = 2 * time.Second
+	longestDeployPause = time.Minute
+)
 
 // deployer applies what lies in a server's folder of manifests, as the real distributions do: each file once, and again when it has changed or could
 // not be applied. Objects that a file no longer has stay, other than there.
@@ -34,9 +38,17 @@ type deployer struct {
 	objects dynamic.Interface
 	kinds   meta.ResettableRESTMapper
 	log     io.Writer
-	// applied are the digests of files that were applied, said the last error of each.
+	// applied are the digests of files that were applied, failed what became of the others.
 	applied map[string][sha256.Size]byte
-	said    map[string]string
+	failed  map[string]failure
+}
+
+// failure is how a file could not be applied.
+type failure struct {
+	digest [sha256.Size]byte
+	said   string
+	pause  time.Duration
+	again  time.Time
 }
 
 // deploy runs until ctx ends.
@@ -55,7 +67,7 @@ func (r *run) deploy(ctx context.Context) error {
 	}
 	d := &deployer{
 		folder: r.layout.manifests(), objects: objects, kinds: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kinds)), log: r.Log,
-		applied: map[string][sha256.Size]byte{}, said: map[string]string{},
+		applied: map[string][sha256.Size]byte{}, failed: map[string]failure{},
 	}
 	return every(ctx, deployInterval, func() error { return d.look(ctx) })
 }
@@ -74,24 +86,37 @@ func (d *deployer) look(ctx context.Context) error {
 			return err
 		}
 		digest := sha256.Sum256(content)
-		if d.applied[path] == digest {
+		before := d.failed[path]
+		if d.applied[path] == digest || before.digest == digest && time.Now().Before(before.again) {
 			return nil
 		}
 		if err := d.apply(ctx, content); err != nil {
-			if d.said[path] != err.Error() && ctx.Err() == nil {
-				d.said[path] = err.Error()
-				fmt.Fprintf(d.log, "manifest %s is not applied yet: %v\n", path, err)
-			}
+			d.fail(path, digest, err)
 			return nil
 		}
 		d.applied[path] = digest
-		delete(d.said, path)
+		delete(d.failed, path)
 		return nil
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+// fail notes that a file could not be applied, and says why unless that was said.
+func (d *deployer) fail(path string, digest [sha256.Size]byte, err error) {
+	last := d.failed[path]
+	if last.digest != digest {
+		last = failure{digest: digest}
+	}
+	if last.said != err.Error() {
+		last.said = err.Error()
+		fmt.Fprintf(d.log, "manifest %s is not applied yet: %v\n", path, err)
+	}
+	last.pause = min(max(2*last.pause, deployInterval), longestDeployPause)
+	last.again = time.Now().Add(last.pause)
+	d.failed[path] = last
 }
 
 // apply applies the documents of a manifest in their order. One that fails does not stop the ones after it.
