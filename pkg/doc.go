@@ -49,6 +49,7 @@
 //	mark              the identifier of our instance on a Cluster; without it nothing of the cluster is written to
 //	cause             whose wish a restart, drain or replacement is; counted, and never unknown
 //	apply set         children of one owner, kept equal to what is desired
+//	registration      a ClusterRegistrationToken: how the agent inside a cluster, or a host, introduces itself; each token is for one of them
 //	tenant            a namespace; what a Cluster names outside its own is granted or offered (tenancy, docs/security.md)
 //	wake-up           the event on another object that queues an object again
 //
@@ -62,12 +63,13 @@
 //	                                              Secret (credential, referred to), <Driver>Config, answer of access
 //	cluster               Cluster                 management Cluster, CAPI Cluster, RKEControlPlane, Machine (server),
 //	                                              Secret (plan with captured output, kubeconfig)
+//	clusterregistrationtoken  ClusterRegistrationToken  Secret (its token), management Cluster, Cluster
 //	rkecluster            RKECluster              CAPI Cluster, Cluster
 //	rkecontrolplane       RKEControlPlane         Machine, Cluster
 //	bootstrap             RKEBootstrap            Machine, Cluster, CAPI Cluster, RKEControlPlane, ServiceAccount,
 //	                                              Secret (plan, token, data), Role, RoleBinding
 //	                      Secret (token)          Machine, Cluster, Secret (plan)
-//	machineprovision      <Driver>Machine         Machine, RKEBootstrap, CAPI Cluster, Cluster, Job, Pod, Secret (state),
+//	machineprovision      <Driver>Machine         Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state),
 //	                                              answer of access
 //	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
 //	                                              CAPI Cluster
@@ -92,6 +94,7 @@
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped
 //   - admission: what the API server refuses before any controller sees it
+//   - registration, clustermanifest: tokens by which agents of clusters are let in, and what they are installed with
 //   - inspect, preview: the same decisions, explained and asked in advance
 //   - backup: what belongs to a cluster, and how it comes to another management cluster
 //   - adopt: whose cluster it is, and how that changes; rival: who else may manage it

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/registration"
 )
 
 // environmentPrefix precedes a flag's name, in upper case and with underscores, in the environment.
@@ -82,6 +83,9 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images")
 	f.DurationVar(&s.DeleteMachineOnFailureAfter, "delete-machine-on-failure-after", 0, "`time` after which a machine that could not be made is replaced; 0 is at once")
 	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", 30*time.Minute, "`time` an install script's token is good for after its last use, once its agent has reported; 0 until it is a node")
+	f.StringVar(&s.ClusterAgentImage, "cluster-agent-image", serverImage+":"+Version, "`image` of the agent inside clusters, which is Drover's own")
+	f.DurationVar(&s.RegistrationTokenTTL, "registration-token-ttl", registration.DefaultTTL, "`time` after which the token of a ClusterRegistrationToken without spec.ttl is replaced; less than 0 is never")
+	f.DurationVar(&s.RegistrationTokenGracePeriod, "registration-token-grace-period", registration.DefaultGracePeriod, "`time` for which a token that was replaced is still good")
 	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute, "`time` after which a deletion that does not proceed is reported")
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -114,6 +115,15 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	if err != nil {
 		return err
 	}
+	follow, err := o.reach(config, certificate, log, &options)
+	if err != nil {
+		return err
+	}
+	following, stopFollowing := context.WithCancel(ctx)
+	var followed sync.WaitGroup
+	followed.Go(func() { follow(following) })
+	defer followed.Wait()
+	defer stopFollowing()
 	s, err := server.New(options)
 	if err != nil {
 		return err

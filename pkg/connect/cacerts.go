@@ -37,8 +37,8 @@ func (s *server) cacerts(w http.ResponseWriter, r *http.Request) {
 	body := withNewline(s.CACerts)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if nonce := r.Header.Get("X-Cattle-Nonce"); nonce != "" {
-		if token := s.registrationToken(bearer(r)); token != nil {
-			mac := hmac.New(sha512.New, token)
+		if token := s.Registrations.proving(bearer(r)); token != "" {
+			mac := hmac.New(sha512.New, []byte(token))
 			mac.Write([]byte(nonce))
 			mac.Write([]byte{0})
 			mac.Write(body)

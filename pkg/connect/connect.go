@@ -48,6 +48,11 @@ type Options struct {
 	BootstrapCache      rkecontrollers.RKEBootstrapCache
 	BootstrapClient     rkecontrollers.RKEBootstrapClient
 
+	// Registrations finds registration tokens. Nil makes one from SecretCache, of clusters that nobody looks up.
+	Registrations *Registrations
+	// Agent says what the agents inside clusters are installed with; nil does not serve their manifests.
+	Agent *AgentManifests
+
 	// Synced tells whether the caches are filled. Nil: always.
 	Synced func() bool
 	// Ready adds to /readyz: an error makes the replica not ready. Nil: nothing to add.
@@ -65,7 +70,8 @@ type Options struct {
 // Paths lists what a host that mounts the handler has to route to it: exact paths, and prefixes that end in a slash.
 func Paths() []string {
 	return []string{
-		"/ping", "/healthz", "/readyz", "/cacerts", "/v3/settings/cacerts", installPath, assetsPrefix, agentPath, "/version", "/api", "/apis", "/api/",
+		"/ping", "/healthz", "/readyz", "/cacerts", "/v3/settings/cacerts", installPath, assetsPrefix, agentPath, importPrefix, "/version", "/api", "/apis",
+		"/api/",
 	}
 }
 
@@ -83,6 +89,9 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	o.addIndexes()
+	if o.Registrations == nil {
+		o.Registrations = NewRegistrations(RegistrationOptions{Secrets: o.SecretCache, Now: o.Now, Log: o.Log})
+	}
 	s := &server{Options: o, assets: newAssets(o.AssetsDir, o.Binary)}
 	api, err := newPassthrough(o.Upstream, s.grantOf, reports{
 		cached: o.SecretCache.Get,
@@ -141,14 +150,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, known := s.plain()[path]
 	switch {
 	case known && r.URL.EscapedPath() == path:
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			w.Header().Set("Allow", "GET, HEAD")
-			http.Error(w, "this answers GET only", http.StatusMethodNotAllowed)
-			return
+		if reads(w, r) {
+			handler(w, r)
 		}
-		handler(w, r)
 	case strings.HasPrefix(path, assetsPrefix) && r.URL.EscapedPath() == path:
 		s.assets.serve(w, r, strings.TrimPrefix(path, assetsPrefix))
+	case strings.HasPrefix(path, importPrefix) && (s.Synced() || s.Agent == nil):
+		s.imports(w, r)
 	case !s.Synced():
 		// No token can be looked up yet. Clients of Kubernetes come again after this answer, and do not give up as after 401.
 		w.Header().Set("Retry-After", "1")
@@ -156,6 +164,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.api.ServeHTTP(w, r)
 	}
+}
+
+// reads reports whether a request only reads, and refuses others.
+func reads(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	http.Error(w, "this answers GET only", http.StatusMethodNotAllowed)
+	return false
 }
 
 // plain lists the endpoints that have one exact path and answer GET.

@@ -5,6 +5,7 @@
 //	GET /cacerts, /v3/settings/cacerts      anybody       the authority of the server
 //	GET /system-agent-install.sh            anybody       install.go, install.sh
 //	GET /assets/<file>                      anybody       assets.go: the agent (this very program), its uninstall script
+//	GET /v3/import/<token>_<cluster>.yaml   registration  import.go: the manifest of the agent inside that cluster
 //	GET /v3/connect/agent                   bootstrap     agent.go: connection of the machine the token was made for
 //	/version, /api, /apis, own plan secret  plan token    passthrough.go
 //
@@ -14,6 +15,9 @@
 // secret that holds the plan of that machine. Every other request is refused here, before the API server sees it, and what
 // passes reaches it with the agent's own credential and never with ours, so that its own authorization decides again. Of an
 // update only the data keys in which agents report are taken over (report.go).
+//
+// Registration tokens let agents of clusters in (registrations.go). The one in the path of a manifest is where the wire has it: nothing here
+// writes paths down, and who puts a proxy in front of the server should keep it from doing so.
 //
 // A machine whose objects were moved or restored to this management cluster presents the plan token of the former one. It opens the same
 // plan secret, by a digest that came along on it (former.go), and the request goes on with the token of the machine's present account.

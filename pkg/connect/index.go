@@ -25,20 +25,11 @@ const (
 	indexMachineID         = "connect.drover.io/machine-id"
 )
 
-// registrationSecretPrefix is the wire rule by which a Secret holds the token of a ClusterRegistrationToken.
-const registrationSecretPrefix = "crt-token-"
-
 // BootstrapToken is what a machine is given to introduce itself with: base64url of the SHA-256 of its bootstrap account's
 // token. The account's token itself never leaves the management cluster.
 func BootstrapToken(serviceAccountToken []byte) string {
 	sum := sha256.Sum256(serviceAccountToken)
 	return base64.URLEncoding.EncodeToString(sum[:])
-}
-
-// proofToken is how a cluster agent presents a registration token when it asks for a proof.
-func proofToken(token []byte) string {
-	sum := sha256.Sum256(token)
-	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // tokenKey is the index key of a presented token.
@@ -65,18 +56,6 @@ func (o *Options) addIndexes() {
 			return []string{key}, nil
 		}
 		return nil, nil
-	})
-	o.SecretCache.AddIndexer(indexRegistrationToken, func(s *corev1.Secret) ([]string, error) {
-		if !strings.HasPrefix(s.Name, registrationSecretPrefix) {
-			return nil, nil
-		}
-		var keys []string
-		for _, field := range []string{"token", "previousToken"} {
-			if len(s.Data[field]) > 0 {
-				keys = append(keys, tokenKey(proofToken(s.Data[field])))
-			}
-		}
-		return keys, nil
 	})
 	o.ServiceAccountCache.AddIndexer(indexPlanAccount, func(a *corev1.ServiceAccount) ([]string, error) {
 		machine := a.Labels[rkev1.MachineNameLabel]
@@ -118,23 +97,6 @@ func (o *Options) findToken(index, presented string, want func(*corev1.Secret) [
 		}
 	}
 	return nil
-}
-
-// registrationToken returns the registration token that was presented as a digest; nil when there is none.
-func (o *Options) registrationToken(presented string) []byte {
-	var token []byte
-	o.findToken(indexRegistrationToken, presented, func(s *corev1.Secret) []string {
-		var out []string
-		for _, field := range []string{"token", "previousToken"} {
-			digest := proofToken(s.Data[field])
-			if subtle.ConstantTimeCompare([]byte(digest), []byte(presented)) == 1 {
-				token = s.Data[field]
-			}
-			out = append(out, digest)
-		}
-		return out
-	})
-	return token
 }
 
 // account returns the ServiceAccount a token Secret belongs to, with the given role; nil when it is gone or another one of the

@@ -79,7 +79,7 @@ func TestPlain(t *testing.T) {
 
 func TestCACerts_Proof(t *testing.T) {
 	w := newWorld(t)
-	secret := &corev1.Secret{ObjectMeta: meta("crt-token-default-token", "x"), Data: map[string][]byte{"token": []byte("new"), "previousToken": []byte("old")}}
+	secret := &corev1.Secret{ObjectMeta: meta("crt-token-default-token", "x"), Data: map[string][]byte{"token": []byte("new"), "previousToken": []byte("old"), "gracePeriodExpiresAt": []byte("2026-11-21T12:00:01Z")}}
 	w.add(w.secrets, secret)
 	handler, err := New(w.options)
 	if err != nil {

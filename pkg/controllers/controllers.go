@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -12,9 +13,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drover-io/drover/pkg/access"
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
+	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
 	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
 	"github.com/drover-io/drover/pkg/controllers/machinedrain"
 	"github.com/drover-io/drover/pkg/controllers/machinenodelookup"
@@ -28,6 +33,7 @@ import (
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/registration"
 	"github.com/drover-io/drover/pkg/releases"
 	"github.com/drover-io/drover/pkg/rival"
 	"github.com/drover-io/drover/pkg/topology"
@@ -43,6 +49,10 @@ type Deps struct {
 	DataDir string
 	// Downstream reaches clusters; nil takes the kubeconfig that each cluster's servers gave.
 	Downstream Downstream
+	// Tunnel is how agents in clusters have dialed in; nil for none.
+	Tunnel Tunnel
+	// Identity is who Drover is in a cluster that it reaches through its tunnel. Required with Tunnel.
+	Identity func(cluster types.NamespacedName) proxy.Identity
 	// Access says which Secrets of other namespaces clusters may use. Required.
 	Access *access.Checker
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
@@ -64,13 +74,38 @@ type Downstream interface {
 	Forget(cluster types.NamespacedName)
 }
 
+// Tunnel is how agents in clusters have dialed in.
+type Tunnel interface {
+	proxy.Tunnels
+	cluster.Tunnel
+}
+
+// door is Downstream, or the tunnel and before it the kubeconfigs that servers gave.
+func (d Deps) door() Downstream {
+	direct := proxy.NewClients(d.Clients.Core.Secret().Cache(), 0)
+	switch {
+	case d.Downstream != nil:
+		return d.Downstream
+	case d.Tunnel == nil:
+		return direct
+	}
+	clusters, management := d.Clients.Provisioning.Cluster().Cache(), d.Clients.Management.Cluster().Cache()
+	return proxy.NewDoor(direct, d.Tunnel, func(name types.NamespacedName) proxy.Way {
+		cluster, err := clusters.Get(name.Namespace, name.Name)
+		if err != nil || cluster.Status.ClusterName == "" {
+			return proxy.Way{}
+		}
+		record, err := management.Get(cluster.Status.ClusterName)
+		return proxy.Way{
+			ID: cluster.Status.ClusterName, Agent: err == nil && conditions.IsTrue(record.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed),
+		}
+	}, d.Identity)
+}
+
 // Register adds every controller's handlers. They end with ctx, and start with Clients.
 func Register(ctx context.Context, d Deps) error {
 	c := d.Clients
-	downstream := d.Downstream
-	if downstream == nil {
-		downstream = proxy.NewClients(c.Core.Secret().Cache(), 0)
-	}
+	downstream := d.door()
 	prober := proxy.NewProber(ctx, downstream, func(namespace, name string) { c.Provisioning.Cluster().EnqueueAfter(namespace, name, 0) })
 
 	machineStore := planstore.NewMachines(c.CAPI.Machine())
@@ -98,9 +133,10 @@ func Register(ctx context.Context, d Deps) error {
 			return cluster.Register(ctx, cluster.Deps{
 				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
 				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
-				Apply: c.Apply, Prober: prober, InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+				Apply: c.Apply, Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.endpoints(), InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 			})
 		}},
+		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},
 		{"rkecluster", func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
 				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID,
@@ -152,6 +188,34 @@ func Register(ctx context.Context, d Deps) error {
 		}
 	}
 	return nil
+}
+
+// tunnelOfClusters is nil where there is none: an interface that holds nothing is not.
+func (d Deps) tunnelOfClusters() cluster.Tunnel {
+	if d.Tunnel == nil {
+		return nil
+	}
+	return d.Tunnel
+}
+
+func (d Deps) endpoints() cluster.Endpoints {
+	return cluster.Endpoints{Server: d.Settings.ServerURL, Authority: []byte(d.Settings.CACerts)}
+}
+
+func (d Deps) registerRegistrationTokens(ctx context.Context) error {
+	c := d.Clients
+	return clusterregistrationtoken.Register(ctx, clusterregistrationtoken.Deps{
+		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
+		Secrets: c.Core.Secret(), InstanceID: d.InstanceID, Settings: d.Settings.registration(), Log: d.Log,
+	})
+}
+
+// registration are the settings of registration tokens. Nobody brings new tokens to agents yet.
+func (s Settings) registration() registration.Settings {
+	return registration.Settings{
+		ServerURL: strings.TrimRight(s.ServerURL, "/"), CAChecksum: connect.CAChecksum([]byte(s.CACerts)),
+		TTL: s.RegistrationTokenTTL, GracePeriod: s.RegistrationTokenGracePeriod,
+	}
 }
 
 func (d Deps) registerMachineDrain(ctx context.Context, downstream Downstream) error {

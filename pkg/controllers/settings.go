@@ -1,8 +1,9 @@
 package controllers
 
 import (
-	"strings"
 	"time"
+
+	"github.com/drover-io/drover/pkg/naming"
 )
 
 // Settings are server-wide. The command line's flags have the same names in lower case with dashes.
@@ -26,6 +27,13 @@ type Settings struct {
 	// BootstrapTokenTTL is how long the token in an install script is good for after its last use, once the machine's agent
 	// has reported. Zero is until the machine has become a node.
 	BootstrapTokenTTL time.Duration
+	// ClusterAgentImage is the image of the agent inside clusters, which is Drover's own; empty is drover-io/drover of the server's version.
+	ClusterAgentImage string
+	// RegistrationTokenTTL is after how long the token of a ClusterRegistrationToken is replaced that does not say so itself: 0 is 30 days, less
+	// is never.
+	RegistrationTokenTTL time.Duration
+	// RegistrationTokenGracePeriod is for how long the token before is still good; 0 is 3 hours.
+	RegistrationTokenGracePeriod time.Duration
 	// DeletionDeadline is after how long a deletion that does not proceed is reported as overdue.
 	DeletionDeadline time.Duration
 	// ProxyEnv are proxy variables that every machine job gets, by name.
@@ -42,18 +50,7 @@ func (s Settings) MachineImage() string {
 	if image == "" {
 		image = DefaultMachineProvisionImage
 	}
-	registry := strings.TrimRight(s.SystemDefaultRegistry, "/")
-	if registry == "" || strings.HasPrefix(image, registry+"/") {
-		return image
-	}
-	host, rest, named := strings.Cut(image, "/")
-	switch {
-	case named && (host == "docker.io" || host == "index.docker.io"):
-		image = rest
-	case named && (strings.ContainsAny(host, ".:") || host == "localhost"):
-		return image
-	}
-	return registry + "/" + image
+	return naming.ImageIn(s.SystemDefaultRegistry, image)
 }
 
 // SystemNamespace is Drover's own.

@@ -58,6 +58,24 @@ var (
 		"Age of the newest etcd snapshot of the cluster whose newest one is the oldest. Clusters without any do not count."}
 	withoutSnapshot = Definition{"drover_clusters_without_snapshot", TypeGauge, nil,
 		"Clusters that shall take etcd snapshots and of which none is known."}
+	tunnelSessions = Definition{"drover_tunnel_sessions", TypeGauge, []string{"kind"},
+		"Sessions that agents of clusters have with this replica, by kind of agent."}
+	tunnelConnects = Definition{"drover_tunnel_connects_total", TypeCounter, []string{"kind"},
+		"Sessions that have begun, by kind of agent."}
+	tunnelEnds = Definition{"drover_tunnel_session_ends_total", TypeCounter, []string{"reason"},
+		"Sessions that have ended, by reason."}
+	tunnelRefused = Definition{"drover_tunnel_refused_dials_total", TypeCounter, nil,
+		"Connections into clusters that were refused, because they lead elsewhere than to the API server or were too many."}
+	tunnelStreams = Definition{"drover_tunnel_streams", TypeGauge, nil,
+		"Connections that are open within sessions."}
+	tunnelBytes = Definition{"drover_tunnel_bytes_total", TypeCounter, []string{"direction"},
+		"Bytes that sessions have carried, by direction."}
+	proxyRequests = Definition{"drover_proxy_requests_total", TypeCounter, []string{"verb", "code"},
+		"Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the answer's code."}
+	proxyInFlight = Definition{"drover_proxy_requests_in_flight", TypeGauge, []string{"long_running"},
+		"Requests to clusters that go on now, those that may take any time apart from the others."}
+	proxyDuration = Definition{"drover_proxy_request_duration_seconds", TypeHistogram, []string{"verb"},
+		"Duration of requests to clusters, by verb. Those that may take any time are not in it."}
 )
 
 // Definitions are all metrics of Drover, in the order of the documentation.
@@ -68,6 +86,8 @@ func Definitions() []Definition {
 		failuresTotal, disruptionsTotal,
 		reconcileDuration, reconcileErrors,
 		certificateExpiration, snapshotAge, withoutSnapshot,
+		tunnelSessions, tunnelConnects, tunnelEnds, tunnelRefused, tunnelStreams, tunnelBytes,
+		proxyRequests, proxyInFlight, proxyDuration,
 	}
 }
 
@@ -75,6 +95,10 @@ func (d Definition) desc() *prometheus.Desc { return prometheus.NewDesc(d.Name, 
 
 func (d Definition) counter() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help}, d.Labels)
+}
+
+func (d Definition) gauge() *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.Name, Help: d.Help}, d.Labels)
 }
 
 func (d Definition) histogram(buckets []float64) *prometheus.HistogramVec {

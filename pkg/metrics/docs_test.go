@@ -60,4 +60,4 @@ func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
 }
 
 // ofManagement are reasons on objects of which no metric is made.
-var ofManagement = map[string]bool{"Reconciling": true}
+var ofManagement = map[string]bool{"Reconciling": true, "Disconnected": true}

@@ -139,6 +139,10 @@ func AdmissionConfiguration(cluster string) string {
 // every management cluster has.
 const DefaultRegistrationToken = "default-token"
 
+// SystemRegistrationToken is the name of the ClusterRegistrationToken by which
+// the agent inside a cluster registers, where the default one is for hosts.
+const SystemRegistrationToken = "system"
+
 // RegistrationTokenSecret names the Secret that holds the value of a
 // ClusterRegistrationToken.
 func RegistrationTokenSecret(registrationToken string) string {

@@ -66,6 +66,13 @@ func (l *Log) Left(key string, now time.Time) time.Duration {
 	return max(0, BelievedAfter-now.Sub(at))
 }
 
+// Shown notes that the caches show what the key stands for: when it is gone again, that is news.
+func (l *Log) Shown(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.done, key)
+}
+
 // forget drops what is too old to matter.
 func forget[K comparable](notes map[K]time.Time, now time.Time) {
 	maps.DeleteFunc(notes, func(_ K, at time.Time) bool { return now.Sub(at) >= BelievedAfter })

@@ -51,3 +51,13 @@ func TestLog_WhatWasDoneIsNotDoneAgainAtOnce(t *testing.T) {
 		t.Errorf("%s left of b, want what is remembered when a is forgotten", left)
 	}
 }
+
+func TestLog_WhatTheCachesHaveShownIsBelievedWhenItIsGone(t *testing.T) {
+	log := ownwrites.New()
+	log.Did("a", start)
+	log.Did("b", start)
+	log.Shown("a")
+	if a, b := log.Left("a", start), log.Left("b", start); a != 0 || b != ownwrites.BelievedAfter {
+		t.Errorf("%s left of a, %s of b", a, b)
+	}
+}

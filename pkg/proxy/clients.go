@@ -27,6 +27,7 @@ const DefaultTimeout = 10 * time.Second
 const (
 	requestsPerSecond = 20
 	requestBurst      = 30
+	userAgent         = "drover-downstream"
 )
 
 // Secrets reads Secrets from a cache; a generated SecretCache is one.
@@ -138,7 +139,7 @@ func (c *Clients) build(secret *corev1.Secret) (entry, error) {
 	}
 	config.Timeout = c.timeout
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
-	config.UserAgent = "drover-downstream"
+	config.UserAgent = userAgent
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)

@@ -21,14 +21,15 @@ import (
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
-// differs is what differs of the recorded objects: machines are given another time to be deleted in, and the copy of the spec is compressed by another
-// program.
+// differs is what differs of the recorded objects: machines are given another time to be deleted in, the copy of the spec is compressed by another
+// program, and the token that let in nodes and agents is one for nodes.
 func differs(deployments ...string) []inspect.ObjectChange {
 	change := func(kind, name, field string) inspect.ObjectChange {
 		return inspect.ObjectChange{
@@ -39,8 +40,14 @@ func differs(deployments ...string) []inspect.ObjectChange {
 	for _, name := range deployments {
 		out = append(out, change("MachineDeployment", name, "spec.template.spec.deletion.nodeDeletionTimeoutSeconds"))
 	}
-	return append(out, change("RKEControlPlane", demo, "metadata.annotations[rke.cattle.io/cluster-spec]"))
+	token := change("ClusterRegistrationToken", naming.DefaultRegistrationToken, "metadata.labels["+mgmtv3.TokenPurposeLabel+"]")
+	token.Namespace = recordedID
+	return append(out, change("RKEControlPlane", demo, "metadata.annotations[rke.cattle.io/cluster-spec]"), token,
+		inspect.ObjectChange{Kind: token.Kind, Namespace: recordedID, Name: naming.SystemRegistrationToken, Verb: applyset.Create, Class: planner.ClassNone})
 }
+
+// recordedID is the management cluster of all recorded clusters.
+const recordedID = "c-m-q5wzxk7d"
 
 // Clusters that somebody else made are watched, compared and taken over without a node noticing, and an edit then reaches the first of them.
 func TestRecorded_Adoption(t *testing.T) {

@@ -113,6 +113,8 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		Releases:    *s.opts.Releases,
 		DataDir:     s.opts.DataDir,
 		Downstream:  s.opts.Downstream,
+		Tunnel:      s.reach.tunnel,
+		Identity:    identity,
 		Access:      checker,
 		Disruptions: s.disruptions,
 		Reasons:     s.fleet.Reasons,

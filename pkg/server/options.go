@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/prometheus/client_golang/prometheus"
 	lassocontroller "github.com/rancher/lasso/pkg/controller"
 	"github.com/sirupsen/logrus"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/releases"
@@ -93,6 +96,8 @@ type Options struct {
 	CRDs CRDMode
 	// Admission says how the API server comes to the webhooks of AdmissionHandler.
 	Admission Admission
+	// Reach says how users and agents reach clusters through Drover.
+	Reach Reach
 	// Settings are server-wide.
 	Settings Settings
 	// Releases describes Kubernetes versions; the embedded table when it is nil.
@@ -148,6 +153,18 @@ func (o Options) complete() (Options, error) {
 	return o, o.check()
 }
 
+// agentImage is that of the agent inside clusters, which is of the same version as the server.
+func (o Options) agentImage() string {
+	return cmp.Or(o.Settings.ClusterAgentImage, "drover-io/drover:"+cmp.Or(o.Version, "dev"))
+}
+
+// agentManifests is what agents inside clusters are installed with.
+func (o Options) agentManifests(clusters connect.ManagementClusters) *connect.AgentManifests {
+	return &connect.AgentManifests{
+		Clusters: clusters, Image: o.agentImage(), Registry: o.Settings.SystemDefaultRegistry, PullSecrets: o.Settings.Render().RegistryPullSecrets,
+	}
+}
+
 func (o Options) check() error {
 	var problems []error
 	if o.RESTConfig == nil {
@@ -161,6 +178,9 @@ func (o Options) check() error {
 	}
 	problems = append(problems, o.checkModes()...)
 	problems = append(problems, o.Admission.check()...)
+	if _, err := name.ParseReference(o.agentImage(), name.WeakValidation); err != nil {
+		problems = append(problems, fmt.Errorf("Settings.ClusterAgentImage: %q names no image; use one such as drover-io/drover:v1.0.0", o.Settings.ClusterAgentImage))
+	}
 	if server, err := url.Parse(o.Settings.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || server.Path != "" {
 		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q is not an address that machines can reach; use https://HOST or https://HOST:PORT", o.Settings.ServerURL))
 	}

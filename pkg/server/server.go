@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,12 +18,16 @@ import (
 	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission/webhook"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/tunnel"
 )
 
 // Paths lists what a host has to route to Handler: exact paths, and prefixes that end in a slash.
-func Paths() []string { return connect.Paths() }
+func Paths() []string {
+	return slices.Concat(connect.Paths(), tunnel.Paths(), clusterproxy.DefaultPrefixes())
+}
 
 // AdmissionPaths lists what a host has to route to AdmissionHandler: exact paths, and prefixes that end in a slash.
 func AdmissionPaths() []string {
@@ -35,6 +40,9 @@ type Server struct {
 	// every holds the caches of the endpoints, which run on every replica.
 	every   *clients.Clients
 	handler http.Handler
+	reach   reach
+	// registrations finds out whose a registration token is.
+	registrations *connect.Registrations
 	// admission are the webhooks.
 	admission http.Handler
 	leading   atomic.Bool
@@ -70,7 +78,14 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure drover: %w", err)
 	}
-	s.handler, err = connect.New(connect.Options{
+	management := s.every.Management.Cluster().Cache()
+	s.registrations = connect.NewRegistrations(connect.RegistrationOptions{
+		Secrets: s.every.Core.Secret().Cache(), Clusters: management, Log: opts.Log,
+	})
+	if err := s.newReach(s.registrations); err != nil {
+		return nil, fmt.Errorf("configure drover: %w", err)
+	}
+	machines, err := connect.New(connect.Options{
 		ServerURL:           opts.Settings.ServerURL,
 		CACerts:             []byte(opts.Settings.CACerts),
 		AssetsDir:           opts.AssetsDir,
@@ -83,6 +98,8 @@ func New(opts Options) (*Server, error) {
 		MachineClient:       s.every.CAPI.Machine(),
 		BootstrapCache:      s.every.RKE.RKEBootstrap().Cache(),
 		BootstrapClient:     s.every.RKE.RKEBootstrap(),
+		Registrations:       s.registrations,
+		Agent:               opts.agentManifests(management),
 		Synced:              s.isServing,
 		Ready:               func(context.Context) error { return s.Ready() },
 		Ending:              s.drained,
@@ -91,6 +108,7 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure endpoints: %w", err)
 	}
+	s.handler = s.route(machines)
 	s.admission = webhook.New(webhook.Options{
 		InstanceID: opts.InstanceID,
 		Releases:   *opts.Releases,
@@ -159,6 +177,9 @@ func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 			}
 		}
 		close(s.drained)
+		if s.reach.own != nil {
+			s.reach.own.Drain()
+		}
 	})
 }
 

@@ -101,9 +101,15 @@ func TestManagement(t *testing.T) {
 		record.Annotations["kubectl.kubernetes.io/last-applied-configuration"] != "" || record.Annotations["drover.io/granted-references"] != "" {
 		t.Errorf("annotations %v", record.Annotations)
 	}
-	token := find[*mgmtv3.ClusterRegistrationToken](t, objects)[0]
-	if token.Namespace != "c-m-q5wzxk7d" || token.Name != "default-token" || token.Spec.ClusterName != "c-m-q5wzxk7d" {
-		t.Errorf("token %+v", token)
+	purposes := map[string]string{}
+	for _, token := range find[*mgmtv3.ClusterRegistrationToken](t, objects) {
+		if token.Namespace != "c-m-q5wzxk7d" || token.Spec.ClusterName != "c-m-q5wzxk7d" {
+			t.Errorf("token %+v", token)
+		}
+		purposes[token.Name] = token.Labels[mgmtv3.TokenPurposeLabel]
+	}
+	if diff := cmp.Diff(map[string]string{"default-token": "node", "system": "agent"}, purposes); diff != "" {
+		t.Error(diff)
 	}
 	if namespaces := find[*corev1.Namespace](t, objects); len(namespaces) != 1 || namespaces[0].Name != "c-m-q5wzxk7d" {
 		t.Errorf("namespaces %v", namespaces)

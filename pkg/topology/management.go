@@ -37,21 +37,35 @@ func HasOwnManagement(cluster *provv1.Cluster) bool {
 }
 
 // Management returns the objects by which the management side knows a cluster:
-// its record, the namespace of that name, and the token that hosts register
-// with. status.clusterName has to be set. (spec/06 §2.1.3, §2.1.9, §5.4.)
+// its record, the namespace of that name, and the tokens that hosts and the
+// agent inside the cluster register with. status.clusterName has to be set.
+// (spec/06 §2.1.3, §2.1.9, §5.4.)
 func Management(cluster *provv1.Cluster, registry Registry) []runtime.Object {
 	name := cluster.Status.ClusterName
-	return []runtime.Object{
+	objects := []runtime.Object{
 		ManagementCluster(cluster, registry),
 		&corev1.Namespace{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 		},
-		&mgmtv3.ClusterRegistrationToken{
-			TypeMeta:   metav1.TypeMeta{APIVersion: managementVersion, Kind: "ClusterRegistrationToken"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: naming.DefaultRegistrationToken},
-			Spec:       mgmtv3.ClusterRegistrationTokenSpec{ClusterName: name},
+	}
+	if cluster.Spec.RKEConfig == nil {
+		return append(objects, registrationToken(name, naming.DefaultRegistrationToken, mgmtv3.TokenPurposeAgent))
+	}
+	return append(objects,
+		registrationToken(name, naming.DefaultRegistrationToken, mgmtv3.TokenPurposeNode),
+		registrationToken(name, naming.SystemRegistrationToken, mgmtv3.TokenPurposeAgent))
+}
+
+// registrationToken asks for a token that is good for one purpose only: whoever
+// finds the token of hosts, say in the metadata of a machine, is no agent with it.
+func registrationToken(managementCluster, name, purpose string) *mgmtv3.ClusterRegistrationToken {
+	return &mgmtv3.ClusterRegistrationToken{
+		TypeMeta: metav1.TypeMeta{APIVersion: managementVersion, Kind: "ClusterRegistrationToken"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: managementCluster, Name: name, Labels: map[string]string{mgmtv3.TokenPurposeLabel: purpose},
 		},
+		Spec: mgmtv3.ClusterRegistrationTokenSpec{ClusterName: managementCluster},
 	}
 }
 

@@ -26,16 +26,16 @@ const (
 // Owner decides whose a Cluster is: the mark on it says so. Without a mark, it
 // is another manager's when it has children, or a name on the management side,
 // which we give none without a mark; one that was let go of is on its way to
-// another management cluster, where its children come after it; one that is
-// imported, or goes already, leaves us nothing to make. Two managers never fight
-// over one cluster.
+// another management cluster, where its children come after it; one whose
+// management side came first, or that goes already, leaves us nothing to make.
+// Two managers never fight over one cluster.
 func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownership {
 	switch mark := cluster.Annotations[rkev1.InstanceAnnotation]; {
 	case mark != "" && mark == instanceID:
 		return Ours
 	case mark != "" || hasChildren || cluster.Annotations[rkev1.ReleasedByAnnotation] != "":
 		return Foreign
-	case cluster.Status.ClusterName != "" || cluster.Spec.RKEConfig == nil || cluster.DeletionTimestamp != nil:
+	case cluster.Status.ClusterName != "" || !HasOwnManagement(cluster) || cluster.DeletionTimestamp != nil:
 		return Foreign
 	default:
 		return Unclaimed

@@ -97,6 +97,7 @@ var differsFromFlag = map[string]string{
 	"log-format":              "logs of pods are collected by programs",
 	"crds":                    "the chart drover-crd has the definitions",
 	"machine-provision-image": "has its registry before it, so that another one can be put there",
+	"cluster-agent-image":     "is the chart's own image, which has a registry and a version",
 }
 
 // TestDrover_DefaultsAreTheServers: what nobody sets is what the program would do without a chart.

@@ -173,8 +173,11 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 - "--admission-address=:{{ int $v.admission.port }}"
 - "--machine-provision-image={{ include "drover.imageName" (dict "root" . "image" $image) }}"
 - "--machine-provision-image-pull-policy={{ $image.pullPolicy }}"
+- "--cluster-agent-image={{ include "drover.imageName" (dict "root" . "image" $v.image) }}"
 - "--delete-machine-on-failure-after={{ $v.machines.deleteOnFailureAfter }}"
 - "--bootstrap-token-ttl={{ $v.clusters.bootstrapTokenTTL }}"
+- "--registration-token-ttl={{ $v.clusters.registrationTokenTTL }}"
+- "--registration-token-grace-period={{ $v.clusters.registrationTokenGracePeriod }}"
 - "--deletion-deadline={{ $v.clusters.deletionDeadline }}"
 {{- range $flag, $value := dict
   "instance-id" $v.server.instanceID

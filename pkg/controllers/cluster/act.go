@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	jsonpatch "github.com/evanphx/json-patch"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +23,7 @@ import (
 	"github.com/drover-io/drover/pkg/topology"
 )
 
-// connect stores the captured kubeconfig, and marks the management cluster as
+// connect stores the kubeconfig, and marks the management cluster as
 // connected when the API server has answered with it.
 func (h *handler) connect(seen *facts) error {
 	if err := h.storeKubeconfig(seen); err != nil {
@@ -35,44 +33,21 @@ func (h *handler) connect(seen *facts) error {
 		return nil // its event brings us back
 	}
 	answered := seen.connected()
-	if !answered && seen.kubeconfig != nil {
+	if !answered && !seen.link.agent && seen.kubeconfig != nil {
 		answered = h.Prober.Answered(nameOf(seen.cluster))
 	}
 	return h.writeManagement(seen, seen.managementStatus(answered))
 }
 
 func (h *handler) storeKubeconfig(seen *facts) error {
+	if seen.link.agent {
+		return h.storeProxied(seen)
+	}
 	wanted := chooseKubeconfig(seen, h.mayMoveOn(seen))
 	if wanted == nil {
 		return nil
 	}
-	desired := proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), wanted)
-	if seen.kubeconfig == nil {
-		created, err := h.Secrets.Create(desired)
-		if err != nil {
-			return fmt.Errorf("create kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
-		}
-		seen.kubeconfig = created
-		return nil
-	}
-	updated := seen.kubeconfig.DeepCopy()
-	updated.Data = map[string][]byte{proxy.KubeconfigKey: wanted}
-	if updated.Labels == nil {
-		updated.Labels = map[string]string{}
-	}
-	maps.Copy(updated.Labels, desired.Labels)
-	if !slices.ContainsFunc(updated.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == seen.cluster.UID }) {
-		updated.OwnerReferences = append(updated.OwnerReferences, desired.OwnerReferences...)
-	}
-	if equality.Semantic.DeepEqual(seen.kubeconfig, updated) {
-		return nil
-	}
-	stored, err := h.Secrets.Update(updated)
-	if err != nil {
-		return fmt.Errorf("update kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
-	}
-	seen.kubeconfig = stored
-	return nil
+	return h.writeKubeconfig(seen, proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), wanted))
 }
 
 // chooseKubeconfig returns the kubeconfig that is wanted, nil when no server
@@ -202,6 +177,7 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
 	}
 	h.Prober.Forget(nameOf(cluster))
+	h.met.forget(cluster.Status.ClusterName)
 	if err := h.unprotect(cluster); err != nil {
 		return cluster, err
 	}

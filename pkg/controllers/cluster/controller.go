@@ -21,6 +21,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/clusterproxy"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
@@ -67,6 +68,10 @@ type Deps struct {
 	Namespaces Namespaces
 	Apply      Applier
 	Prober     Prober
+	// Tunnel knows the clusters whose agent has dialed in; nil where agents have nothing to dial.
+	Tunnel Tunnel
+	// Endpoints are where clusters are reached whose agent dials in.
+	Endpoints Endpoints
 	// InstanceID is on Clusters that this Drover manages.
 	InstanceID string
 	// Registry is the image registry of clusters that name none.
@@ -102,6 +107,9 @@ type handler struct {
 	machines      capicontrollers.MachineCache
 	secrets       corecontrollers.SecretCache
 	moved         moves
+	// began is when this term began, and met are the clusters whose agents came in it.
+	began time.Time
+	met   met
 }
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
@@ -115,7 +123,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{
 		Deps: d, ctx: ctx,
 		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(),
-		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(),
+		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(), began: d.Now(),
 	}
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
@@ -149,6 +157,9 @@ func (h *handler) wake(ctx context.Context) error {
 	if err := wakeup.On(ctx, h.Clusters, ofSecret, h.Secrets); err != nil {
 		return fmt.Errorf("watch secrets: %w", err)
 	}
+	if h.Tunnel != nil {
+		h.Tunnel.Subscribe(ctx, h.ofAgent)
+	}
 	return nil
 }
 
@@ -165,13 +176,15 @@ func ofServer(m *clusterv1.Machine) []wakeup.Key {
 }
 
 // ofSecret wakes the cluster of a plan Secret that carries what a node printed,
-// and the cluster of a kubeconfig.
+// and the cluster of a kubeconfig and of its token.
 func ofSecret(secret *corev1.Secret) []wakeup.Key {
 	switch {
 	case secret.Type == rkev1.SecretTypeMachinePlan && len(secret.Data[nodeplan.KeyAppliedPeriodicOutput]) > 0:
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
 	case secret.Labels[clusterv1.ClusterNameLabel] != "" && secret.Name == naming.Kubeconfig(secret.Labels[clusterv1.ClusterNameLabel]):
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[clusterv1.ClusterNameLabel]}}
+	case secret.Type == clusterproxy.TokenSecretType:
+		return wakeup.ByOwner[*corev1.Secret](clusterKind.GroupKind())(secret)
 	default:
 		return nil
 	}

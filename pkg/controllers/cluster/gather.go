@@ -38,7 +38,9 @@ type facts struct {
 	// cutOff is true while Cluster API does not reach the cluster with the kubeconfig
 	// there is.
 	cutOff bool
-	now    time.Time
+	// link is how the cluster's agent is connected.
+	link link
+	now  time.Time
 }
 
 // capture is what one server printed, and the addresses it may be reached at,
@@ -54,6 +56,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	if seen.management, err = optional(h.management.Get(cluster.Status.ClusterName)); err != nil {
 		return nil, fmt.Errorf("read management cluster %s: %w", cluster.Status.ClusterName, err)
 	}
+	seen.link = h.linkOf(cluster, seen.management, seen.now)
 	if seen.controlPlane, err = optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}

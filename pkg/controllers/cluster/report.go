@@ -20,6 +20,9 @@ import (
 // been reached.
 const reasonReconciling = "Reconciling"
 
+// reasonDisconnected goes with conditions Connected and Ready of a management cluster whose agent has gone. (spec/06 §4.9.)
+const reasonDisconnected = "Disconnected"
+
 func (f *facts) connected() bool {
 	return f.management != nil && conditions.IsTrue(f.management.Status.Conditions, mgmtv3.ClusterConditionConnected)
 }
@@ -29,9 +32,7 @@ func (f *facts) connected() bool {
 // more write per step of every cluster.
 func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	status := f.management.Status.DeepCopy()
-	if answered {
-		conditions.Set(&status.Conditions, conditions.Condition{Type: mgmtv3.ClusterConditionConnected, Status: rkev1.ConditionTrue}, f.now)
-	}
+	f.connection(status, answered)
 	status.Info.MachineProvider = topology.MachineProvider(f.cluster)
 	status.Info.KubernetesVersion = f.cluster.Spec.KubernetesVersion
 	if status.Info.ProvisioningClusterRef == nil {
@@ -43,6 +44,9 @@ func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 		status.Provider = topology.Distribution(f.cluster.Spec.KubernetesVersion)
 	}
 	status.ReadyReconciling = f.cluster.Spec.RKEConfig != nil
+	if f.cluster.Spec.RKEConfig == nil {
+		f.imported(status)
+	}
 	if f.controlPlane == nil {
 		return *status
 	}
@@ -50,8 +54,45 @@ func (f *facts) managementStatus(answered bool) mgmtv3.ClusterStatus {
 	status.ReadyReconciling = !conditions.IsTrue(of, rkev1.ConditionStable)
 	f.follow(status, mgmtv3.ClusterConditionUpdated, conditions.Get(of, rkev1.ConditionReady))
 	f.follow(status, mgmtv3.ClusterConditionProvisioned, conditions.Get(of, rkev1.ConditionProvisioned))
+	if f.link.lost && !status.ReadyReconciling {
+		conditions.Set(&status.Conditions, disconnected(mgmtv3.ClusterConditionReady), f.now)
+		return *status
+	}
 	f.follow(status, mgmtv3.ClusterConditionReady, conditions.Get(of, rkev1.ConditionReady))
 	return *status
+}
+
+// imported is the status of a cluster that Drover has not made: all that is known of it is its agent.
+func (f *facts) imported(status *mgmtv3.ClusterStatus) {
+	switch {
+	case f.link.connected:
+		for _, kind := range []string{mgmtv3.ClusterConditionProvisioned, mgmtv3.ClusterConditionReady} {
+			conditions.Set(&status.Conditions, conditions.Condition{Type: kind, Status: rkev1.ConditionTrue}, f.now)
+		}
+	case f.link.lost:
+		conditions.Set(&status.Conditions, disconnected(mgmtv3.ClusterConditionReady), f.now)
+	}
+}
+
+// connection says whether the cluster can be reached. One with an agent is connected while that is; another one from the moment on at which its API
+// server has answered.
+func (f *facts) connection(status *mgmtv3.ClusterStatus, answered bool) {
+	switch connected := (conditions.Condition{Type: mgmtv3.ClusterConditionConnected, Status: rkev1.ConditionTrue}); {
+	case f.link.connected:
+		conditions.Set(&status.Conditions, connected, f.now)
+		conditions.Set(&status.Conditions, conditions.Condition{Type: mgmtv3.ClusterConditionAgentDeployed, Status: rkev1.ConditionTrue}, f.now)
+	case f.link.lost:
+		conditions.Set(&status.Conditions, disconnected(mgmtv3.ClusterConditionConnected), f.now)
+	case f.link.agent: // it may be about to come back
+	case answered:
+		conditions.Set(&status.Conditions, connected, f.now)
+	}
+}
+
+func disconnected(conditionType string) conditions.Condition {
+	return conditions.Condition{
+		Type: conditionType, Status: rkev1.ConditionFalse, Reason: reasonDisconnected, Message: "Cluster agent is not connected",
+	}
 }
 
 func (f *facts) follow(status *mgmtv3.ClusterStatus, conditionType string, source *rkev1.GenericCondition) {
@@ -86,7 +127,7 @@ func (h *handler) report(cluster *provv1.Cluster, seen *facts, end error) (*prov
 			status.ClientSecretName = naming.Kubeconfig(cluster.Name)
 		}
 	}
-	for _, condition := range progress(status, seen, end) {
+	for _, condition := range progress(cluster, status, seen, end) {
 		conditions.Set(&status.Conditions, condition, now)
 	}
 	if equality.Semantic.DeepEqual(&cluster.Status, status) {
@@ -106,12 +147,16 @@ func (h *handler) report(cluster *provv1.Cluster, seen *facts, end error) (*prov
 
 // progress is the pair of conditions by which tools know every kind: a cluster
 // is reconciling until it was reached, and stalled while a person has to act.
-func progress(status *provv1.ClusterStatus, seen *facts, end error) []conditions.Condition {
+func progress(cluster *provv1.Cluster, status *provv1.ClusterStatus, seen *facts, end error) []conditions.Condition {
 	reconciling := conditions.Condition{Type: provv1.ConditionReconciling, Status: rkev1.ConditionFalse}
 	stalled := conditions.Condition{Type: provv1.ConditionStalled, Status: rkev1.ConditionFalse}
 	switch problem := outcome.AsStalled(end); {
 	case problem != nil:
 		stalled.Status, stalled.Reason, stalled.Message = rkev1.ConditionTrue, problem.Reason, problem.Message
+	case !status.Ready && cluster.Spec.RKEConfig == nil:
+		reconciling.Status, reconciling.Reason = rkev1.ConditionTrue, reasonReconciling
+		reconciling.Message = fmt.Sprintf("Waiting for the agent of the cluster, which the command of ClusterRegistrationToken %s/%s installs",
+			status.ClusterName, naming.DefaultRegistrationToken)
 	case !status.Ready && (seen == nil || seen.kubeconfig == nil):
 		reconciling.Status, reconciling.Reason = rkev1.ConditionTrue, reasonReconciling
 		reconciling.Message = "Waiting for a server of the cluster to report its kubeconfig"

@@ -55,8 +55,11 @@ func TestOnChange_Writes(t *testing.T) {
 			},
 			[]string{"update PodConfig", "apply", "update cluster status"},
 		},
-		"an imported cluster": {
-			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil }, nil,
+		"a cluster to import is marked, too": {
+			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil }, []string{"patch cluster"},
+		},
+		"an imported cluster whose management side came first": {
+			func(w *world) { fresh(w); w.cluster.Name, w.cluster.Spec.RKEConfig = "c-a2b4c", nil }, nil,
 		},
 		"the cluster that Rancher runs in": {
 			func(w *world) { fresh(w); w.cluster.Spec.RKEConfig = nil; w.cluster.Status.ClusterName = "local" }, nil,

@@ -3,11 +3,11 @@ package rights
 // Purposes are what the chart's roles are for. Where several are for the same resources, the first one that fits takes a request; so those of the
 // Role in Drover's own namespace are before those of the ClusterRole.
 var Purposes = []Purpose{
-	{
-		Role: System, Group: "coordination.k8s.io", Resources: "leases", Verbs: "create",
-		Text: "Which replica runs the controllers, the first time: what is made has no name yet.",
-	},
 	{Role: System, Group: "coordination.k8s.io", Resources: "leases", Names: "drover", Text: "Which replica runs the controllers."},
+	{
+		Role: System, Group: "coordination.k8s.io", Resources: "leases",
+		Text: "Which replica runs the controllers, the first time; and how many replicas there are, each of which has a Lease of its own.",
+	},
 	{Role: System, Resources: "configmaps", Text: "What Drover publishes in its own namespace."},
 
 	{
@@ -46,8 +46,10 @@ var Purposes = []Purpose{
 	},
 	{
 		Role: Own, Group: "authorization.k8s.io", Resources: "subjectaccessreviews",
-		Text: "Who has named a Secret of another namespace in a Cluster must be allowed to get it, for as long as it is used.",
+		Text: "Who has named a Secret of another namespace in a Cluster must be allowed to get it, for as long as it is used; who uses a cluster " +
+			"through Drover must be allowed to get the Cluster.",
 	},
+	{Role: Own, Group: "authentication.k8s.io", Resources: "tokenreviews", Text: "Who it is that uses a cluster through Drover."},
 	{
 		Role: Own, Group: "apps", Resources: "deployments", Names: "rancher",
 		Text: "Whether Rancher is installed here, too: Drover claims no new cluster beside it.",
@@ -64,6 +66,7 @@ var Purposes = []Purpose{
 		Text: "Identities of clusters, and the tokens by which hosts register with them.",
 	},
 	{Role: Own, Group: "management.cattle.io", Resources: "clusters/status", Text: "The status of these identities."},
+	{Role: Own, Group: "management.cattle.io", Resources: "clusterregistrationtokens/status", Text: "How hosts and agents register, and until when with which token."},
 	{
 		Role: Own, Group: "management.cattle.io", Resources: "dynamicschemas nodedrivers",
 		Text: "Node drivers, those that come with Drover and others, and the fields of their kinds.",

@@ -67,6 +67,7 @@ var wantChildren = []string{
 	"Cluster.cluster.x-k8s.io demo",
 	"Cluster.management.cattle.io c-m-…",
 	"ClusterRegistrationToken.management.cattle.io default-token",
+	"ClusterRegistrationToken.management.cattle.io system",
 	"Machine.cluster.x-k8s.io demo-server-0",
 	"Machine.cluster.x-k8s.io demo-worker-0",
 	"Machine.cluster.x-k8s.io demo-worker-1",

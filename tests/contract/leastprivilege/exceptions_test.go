@@ -43,9 +43,10 @@ var exceptions = []exception{
 		update: machinehealthchecks/finalizers.cluster.x-k8s.io machinesets/finalizers.cluster.x-k8s.io`,
 	},
 	{
-		"asked when a Cluster names a Secret of another namespace, and as long as it does", rights.Own,
+		"asked when a Cluster names a Secret of another namespace, and as long as it does, and when somebody uses a cluster through Drover", rights.Own,
 		"create: subjectaccessreviews.authorization.k8s.io",
 	},
+	{"replicas that end, and those that are gone", rights.System, "delete: leases.coordination.k8s.io"},
 	{"settings that are others at the next start", rights.System, "update: configmaps"},
 	{"definitions of an older Drover", rights.Own, "update: customresourcedefinitions.apiextensions.k8s.io"},
 	{"read live after a conflict", rights.Own, "get: clusters.provisioning.cattle.io"},

@@ -2,6 +2,8 @@ package leastprivilege
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -100,6 +102,24 @@ func (in *installation) ping(t *testing.T, st *stage.Stage, port string) {
 	if err := program.ExecuteContext(t.Context()); err != nil {
 		t.Errorf("machines cannot use the server: %v", err)
 	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(authority.Data[corev1.TLSCertKey])
+	if code := asStranger(t, trusted, "https://127.0.0.1:"+port+"/k8s/clusters/c-m-12345678/version"); code != http.StatusUnauthorized {
+		t.Errorf("a stranger who asks for a cluster is answered with %d", code)
+	}
+}
+
+// asStranger sends a request with a token that the management cluster does not know, and returns the answer's code.
+func asStranger(t *testing.T, trusted *x509.CertPool, url string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	check(t, err)
+	request.Header.Set("Authorization", "Bearer stranger")
+	asks := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}}}
+	answer, err := asks.Do(request)
+	check(t, err)
+	check(t, answer.Body.Close())
+	return answer.StatusCode
 }
 
 // install renders both charts and makes the objects that Drover needs to run outside of a pod. All others have to be valid.

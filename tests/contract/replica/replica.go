@@ -31,6 +31,8 @@ type Replica struct {
 	Name string
 	// Program is the file that is run. It may be changed between two processes.
 	Program string
+	// ServerURL is the address that it tells machines, https://ServerName unless it is changed before Start.
+	ServerURL string
 	// Address is where machines are served, Health that of health checks and metrics, both HOST:PORT.
 	Address, Health string
 
@@ -52,7 +54,7 @@ func New(t *testing.T, name, kubeconfig string, more ...string) *Replica {
 	}
 	dir := t.TempDir()
 	return &Replica{
-		Name: name, Program: program, Address: "127.0.0.1:" + stage.FreePort(t), Health: "127.0.0.1:" + stage.FreePort(t),
+		Name: name, Program: program, ServerURL: "https://" + ServerName, Address: "127.0.0.1:" + stage.FreePort(t), Health: "127.0.0.1:" + stage.FreePort(t),
 		t: t, kubeconfig: kubeconfig, data: filepath.Join(dir, "data"), more: more, log: filepath.Join(dir, name+".log"),
 	}
 }
@@ -70,7 +72,7 @@ func (r *Replica) Start() {
 		r.t.Fatal(err)
 	}
 	r.process = exec.CommandContext(context.WithoutCancel(r.t.Context()), r.Program, append([]string{
-		"server", "--kubeconfig=" + r.kubeconfig, "--instance-id=contract", "--server-url=https://" + ServerName, "--data-dir=" + r.data,
+		"server", "--kubeconfig=" + r.kubeconfig, "--instance-id=contract", "--server-url=" + r.ServerURL, "--data-dir=" + r.data,
 		"--bind-address=127.0.0.1", "--port=" + port, "--health-address=" + r.Health,
 		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent",
 	}, r.more...)...)

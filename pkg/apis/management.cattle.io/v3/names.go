@@ -51,6 +51,15 @@ const (
 	ManagementClusterFinalizer = "wrangler.cattle.io/mgmt-cluster-remove"
 	// DefaultRegistrationTokenName is the ClusterRegistrationToken that every cluster has.
 	DefaultRegistrationTokenName = "default-token"
+	// SystemRegistrationTokenName is the ClusterRegistrationToken of the agent inside a cluster whose default one is for hosts.
+	SystemRegistrationTokenName = "system"
+	// TokenPurposeLabel on a ClusterRegistrationToken, and on the Secret with its token, says whom the token lets in: TokenPurposeAgent or
+	// TokenPurposeNode. A token without the label lets in both, one with another value nobody.
+	TokenPurposeLabel = "drover.io/token-purpose"
+	// TokenPurposeAgent is a token for the agent inside the cluster.
+	TokenPurposeAgent = "agent"
+	// TokenPurposeNode is a token for hosts that become nodes.
+	TokenPurposeNode = "node"
 	// RegistrationTokenSecretPrefix begins the name of the Secret with the token of a ClusterRegistrationToken.
 	RegistrationTokenSecretPrefix = "crt-token-"
 	// CAPIClusterOwnerLabel is the Cluster API cluster that a management cluster was imported from.

@@ -224,6 +224,8 @@ const (
 	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
 	// goes with the first plan that Drover renders.
 	FoundAnnotation = "drover.io/found"
+	// ProxyTokenAnnotation on a kubeconfig that leads through Drover names the Secret that its token is known by.
+	ProxyTokenAnnotation = "drover.io/proxy-token"
 	// RollAnnotation asks on a PC that machines move to another version of plan rendering: VERSION, or POOL=VERSION, or several with commas.
 	RollAnnotation = "drover.io/roll-render-version"
 	// PlanEvidenceAnnotation tells what the plan in a plan secret was rendered from, as digests, on S.

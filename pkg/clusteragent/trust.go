@@ -1,0 +1,127 @@
+package clusteragent
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	// settingCA is where the server gives out its authorities (spec/06 §4.5.).
+	settingCA = "/v3/settings/cacerts"
+	// maxCA bounds its answer, in bytes.
+	maxCA = 1 << 20
+	// fetchTimeout bounds the time for it.
+	fetchTimeout = 10 * time.Second
+)
+
+// trust is whom the server's certificate has to be from.
+type trust struct {
+	server         *url.URL
+	file, checksum string
+	proxy          func(*http.Request) (*url.URL, error)
+
+	// pinned is what was fetched by its checksum: another answer could not have the same.
+	pinned *x509.CertPool
+}
+
+// config is how TLS with the server is checked. A file is read anew each time.
+func (t *trust) config(ctx context.Context) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	switch {
+	case t.file != "":
+		content, err := os.ReadFile(t.file)
+		if err != nil {
+			return nil, fmt.Errorf("authorities of the server: %w", err)
+		}
+		if t.checksum != "" {
+			if err := verify(content, t.checksum); err != nil {
+				return nil, fmt.Errorf("authorities of the server in %s: %w", t.file, err)
+			}
+		}
+		config.RootCAs, err = pool(content)
+		if err != nil {
+			return nil, fmt.Errorf("authorities of the server in %s: %w", t.file, err)
+		}
+	case t.checksum != "":
+		if t.pinned == nil {
+			fetched, err := t.fetch(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("authorities of the server by their checksum: %w", err)
+			}
+			t.pinned = fetched
+		}
+		config.RootCAs = t.pinned
+	}
+	return config, nil
+}
+
+// fetch asks the server for its authorities. Its certificate cannot be checked yet: what it answers is, by the checksum, and nothing is told to
+// it.
+func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, t.server.JoinPath(settingCA).String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{
+		Proxy: t.proxy, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, //nolint:gosec // the answer is checked by its checksum
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers %s", request.URL, response.Status)
+	}
+	var setting struct {
+		Value string `json:"value"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxCA)).Decode(&setting); err != nil {
+		return nil, fmt.Errorf("%s does not answer JSON with the field value", request.URL)
+	}
+	if setting.Value == "" {
+		return nil, fmt.Errorf("%s has none: the server's certificate is from an authority that everybody knows; leave the checksum out", request.URL)
+	}
+	if err := verify([]byte(setting.Value), t.checksum); err != nil {
+		return nil, fmt.Errorf("%s: %w", request.URL, err)
+	}
+	return pool([]byte(setting.Value))
+}
+
+// Checksum is that of authorities: the SHA-256 of them with one newline at the end, as hexadecimal digits (spec/06 §4.5.).
+func Checksum(authorities []byte) string {
+	sum := sha256.Sum256(append(bytes.TrimRight(authorities, "\n"), '\n'))
+	return hex.EncodeToString(sum[:])
+}
+
+func verify(authorities []byte, checksum string) error {
+	if got := Checksum(authorities); subtle.ConstantTimeCompare([]byte(got), []byte(strings.ToLower(checksum))) != 1 {
+		return fmt.Errorf("checksum is %s and has to be %s", got, strings.ToLower(checksum))
+	}
+	return nil
+}
+
+func pool(authorities []byte) (*x509.CertPool, error) {
+	out := x509.NewCertPool()
+	if !out.AppendCertsFromPEM(authorities) {
+		return nil, errors.New("no certificate as PEM")
+	}
+	return out, nil
+}

@@ -1,0 +1,231 @@
+package clustermanifest
+
+import (
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const (
+	// container is what the agent's container is called. (spec/06 §4.7.1.)
+	container = "cluster-register"
+	// command is the agent's sub-command of the program.
+	command = "cluster-agent"
+	// healthAddress is the variable by which the agent is told where to answer probes.
+	healthAddress = "DROVER_HEALTH_ADDRESS"
+	healthPort    = "health"
+	// podPort is where the agent answers probes in a network of its own; hostPort on the loopback of a node, where 8080 is often taken.
+	podPort, hostPort = 8080, 19480
+	loopback          = "127.0.0.1"
+	// user is the one of Drover's image.
+	user = int64(65532)
+	// tokenSeconds is the life of the account's token; the kubelet replaces it in time.
+	tokenSeconds = int64(3600)
+	// accountPath is where programs in pods look for their account.
+	accountPath    = "/var/run/secrets/kubernetes.io/serviceaccount"
+	credentialPath = "/cattle-credentials" //nolint:gosec // a folder
+)
+
+// deployment is the agent. On the network of its host two agents cannot be on one node, since both would answer probes on one port: there is one,
+// and its successor starts when it has ended, or else a cluster of one node could never be updated. Elsewhere there are two, and one
+// more starts before another one ends.
+func (in Input) deployment() *appsv1.Deployment {
+	replicas, unavailable, surge := int32(2), intstr.FromInt32(0), intstr.FromInt32(1)
+	if in.HostNetwork {
+		replicas, unavailable, surge = 1, surge, unavailable
+	}
+	return &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: Deployment, Labels: labels()},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels()},
+			Strategy: appsv1.DeploymentStrategy{
+				Type:          appsv1.RollingUpdateDeploymentStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDeployment{MaxUnavailable: &unavailable, MaxSurge: &surge},
+			},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels()}, Spec: in.pod()},
+		},
+	}
+}
+
+func (in Input) pod() corev1.PodSpec {
+	yes, no, id := true, false, user
+	pod := corev1.PodSpec{
+		ServiceAccountName: ServiceAccount, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+		Affinity: in.affinity(), Tolerations: in.tolerations(),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: &yes, RunAsUser: &id, RunAsGroup: &id, FSGroup: &id,
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{in.container()},
+		Volumes:    in.volumes(),
+	}
+	if class := in.priorityClass(); class != nil {
+		pod.PriorityClassName = class.Name
+	}
+	for i := range in.PullSecrets {
+		pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: pullSecretName(i)})
+	}
+	if in.HostNetwork {
+		pod.HostNetwork = true
+		pod.DNSPolicy = corev1.DNSDefault // the cluster's own starts when its network is there
+	}
+	return pod
+}
+
+func (in Input) container() corev1.Container {
+	yes, no := true, false
+	port := in.port()
+	resources := corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("25m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+	}}
+	if custom := in.customization().OverrideResourceRequirements; custom != nil {
+		resources = *custom
+	}
+	return corev1.Container{
+		Name: container, Image: in.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{command},
+		Env: in.environment(), Resources: resources,
+		Ports:          []corev1.ContainerPort{{Name: healthPort, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+		ReadinessProbe: in.probe("/readyz", 10, 3),
+		LivenessProbe:  in.probe("/healthz", 20, 6),
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
+			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: "cattle-credentials", MountPath: credentialPath, ReadOnly: true},
+			{Name: "account", MountPath: accountPath, ReadOnly: true},
+		},
+	}
+}
+
+func (in Input) port() int32 {
+	if in.HostNetwork {
+		return hostPort
+	}
+	return podPort
+}
+
+func (in Input) probe(path string, period, failures int32) *corev1.Probe {
+	get := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(healthPort), Scheme: corev1.URISchemeHTTP}
+	if in.HostNetwork {
+		get.Host = loopback
+	}
+	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5}
+}
+
+// environment has what the agent depends on first. The same names among those of the user are left out: he would turn off that servers are
+// verified, or point the agent elsewhere.
+func (in Input) environment() []corev1.EnvVar {
+	address := ":" + strconv.Itoa(podPort)
+	if in.HostNetwork {
+		address = loopback + ":" + strconv.Itoa(hostPort)
+	}
+	variables := []corev1.EnvVar{
+		{Name: "CATTLE_SERVER", Value: in.ServerURL},
+		{Name: "CATTLE_CA_CHECKSUM", Value: in.CAChecksum},
+		{Name: "CATTLE_CLUSTER", Value: "true"},
+		{Name: "CATTLE_K8S_MANAGED", Value: "true"},
+		{Name: "CATTLE_CREDENTIAL_NAME", Value: in.credentialName()},
+		{Name: "CATTLE_SYSTEM_DEFAULT_REGISTRY", Value: in.Registry},
+		{Name: "STRICT_VERIFY", Value: "true"},
+		{Name: healthAddress, Value: address},
+	}
+	own := len(variables)
+	for _, variable := range in.Environment {
+		if !slices.ContainsFunc(variables[:own], func(v corev1.EnvVar) bool { return v.Name == variable.Name }) {
+			variables = append(variables, variable)
+		}
+	}
+	return variables
+}
+
+func (in Input) volumes() []corev1.Volume {
+	mode, seconds := int32(0o440), tokenSeconds
+	return []corev1.Volume{
+		{Name: "cattle-credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: in.credentialName(), DefaultMode: &mode}}},
+		{Name: "account", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode, Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
+			{ConfigMap: &corev1.ConfigMapProjection{
+				LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+			}},
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+				Path: "namespace", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.namespace"},
+			}}}},
+		}}}},
+	}
+}
+
+// affinity prefers the nodes that are there as long as the cluster is, one agent each. (spec/06 §4.7.1.)
+func (in Input) affinity() *corev1.Affinity {
+	if custom := in.customization().OverrideAffinity; custom != nil {
+		return custom.DeepCopy()
+	}
+	prefer := func(weight int32, label string) corev1.PreferredSchedulingTerm {
+		return corev1.PreferredSchedulingTerm{Weight: weight, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: label, Operator: corev1.NodeSelectorOpIn, Values: []string{"true"}},
+		}}}
+	}
+	return &corev1.Affinity{
+		NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
+				},
+			}}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+				prefer(100, "node-role.kubernetes.io/controlplane"), prefer(100, "node-role.kubernetes.io/control-plane"), prefer(1, "cattle.io/cluster-agent"),
+			},
+		},
+		PodAntiAffinity: &corev1.PodAntiAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{
+				Weight: 100, PodAffinityTerm: corev1.PodAffinityTerm{
+					LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+						{Key: AppLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{Deployment}},
+					}},
+					TopologyKey: corev1.LabelHostname,
+				},
+			}},
+		},
+	}
+}
+
+// tolerations let the agent run where servers are, and away from a node that is lost sooner than other pods. On the network of a host it
+// also runs on nodes that wait for a network or a cloud provider, which may wait for somebody who comes through the agent.
+func (in Input) tolerations() []corev1.Toleration {
+	soon := int64(30)
+	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
+		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
+	}
+	lost := func(key string) corev1.Toleration {
+		toleration := exists(key, corev1.TaintEffectNoExecute)
+		toleration.TolerationSeconds = &soon
+		return toleration
+	}
+	tolerations := []corev1.Toleration{
+		exists("node-role.kubernetes.io/controlplane", corev1.TaintEffectNoSchedule),
+		exists("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule),
+		lost(corev1.TaintNodeUnreachable),
+	}
+	if in.HostNetwork {
+		tolerations = append(tolerations,
+			exists("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoExecute),
+			exists("node-role.kubernetes.io/etcd", corev1.TaintEffectNoExecute),
+			exists("node.cloudprovider.kubernetes.io/uninitialized", corev1.TaintEffectNoSchedule),
+			exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule),
+			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule),
+			exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), // a node without a network is not ready either
+		)
+	} else {
+		tolerations = append(tolerations, lost(corev1.TaintNodeNotReady))
+	}
+	return append(tolerations, in.customization().AppendTolerations...)
+}

@@ -1,0 +1,138 @@
+package clusterproxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+)
+
+// reviewFor is for how long the answer to a review counts, yes or no.
+const reviewFor = 10 * time.Second
+
+// authorizer asks whether a caller may reach a cluster, and whom it may impersonate.
+type authorizer struct {
+	client  authorizationclient.SubjectAccessReviewInterface
+	answers *memo[bool]
+	lookup  func(id string) (namespace, name string, ok bool)
+	verb    string
+	host    Authorizer
+}
+
+func newAuthorizer(o Options) *authorizer {
+	return &authorizer{
+		client: o.AccessReviews, lookup: o.Lookup, verb: o.Verb, host: o.Authorizer,
+		answers: newMemo(func(bool) time.Duration { return reviewFor }),
+	}
+}
+
+// access returns nil if a caller may reach a cluster. Otherwise the error is a refusal, or says what could not be found out. A cluster that does not
+// exist is asked about just as one that does, so that neither the answer nor the time it takes tells which it is.
+func (a *authorizer) access(ctx context.Context, caller Caller, id string) error {
+	namespace, name, exists := a.lookup(id)
+	if caller.Cluster != "" && caller.Cluster != id {
+		return noAccess(caller.Name, id)
+	}
+	if caller.Machine && exists { // whose token was verified against that very Cluster
+		return nil
+	}
+	if !exists {
+		namespace, name = metav1.NamespaceAll, id // who may get it in all namespaces may know that there is none
+	}
+	allowed, err := a.mayReach(ctx, caller.Identity, id, review{
+		Verb: a.verb, Group: provv1.SchemeGroupVersion.Group, Version: provv1.SchemeGroupVersion.Version, Resource: "clusters", Namespace: namespace, Name: name,
+	})
+	switch {
+	case err != nil:
+		return err
+	case !allowed:
+		return noAccess(caller.Name, id)
+	case !exists:
+		return notFound(id)
+	}
+	return nil
+}
+
+func (a *authorizer) mayReach(ctx context.Context, who Identity, id string, question review) (bool, error) {
+	if a.host == nil {
+		return a.ask(ctx, who, question)
+	}
+	allowed, err := a.host.CanAccessCluster(ctx, who.info(), id, a.verb)
+	if err != nil {
+		return false, fmt.Errorf("ask the host who may reach a cluster: %w", err)
+	}
+	return allowed, nil
+}
+
+// impersonate returns nil if a caller may do what was decided.
+func (a *authorizer) impersonate(ctx context.Context, caller Caller, decided decision) error {
+	if decided.Asked == nil {
+		return nil
+	}
+	if a.host != nil {
+		allowed, err := a.host.CanImpersonate(ctx, caller.info(), decided.Asked.info())
+		if err != nil {
+			return fmt.Errorf("ask the host who may impersonate: %w", err)
+		}
+		if !allowed {
+			return forbidden("user " + quote(caller.Name) + " may not impersonate user " + quote(decided.Asked.Name))
+		}
+		return nil
+	}
+	for _, question := range decided.Reviews {
+		allowed, err := a.ask(ctx, caller.Identity, question)
+		if err != nil {
+			return err
+		}
+		if !allowed {
+			return forbidden("user " + quote(caller.Name) + " may not impersonate " + question.String())
+		}
+	}
+	return nil
+}
+
+// String names what a review is about.
+func (r review) String() string {
+	text := r.Resource
+	if r.Subresource != "" {
+		text += "/" + r.Subresource
+	}
+	if r.Namespace != "" {
+		return text + " " + quote(r.Namespace+"/"+r.Name)
+	}
+	return text + " " + quote(r.Name)
+}
+
+// ask asks the management cluster with a SubjectAccessReview, unless the answer is known.
+func (a *authorizer) ask(ctx context.Context, who Identity, question review) (bool, error) {
+	spec := authorizationv1.SubjectAccessReviewSpec{
+		User: who.Name, UID: who.UID, Groups: who.Groups,
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: question.Verb, Group: question.Group, Version: question.Version, Resource: question.Resource, Subresource: question.Subresource,
+			Namespace: question.Namespace, Name: question.Name,
+		},
+	}
+	for key, values := range who.Extra {
+		if spec.Extra == nil {
+			spec.Extra = map[string]authorizationv1.ExtraValue{}
+		}
+		spec.Extra[key] = values
+	}
+	key, err := json.Marshal(spec)
+	if err != nil {
+		return false, fmt.Errorf("encode a SubjectAccessReview: %w", err)
+	}
+	return a.answers.get(ctx, string(key), func(ctx context.Context) (bool, error) {
+		answer, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		if err != nil {
+			return false, fmt.Errorf("ask the management cluster who may do what: %w", err)
+		}
+		return answer.Status.Allowed && !answer.Status.Denied, nil
+	})
+}

@@ -1,0 +1,121 @@
+package clusterproxy
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// exchange is one request on its way, and what is known about it so far.
+type exchange struct {
+	proxy  *Proxy
+	w      *recorder
+	r      *http.Request
+	start  time.Time
+	id     string
+	at     target
+	verb   string
+	kind   *request.RequestInfo
+	long   bool
+	caller Caller
+	what   decision
+	// upgrade is the protocol to which the connection shall change; "" for none.
+	upgrade string
+	// transport reaches the cluster.
+	transport http.RoundTripper
+	// hosts are the names by which the cluster's own answer calls it.
+	hosts []string
+	// forwarded says that the cluster may have seen the request.
+	forwarded bool
+	cut       bool
+}
+
+// exchangeKey is where the context of a forwarded request has its exchange.
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	e, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return e
+}
+
+func (p *Proxy) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	return &exchange{proxy: p, w: &recorder{ResponseWriter: w}, r: r, start: time.Now(), id: requestID(r.Header), verb: otherVerb}
+}
+
+// requestID is what a client calls its request in the audit logs, or a name of ours.
+func requestID(in http.Header) string {
+	if values := in[auditIDHeader]; len(values) == 1 && isRequestID(values[0]) {
+		return values[0]
+	}
+	return uuid.NewString()
+}
+
+func isRequestID(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+// Parts of a path that Kubernetes' API is below.
+var requestInfo = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+// Requests that Kubernetes lets go on for as long as they like.
+var (
+	longVerbs        = []string{"watch", "proxy"}
+	longSubresources = []string{"attach", "exec", "proxy", "log", "portforward"}
+)
+
+// classify finds out what a request is to Kubernetes.
+func (e *exchange) classify() *refusal {
+	url, ok := e.at.url(e.r.URL)
+	if !ok {
+		return badRequest("the path cannot be decoded")
+	}
+	e.upgrade = upgradeOf(e.r.Header)
+	kind, err := requestInfo.NewRequestInfo(&http.Request{Method: e.r.Method, URL: url})
+	if err != nil {
+		kind = &request.RequestInfo{}
+	}
+	e.kind, e.verb = kind, verbLabel(kind.Verb)
+	e.long = e.upgrade != "" || kind.IsResourceRequest && (slices.Contains(longVerbs, kind.Verb) || slices.Contains(longSubresources, kind.Subresource))
+	return nil
+}
+
+// record is what the audit is told.
+func (e *exchange) record(stage Stage) Record {
+	r := Record{
+		Stage: stage, Time: e.start, RequestID: e.id, User: e.caller.Name, Cluster: e.at.Cluster, Verb: e.verb, Method: e.r.Method,
+		Path: e.at.Rest[:min(len(e.at.Rest), maxAuditPath)], LongRunning: e.long,
+	}
+	if e.what.Asked != nil {
+		r.Impersonated = e.what.Asked.Name
+	}
+	if e.forwarded {
+		r.Downstream = e.what.As.Name
+	}
+	if stage == StageEnded {
+		r.Status, r.Cut, r.Duration = e.w.status, e.cut, time.Since(e.start)
+		r.Received, r.Sent = e.w.received.Load(), e.w.sent.Load()
+	}
+	return r
+}
+
+// refuse answers in the place of the cluster, unless an answer has begun.
+func (e *exchange) refuse(no *refusal) {
+	if e.w.status != 0 {
+		return
+	}
+	e.w.Header().Set(auditIDHeader, e.id)
+	no.write(e.w)
+}

@@ -1,0 +1,156 @@
+package clusterproxy
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+const (
+	impersonatePrefix = "impersonate-"
+	auditIDHeader     = "Audit-Id"
+	protocolHeader    = "Sec-Websocket-Protocol"
+	// bearerProtocol begins the WebSocket subprotocol in which browsers send a bearer token, base64url without padding.
+	bearerProtocol = "base64url.bearer.authorization.k8s.io." //nolint:gosec // the beginning of a name
+)
+
+// Headers that a request does not bring to a cluster: those that say who somebody is, in the words of Kubernetes or of proxies before it, and those that are
+// about one connection. Underscores count as hyphens, as they do for some servers.
+var (
+	withheldPrefixes = []string{impersonatePrefix, "x-remote-", "x-forwarded-", "proxy-", "x-api-tunnel-", "x-cattle-", "x-drover-"}
+	withheldNames    = map[string]bool{
+		"authorization": true, "cookie": true, "forwarded": true, "via": true, "x-real-ip": true,
+		"connection": true, "keep-alive": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true, "http2-settings": true,
+		"expect": true, "host": true, "content-length": true, "audit-id": true,
+	}
+)
+
+// withheld reports whether a header stays here.
+func withheld(name string) bool {
+	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return withheldNames[plain] || slices.ContainsFunc(withheldPrefixes, func(prefix string) bool { return strings.HasPrefix(plain, prefix) })
+}
+
+// outboundHeaders are the headers that a cluster sees: those of the request without what is withheld, and what was decided. upgrade is the protocol to
+// which the connection shall change; "" for none.
+func outboundHeaders(in http.Header, as Identity, upgrade, requestID string) http.Header {
+	out := http.Header{}
+	for name, values := range in {
+		if withheld(name) {
+			continue
+		}
+		if strings.EqualFold(name, protocolHeader) {
+			_, values = splitProtocols(values)
+		}
+		if len(values) > 0 {
+			out[name] = slices.Clone(values)
+		}
+	}
+	maps.Copy(out, as.headers())
+	out[auditIDHeader] = []string{requestID}
+	if upgrade != "" {
+		out["Connection"], out["Upgrade"] = []string{"Upgrade"}, []string{upgrade}
+	}
+	return out
+}
+
+// headers are the headers of impersonation that give a request this identity.
+func (i Identity) headers() http.Header {
+	out := http.Header{authenticationv1.ImpersonateUserHeader: {i.Name}}
+	if i.UID != "" {
+		out[textproto.CanonicalMIMEHeaderKey(authenticationv1.ImpersonateUIDHeader)] = []string{i.UID}
+	}
+	if len(i.Groups) > 0 {
+		out[authenticationv1.ImpersonateGroupHeader] = slices.Clone(i.Groups)
+	}
+	for key, values := range i.Extra {
+		if len(values) > 0 {
+			out[textproto.CanonicalMIMEHeaderKey(authenticationv1.ImpersonateUserExtraHeaderPrefix+encodeKey(key))] = slices.Clone(values)
+		}
+	}
+	return out
+}
+
+// encodeKey makes the key of an extra a part of a header's name. Names of headers have no case, so capital letters are encoded, too.
+func encodeKey(key string) string {
+	var out strings.Builder
+	for i := range len(key) {
+		c := key[i]
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0 {
+			out.WriteByte(c)
+		} else {
+			fmt.Fprintf(&out, "%%%02x", c)
+		}
+	}
+	return out.String()
+}
+
+// splitProtocols takes bearer tokens out of the values of Sec-WebSocket-Protocol. tokens are as they were sent, encoded; rest is one value, or none.
+func splitProtocols(values []string) (tokens, rest []string) {
+	for _, value := range values {
+		for protocol := range strings.SplitSeq(value, ",") {
+			protocol = strings.TrimSpace(protocol)
+			if token, found := strings.CutPrefix(protocol, bearerProtocol); found {
+				tokens = append(tokens, token)
+			} else if protocol != "" {
+				rest = append(rest, protocol)
+			}
+		}
+	}
+	if len(rest) > 0 {
+		rest = []string{strings.Join(rest, ", ")}
+	}
+	return tokens, rest
+}
+
+// upgradeOf is the protocol to which a request wants to change its connection: WebSocket, or SPDY, the two that Kubernetes streams with. Others, HTTP/2
+// without TLS above all, are not offered to a cluster: behind them requests would pass that nobody looks at.
+func upgradeOf(in http.Header) string {
+	wanted := in["Upgrade"]
+	if len(wanted) != 1 || !hasToken(in["Connection"], "upgrade") {
+		return ""
+	}
+	if protocol := strings.TrimSpace(wanted[0]); strings.EqualFold(protocol, "websocket") || strings.EqualFold(protocol, "SPDY/3.1") {
+		return protocol
+	}
+	return ""
+}
+
+// hasToken reports whether a token is in the comma-separated values of a header.
+func hasToken(values []string, token string) bool {
+	for _, value := range values {
+		for part := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dropped are headers of answers that are about the whole of this server, or about the credential of the cluster's agent, and that a cluster, or a
+// workload that it shows, must not set.
+var dropped = []string{
+	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Service-Worker-Allowed", "Refresh",
+	"Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info", "Authentication-Info",
+}
+
+// cleanAnswer takes away headers of an answer that are not the cluster's to set. at is where the request went, and hosts are the names by which
+// a Location may mean the cluster.
+func cleanAnswer(header http.Header, at target, hosts []string) {
+	for _, name := range dropped {
+		header.Del(name)
+	}
+	locations := header["Location"]
+	header.Del("Location")
+	if len(locations) == 1 {
+		if here, ok := relocate(locations[0], at, hosts); ok {
+			header.Set("Location", here)
+		}
+	}
+}

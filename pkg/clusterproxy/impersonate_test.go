@@ -1,0 +1,280 @@
+package clusterproxy
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+var (
+	jane    = Caller{Identity: Identity{Name: "jane", UID: "u-1", Groups: []string{"developers", "system:authenticated"}}}
+	robot   = Caller{Identity: Identity{Name: "system:serviceaccount:ci:robot", UID: "u-2", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:ci", "system:authenticated"}}}
+	root    = Caller{Identity: Identity{Name: "system:admin", Groups: []string{"system:masters", "system:authenticated"}}}
+	machine = Caller{Identity: machineIdentity(types.NamespacedName{Namespace: "fleet-default", Name: "demo"}), Machine: true, Cluster: "c-m-demo"}
+)
+
+func with(caller Caller, change func(*Caller)) Caller {
+	caller.Groups = slices.Clone(caller.Groups)
+	change(&caller)
+	return caller
+}
+
+func TestDecide_ImpersonationRules(t *testing.T) {
+	for name, test := range map[string]struct {
+		caller     Caller
+		headers    []string
+		passSystem bool
+		as         string   // user | UID | groups | extras
+		reviews    []string // VERB GROUP/VERSION RESOURCE/SUBRESOURCE NAMESPACE/NAME
+		refused    string
+	}{
+		"a person is who they are": {caller: jane, as: "jane | u-1 | developers, system:authenticated |"},
+		"a person without groups is authenticated": {
+			caller: Caller{Identity: Identity{Name: "joe"}}, as: "joe | | system:authenticated |",
+		},
+		"extras are passed, those of Kubernetes are not": {
+			caller: with(jane, func(c *Caller) {
+				c.Extra = map[string][]string{"example.com/Tenant": {"a", "b"}, "authentication.kubernetes.io/node-name": {"n1"}, "k8s.io": {"x"}, "notkubernetes.io/x": {"y"}}
+			}),
+			as: "jane | u-1 | developers, system:authenticated | example.com/Tenant=a,b notkubernetes.io/x=y",
+		},
+		"a service account is another one downstream": {
+			caller: robot, as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
+		},
+		"an administrator here is none downstream": {caller: root, as: "system:drover:user:admin | | system:authenticated |"},
+		"an administrator is one where both are one domain": {
+			caller: root, passSystem: true, as: "system:admin | | system:masters, system:authenticated |",
+		},
+		"service accounts stay apart in one domain, too": {
+			caller: robot, passSystem: true,
+			as: "system:drover:serviceaccount:ci:robot | u-2 | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
+		},
+		"nobody calls themselves a machine identity": {
+			caller: with(jane, func(c *Caller) {
+				c.Name = "system:provisioning:fleet-default:demo"
+				c.Groups = []string{AdminGroup, "system:authenticated"}
+			}),
+			as: "system:drover:user:provisioning:fleet-default:demo | u-1 | system:authenticated |",
+		},
+		"nor in one domain": {
+			caller: with(jane, func(c *Caller) { c.Name = "system:provisioning:fleet-default:demo"; c.Groups = []string{AdminGroup} }), passSystem: true,
+			as: "system:drover:user:provisioning:fleet-default:demo | u-1 | system:authenticated |",
+		},
+		"nobody calls themselves a service account's name downstream": {
+			caller: with(jane, func(c *Caller) { c.Name = "system:drover:serviceaccount:ci:robot" }),
+			as:     "system:drover:user:drover:serviceaccount:ci:robot | u-1 | developers, system:authenticated |",
+		},
+		"groups of kubeadm are of one cluster": {
+			caller: with(jane, func(c *Caller) { c.Groups = append(c.Groups, "kubeadm:cluster-admins", "", "developers") }),
+			as:     "jane | u-1 | developers, system:authenticated |",
+		},
+		"a machine identity is passed as it is": {
+			caller: machine, as: "system:provisioning:fleet-default:demo | | system:drover:cluster-admin, system:authenticated |",
+		},
+		"a user": {
+			caller: jane, headers: []string{"Impersonate-User: joe"}, as: "joe | | system:authenticated |", reviews: []string{"impersonate / users/ /joe"},
+		},
+		"a user with groups, UID and extras": {
+			caller: jane, headers: []string{
+				"Impersonate-User: joe", "Impersonate-Group: testers", "Impersonate-Group: readers", "Impersonate-Uid: u-9",
+				"Impersonate-Extra-example.com%2fscope: a", "Impersonate-Extra-Example.com%2FScope: b", "Impersonate-Extra-Plain: c",
+			},
+			as: "joe | u-9 | testers, readers, system:authenticated | example.com/scope=a,b plain=c",
+			reviews: []string{
+				"impersonate / users/ /joe", "impersonate / groups/ /testers", "impersonate / groups/ /readers",
+				"impersonate authentication.k8s.io/v1 userextras/example.com/scope /a", "impersonate authentication.k8s.io/v1 userextras/example.com/scope /b",
+				"impersonate authentication.k8s.io/v1 userextras/plain /c", "impersonate authentication.k8s.io/v1 uids/ /u-9",
+			},
+		},
+		"a key that cannot be decoded is taken as it is": {
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-A%zz: v"}, as: "joe | | system:authenticated | a%zz=v",
+			reviews: []string{"impersonate / users/ /joe", "impersonate authentication.k8s.io/v1 userextras/a%zz /v"},
+		},
+		"a service account gets its groups, and other names downstream": {
+			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot"},
+			as:      "system:drover:serviceaccount:ci:robot | | system:drover:serviceaccounts, system:drover:serviceaccounts:ci, system:authenticated |",
+			reviews: []string{"impersonate / serviceaccounts/ ci/robot"},
+		},
+		"a service account with groups gets no others": {
+			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot", "Impersonate-Group: testers"},
+			as:      "system:drover:serviceaccount:ci:robot | | testers, system:authenticated |",
+			reviews: []string{"impersonate / serviceaccounts/ ci/robot", "impersonate / groups/ /testers"},
+		},
+		"what only looks like a service account is a user": {
+			caller: jane, headers: []string{"Impersonate-User: system:serviceaccount:ci:robot:x"},
+			as: "system:drover:serviceaccount:ci:robot:x | | system:authenticated |", reviews: []string{"impersonate / users/ /system:serviceaccount:ci:robot:x"},
+		},
+		"anonymous": {
+			caller: jane, headers: []string{"Impersonate-User: system:anonymous"}, as: "system:anonymous | | system:unauthenticated |",
+			reviews: []string{"impersonate / users/ /system:anonymous"},
+		},
+		"a user who is not authenticated": {
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:unauthenticated"}, as: "joe | | system:unauthenticated |",
+			reviews: []string{"impersonate / users/ /joe", "impersonate / groups/ /system:unauthenticated"},
+		},
+		"a user of Kubernetes": {
+			caller: root, headers: []string{"Impersonate-User: system:kube-scheduler"}, as: "system:drover:user:kube-scheduler | | system:authenticated |",
+			reviews: []string{"impersonate / users/ /system:kube-scheduler"},
+		},
+		"a machine identity": {
+			caller: root, headers: []string{"Impersonate-User: system:provisioning:fleet-default:demo"},
+			as: "system:drover:user:provisioning:fleet-default:demo | | system:authenticated |", reviews: []string{"impersonate / users/ /system:provisioning:fleet-default:demo"},
+		},
+		"administrators of the cluster, by name": {
+			caller: root, headers: []string{"Impersonate-User: jane", "Impersonate-Group: system:drover:cluster-admin"},
+			as:      "jane | | system:drover:cluster-admin, system:authenticated |",
+			reviews: []string{"impersonate / users/ /jane", "impersonate / groups/ /system:drover:cluster-admin"},
+		},
+		"as a machine identity": {
+			caller: machine, headers: []string{"Impersonate-User: joe"}, as: "joe | | system:authenticated |", reviews: []string{"impersonate / users/ /joe"},
+		},
+		"masters": {
+			caller: root, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:masters"},
+			refused: `403 group "system:masters" means something else in the cluster than here and is not passed on`,
+		},
+		"masters in one domain": {
+			caller: root, passSystem: true, headers: []string{"Impersonate-User: joe", "Impersonate-Group: system:masters"}, as: "joe | | system:masters, system:authenticated |",
+			reviews: []string{"impersonate / users/ /joe", "impersonate / groups/ /system:masters"},
+		},
+		"extras of Kubernetes": {
+			caller: root, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-authentication.kubernetes.io%2fnode-name: n1"},
+			refused: `403 extra "authentication.kubernetes.io/node-name" means something else in the cluster than here and is not passed on`,
+		},
+		"groups alone": {
+			caller: jane, headers: []string{"Impersonate-Group: testers"},
+			refused: "400 groups, a UID or extras can be impersonated together with a user only: set Impersonate-User",
+		},
+		"a UID alone":                     {caller: jane, headers: []string{"Impersonate-Uid: u"}, refused: "400 groups, a UID or extras can be impersonated together with a user only: set Impersonate-User"},
+		"an extra alone, with empty user": {caller: jane, headers: []string{"Impersonate-User: ", "Impersonate-Extra-A: "}, refused: "400 groups, a UID or extras can be impersonated together with a user only: set Impersonate-User"},
+		"an empty user is none":           {caller: jane, headers: []string{"Impersonate-User: "}, as: "jane | u-1 | developers, system:authenticated |"},
+		"two users": {
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-User: root"}, refused: "400 headers Impersonate-User and Impersonate-Uid may be there once",
+		},
+		"an unknown header": {
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Tenant: x"},
+			refused: `400 header "Impersonate-Tenant" is unknown: use Impersonate-User, -Group, -Uid and -Extra-KEY`,
+		},
+		"a header without a key": {
+			caller: jane, headers: []string{"Impersonate-User: joe", "Impersonate-Extra-: x"},
+			refused: `400 header "Impersonate-Extra-" is unknown: use Impersonate-User, -Group, -Uid and -Extra-KEY`,
+		},
+		"too many groups": {
+			caller: jane, headers: append([]string{"Impersonate-User: joe"}, slices.Repeat([]string{"Impersonate-Group: g"}, 128)...),
+			refused: "400 a request may ask to impersonate at most 128 names",
+		},
+		"a group that a header would turn into another": {
+			caller: with(jane, func(c *Caller) { c.Groups = append(c.Groups, " system:masters") }), refused: "403 " + unfitMessage("group"),
+		},
+		"a name that a header would turn into another": {
+			caller: with(jane, func(c *Caller) { c.Name = "admin\u00a0" }), refused: "403 " + unfitMessage("user name"),
+		},
+		"a name that would end the header": {
+			caller: with(jane, func(c *Caller) { c.Name = "jane\r\nImpersonate-Group: system:masters" }), refused: "403 " + unfitMessage("user name"),
+		},
+		"a name that is no text": {
+			caller: with(jane, func(c *Caller) { c.Name = "jane\xff" }), headers: []string{"Impersonate-User: joe"}, refused: "403 " + unfitMessage("user name"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			decided, no := decide(test.caller, headersOf(test.headers), test.passSystem)
+			if no != nil || test.refused != "" {
+				if got := refusedAs(no); got != test.refused {
+					t.Errorf("refused: got %q, want %q", got, test.refused)
+				}
+				return
+			}
+			if got := strings.TrimSpace(text(decided.As)); got != test.as {
+				t.Errorf("downstream:\n got %s\nwant %s", got, test.as)
+			}
+			var reviews []string
+			for _, r := range decided.Reviews {
+				reviews = append(reviews, fmt.Sprintf("%s %s/%s %s/%s %s/%s", r.Verb, r.Group, r.Version, r.Resource, r.Subresource, r.Namespace, r.Name))
+			}
+			if diff := cmp.Diff(test.reviews, reviews); diff != "" {
+				t.Errorf("reviews (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func unfitMessage(part string) string {
+	return "a header cannot hold the " + part + " of this user as it is: blanks at an end, control characters, bytes that are no UTF-8 and empty names are not passed on"
+}
+
+func headersOf(lines []string) http.Header {
+	header := http.Header{}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		header.Add(name, value)
+	}
+	return header
+}
+
+func refusedAs(no *refusal) string {
+	if no == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", no.code, no.message)
+}
+
+func text(i Identity) string {
+	extras := make([]string, 0, len(i.Extra))
+	for _, key := range slices.Sorted(maps.Keys(i.Extra)) {
+		extras = append(extras, key+"="+strings.Join(i.Extra[key], ","))
+	}
+	out := strings.Join([]string{i.Name, i.UID, strings.Join(i.Groups, ", "), strings.Join(extras, " ")}, " | ")
+	return strings.ReplaceAll(out, "|  |", "| |")
+}
+
+// Whatever the key of an extra is, a kube-apiserver reads from the header what was meant.
+func TestEncodeKey_IsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.String().Filter(func(s string) bool { return s != "" }).Draw(t, "key")
+		header := Identity{Name: "jane", Extra: map[string][]string{key: {"v"}}}.headers()
+		for name := range header {
+			if encoded, found := strings.CutPrefix(strings.ToLower(name), "impersonate-extra-"); found {
+				if read, err := url.PathUnescape(encoded); err != nil || read != key {
+					t.Fatalf("%q is sent as %q and read as %q (%v)", key, name, read, err)
+				}
+				return
+			}
+		}
+		t.Fatalf("%q is not sent", key)
+	})
+}
+
+// Different users have different names downstream, whatever they call themselves and whether they are one domain.
+func TestNames_StayDifferent(t *testing.T) {
+	part := rapid.SampledFrom([]string{"system:", "drover:", "serviceaccount:", "serviceaccounts", "user:", "provisioning:", "masters", "anonymous", "a", ":", "fleet-default:demo"})
+	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 1, 6).Draw(t, "parts"), "") })
+	rapid.Check(t, func(t *rapid.T) {
+		n := names{asked: rapid.Bool().Draw(t, "asked"), passSystem: rapid.Bool().Draw(t, "pass")}
+		one, other := name.Draw(t, "one"), name.Draw(t, "other")
+		if one != other && n.user(one) == n.user(other) {
+			t.Fatalf("%q and %q are both %q downstream", one, other, n.user(one))
+		}
+		if strings.HasPrefix(n.user(one), MachineUserPrefix) {
+			t.Fatalf("%q is the machine identity %q downstream", one, n.user(one))
+		}
+		if !n.passSystem && strings.HasPrefix(n.user(one), "system:") && !strings.HasPrefix(n.user(one), "system:drover:") && n.user(one) != "system:anonymous" {
+			t.Fatalf("%q is %q downstream", one, n.user(one))
+		}
+		if group, ok := n.group(one); ok && !n.passSystem && strings.HasPrefix(group, "system:") && !harmless(group, n.asked) {
+			t.Fatalf("group %q is %q downstream", one, group)
+		}
+	})
+}
+
+// harmless are the groups with the prefix of Kubernetes that may come from the management cluster.
+func harmless(group string, asked bool) bool {
+	return group == "system:authenticated" || group == "system:unauthenticated" || group == "system:drover:serviceaccounts" ||
+		strings.HasPrefix(group, "system:drover:serviceaccounts:") || asked && group == "system:drover:cluster-admin"
+}

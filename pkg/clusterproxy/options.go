@@ -1,0 +1,136 @@
+package clusterproxy
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	"k8s.io/apiserver/pkg/authentication/user"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+)
+
+// Defaults of Options. The timeout and the number of requests are those of kube-apiserver.
+const (
+	DefaultVerb           = "get"
+	DefaultRequestTimeout = time.Minute
+	DefaultMaxInFlight    = 400
+)
+
+// DefaultPrefixes are the paths below which clusters are. The second is an alias. (spec/06 §4.9.)
+func DefaultPrefixes() []string { return []string{"/k8s/clusters/", "/k8s/proxy/"} }
+
+// RequestAuthenticator finds out who sent a request. (spec/06 §5.2.)
+type RequestAuthenticator interface {
+	// Authenticate returns the user; ok is false for a request that shows nobody, or nobody who is known. An error says that it cannot be found out.
+	Authenticate(r *http.Request) (found user.Info, ok bool, err error)
+}
+
+// Authorizer tells what users may do. (spec/06 §5.2.)
+type Authorizer interface {
+	// CanAccessCluster tells whether a user may reach the cluster with an identifier. It is asked about clusters that do not exist, too, and has to
+	// answer no but for users who may know that.
+	CanAccessCluster(ctx context.Context, who user.Info, id, verb string) (bool, error)
+	// CanImpersonate tells whether a user may act as another one, with all its groups and extras.
+	CanImpersonate(ctx context.Context, who, target user.Info) (bool, error)
+}
+
+// Options is what the proxy needs. Functions are called by many requests at once.
+type Options struct {
+	// Transport returns what reaches the API server of a cluster. It sets scheme, host and credential of a request itself, speaks HTTP/1.1 for a request that
+	// has a header Upgrade, and ends a request when its context ends. Its error is NotConnected while there is no connection; it waits for none.
+	Transport func(cluster string) (http.RoundTripper, error)
+	// NotConnected is the error, for errors.Is, with which Transport and the RoundTripper say that there is no connection.
+	NotConnected error
+	// Lookup finds the Cluster of an identifier (c-m-…) in a cache.
+	Lookup func(id string) (namespace, name string, ok bool)
+
+	// Tokens finds Secrets of our own tokens; nil if there are none.
+	Tokens TokenStore
+	// TokenNamespace is Drover's own namespace. Only there a Secret may stand for somebody else than the machine identity of a Cluster beside it.
+	TokenNamespace string
+	// TokenReviews asks the management cluster whose a token is; nil to accept none.
+	TokenReviews authenticationclient.TokenReviewInterface
+	// Audiences are those of tokens for this proxy, besides the API server's own; DefaultAudience when there are none.
+	Audiences []string
+	// ClientCA returns the authorities of client certificates. nil, or an answer of nil: certificates count for nothing.
+	ClientCA func() *x509.CertPool
+	// Authenticator replaces all of these.
+	Authenticator RequestAuthenticator
+
+	// AccessReviews asks the management cluster who may do what. It may be nil if Authorizer is not.
+	AccessReviews authorizationclient.SubjectAccessReviewInterface
+	// Verb is what a user has to be allowed on the Cluster; DefaultVerb when empty.
+	Verb string
+	// Authorizer replaces AccessReviews.
+	Authorizer Authorizer
+
+	// PassSystemGroups passes groups, users and extras with a meaning to Kubernetes on as they are (system:masters!), but for service accounts and names
+	// that Drover gives. For management and downstream clusters that are one domain of trust.
+	PassSystemGroups bool
+	// RequestTimeout ends requests that are not long-running; DefaultRequestTimeout when zero.
+	RequestTimeout time.Duration
+	// MaxInFlight limits how many requests go on at once, those not counted that are long-running; DefaultMaxInFlight when zero, no limit when negative.
+	MaxInFlight int
+	// MaxInFlightPerCaller is the same for one user; half of MaxInFlight when zero, no limit when negative.
+	MaxInFlightPerCaller int
+	// Prefixes are the paths below which clusters are, with a slash at both ends; DefaultPrefixes when there are none.
+	Prefixes []string
+
+	// Audit gets one Record at the end of each request, and one more at the start of those that are long-running; nil writes them to Log.
+	Audit func(Record)
+	// Log gets what operators should know. It must not be nil.
+	Log logrus.FieldLogger
+	// Registerer gets the metrics; the process-wide one when it is nil.
+	Registerer prometheus.Registerer
+}
+
+// complete fills in defaults. The error says which field is wrong.
+func (o Options) complete() (Options, error) {
+	o.Verb = cmp.Or(o.Verb, DefaultVerb)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
+	if o.MaxInFlightPerCaller == 0 {
+		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1)) // without a limit for all there is none for one
+	}
+	if len(o.Audiences) == 0 {
+		o.Audiences = []string{DefaultAudience}
+	}
+	if len(o.Prefixes) == 0 {
+		o.Prefixes = DefaultPrefixes()
+	}
+	for _, prefix := range o.Prefixes {
+		if !strings.HasPrefix(prefix, "/") || !strings.HasSuffix(prefix, "/") || strings.ContainsAny(prefix, "%?#") {
+			return o, errors.New("clusterproxy: Prefixes must begin and end with a slash and have no escapes: " + prefix)
+		}
+	}
+	return o, o.validate()
+}
+
+func (o Options) validate() error {
+	nobody := o.Authenticator == nil && o.Tokens == nil && o.TokenReviews == nil && o.ClientCA == nil
+	for _, rule := range []struct {
+		broken bool
+		text   string
+	}{
+		{o.Transport == nil, "Transport must be set"},
+		{o.NotConnected == nil, "NotConnected must be set"},
+		{o.Lookup == nil, "Lookup must be set"},
+		{o.Log == nil, "Log must be set"},
+		{o.Authorizer == nil && o.AccessReviews == nil, "AccessReviews or Authorizer must be set"},
+		{nobody, "nobody could call: set Authenticator, TokenReviews, Tokens or ClientCA"},
+		{o.Tokens != nil && o.TokenNamespace == "", "TokenNamespace must be set together with Tokens"},
+		{o.RequestTimeout < 0, "RequestTimeout must not be negative"},
+	} {
+		if rule.broken {
+			return errors.New("clusterproxy: " + rule.text)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package clusterproxy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+)
+
+// recorder is the writer of an answer. It notes what becomes of it, and passes everything else on.
+type recorder struct {
+	http.ResponseWriter
+	status   int // 0 before there is one
+	hijacked bool
+	sent     atomic.Int64
+	received atomic.Int64
+}
+
+// Unwrap lets http.ResponseController flush and set deadlines.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// WriteHeader notes the status. Interim answers of a cluster stay here: their headers would pass unseen.
+func (r *recorder) WriteHeader(code int) {
+	if r.hijacked || code < http.StatusOK && code != http.StatusSwitchingProtocols {
+		return
+	}
+	if r.status == 0 {
+		r.status = code
+	}
+	r.ResponseWriter.WriteHeader(code)
+}
+
+// Write counts bytes.
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.hijacked {
+		return 0, http.ErrHijacked
+	}
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(p)
+	r.sent.Add(int64(n))
+	return n, err
+}
+
+// Hijack hands the connection over to a request that upgrades, and goes on counting.
+func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	r.hijacked, r.status = true, http.StatusSwitchingProtocols
+	return &countingConn{Conn: conn, recorder: r}, buffered, nil
+}
+
+// countingConn counts what a client sends and gets after an upgrade.
+type countingConn struct {
+	net.Conn
+	recorder *recorder
+}
+
+func (c *countingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.recorder.received.Add(int64(n))
+	return n, err
+}
+
+func (c *countingConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.recorder.sent.Add(int64(n))
+	return n, err
+}
+
+// CloseWrite tells the client that nothing follows, where the connection can.
+func (c *countingConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed // ends both directions
+}
+
+// countingBody counts what a client sends.
+type countingBody struct {
+	io.ReadCloser
+	recorder *recorder
+}
+
+func (b *countingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.recorder.received.Add(int64(n))
+	return n, err
+}

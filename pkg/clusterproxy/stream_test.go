@@ -1,0 +1,426 @@
+package clusterproxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// soon is a limit for what happens at once, on a machine that has other things to do.
+const soon = 20 * time.Second
+
+func TestStream_TheFirstEventArrivesBeforeTheSecondIsSent(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	next := make(chan struct{})
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		check(t, http.NewResponseController(w).Flush())
+		for i := range 3 {
+			select {
+			case <-next:
+			case <-r.Context().Done():
+				return
+			}
+			_, _ = fmt.Fprintf(w, "event %d\n", i)
+			check(t, http.NewResponseController(w).Flush())
+		}
+	}))
+	w.options.RequestTimeout = 50 * time.Millisecond // of which a watch knows nothing
+	server := w.proxy()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/k8s/clusters/c-m-a/api/v1/pods?watch=true", nil)
+	check(t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := server.Client().Do(r) // has headers before there is an event
+	check(t, err)
+	defer answer.Body.Close()
+	if answer.ProtoMajor != 2 {
+		t.Errorf("the client speaks %s", answer.Proto)
+	}
+	lines := bufio.NewReader(answer.Body)
+	for i := range 3 {
+		if i == 1 {
+			<-time.After(100 * time.Millisecond)
+		}
+		next <- struct{}{}
+		if line, err := lines.ReadString('\n'); line != fmt.Sprintf("event %d\n", i) {
+			t.Fatalf("got %q, %v", line, err)
+		}
+	}
+	_, err = lines.ReadByte()
+	if !errors.Is(err, io.EOF) {
+		t.Errorf("the end is %v", err)
+	}
+	record := w.ended(server, 1)[0]
+	if !record.LongRunning || record.Verb != "watch" || record.Sent != 24 || record.Cut {
+		t.Errorf("audit has %+v", record)
+	}
+	if started := w.records[0]; started.Stage != StageStarted || started.Status != 0 || started.Downstream != "jane" {
+		t.Errorf("audit began with %+v", started)
+	}
+}
+
+func TestStream_BigBodiesBothWays(t *testing.T) {
+	const size = 48 << 20
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sum := sha256.New()
+		_, _ = io.Copy(sum, r.Body)
+		w.Header().Set("X-Sum", hex.EncodeToString(sum.Sum(nil)))
+		_, _ = io.Copy(w, io.LimitReader(&letters{}, size))
+	}))
+	server := w.proxy()
+	want := sha256.New()
+	_, _ = io.Copy(want, io.LimitReader(&letters{}, size))
+	for _, length := range []int64{size, -1} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods", io.LimitReader(&letters{}, size))
+		check(t, err)
+		r.ContentLength = length
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := server.Client().Do(r)
+		check(t, err)
+		sum := sha256.New()
+		_, err = io.Copy(sum, answer.Body)
+		check(t, err)
+		check(t, answer.Body.Close())
+		if got := hex.EncodeToString(want.Sum(nil)); answer.Header.Get("X-Sum") != got || hex.EncodeToString(sum.Sum(nil)) != got {
+			t.Errorf("length %d: bodies are not what was sent", length)
+		}
+	}
+	for _, record := range w.ended(server, 2) {
+		if record.Received != size || record.Sent != size {
+			t.Errorf("audit has %+v", record)
+		}
+	}
+}
+
+// letters is a text without an end.
+type letters struct{ at int }
+
+func (l *letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'a' + byte((l.at+i)%23)
+	}
+	l.at += len(p)
+	return len(p), nil
+}
+
+// upgraded opens a connection that is changed to a protocol, and returns it with the answer.
+func upgraded(t *testing.T, server *httptest.Server, head string) (*tls.Conn, reply, *bufio.Reader) {
+	t.Helper()
+	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	dialer := &tls.Dialer{NetDialer: &net.Dialer{}, Config: config}
+	conn, err := dialer.DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	check(t, err)
+	t.Cleanup(func() { conn.Close() })
+	check(t, conn.SetDeadline(time.Now().Add(soon)))
+	_, err = io.WriteString(conn, strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n")
+	check(t, err)
+	buffered := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(buffered, nil) //nolint:bodyclose // what follows is the other protocol
+	check(t, err)
+	return conn.(*tls.Conn), reply{answer.Proto, answer.StatusCode, answer.Header, answer.Body}, buffered
+}
+
+// echo changes the protocol and sends back what it gets.
+func echo(w http.ResponseWriter, r *http.Request) {
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	_, _ = fmt.Fprintf(buffered, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\nX-User: %s\r\nX-Protocols: %s\r\nSet-Cookie: a=b\r\n\r\n",
+		r.Header.Get("Upgrade"), r.Header.Get("Impersonate-User"), r.Header.Get("Sec-Websocket-Protocol"))
+	_ = buffered.Flush()
+	_, _ = io.Copy(conn, buffered)
+}
+
+func TestUpgrade_BytesPassBothWays(t *testing.T) {
+	for name, head := range map[string]string{
+		"WebSocket": "GET /k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/exec?command=sh HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: websocket\n" +
+			"Sec-WebSocket-Version: 13\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\nSec-WebSocket-Protocol: " + bearerProtocol + b64("token-of-jane") + ", v5.channel.k8s.io",
+		"SPDY": "POST /k8s/clusters/c-m-a/api/v1/namespaces/x/pods/y/portforward HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: SPDY/3.1\n" +
+			"X-Stream-Protocol-Version: portforward.k8s.io\nAuthorization: Bearer token-of-jane\nContent-Length: 0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.user("jane", "a")
+			w.cluster("a", http.HandlerFunc(echo))
+			w.options.RequestTimeout = 50 * time.Millisecond
+			server := w.proxy()
+			conn, answer, buffered := upgraded(t, server, head)
+			if answer.StatusCode != 101 || answer.Header.Get("X-User") != "jane" || answer.Header.Get("Set-Cookie") != "" {
+				t.Fatalf("answer %d %v", answer.StatusCode, answer.Header)
+			}
+			if name == "WebSocket" && answer.Header.Get("X-Protocols") != "v5.channel.k8s.io" {
+				t.Errorf("the cluster sees subprotocols %q", answer.Header.Get("X-Protocols"))
+			}
+			<-time.After(100 * time.Millisecond)
+			big := bytes.Repeat([]byte("0123456789"), 100_000)
+			go func() { _, _ = conn.Write(big) }()
+			got := make([]byte, len(big))
+			if _, err := io.ReadFull(buffered, got); err != nil || !bytes.Equal(got, big) {
+				t.Fatalf("what came back is not what was sent: %v", err)
+			}
+			check(t, conn.CloseWrite())
+			if rest, err := io.ReadAll(buffered); err != nil || len(rest) > 0 {
+				t.Errorf("the end is %q, %v", rest, err)
+			}
+			record := w.ended(server, 1)[0]
+			if record.Status != 101 || record.Received != int64(len(big)) || record.Sent < int64(len(big)) || !record.LongRunning {
+				t.Errorf("audit has %+v", record)
+			}
+		})
+	}
+}
+
+// A cluster that wants to change the protocol when nobody asked, or to another one, cannot get at the connection.
+func TestUpgrade_NobodyAsked(t *testing.T) {
+	for name, head := range map[string]string{
+		"no upgrade":      "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nAuthorization: Bearer token-of-jane",
+		"h2c, left out":   "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AA\nAuthorization: Bearer token-of-jane",
+		"another upgrade": "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nConnection: Upgrade\nUpgrade: websocket\nAuthorization: Bearer token-of-jane",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.user("jane", "a")
+			w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				r.Header.Set("Upgrade", "h2c")
+				echo(w, r)
+			}))
+			_, answer, _ := upgraded(t, w.proxy(), head)
+			body, err := io.ReadAll(answer.rest)
+			check(t, err)
+			if status := statusOf(t, answer, string(body)); answer.StatusCode != 503 || !strings.Contains(status.Message, "was lost") {
+				t.Errorf("got %d %q", answer.StatusCode, status.Message)
+			}
+		})
+	}
+}
+
+func TestStream_AClientThatGoesAwayEndsTheRequestInTheCluster(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	came, ended := make(chan struct{}), make(chan struct{})
+	w.cluster("a", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(came)
+		<-r.Context().Done()
+		close(ended)
+	}))
+	server := w.proxy()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/k8s/clusters/c-m-a/api/v1/pods", nil)
+	check(t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	go func() { <-came; cancel() }()
+	if answer, err := server.Client().Do(r); err == nil {
+		answer.Body.Close()
+		t.Error("there is an answer")
+	}
+	wait(t, ended, "the cluster's end of the request")
+	if record := w.ended(server, 1)[0]; record.Status != 499 {
+		t.Errorf("audit has %+v", record)
+	}
+}
+
+func wait(t *testing.T, done <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(soon):
+		t.Fatalf("%s does not come", what)
+	}
+}
+
+func TestStream_ARequestThatTakesTooLong(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/begun" {
+			_, _ = io.WriteString(w, "begun")
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	}))
+	w.options.RequestTimeout = 100 * time.Millisecond
+	server := w.proxy()
+	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/slow", token)
+	if status := statusOf(t, answer, body); answer.StatusCode != 504 || status.Reason != "Timeout" || status.Message != `cluster "c-m-a" did not answer within 100ms` {
+		t.Errorf("got %d %+v", answer.StatusCode, status)
+	}
+	isCut(t, server, token, "/k8s/clusters/c-m-a/begun", "begun")
+}
+
+// isCut asks and expects an answer that begins and does not end well, with HTTP/2 and HTTP/1.1.
+func isCut(t *testing.T, server *httptest.Server, token, target, begins string) {
+	t.Helper()
+	for _, major := range []int{2, 1} {
+		transport := server.Client().Transport.(*http.Transport).Clone()
+		transport.ForceAttemptHTTP2 = major == 2
+		if major == 1 {
+			transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
+		}
+		defer transport.CloseIdleConnections()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+target, nil)
+		check(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := (&http.Client{Transport: transport}).Do(r)
+		check(t, err)
+		body, err := io.ReadAll(answer.Body)
+		check(t, answer.Body.Close())
+		if answer.ProtoMajor != major || !strings.HasPrefix(string(body), begins) || err == nil {
+			t.Errorf("%s: %q ends with %v", answer.Proto, body, err)
+		}
+	}
+}
+
+func TestStream_AnAnswerThatIsCutIsNeverACompleteOne(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("length") {
+			w.Header().Set("Content-Length", "100")
+		}
+		if r.URL.Path != "/none" {
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	server := w.proxy()
+	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods", "half")
+	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods?length", "half")
+	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods?watch=1", "half")
+	for method, retry := range map[string]string{http.MethodGet: "1", http.MethodPost: "", http.MethodDelete: ""} {
+		answer, body := ask(t, server, method, "/k8s/clusters/c-m-a/none", token)
+		status := statusOf(t, answer, body)
+		if answer.StatusCode != 503 || answer.Header.Get("Retry-After") != retry || status.Message != `the connection to cluster "c-m-a" was lost before it answered` {
+			t.Errorf("%s: got %d %q, Retry-After %q", method, answer.StatusCode, status.Message, answer.Header.Get("Retry-After"))
+		}
+	}
+	cut := 0
+	for _, record := range w.ended(server, 9) {
+		if record.Cut {
+			cut++
+		}
+	}
+	if cut != 6 {
+		t.Errorf("audit knows of %d answers that were cut, want 6", cut)
+	}
+}
+
+// The deadlines of the listener are for what it answers itself.
+func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 3 {
+			_, _ = io.WriteString(w, "event\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-time.After(150 * time.Millisecond):
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	p, err := New(w.options)
+	check(t, err)
+	for _, h2 := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(p)
+		server.EnableHTTP2 = h2
+		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+		server.StartTLS()
+		answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=true", token)
+		if body != strings.Repeat("event\n", 3) {
+			t.Errorf("%s: got %q", answer.Proto, body)
+		}
+		server.Close()
+	}
+}
+
+func TestProxy_NotConnectedIsSaidAtOnce(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", nil)
+	server := w.proxy()
+	ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/", token) // connects, and asks the management cluster
+	began := time.Now()
+	for range 50 {
+		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=true", token); answer.StatusCode != 503 {
+			t.Fatalf("got %d", answer.StatusCode)
+		}
+	}
+	if took := time.Since(began) / 50; took > 200*time.Millisecond {
+		t.Errorf("an answer takes %s", took)
+	}
+}
+
+func TestProxy_TooManyAtOnce(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	came, done := make(chan struct{}, 1), make(chan struct{})
+	w.cluster("a", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("wait") {
+			came <- struct{}{}
+			<-done
+		}
+	}))
+	w.options.MaxInFlight = 1
+	server := w.proxy()
+	first := make(chan int, 1)
+	go func() {
+		answer, err := get(t.Context(), server, "/k8s/clusters/c-m-a/api/v1/pods?wait", token)
+		if err != nil {
+			first <- 0
+			return
+		}
+		answer.Body.Close()
+		first <- answer.StatusCode
+	}()
+	wait(t, came, "the first request")
+	answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token)
+	if status := statusOf(t, answer, body); answer.StatusCode != 429 || answer.Header.Get("Retry-After") != "1" || status.Reason != "TooManyRequests" {
+		t.Errorf("got %d %+v", answer.StatusCode, status)
+	}
+	if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=1", token); answer.StatusCode != 200 {
+		t.Errorf("a watch is answered with %d", answer.StatusCode)
+	}
+	close(done)
+	if code := <-first; code != 200 {
+		t.Errorf("the first request is answered with %d", code)
+	}
+	// Its client may have the whole answer before it is counted as over.
+	for ended := time.Now().Add(soon); ; {
+		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token); answer.StatusCode == 200 {
+			return
+		} else if time.Now().After(ended) {
+			t.Fatalf("afterwards: %d", answer.StatusCode)
+		}
+	}
+}
+
+func get(ctx context.Context, server *httptest.Server, target, token string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+target, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return server.Client().Do(r)
+}

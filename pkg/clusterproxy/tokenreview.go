@@ -1,0 +1,114 @@
+package clusterproxy
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+)
+
+// DefaultAudience is the audience of tokens that are made for this proxy. (spec/06 §4.11(7).)
+const DefaultAudience = "drover-proxy"
+
+const (
+	goodTokenFor = 10 * time.Second
+	badTokenFor  = time.Second
+)
+
+// tokenReviews asks the management cluster whose a token is.
+type tokenReviews struct {
+	client    authenticationclient.TokenReviewInterface
+	audiences []string
+	answers   *memo[tokenAnswer]
+}
+
+// tokenAnswer is what is remembered of a review.
+type tokenAnswer struct {
+	good bool
+	who  Identity
+}
+
+func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences []string) *tokenReviews {
+	return &tokenReviews{client: client, audiences: audiences, answers: newMemo(func(a tokenAnswer) time.Duration {
+		if a.good {
+			return goodTokenFor
+		}
+		return badTokenFor
+	})}
+}
+
+// caller returns whose a token is. The error is errNobody, or that the management cluster does not answer.
+func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error) {
+	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) { return t.review(ctx, token) })
+	if err != nil {
+		return Caller{}, err
+	}
+	if !answer.good {
+		return Caller{}, errNobody
+	}
+	return known(Caller{Identity: answer.who})
+}
+
+func (t *tokenReviews) review(ctx context.Context, token string) (tokenAnswer, error) {
+	audiences := audiencesToAsk(token, t.audiences)
+	answer, err := t.client.Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: audiences},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return tokenAnswer{}, fmt.Errorf("ask the management cluster whose a token is: %w", err)
+	}
+	return answerOf(answer.Status, audiences), nil
+}
+
+// answerOf judges the answer to a review that asked for audiences. An answer that names none is for the API server's own audience.
+func answerOf(status authenticationv1.TokenReviewStatus, asked []string) tokenAnswer {
+	meant := len(asked) == 0 || slices.ContainsFunc(status.Audiences, func(audience string) bool { return slices.Contains(asked, audience) })
+	if !status.Authenticated || !meant {
+		return tokenAnswer{}
+	}
+	who := Identity{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
+	for key, values := range status.User.Extra {
+		if who.Extra == nil {
+			who.Extra = map[string][]string{}
+		}
+		who.Extra[key] = values
+	}
+	return tokenAnswer{good: true, who: who}
+}
+
+// audiencesToAsk are ours when a token says that it is for one of them, and otherwise none, which means the API server's own: nobody but the API server
+// knows what they are. What a token says is not believed here; the API server checks it for the audiences that it is asked for.
+func audiencesToAsk(token string, ours []string) []string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil
+	}
+	var claims struct {
+		Audience json.RawMessage `json:"aud"`
+	}
+	if json.Unmarshal(payload, &claims) != nil {
+		return nil
+	}
+	var many []string
+	if json.Unmarshal(claims.Audience, &many) != nil {
+		many = make([]string, 1)
+		if json.Unmarshal(claims.Audience, &many[0]) != nil {
+			return nil
+		}
+	}
+	if slices.ContainsFunc(many, func(audience string) bool { return slices.Contains(ours, audience) }) {
+		return ours
+	}
+	return nil
+}

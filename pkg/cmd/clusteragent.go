@@ -1,0 +1,105 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/clusteragent"
+	"github.com/drover-io/drover/pkg/logs"
+)
+
+// credentialFolder is where the manifest of the agent puts its credential. (spec/06 §4.7.1.)
+const credentialFolder = "/cattle-credentials" //nolint:gosec // a folder
+
+// clusterAgentOptions are the flags of drover cluster-agent.
+type clusterAgentOptions struct {
+	clusteragent.Options
+	logLevel, logFormat string
+}
+
+func newClusterAgentCommand(environ []string) *cobra.Command {
+	o := &clusterAgentOptions{}
+	cmd := &cobra.Command{
+		Use:   "cluster-agent",
+		Short: "Run the agent inside a cluster, through which Drover reaches it",
+		Long: `Run the agent inside a cluster. It opens connections to every replica of Drover's server and answers requests that come back through them: it adds its own
+credential, which never leaves the cluster, and passes them on to the cluster's API server. Requests say on whose behalf they are made, and the cluster
+decides by that user's rights. Nothing has to reach the cluster from outside.
+
+It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the manifest's environment it knows CATTLE_SERVER and CATTLE_CA_CHECKSUM, and files in
+` + credentialFolder + `; flags and DROVER_ variables come before them.`,
+		Example: `  # outside of a pod, for a look
+  drover cluster-agent --server-url https://drover.example.com --token-file token --ca-file ca.crt \
+    --api-server https://127.0.0.1:6443 --api-server-ca-file server-ca.crt --api-server-token-file account-token`,
+		Args: cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+				return err
+			}
+			return o.fromManifest(environ, credentialFolder)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)
+			if err != nil {
+				return err
+			}
+			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
+			o.Version, o.Log = Version, log
+			return clusteragent.Run(cmd.Context(), o.Options)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.ServerURL, "server-url", "", "`URL` of Drover's server (default CATTLE_SERVER, or the file "+credentialFolder+"/url)")
+	f.StringVar(&o.TokenFile, "token-file", credentialFolder+"/token", "`file` with the registration token, read anew for each connection")
+	f.StringVar(&o.CAFile, "ca-file", "", "`file` with the authorities of the server's certificate")
+	f.StringVar(&o.CAChecksum, "ca-checksum", "", "`SHA-256` of the authorities that the server gives out (default CATTLE_CA_CHECKSUM); without it and a file, those of the system")
+	f.StringVar(&o.APIServer, "api-server", "", "`URL` of the cluster's API server (default that of the pod's environment)")
+	f.StringVar(&o.APIServerCAFile, "api-server-ca-file", "", "`file` with the authorities of the API server (default that of the pod's service account)")
+	f.StringVar(&o.APIServerTokenFile, "api-server-token-file", "", "`file` with the agent's credential (default that of the pod's service account)")
+	f.StringVar(&o.HealthAddress, "health-address", ":8080", "`address` of /healthz and /readyz; empty is none")
+	f.StringVar(&o.logLevel, "log-level", "info", "least `level` of messages: debug, info, warning or error")
+	f.StringVar(&o.logFormat, "log-format", logs.FormatText, "`format` of messages: text or json")
+	for flag, values := range map[string][]string{
+		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+// fromManifest takes what no flag has said from the environment and the files that the agent's manifest gives it.
+func (o *clusterAgentOptions) fromManifest(environ []string, folder string) error {
+	variables := map[string]string{}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		variables[name] = value
+	}
+	for _, source := range []struct {
+		into  *string
+		value string
+	}{
+		{&o.ServerURL, variables["CATTLE_SERVER"]},
+		{&o.CAChecksum, variables["CATTLE_CA_CHECKSUM"]},
+		{&o.APIServer, clusteragent.InCluster(variables["KUBERNETES_SERVICE_HOST"], variables["KUBERNETES_SERVICE_PORT"])},
+	} {
+		if *source.into == "" {
+			*source.into = source.value
+		}
+	}
+	if o.ServerURL == "" {
+		content, err := os.ReadFile(filepath.Join(folder, "url"))
+		if err != nil {
+			return fmt.Errorf("--server-url: is not given, and neither CATTLE_SERVER nor the manifest's credential says it: %w", err)
+		}
+		o.ServerURL = strings.TrimSpace(string(content))
+	}
+	if o.APIServer == "" {
+		return errors.New("--api-server: is required outside of a pod, as https://HOST:PORT")
+	}
+	return nil
+}

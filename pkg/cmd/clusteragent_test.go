@@ -1,0 +1,55 @@
+package cmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/pkg/clusteragent"
+)
+
+// TestClusterAgent_WhereItIsToldFrom: flags come before the environment of the manifest, and that before its files.
+func TestClusterAgent_WhereItIsToldFrom(t *testing.T) {
+	folder := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(folder, "url"), []byte("https://of-file\n"), 0o600))
+	pod := []string{"KUBERNETES_SERVICE_HOST=fd00::1", "KUBERNETES_SERVICE_PORT=443"}
+	for name, c := range map[string]struct {
+		given   clusteragent.Options
+		environ []string
+		folder  string
+		want    string
+		problem string
+	}{
+		"a pod of the manifest":       {environ: append(pod, "CATTLE_SERVER=https://of-environment", "CATTLE_CA_CHECKSUM=abc"), want: "https://of-environment abc https://[fd00::1]:443"},
+		"files alone":                 {environ: pod, folder: folder, want: "https://of-file  https://[fd00::1]:443"},
+		"flags come first":            {given: clusteragent.Options{ServerURL: "https://flag", CAChecksum: "def", APIServer: "https://api"}, environ: append(pod, "CATTLE_SERVER=https://x", "CATTLE_CA_CHECKSUM=abc"), want: "https://flag def https://api"},
+		"nobody says where to":        {environ: pod, problem: "--server-url: is not given"},
+		"nobody says of which server": {given: clusteragent.Options{ServerURL: "https://flag"}, problem: "--api-server: is required outside of a pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &clusterAgentOptions{Options: c.given}
+			err := o.fromManifest(c.environ, c.folder+"/")
+			if c.problem != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), c.problem) {
+					t.Errorf("error %v, want %s", err, c.problem)
+				}
+				return
+			}
+			check(t, err)
+			if diff := cmp.Diff(c.want, o.ServerURL+" "+o.CAChecksum+" "+o.APIServer); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestClusterAgent_BadOptionsEndIt with the field that is wrong.
+func TestClusterAgent_BadOptionsEndIt(t *testing.T) {
+	code, _, problems := runOne(newClusterAgentCommand(nil), "--server-url=http://plain", "--api-server=https://api", "--health-address=")
+	if code != 1 || !strings.Contains(problems, "ServerURL") {
+		t.Errorf("exit code %d, %q", code, problems)
+	}
+}

@@ -1,0 +1,172 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/proxy"
+)
+
+// kubeconfigOptions are the flags of drover kubeconfig.
+type kubeconfigOptions struct {
+	inspectOptions
+	context, server, authority, name string
+	merge                            bool
+}
+
+func newKubeconfigCommand(environ []string, o *kubeconfigOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kubeconfig CLUSTER",
+		Short: "Write a kubeconfig with which you use a cluster through Drover",
+		Long: `Write a kubeconfig with which you use a cluster through Drover's endpoints, as yourself: it holds no credential, but asks drover token for the one with
+which you reach the management cluster. You need to be allowed to get the Cluster there; what you may do in the cluster is decided by the cluster.`,
+		Example: `  drover kubeconfig demo > demo.kubeconfig
+  drover kubeconfig demo --merge && kubectl --context demo get nodes`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.clusterNames,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fill(cmd.Flags(), environment(environ), "environment")
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG or ~/.kube/config")
+	f.StringVar(&o.context, "context", "", "`name` of the context in it; empty uses the current one")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
+	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, instead of the one that the server has published")
+	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify it, with --server")
+	f.StringVar(&o.name, "name", "", "`name` of the context in the kubeconfig (default the cluster's)")
+	f.BoolVar(&o.merge, "merge", false, "write it into KUBECONFIG or ~/.kube/config, beside what is there")
+	return cmd
+}
+
+func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told io.Writer) error {
+	config, err := (&tokenOptions{kubeconfig: o.kubeconfig, context: o.context, config: o.config}).load()
+	if err != nil {
+		return err
+	}
+	way, err := o.way(ctx, config, cluster)
+	if err != nil {
+		return err
+	}
+	written, err := o.write(way, cluster)
+	if err != nil {
+		return err
+	}
+	if !o.merge {
+		data, err := clientcmd.Write(*written)
+		if err != nil {
+			return fmt.Errorf("encode kubeconfig: %w", err)
+		}
+		_, err = out.Write(data)
+		return err
+	}
+	access := clientcmd.NewDefaultPathOptions()
+	present, err := access.GetStartingConfig()
+	if err != nil {
+		return fmt.Errorf("read the kubeconfig to merge into: %w", err)
+	}
+	name := written.CurrentContext
+	present.Clusters[name], present.AuthInfos[name], present.Contexts[name] = written.Clusters[name], written.AuthInfos[name], written.Contexts[name]
+	if err := clientcmd.ModifyConfig(access, *present, true); err != nil {
+		return fmt.Errorf("write the kubeconfig to merge into: %w", err)
+	}
+	_, err = fmt.Fprintf(told, "Context %q is in %s; use it with: kubectl --context %s get nodes\n", name, access.GetDefaultFilename(), name)
+	return err
+}
+
+// way finds out where a cluster is reached. Drover's own address is what the server has published.
+func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name string) (proxy.Proxied, error) {
+	namespace := orDefault(o.namespace)
+	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
+	if err != nil {
+		return proxy.Proxied{}, err
+	}
+	cluster, err := c.Provisioning.Cluster().Get(namespace, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return proxy.Proxied{}, fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)
+	case err != nil:
+		return proxy.Proxied{}, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+	case cluster.Status.ClusterName == "":
+		return proxy.Proxied{}, fmt.Errorf("cluster %s/%s has no management cluster yet; try again when its status.clusterName is set", namespace, name)
+	}
+	way := proxy.Proxied{ID: cluster.Status.ClusterName, Server: o.server}
+	if o.server == "" {
+		settings, err := published(ctx, c.Kubernetes, cluster)
+		if err != nil {
+			return proxy.Proxied{}, err
+		}
+		way.Server, way.Authority = settings.ServerURL, []byte(settings.CACerts)
+		return way, nil
+	}
+	if !strings.HasPrefix(o.server, "https://") {
+		return proxy.Proxied{}, fmt.Errorf("--server: %q is no https URL", o.server)
+	}
+	if o.authority != "" {
+		if way.Authority, err = readFile(o.authority, nil); err != nil {
+			return proxy.Proxied{}, fmt.Errorf("--certificate-authority: %w", err)
+		}
+	}
+	return way, nil
+}
+
+// published are the settings of the server that manages a cluster.
+func published(ctx context.Context, client kubernetes.Interface, cluster *provv1.Cluster) (controllers.Settings, error) {
+	found, err := client.CoreV1().ConfigMaps(controllers.SettingsNamespace).List(ctx, metav1.ListOptions{LabelSelector: controllers.SettingsLabel})
+	if err != nil {
+		return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; give --server if you may not read it: %w", err)
+	}
+	settings, ok := controllers.PublishedSettings(found.Items, cluster.Annotations[rkev1.InstanceAnnotation])
+	if !ok || settings.ServerURL == "" {
+		return controllers.Settings{}, errors.New("the server of this cluster has published no address; give --server")
+	}
+	return settings, nil
+}
+
+func (o *kubeconfigOptions) write(way proxy.Proxied, cluster string) (*clientcmdapi.Config, error) {
+	path := o.kubeconfig
+	if path != "" {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("--kubeconfig: %w", err)
+		}
+		path = absolute
+	}
+	name := o.name
+	if name == "" {
+		name = cluster
+	}
+	context := o.context
+	if context == "" && path == "" {
+		// The kubeconfig that is asked is the one that this may be merged into: its current context may be another one then.
+		raw, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+		if err == nil {
+			context = raw.CurrentContext
+		}
+	}
+	written := clientcmdapi.NewConfig()
+	written.Clusters[name] = &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}
+	written.AuthInfos[name] = plugin(path, context)
+	written.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	written.CurrentContext = name
+	return written, nil
+}

@@ -1,0 +1,167 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// runOne executes one command.
+func runOne(cmd *cobra.Command, args ...string) (code int, out, problems string) {
+	var stdout, stderr bytes.Buffer
+	root := &cobra.Command{Use: "drover", SilenceUsage: true}
+	root.AddCommand(cmd)
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	code = execute(context.Background(), root, append([]string{cmd.Name()}, args...))
+	return code, stdout.String(), stderr.String()
+}
+
+// withAddress adds a cluster with a management cluster, and what its server has published.
+func withAddress(t *testing.T) *memkube.Server {
+	t.Helper()
+	api := management(t)
+	check(t, api.Add(&provv1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
+		Status:     provv1.ClusterStatus{ClusterName: "c-m-1"},
+	}))
+	settings := controllers.Settings{ServerURL: "https://drover.example.com", CACerts: "authority\n"}.ConfigMap("i1")
+	settings.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	check(t, api.Add(settings))
+	return api
+}
+
+// TestKubeconfig writes kubeconfigs without a credential, and merges them beside what is there.
+func TestKubeconfig(t *testing.T) {
+	home := t.TempDir()
+	existing := filepath.Join(home, "config")
+	present := clientcmdapi.NewConfig()
+	present.Clusters["management"] = &clientcmdapi.Cluster{Server: "https://management.example.com"}
+	present.AuthInfos["me"] = &clientcmdapi.AuthInfo{Token: "mine"}
+	present.Contexts["management"] = &clientcmdapi.Context{Cluster: "management", AuthInfo: "me"}
+	present.CurrentContext = "management"
+	check(t, clientcmd.WriteToFile(*present, existing))
+	t.Setenv("KUBECONFIG", existing)
+	authority := filepath.Join(home, "ca.pem")
+	check(t, os.WriteFile(authority, []byte("other"), 0o600))
+	for name, c := range map[string]struct {
+		args    []string
+		want    string
+		problem string
+	}{
+		"where the server has published":  {args: []string{"demo"}, want: "demo https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
+		"where the user says":             {args: []string{"demo", "--server=https://other/", "--certificate-authority=" + authority}, want: "demo https://other/k8s/clusters/c-m-1 other drover token --context=management"},
+		"under another name":              {args: []string{"demo", "--name=mine"}, want: "mine https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
+		"merged":                          {args: []string{"demo", "--merge"}, want: "demo https://drover.example.com/k8s/clusters/c-m-1 authority drover token --context=management"},
+		"a cluster that is not there":     {args: []string{"nobody"}, problem: "there is no Cluster nobody in namespace fleet-default"},
+		"a cluster that has no name yet":  {args: []string{"young"}, problem: "has no management cluster yet"},
+		"a server that is no https URL":   {args: []string{"demo", "--server=http://other"}, problem: `--server: "http://other" is no https URL`},
+		"authorities that are not there":  {args: []string{"demo", "--server=https://other", "--certificate-authority=/none"}, problem: "--certificate-authority: "},
+		"nothing is published for it yet": {args: []string{"other"}, problem: "has published no address; give --server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := withAddress(t)
+				check(t, api.Add(&provv1.Cluster{
+					TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "other", Annotations: map[string]string{rkev1.InstanceAnnotation: "i2"}},
+					Status:     provv1.ClusterStatus{ClusterName: "c-m-2"},
+				}))
+				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}}
+				code, out, problems := runOne(newKubeconfigCommand(nil, o), c.args...)
+				if c.problem != "" {
+					if code != 1 || !strings.Contains(problems, c.problem) || out != "" {
+						t.Errorf("exit code %d, %q, %q; want %q", code, out, problems, c.problem)
+					}
+					return
+				}
+				if strings.Contains(name, "merged") {
+					merged, err := os.ReadFile(existing)
+					check(t, err)
+					out = string(merged)
+				}
+				written, err := clientcmd.Load([]byte(out))
+				check(t, err)
+				current, _, _ := strings.Cut(c.want, " ")
+				if o.merge {
+					if written.CurrentContext != "management" || written.AuthInfos["me"].Token != "mine" || len(written.Contexts) != 2 {
+						t.Errorf("what was there is %v", written)
+					}
+				} else if written.CurrentContext != current {
+					t.Errorf("the context is %q", written.CurrentContext)
+				}
+				cluster, user := written.Clusters[current], written.AuthInfos[current]
+				got := current + " " + cluster.Server + " " + strings.TrimSpace(string(cluster.CertificateAuthorityData)) + " " + user.Exec.Command + " " + strings.Join(user.Exec.Args, " ")
+				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 {
+					t.Errorf("exit code %d %s\n%s", code, problems, diff)
+				}
+			})
+		})
+	}
+}
+
+// TestToken prints what the kubeconfig shows to the management cluster, whatever that is.
+func TestToken(t *testing.T) {
+	dir := t.TempDir()
+	file, script := filepath.Join(dir, "token"), filepath.Join(dir, "plugin")
+	check(t, os.WriteFile(file, []byte("of-file"), 0o600))
+	check(t, os.WriteFile(script, []byte("#!/bin/sh\necho '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\"of-plugin\"}}'\n"), 0o700))
+	claims := func(text string) string { return "x." + base64.RawURLEncoding.EncodeToString([]byte(text)) + ".y" }
+	expires := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct {
+		config  rest.Config
+		want    clientauthv1.ExecCredentialStatus
+		problem string
+	}{
+		"a token":                   {config: rest.Config{BearerToken: "mine"}, want: clientauthv1.ExecCredentialStatus{Token: "mine"}},
+		"a token that says its end": {config: rest.Config{BearerToken: claims(`{"exp":1893553445}`)}, want: clientauthv1.ExecCredentialStatus{Token: claims(`{"exp":1893553445}`), ExpirationTimestamp: &metav1.Time{Time: expires}}},
+		"a token of three parts":    {config: rest.Config{BearerToken: "a.b.c"}, want: clientauthv1.ExecCredentialStatus{Token: "a.b.c"}},
+		"a file with a token":       {config: rest.Config{BearerTokenFile: file}, want: clientauthv1.ExecCredentialStatus{Token: "of-file"}},
+		"a plugin": {
+			config: rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: script, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}},
+			want:   clientauthv1.ExecCredentialStatus{Token: "of-plugin"},
+		},
+		"a certificate":               {config: rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("cert"), KeyData: []byte("key")}}, want: clientauthv1.ExecCredentialStatus{ClientCertificateData: "cert", ClientKeyData: "key"}},
+		"a certificate without a key": {config: rest.Config{TLSClientConfig: rest.TLSClientConfig{CertData: []byte("cert")}}, problem: "neither a token nor a client certificate"},
+		"nothing":                     {problem: "neither a token nor a client certificate"},
+		"a user name and a password":  {config: rest.Config{Username: "me", Password: "secret"}, problem: "a user name and a password"},
+		"a plugin that is not there":  {config: rest.Config{ExecProvider: &clientcmdapi.ExecConfig{Command: "/none", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode}}, problem: "get a credential from the plugin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.config.Host = "https://management.example.com"
+			code, out, problems := runOne(newTokenCommand(nil, &tokenOptions{config: &c.config}))
+			if c.problem != "" {
+				if code != 1 || !strings.Contains(problems, c.problem) || strings.Contains(problems, "secret") {
+					t.Errorf("exit code %d, %q, want %q", code, problems, c.problem)
+				}
+				return
+			}
+			got := clientauthv1.ExecCredential{}
+			check(t, json.Unmarshal([]byte(out), &got))
+			if diff := cmp.Diff(c.want, *got.Status); diff != "" || code != 0 || got.Kind != "ExecCredential" {
+				t.Errorf("exit code %d, %s (-want +got):\n%s", code, problems, diff)
+			}
+		})
+	}
+}

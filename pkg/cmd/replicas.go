@@ -1,0 +1,117 @@
+package cmd
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+)
+
+// Every replica renews a Lease of its own, so that all know how many there are: agents in clusters keep a connection to each of them. Names and label are
+// stored.
+const (
+	replicaPrefix = "drover-replica-"
+	replicaLabel  = "drover.io/replica-of"
+	// replicaRenewal is how often a replica renews its Lease and counts the others.
+	replicaRenewal = 10 * time.Second
+	// replicaDuration is after how long without a renewal a replica does not count any more.
+	replicaDuration = 30 * time.Second
+	// replicaForgotten is when its Lease is removed by the others.
+	replicaForgotten = 10 * time.Minute
+)
+
+// replicas counts the replicas of one installation.
+type replicas struct {
+	leases coordinationclient.LeaseInterface
+	// id is this replica's, set the digest of the installation's identifier, which is a label.
+	id, set string
+	log     logrus.FieldLogger
+	counted atomic.Int32
+}
+
+func newReplicas(leases coordinationclient.LeaseInterface, id, instanceID string, log logrus.FieldLogger) *replicas {
+	sum := sha256.Sum256([]byte(instanceID))
+	return &replicas{leases: leases, id: id, set: hex.EncodeToString(sum[:8]), log: log}
+}
+
+// count is how many replicas there are, with this one.
+func (r *replicas) count() int { return max(1, int(r.counted.Load())) }
+
+// run keeps this replica counted until ctx ends, and takes it off then.
+func (r *replicas) run(ctx context.Context) {
+	failed := ""
+	_ = wait.PollUntilContextCancel(ctx, replicaRenewal, true, func(ctx context.Context) (bool, error) {
+		err := r.renew(ctx, time.Now())
+		if err != nil && ctx.Err() == nil && err.Error() != failed {
+			r.log.WithError(err).Warn("Replicas cannot be counted; agents keep the connections that they have")
+		}
+		failed = ""
+		if err != nil {
+			failed = err.Error()
+		}
+		return false, nil
+	}) // ends with ctx only
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTimeout)
+	defer cancel()
+	if err := r.leases.Delete(ctx, r.name(), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		r.log.WithError(err).Debug("The Lease of this replica was not removed and runs out by itself")
+	}
+}
+
+func (r *replicas) name() string { return replicaPrefix + r.id }
+
+// renew renews the Lease of this replica and counts those that are alive.
+func (r *replicas) renew(ctx context.Context, now time.Time) error {
+	if err := r.write(ctx, now); err != nil {
+		return fmt.Errorf("renew Lease %s/%s: %w", leaseNamespace, r.name(), err)
+	}
+	found, err := r.leases.List(ctx, metav1.ListOptions{LabelSelector: replicaLabel + "=" + r.set})
+	if err != nil {
+		return fmt.Errorf("list Leases of replicas: %w", err)
+	}
+	alive := int32(0)
+	for i := range found.Items {
+		renewed := found.Items[i].Spec.RenewTime
+		switch {
+		case renewed != nil && now.Sub(renewed.Time) < replicaDuration:
+			alive++
+		case renewed == nil || now.Sub(renewed.Time) > replicaForgotten:
+			if err := r.leases.Delete(ctx, found.Items[i].Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("remove Lease %s/%s of a replica that is gone: %w", leaseNamespace, found.Items[i].Name, err)
+			}
+		}
+	}
+	r.counted.Store(alive)
+	return nil
+}
+
+func (r *replicas) write(ctx context.Context, now time.Time) error {
+	lease, err := r.leases.Get(ctx, r.name(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = r.leases.Create(ctx, r.renewed(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: r.name()}}, now),
+			metav1.CreateOptions{})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	_, err = r.leases.Update(ctx, r.renewed(lease, now), metav1.UpdateOptions{})
+	return err
+}
+
+func (r *replicas) renewed(lease *coordinationv1.Lease, now time.Time) *coordinationv1.Lease {
+	lease.Labels = map[string]string{replicaLabel: r.set}
+	lease.Spec.HolderIdentity = &r.id
+	lease.Spec.LeaseDurationSeconds = new(int32(replicaDuration / time.Second))
+	lease.Spec.RenewTime = new(metav1.NewMicroTime(now))
+	return lease
+}

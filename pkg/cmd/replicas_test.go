@@ -1,0 +1,75 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// TestReplicas: three begin, one ends as it should, one is killed, and an API server that does not answer changes nothing.
+func TestReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logrus.New()
+		log.SetOutput(io.Discard)
+		client := fake.NewClientset()
+		down := false
+		client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return down, nil, errors.New("the API server is away")
+		})
+		leases := client.CoordinationV1().Leases(leaseNamespace)
+		begin := func(id, instance string) (*replicas, context.CancelFunc) {
+			r := newReplicas(leases, id, instance, log)
+			ctx, cancel := context.WithCancel(t.Context())
+			go r.run(ctx)
+			return r, cancel
+		}
+		pass := func(d time.Duration) { time.Sleep(d); synctest.Wait() }
+		a, endA := begin("a", "ours")
+		defer endA()
+		if a.count() != 1 {
+			t.Errorf("before anything was counted there are %d", a.count())
+		}
+		b, endB := begin("b", "ours")
+		_, endOther := begin("x", "somebody else's")
+		defer endOther()
+		killed := newReplicas(leases, "c", "ours", log)
+		if err := killed.renew(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		expect := func(when string, want int, of ...*replicas) {
+			t.Helper()
+			for _, r := range of {
+				if r.count() != want {
+					t.Errorf("%s: %s counts %d, want %d", when, r.id, r.count(), want)
+				}
+			}
+		}
+		pass(replicaRenewal + time.Second)
+		expect("all three are there", 3, a, b)
+		pass(replicaDuration)
+		expect("one was killed", 2, a, b)
+		down = true
+		pass(3 * replicaDuration)
+		expect("the API server is away", 2, a, b)
+		down = false
+		pass(2 * replicaRenewal) // in the first of them each may be counted before it has renewed
+		expect("it is back", 2, a, b)
+		endB()
+		pass(replicaRenewal)
+		expect("one has ended", 1, a)
+		pass(replicaForgotten)
+		left, err := leases.List(t.Context(), metav1.ListOptions{LabelSelector: replicaLabel + "=" + a.set})
+		if err != nil || len(left.Items) != 1 || left.Items[0].Name != "drover-replica-a" {
+			t.Errorf("Leases that are left: %v, error %v", left.Items, err)
+		}
+	})
+}

@@ -1,0 +1,181 @@
+package cmd
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/transport"
+)
+
+// tokenOptions are the flags of drover token.
+type tokenOptions struct {
+	kubeconfig, context string
+	// config overrides the kubeconfig in tests.
+	config *rest.Config
+}
+
+func newTokenCommand(environ []string, o *tokenOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Print the credential for the management cluster, as kubectl's plugin for clusters",
+		Long: `Print the credential with which the kubeconfig reaches the management cluster, in the form that kubectl and other clients expect of an exec plugin.
+Drover's endpoints know the same users as the management cluster, so that no other credential is needed for the clusters behind them. Kubeconfigs that
+drover kubeconfig writes call this command.`,
+		Example: `  drover token --kubeconfig ~/.kube/management`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fill(cmd.Flags(), environment(environ), "environment")
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := o.load()
+			if err != nil {
+				return err
+			}
+			credential, err := credentialOf(config)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(credential)
+		},
+	}
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG or ~/.kube/config")
+	cmd.Flags().StringVar(&o.context, "context", "", "`name` of the context in it; empty uses the current one")
+	return cmd
+}
+
+func (o *tokenOptions) load() (*rest.Config, error) {
+	if o.config != nil {
+		return o.config, nil
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find management cluster; give --kubeconfig and --context: %w", err)
+	}
+	return config, nil
+}
+
+// credentialOf is what a configuration shows to its server: a token, or a certificate.
+func credentialOf(config *rest.Config) (*clientauthv1.ExecCredential, error) {
+	credential := &clientauthv1.ExecCredential{
+		TypeMeta: metav1.TypeMeta{APIVersion: clientauthv1.SchemeGroupVersion.String(), Kind: "ExecCredential"},
+		Status:   &clientauthv1.ExecCredentialStatus{},
+	}
+	shown, err := config.TransportConfig()
+	if err != nil {
+		return nil, fmt.Errorf("read the credential: %w", err)
+	}
+	token, err := tokenOf(config, shown)
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		credential.Status.Token = token
+		credential.Status.ExpirationTimestamp = expiryOf(token)
+		return credential, nil
+	}
+	certificate, key, err := certificateOf(config)
+	if err != nil {
+		return nil, err
+	}
+	credential.Status.ClientCertificateData, credential.Status.ClientKeyData = certificate, key
+	return credential, nil
+}
+
+// tokenOf asks all that adds to requests, plugins of the kubeconfig among them, what it adds.
+func tokenOf(config *rest.Config, shown *transport.Config) (string, error) {
+	if config.Username != "" {
+		return "", errors.New("the kubeconfig has a user name and a password, which Drover's endpoints do not know")
+	}
+	asked := ""
+	wrapped, err := transport.HTTPWrappersForConfig(shown, roundTripper(func(r *http.Request) (*http.Response, error) {
+		asked = r.Header.Get("Authorization")
+		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
+	}))
+	if err != nil {
+		return "", fmt.Errorf("read the credential: %w", err)
+	}
+	request, err := http.NewRequest(http.MethodGet, "https://"+unspecified, http.NoBody) //nolint:noctx // it goes nowhere
+	if err != nil {
+		return "", fmt.Errorf("read the credential: %w", err)
+	}
+	response, err := wrapped.RoundTrip(request)
+	if err != nil {
+		return "", fmt.Errorf("get a credential from the plugin in the kubeconfig: %w", err)
+	}
+	_ = response.Body.Close()
+	token, _ := strings.CutPrefix(asked, "Bearer ")
+	return token, nil
+}
+
+// unspecified is an address that nothing is sent to.
+const unspecified = "management-cluster.invalid"
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func certificateOf(config *rest.Config) (certificate, key string, err error) {
+	files := func(data []byte, file string) (string, error) {
+		if len(data) > 0 || file == "" {
+			return string(data), nil
+		}
+		content, err := os.ReadFile(file)
+		return string(content), err
+	}
+	if certificate, err = files(config.CertData, config.CertFile); err == nil {
+		key, err = files(config.KeyData, config.KeyFile)
+	}
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("read the client certificate: %w", err)
+	case certificate == "" || key == "":
+		return "", "", errors.New("the kubeconfig has neither a token nor a client certificate")
+	}
+	return certificate, key, nil
+}
+
+// expiryOf is when a token says that it ends, so that clients ask again before; nil for one that does not say.
+func expiryOf(token string) *metav1.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return nil
+	}
+	claims := struct {
+		Expires int64 `json:"exp"`
+	}{}
+	data, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(data, &claims) != nil || claims.Expires == 0 {
+		return nil
+	}
+	return new(metav1.NewTime(time.Unix(claims.Expires, 0).UTC()))
+}
+
+// plugin is the user of a kubeconfig that asks drover token.
+func plugin(kubeconfig, context string) *clientcmdapi.AuthInfo {
+	args := []string{"token"}
+	if kubeconfig != "" {
+		args = append(args, "--kubeconfig="+kubeconfig)
+	}
+	if context != "" {
+		args = append(args, "--context="+context)
+	}
+	return &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{
+		APIVersion: clientauthv1.SchemeGroupVersion.String(), Command: "drover", Args: args, InteractiveMode: clientcmdapi.IfAvailableExecInteractiveMode,
+		InstallHint: "This kubeconfig was written by drover kubeconfig: it needs the program drover in the PATH.",
+	}}
+}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+)
+
+// Tunnel knows the clusters whose agent has dialed in; tunnel.Server is one.
+type Tunnel interface {
+	// Connected tells whether an agent of the management cluster with that name is connected here.
+	Connected(id string) bool
+	// Subscribe calls back, until ctx ends, with the name of each management cluster of which that has changed.
+	Subscribe(ctx context.Context, listener func(id string))
+}
+
+// agentGrace is how long agents have after the begin of a term to come back, before a cluster whose agent is not there counts as
+// disconnected: when the server starts, all of them come at once.
+const agentGrace = time.Minute
+
+// link is how the agent of a cluster is connected. Its zero value is that of a cluster that has none yet.
+type link struct {
+	// agent is true once an agent of the cluster has been connected: the tunnel is the way to it from then on.
+	agent bool
+	// connected is true while one is.
+	connected bool
+	// lost is true when none is, although there has been time enough to come back.
+	lost bool
+}
+
+// met are the clusters whose agents were connected in this term, by the name of the management cluster.
+type met struct {
+	mu    sync.Mutex
+	names map[string]bool
+}
+
+func (m *met) add(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.names == nil {
+		m.names = map[string]bool{}
+	}
+	m.names[name] = true
+}
+
+func (m *met) has(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.names[name]
+}
+
+func (m *met) forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.names, name)
+}
+
+// linkOf tells how the agent of a cluster is connected. Where it may still come back, the cluster is looked at again when that time is over.
+func (h *handler) linkOf(cluster *provv1.Cluster, management *mgmtv3.Cluster, now time.Time) link {
+	if h.Tunnel == nil || management == nil {
+		return link{}
+	}
+	if h.Tunnel.Connected(management.Name) {
+		h.met.add(management.Name)
+		return link{agent: true, connected: true}
+	}
+	if !conditions.IsTrue(management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed) {
+		return link{}
+	}
+	left := h.began.Add(agentGrace).Sub(now)
+	if h.met.has(management.Name) || left <= 0 {
+		return link{agent: true, lost: true}
+	}
+	h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, left)
+	return link{agent: true}
+}
+
+// ofAgent wakes the cluster whose agent has come or gone.
+func (h *handler) ofAgent(id string) {
+	clusters, err := h.clusters.GetByIndex(provv1.IndexByCluster, id)
+	if err != nil {
+		return // the index is registered with the handler
+	}
+	for _, cluster := range clusters {
+		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, 0)
+	}
+}

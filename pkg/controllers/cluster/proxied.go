@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clusterproxy"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// A cluster's own token lives for tokenLifetime and is replaced in the last third of it: whoever holds the kubeconfig has two days to read it anew. The
+// one before is good until its end.
+const (
+	tokenLifetime = 7 * 24 * time.Hour
+	tokenRenewal  = tokenLifetime / 3
+	// tokenSpread is over how long the renewals of clusters are spread that were made at the same time.
+	tokenSpread = tokenLifetime / 10
+)
+
+// Endpoints are where a cluster is reached through Drover.
+type Endpoints struct {
+	// Server is the https URL, without a path.
+	Server string
+	// Authority are the PEM authorities that verify it; empty when those of the system do.
+	Authority []byte
+}
+
+// storeProxied gives Cluster API, and whoever else reads the kubeconfig, the way through Drover's endpoints. The token is made before it is used, so
+// that there is no kubeconfig without one.
+func (h *handler) storeProxied(seen *facts) error {
+	way := proxy.Proxied{Server: h.Endpoints.Server, Authority: h.Endpoints.Authority, ID: seen.management.Name}
+	expires, stands, err := h.tokenInUse(seen, way)
+	if err != nil {
+		return err
+	}
+	if renewAt := expires.Add(-tokenRenewal - spread(seen)); stands && seen.now.Before(renewAt) {
+		h.Clusters.EnqueueAfter(seen.cluster.Namespace, seen.cluster.Name, renewAt.Sub(seen.now))
+		return h.removeExpired(seen)
+	}
+	grant := clusterproxy.Grant{
+		Cluster: way.ID, Principal: naming.ProvisioningPrincipal(seen.cluster.Namespace, seen.cluster.Name), Expires: seen.now.Add(tokenLifetime),
+	}
+	token, bearer, err := clusterproxy.Issue(seen.cluster.Namespace, grant, rand.Reader)
+	if err != nil {
+		return err
+	}
+	token.OwnerReferences = []metav1.OwnerReference{topology.OwnerReference(seen.cluster, false)}
+	if _, err := h.Secrets.Create(token); err != nil {
+		return fmt.Errorf("create token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+	}
+	way.Token = bearer
+	return h.writeProxied(seen, way, token.Name)
+}
+
+// spread is a time of its own for each cluster.
+func spread(seen *facts) time.Duration {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(seen.cluster.UID)) // never fails
+	return time.Duration(hash.Sum64() % uint64(tokenSpread))
+}
+
+// tokenInUse tells until when the token in the kubeconfig is good, if the kubeconfig leads through the endpoints. A token that no cache has may have
+// been made a moment ago: that is asked live.
+func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time, stands bool, err error) {
+	if seen.kubeconfig == nil {
+		return time.Time{}, false, nil
+	}
+	bearer, stands := way.Stands(seen.kubeconfig.Data[proxy.KubeconfigKey])
+	name := seen.kubeconfig.Annotations[rkev1.ProxyTokenAnnotation]
+	if !stands || name == "" {
+		return time.Time{}, false, nil
+	}
+	token, err := optional(h.secrets.Get(seen.cluster.Namespace, name))
+	if err == nil && token == nil {
+		token, err = optional(h.Secrets.Get(seen.cluster.Namespace, name, metav1.GetOptions{}))
+	}
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("read token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+	}
+	if token == nil {
+		return time.Time{}, false, nil
+	}
+	expires, stands = clusterproxy.Holds(token, bearer)
+	return expires, stands, nil
+}
+
+func (h *handler) writeProxied(seen *facts, way proxy.Proxied, token string) error {
+	kubeconfig, err := way.Kubeconfig()
+	if err != nil {
+		return err
+	}
+	desired := proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), kubeconfig)
+	desired.Data[proxy.TokenKey] = []byte(way.Token)
+	desired.Annotations = map[string]string{rkev1.ProxyTokenAnnotation: token}
+	return h.writeKubeconfig(seen, desired)
+}
+
+// writeKubeconfig creates the Secret of the kubeconfig or makes it as desired; labels, annotations and owners of others stay.
+func (h *handler) writeKubeconfig(seen *facts, desired *corev1.Secret) error {
+	if seen.kubeconfig == nil {
+		created, err := h.Secrets.Create(desired)
+		if err != nil {
+			return fmt.Errorf("create kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		}
+		seen.kubeconfig = created
+		return nil
+	}
+	updated := seen.kubeconfig.DeepCopy()
+	updated.Data = desired.Data
+	updated.Labels, updated.Annotations = with(updated.Labels, desired.Labels), with(updated.Annotations, desired.Annotations)
+	if !slices.ContainsFunc(updated.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == seen.cluster.UID }) {
+		updated.OwnerReferences = append(updated.OwnerReferences, desired.OwnerReferences...)
+	}
+	if equality.Semantic.DeepEqual(seen.kubeconfig, updated) {
+		return nil
+	}
+	stored, err := h.Secrets.Update(updated)
+	if err != nil {
+		return fmt.Errorf("update kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+	}
+	seen.kubeconfig = stored
+	return nil
+}
+
+func with(have, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return have
+	}
+	all := maps.Clone(have)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, more)
+	return all
+}
+
+// removeExpired removes tokens of the cluster that are good for nothing any more.
+func (h *handler) removeExpired(seen *facts) error {
+	selector := labels.SelectorFromSet(labels.Set{clusterproxy.TokenClusterLabel: seen.management.Name})
+	tokens, err := h.secrets.List(seen.cluster.Namespace, selector)
+	if err != nil {
+		return fmt.Errorf("list tokens of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+	}
+	for _, token := range tokens {
+		if expires, ok := clusterproxy.Expires(token); !ok || seen.now.Before(expires) || token.DeletionTimestamp != nil {
+			continue
+		}
+		if err := h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove expired token %s/%s: %w", token.Namespace, token.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rancher/wrangler/v3/pkg/generic/fake"
+	"go.uber.org/mock/gomock"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clusterproxy"
+	"github.com/drover-io/drover/pkg/proxy"
+)
+
+// proxiedWorld is a cluster whose agent is connected, with the Secrets of its namespace, and those of them that the cache does not have yet.
+type proxiedWorld struct {
+	*handler
+	seen    *facts
+	secrets map[string]*corev1.Secret
+	unseen  map[string]bool
+	writes  []string
+	again   time.Duration
+}
+
+func newProxiedWorld(t *testing.T) *proxiedWorld {
+	t.Helper()
+	ctrl := gomock.NewController(t)
+	w := &proxiedWorld{secrets: map[string]*corev1.Secret{}, unseen: map[string]bool{}}
+	get := func(name string, cached bool) (*corev1.Secret, error) {
+		if secret := w.secrets[name]; secret != nil && (!cached || !w.unseen[name]) {
+			return secret, nil
+		}
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+	}
+	cache := fake.NewMockCacheInterface[*corev1.Secret](ctrl)
+	cache.EXPECT().Get("n", gomock.Any()).DoAndReturn(func(_, name string) (*corev1.Secret, error) { return get(name, true) }).AnyTimes()
+	cache.EXPECT().List("n", gomock.Any()).DoAndReturn(func(_ string, selector labels.Selector) ([]*corev1.Secret, error) {
+		var found []*corev1.Secret
+		for _, name := range slices.Sorted(maps.Keys(w.secrets)) {
+			if selector.Matches(labels.Set(w.secrets[name].Labels)) && !w.unseen[name] {
+				found = append(found, w.secrets[name])
+			}
+		}
+		return found, nil
+	}).AnyTimes()
+	live := fake.NewMockControllerInterface[*corev1.Secret, *corev1.SecretList](ctrl)
+	live.EXPECT().Get("n", gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ metav1.GetOptions) (*corev1.Secret, error) {
+		return get(name, false)
+	}).AnyTimes()
+	store := func(verb string) func(*corev1.Secret) (*corev1.Secret, error) {
+		return func(secret *corev1.Secret) (*corev1.Secret, error) {
+			kind := "token"
+			if strings.HasSuffix(secret.Name, "-kubeconfig") {
+				kind = "kubeconfig"
+			}
+			w.writes = append(w.writes, verb+" "+kind)
+			w.secrets[secret.Name] = secret.DeepCopy()
+			return secret, nil
+		}
+	}
+	live.EXPECT().Create(gomock.Any()).DoAndReturn(store("create")).AnyTimes()
+	live.EXPECT().Update(gomock.Any()).DoAndReturn(store("update")).AnyTimes()
+	live.EXPECT().Delete("n", gomock.Any(), gomock.Any()).DoAndReturn(func(_, name string, _ *metav1.DeleteOptions) error {
+		w.writes = append(w.writes, "delete token")
+		delete(w.secrets, name)
+		return nil
+	}).AnyTimes()
+	clusters := fake.NewMockControllerInterface[*provv1.Cluster, *provv1.ClusterList](ctrl)
+	clusters.EXPECT().EnqueueAfter("n", "demo", gomock.Any()).Do(func(_, _ string, after time.Duration) { w.again = after }).AnyTimes()
+	w.handler = &handler{
+		Deps: Deps{
+			Clusters: clusters, Secrets: live, Endpoints: Endpoints{Server: "https://drover.example.com", Authority: []byte("authority\n")},
+		},
+		secrets: cache,
+	}
+	w.seen = &facts{
+		cluster:    &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo", UID: "u1"}},
+		management: &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c-m-1"}},
+		link:       link{agent: true, connected: true}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+	return w
+}
+
+func (w *proxiedWorld) reconcile(t *testing.T) []string {
+	t.Helper()
+	w.writes, w.again = nil, 0
+	w.seen.kubeconfig = w.secrets["demo-kubeconfig"]
+	if err := w.storeKubeconfig(w.seen); err != nil {
+		t.Fatal(err)
+	}
+	return w.writes
+}
+
+// current returns the token in the kubeconfig and the Secret that it is known by.
+func (w *proxiedWorld) current(t *testing.T) (bearer string, token *corev1.Secret) {
+	t.Helper()
+	kubeconfig := w.secrets["demo-kubeconfig"]
+	config, err := clientcmd.Load(kubeconfig.Data[proxy.KubeconfigKey])
+	if err != nil {
+		t.Fatal(err)
+	}
+	bearer, token = config.AuthInfos["user"].Token, w.secrets[kubeconfig.Annotations[rkev1.ProxyTokenAnnotation]]
+	if bearer != string(kubeconfig.Data[proxy.TokenKey]) || config.Clusters["cluster"].Server != "https://drover.example.com/k8s/clusters/c-m-1" {
+		t.Errorf("the kubeconfig leads to %s, and its token differs from that of the Secret: %v", config.Clusters["cluster"].Server, bearer != string(kubeconfig.Data[proxy.TokenKey]))
+	}
+	return bearer, token
+}
+
+// TestProxied_LifeOfATokenInAKubeconfig: it is made once, replaced before its end while the one before is still good, and removed after it.
+func TestProxied_LifeOfATokenInAKubeconfig(t *testing.T) {
+	t.Parallel()
+	w := newProxiedWorld(t)
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, w.reconcile(t)); diff != "" {
+			t.Errorf("%s, writes (-want +got):\n%s", when, diff)
+		}
+	}
+	expect("the agent has come", "create token", "create kubeconfig")
+	first, token := w.current(t)
+	if until, ok := clusterproxy.Holds(token, first); !ok || until.Sub(w.seen.now) != tokenLifetime || len(token.OwnerReferences) != 1 {
+		t.Errorf("the token is good until %v (%v), owners %v", until, ok, token.OwnerReferences)
+	}
+	expect("nothing has changed")
+	if w.again <= tokenLifetime/2 || w.again > tokenLifetime-tokenRenewal {
+		t.Errorf("it is looked at again after %s", w.again)
+	}
+	w.seen.now = w.seen.now.Add(w.again)
+	expect("the time of renewal has come", "create token", "update kubeconfig")
+	second, _ := w.current(t)
+	if _, good := clusterproxy.Holds(token, first); second == first || !good || w.secrets[token.Name] == nil {
+		t.Error("the token before is not good any more, or is the same")
+	}
+	expect("it is renewed")
+	w.seen.now = w.seen.now.Add(tokenLifetime - w.again)
+	expect("the first has expired", "delete token")
+	expect("nothing is left to remove")
+}
+
+// TestProxied_WhatDoesNotStandIsMadeAnew, and what only seems so is not.
+func TestProxied_WhatDoesNotStandIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	anew := []string{"create token", "update kubeconfig"}
+	for name, c := range map[string]struct {
+		happens func(w *proxiedWorld, token string)
+		want    []string
+	}{
+		"somebody revokes the token":            {func(w *proxiedWorld, token string) { delete(w.secrets, token) }, anew},
+		"the cache does not have the token yet": {func(w *proxiedWorld, token string) { w.unseen[token] = true }, nil},
+		"somebody takes the kubeconfig away":    {func(w *proxiedWorld, _ string) { delete(w.secrets, "demo-kubeconfig") }, []string{"create token", "create kubeconfig"}},
+		"the server has another address":        {func(w *proxiedWorld, _ string) { w.Endpoints.Server = "https://other.example.com" }, anew},
+		"the server has another authority":      {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("other") }, anew},
+		"a line break more is the same":         {func(w *proxiedWorld, _ string) { w.Endpoints.Authority = []byte("authority\n\n") }, nil},
+		"somebody writes another token there": {func(w *proxiedWorld, _ string) {
+			w.edit(func(s string) string { return strings.ReplaceAll(s, "drover-token-", "drover-token-x") })
+		}, anew},
+		"somebody writes a program there": {func(w *proxiedWorld, _ string) {
+			w.edit(func(s string) string {
+				return strings.Replace(s, "    token:", "    exec: {command: x, apiVersion: client.authentication.k8s.io/v1}\n    token:", 1)
+			})
+		}, anew},
+		"somebody writes nonsense there": {func(w *proxiedWorld, _ string) { w.edit(func(string) string { return "nonsense" }) }, anew},
+		"the kubeconfig is one that a node gave": {func(w *proxiedWorld, _ string) {
+			delete(w.secrets["demo-kubeconfig"].Annotations, rkev1.ProxyTokenAnnotation)
+		}, anew},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newProxiedWorld(t)
+			w.reconcile(t)
+			_, token := w.current(t)
+			c.happens(w, token.Name)
+			if diff := cmp.Diff(c.want, w.reconcile(t)); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			if again := w.reconcile(t); len(again) > 0 && !w.unseen[token.Name] {
+				t.Errorf("it is written again: %v", again)
+			}
+		})
+	}
+}
+
+func (w *proxiedWorld) edit(change func(string) string) {
+	secret := w.secrets["demo-kubeconfig"].DeepCopy()
+	secret.Data[proxy.KubeconfigKey] = []byte(change(string(secret.Data[proxy.KubeconfigKey])))
+	w.secrets["demo-kubeconfig"] = secret
+}

@@ -1,0 +1,135 @@
+package clusterregistrationtoken
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/ownwrites"
+	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is persisted by hosts in metrics, do not change.
+const handlerName = "cluster-registration-token"
+
+// indexClusters finds provisioning Clusters by the name of their management cluster.
+const indexClusters = "registration-token-clusters"
+
+// Deps are what the controller works with.
+type Deps struct {
+	Tokens             mgmtcontrollers.ClusterRegistrationTokenController
+	ManagementClusters mgmtcontrollers.ClusterController
+	Clusters           provcontrollers.ClusterController
+	Secrets            corecontrollers.SecretController
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// Settings are for all tokens.
+	Settings registration.Settings
+	// Random is what tokens are drawn from; nil means the system's.
+	Random io.Reader
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+	// Log says what becomes of tokens, never a token; nil means the standard logger.
+	Log logrus.FieldLogger
+}
+
+type handler struct {
+	Deps
+	tokens     mgmtcontrollers.ClusterRegistrationTokenCache
+	management mgmtcontrollers.ClusterCache
+	clusters   provcontrollers.ClusterCache
+	secrets    corecontrollers.SecretCache
+	written    *ownwrites.Log
+}
+
+// Register adds the handler, its index and its wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Random == nil {
+		d.Random = rand.Reader
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
+	}
+	h := &handler{
+		Deps: d, tokens: d.Tokens.Cache(), management: d.ManagementClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(),
+		written: ownwrites.New(),
+	}
+	h.clusters.AddIndexer(indexClusters, func(c *provv1.Cluster) ([]string, error) {
+		if c.Status.ClusterName == "" {
+			return nil, nil
+		}
+		return []string{c.Status.ClusterName}, nil
+	})
+	d.Tokens.OnChange(ctx, handlerName, h.onChange)
+	if err := errors.Join(
+		wakeup.On(ctx, d.Tokens, ofSecret, d.Secrets),
+		wakeup.On(ctx, d.Tokens, func(c *mgmtv3.Cluster) []wakeup.Key { return h.of(c.Name) }, d.ManagementClusters),
+		wakeup.On(ctx, d.Tokens, func(c *provv1.Cluster) []wakeup.Key { return h.of(c.Status.ClusterName) }, d.Clusters),
+	); err != nil {
+		return fmt.Errorf("watch for registration tokens: %w", err)
+	}
+	return nil
+}
+
+// ofSecret wakes the registration whose token a Secret holds, by its name: what else it says can be taken away.
+func ofSecret(secret *corev1.Secret) []wakeup.Key {
+	name, ok := registration.IsSecretName(secret.Name)
+	if !ok {
+		return nil
+	}
+	return []wakeup.Key{{Namespace: secret.Namespace, Name: name}}
+}
+
+// of are the registrations of a management cluster.
+func (h *handler) of(managementCluster string) []wakeup.Key {
+	if managementCluster == "" {
+		return nil
+	}
+	tokens, err := h.tokens.List(managementCluster, labels.Everything())
+	if err != nil {
+		return nil // a cache of a namespaced kind lists every namespace
+	}
+	keys := make([]wakeup.Key, 0, len(tokens))
+	for _, token := range tokens {
+		keys = append(keys, wakeup.Key{Namespace: token.Namespace, Name: token.Name})
+	}
+	return keys
+}
+
+func (h *handler) onChange(_ string, token *mgmtv3.ClusterRegistrationToken) (*mgmtv3.ClusterRegistrationToken, error) {
+	if token == nil || token.DeletionTimestamp != nil {
+		return token, nil // its Secret goes with it
+	}
+	if h.written.Behind(token, h.Now()) {
+		h.Tokens.EnqueueAfter(token.Namespace, token.Name, ownwrites.BelievedAfter)
+		return token, nil
+	}
+	facts, err := h.gather(token)
+	if err != nil || facts == nil {
+		return token, err // an event of the management cluster, of its Cluster or of the Secret brings us back
+	}
+	decided := registration.Decide(*facts)
+	if written, err := h.act(facts, decided); err != nil || !written {
+		return token, err // an event of the Secret brings us back
+	}
+	if !decided.Next.IsZero() {
+		h.Tokens.EnqueueAfter(token.Namespace, token.Name, decided.Next.Sub(facts.Now))
+	}
+	return h.report(token, decided.Status)
+}

@@ -1,0 +1,306 @@
+package clusterregistrationtoken_test
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
+)
+
+const (
+	instance = "instance-1"
+	id       = "c-m-12345678"
+	agent    = "drover/test"
+)
+
+func TestMain(m *testing.M) {
+	memkube.VirtualTime()
+	m.Run()
+}
+
+// world is a management cluster with the controller in it.
+type world struct {
+	*testing.T
+	api      *memkube.Server
+	user     *clients.Clients
+	settings registration.Settings
+	log      *bytes.Buffer
+	stop     func()
+}
+
+// tell runs a story in virtual time. There is a cluster of ours.
+func tell(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		scheme, err := clients.NewScheme()
+		must(t, err)
+		definitions, err := crds.All()
+		must(t, err)
+		w := &world{T: t, log: &bytes.Buffer{}, settings: registration.Settings{ServerURL: "https://drover.example.com"}}
+		w.api = memkube.New(memkube.Options{
+			Scheme: scheme, CRDs: definitions, Namespaces: []string{"fleet-default", id}, Permit: rights.Permit(t, "drover/test"),
+		})
+		must(t, w.api.Add(management(), cluster(instance)))
+		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
+		must(t, err)
+		w.start()
+		defer func() { w.stop() }()
+		f(w)
+	})
+}
+
+func management() *mgmtv3.Cluster {
+	return &mgmtv3.Cluster{
+		TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: id},
+	}
+}
+
+func cluster(mark string) *provv1.Cluster {
+	return &provv1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: mark}},
+		Status:     provv1.ClusterStatus{ClusterName: id},
+	}
+}
+
+func registrationToken(name, purpose string) *mgmtv3.ClusterRegistrationToken {
+	token := &mgmtv3.ClusterRegistrationToken{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "ClusterRegistrationToken"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: name}, Spec: mgmtv3.ClusterRegistrationTokenSpec{ClusterName: id},
+	}
+	if purpose != "" {
+		token.Labels = map[string]string{mgmtv3.TokenPurposeLabel: purpose}
+	}
+	return token
+}
+
+// start runs the controller, as a new process would.
+func (w *world) start() {
+	w.Helper()
+	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
+	must(w.T, err)
+	log := logrus.New()
+	log.SetOutput(w.log)
+	must(w.T, clusterregistrationtoken.Register(c.HandlerContext(), clusterregistrationtoken.Deps{
+		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
+		Secrets: c.Core.Secret(), InstanceID: instance, Settings: w.settings, Log: log,
+	}))
+	workers, cancel := context.WithCancel(w.Context())
+	must(w.T, c.Start(workers))
+	w.stop = func() {
+		cancel()
+		c.Stop()
+		synctest.Wait()
+	}
+}
+
+// mark changes whose the cluster is.
+func (w *world) mark(instance string) {
+	w.Helper()
+	found, err := w.user.Provisioning.Cluster().Get("fleet-default", "demo", metav1.GetOptions{})
+	must(w.T, err)
+	found.Annotations[rkev1.InstanceAnnotation] = instance
+	_, err = w.user.Provisioning.Cluster().Update(found)
+	must(w.T, err)
+}
+
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) secret(token string) *corev1.Secret {
+	w.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: "crt-token-" + token}}
+	exists, err := w.api.Get(secret)
+	must(w.T, err)
+	if !exists {
+		return nil
+	}
+	return secret
+}
+
+func (w *world) status(token string) mgmtv3.ClusterRegistrationTokenStatus {
+	w.Helper()
+	found := registrationToken(token, "")
+	_, err := w.api.Get(found)
+	must(w.T, err)
+	return found.Status
+}
+
+// quiet fails when anything is written for a while.
+func (w *world) quiet(d time.Duration) {
+	w.Helper()
+	w.api.ResetLog()
+	w.pass(d)
+	if writes := w.api.Writes(agent); len(writes) > 0 {
+		w.Errorf("writes: %v", writes)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
+	tell(t, func(w *world) {
+		must(w.T, w.api.Add(registrationToken("default-token", mgmtv3.TokenPurposeNode)))
+		w.pass(time.Second)
+		made := w.secret("default-token")
+		if made == nil || len(made.Data["token"]) < 43 || made.Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeNode {
+			t.Fatalf("Secret %v", made)
+		}
+		if status := w.status("default-token"); status.TokenSecretName != made.Name || status.ExpiresAt != string(made.Data["expiresAt"]) ||
+			!strings.Contains(status.NodeCommand, "{token}") || status.Command != "" {
+			t.Errorf("status %+v", status)
+		}
+		if writes := w.api.Writes(agent); len(writes) != 2 {
+			t.Errorf("writes: %v", writes)
+		}
+		w.quiet(29 * 24 * time.Hour)
+
+		expires, err := time.Parse(time.RFC3339, string(made.Data["expiresAt"]))
+		must(w.T, err)
+		w.pass(time.Until(expires) + time.Second)
+		replaced := w.secret("default-token")
+		if string(replaced.Data["previousToken"]) != string(made.Data["token"]) || string(replaced.Data["token"]) == string(made.Data["token"]) {
+			t.Fatal("the token is not another one, or the one before is not good any more")
+		}
+		if w.status("default-token").GracePeriodExpiresAt == "" {
+			t.Error("the status does not tell until when the one before is good")
+		}
+		w.pass(registration.DefaultGracePeriod)
+		if left := w.secret("default-token").Data["previousToken"]; len(left) > 0 || w.status("default-token").GracePeriodExpiresAt != "" {
+			t.Error("the token before is still there")
+		}
+		w.quiet(24 * time.Hour)
+		for _, secret := range []*corev1.Secret{made, replaced} {
+			if strings.Contains(w.log.String(), string(secret.Data["token"])) {
+				t.Error("a token is in the log")
+			}
+		}
+	})
+}
+
+func TestStory_ReplacedWhileNobodyRuns(t *testing.T) {
+	tell(t, func(w *world) {
+		must(w.T, w.api.Add(registrationToken("default-token", mgmtv3.TokenPurposeNode)))
+		w.pass(time.Second)
+		before := w.secret("default-token")
+		w.stop()
+		w.pass(60 * 24 * time.Hour)
+		w.start()
+		w.pass(time.Second)
+		after := w.secret("default-token")
+		if string(after.Data["previousToken"]) != string(before.Data["token"]) {
+			t.Error("who has the former token is locked out")
+		}
+	})
+}
+
+func TestStory_DamageIsRepaired(t *testing.T) {
+	tell(t, func(w *world) {
+		must(w.T, w.api.Add(registrationToken("system", mgmtv3.TokenPurposeAgent)))
+		w.pass(time.Second)
+		made := w.secret("system")
+		damaged := made.DeepCopy()
+		damaged.Labels, damaged.OwnerReferences = nil, nil
+		_, err := w.user.Core.Secret().Update(damaged)
+		must(w.T, err)
+		w.pass(time.Second)
+		if got := w.secret("system"); got.Labels[mgmtv3.TokenPurposeLabel] != mgmtv3.TokenPurposeAgent || len(got.OwnerReferences) != 1 ||
+			string(got.Data["token"]) != string(made.Data["token"]) {
+			t.Errorf("Secret has labels %v and owners %v", got.Labels, got.OwnerReferences)
+		}
+		must(w.T, w.user.Core.Secret().Delete(id, "crt-token-system", &metav1.DeleteOptions{}))
+		w.pass(time.Second)
+		if got := w.secret("system"); got == nil || string(got.Data["token"]) == string(made.Data["token"]) {
+			t.Errorf("Secret %v", got)
+		}
+		w.quiet(400 * 24 * time.Hour) // nobody tells agents of new tokens
+	})
+}
+
+func TestStory_OnlyTokensOfOurClustersAreKept(t *testing.T) {
+	for name, edit := range map[string]func(w *world, token *mgmtv3.ClusterRegistrationToken){
+		"another instance's cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) { w.mark("instance-2") },
+		"no cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) {
+			must(w.T, w.user.Provisioning.Cluster().Delete("fleet-default", "demo", &metav1.DeleteOptions{}))
+		},
+		"no management cluster": func(w *world, _ *mgmtv3.ClusterRegistrationToken) {
+			must(w.T, w.user.Management.Cluster().Delete(id, &metav1.DeleteOptions{}))
+		},
+		"a token that names another cluster": func(_ *world, token *mgmtv3.ClusterRegistrationToken) { token.Spec.ClusterName = "c-m-other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(w *world) {
+				token := registrationToken("mine", "")
+				edit(w, token)
+				w.pass(time.Second)
+				w.api.ResetLog()
+				must(w.T, w.api.Add(token))
+				w.pass(time.Minute)
+				if secret := w.secret("mine"); secret != nil || len(w.api.Writes(agent)) > 0 {
+					t.Errorf("Secret %v, writes %v", secret != nil, w.api.Writes(agent))
+				}
+			})
+		})
+	}
+}
+
+// A cluster that becomes ours gets its tokens then, and an edit of the agents' environment reaches the commands.
+func TestStory_WakeUps(t *testing.T) {
+	tell(t, func(w *world) {
+		w.mark("instance-2")
+		w.pass(time.Second)
+		must(w.T, w.api.Add(registrationToken("default-token", mgmtv3.TokenPurposeNode)))
+		w.pass(time.Second)
+		w.mark(instance)
+		w.pass(time.Second)
+		if w.secret("default-token") == nil {
+			t.Fatal("no token")
+		}
+		edited, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
+		must(w.T, err)
+		edited.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}}
+		_, err = w.user.Management.Cluster().Update(edited)
+		must(w.T, err)
+		w.pass(time.Second)
+		if command := w.status("default-token").NodeCommand; !strings.HasPrefix(command, `HTTPS_PROXY="http://proxy" curl`) {
+			t.Errorf("command %q", command)
+		}
+		var verbs []string
+		for _, write := range w.api.Writes(agent) {
+			verbs = append(verbs, write.Verb+" "+write.Resource)
+		}
+		if want := []string{"create secrets", "update clusterregistrationtokens.management.cattle.io/status", "update clusterregistrationtokens.management.cattle.io/status"}; !slices.Equal(verbs, want) {
+			t.Errorf("writes %v", verbs)
+		}
+		must(w.T, w.user.Management.ClusterRegistrationToken().Delete(id, "default-token", &metav1.DeleteOptions{}))
+		w.pass(time.Minute)
+		if w.secret("default-token") != nil {
+			t.Error("the Secret does not go with its registration")
+		}
+	})
+}

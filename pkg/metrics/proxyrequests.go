@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ProxyRequests measures requests to downstream clusters that pass through Drover.
+type ProxyRequests struct {
+	total    *prometheus.CounterVec
+	inFlight *prometheus.GaugeVec
+	duration *prometheus.HistogramVec
+}
+
+// NewProxyRequests registers the metrics; nil is the process-wide registerer.
+func NewProxyRequests(registerer prometheus.Registerer) (*ProxyRequests, error) {
+	total, err := register(registerer, proxyRequests.Name, proxyRequests.counter())
+	if err != nil {
+		return nil, err
+	}
+	inFlight, err := register(registerer, proxyInFlight.Name, proxyInFlight.gauge())
+	if err != nil {
+		return nil, err
+	}
+	duration, err := register(registerer, proxyDuration.Name, proxyDuration.histogram(fast))
+	if err != nil {
+		return nil, err
+	}
+	return &ProxyRequests{total, inFlight, duration}, nil
+}
+
+// Begin counts a request in. What it returns counts it out.
+func (p *ProxyRequests) Begin(longRunning bool) func() {
+	gauge := p.inFlight.WithLabelValues(strconv.FormatBool(longRunning))
+	gauge.Inc()
+	return gauge.Dec
+}
+
+// Observe notes the end of a request: its verb, one of few, and the code of its answer. How long a long-running one took is up to its client, and tells
+// nothing.
+func (p *ProxyRequests) Observe(verb string, code int, longRunning bool, took time.Duration) {
+	p.total.WithLabelValues(verb, codeClass(code)).Inc()
+	if !longRunning {
+		p.duration.WithLabelValues(verb).Observe(took.Seconds())
+	}
+}
+
+// codeClass is 2xx and so on; 0 is for answers that were cut before they began.
+func codeClass(code int) string {
+	if code < 100 || code > 599 {
+		return "none"
+	}
+	return strconv.Itoa(code/100) + "xx"
+}

@@ -1,0 +1,97 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// agents are tunnels by which requests are answered at once, with who asked.
+type agents struct {
+	connected map[string]bool
+	asked     []string
+}
+
+var errAway = errors.New("the agent is away")
+
+func (a *agents) Connected(id string) bool { return a.connected[id] }
+
+func (a *agents) Transport(id string) (http.RoundTripper, error) {
+	if !a.connected[id] {
+		return nil, errAway
+	}
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		a.asked = append(a.asked, id+" "+r.Method+" "+r.URL.Path+" as "+r.Header.Get("Impersonate-User")+" of "+strings.Join(r.Header.Values("Impersonate-Group"), ","))
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"default"}}`)),
+		}, nil
+	}), nil
+}
+
+type noSecrets struct{}
+
+func (noSecrets) Get(_, name string) (*corev1.Secret, error) {
+	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+}
+
+// TestDoor: the tunnel is the way as soon as an agent is connected, and stays it when the agent goes; each request takes the session that there is.
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	demo := types.NamespacedName{Namespace: "n", Name: "demo"}
+	tunnels, way := &agents{connected: map[string]bool{}}, Way{}
+	door := NewDoor(NewClients(noSecrets{}, 0), tunnels, func(types.NamespacedName) Way { return way }, func(cluster types.NamespacedName) Identity {
+		return Identity{User: "drover:" + cluster.Name, Group: "admins"}
+	})
+	get := func() error {
+		client, err := door.Client(t.Context(), demo)
+		if err != nil {
+			return err
+		}
+		_, err = client.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	}
+	expect := func(when, version string, want error, asked ...string) {
+		t.Helper()
+		tunnels.asked = nil
+		if err := get(); !errors.Is(err, want) {
+			t.Errorf("%s: error %v, want %v", when, err, want)
+		}
+		if diff := cmp.Diff(asked, tunnels.asked); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", when, diff)
+		}
+		if got, err := door.Version(demo); got != version || err != nil {
+			t.Errorf("%s: version %q, error %v, want %q", when, got, err, version)
+		}
+	}
+	request := " GET /api/v1/namespaces/default as drover:demo of admins"
+	expect("there is no management cluster", "", ErrNotAvailable)
+	way.ID = "c-m-1"
+	expect("no agent was ever there", "", ErrNotAvailable)
+	tunnels.connected["c-m-1"] = true
+	expect("the agent dials in", "tunnel/c-m-1", nil, "c-m-1"+request)
+	way.Agent = true
+	tunnels.connected["c-m-1"] = false
+	expect("the agent is away", "tunnel/c-m-1", errAway)
+	tunnels.connected["c-m-1"] = true
+	expect("it is back", "tunnel/c-m-1", nil, "c-m-1"+request)
+	way.ID, tunnels.connected["c-m-2"] = "c-m-2", true
+	expect("the cluster was made anew", "tunnel/c-m-2", nil, "c-m-2"+request)
+	config, err := door.RESTConfig(t.Context(), demo)
+	if err != nil || config.Impersonate.UserName != "drover:demo" || config.BearerToken != "" {
+		t.Errorf("configuration %v, error %v", config, err)
+	}
+	door.Forget(demo)
+	if len(door.known) != 0 {
+		t.Error("what was forgotten is known")
+	}
+}

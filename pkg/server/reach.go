@@ -1,0 +1,145 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clusterproxy"
+	"github.com/drover-io/drover/pkg/connect"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/tunnel"
+)
+
+// indexByID finds Clusters by the name of their management cluster, for the endpoints.
+const indexByID = "server.drover.io/cluster-id"
+
+// Tunnel is how agents reach Drover, and Drover and others their clusters, which are known by the names of their management clusters. A host that has
+// tunnels to clusters of its own may bring one. Methods are called from many goroutines, and wait for no agent.
+type Tunnel interface {
+	// Connected tells whether an agent of the cluster is connected to this replica.
+	Connected(id string) bool
+	// Transport returns what reaches the cluster's API server: it sets scheme, host and credential of a request, and passes headers Impersonate-* on.
+	// The error is ErrNotConnected while no agent is connected, and so is that of a request whose connection is lost.
+	Transport(id string) (http.RoundTripper, error)
+	// Subscribe calls back, until ctx ends, with each cluster that has come or gone.
+	Subscribe(ctx context.Context, listener func(id string))
+}
+
+// RequestAuthenticator finds out who sent a request to a cluster.
+type RequestAuthenticator = clusterproxy.RequestAuthenticator
+
+// Authorizer tells what users may do with clusters.
+type Authorizer = clusterproxy.Authorizer
+
+// ErrNotConnected says that no agent of a cluster is connected to this replica.
+var ErrNotConnected = tunnel.ErrNotConnected
+
+// Reach says how users and agents reach clusters. Its zero value is fine: each nil is Drover's own.
+type Reach struct {
+	// Tunnel takes the connections of agents; nil serves tunnel.Paths here.
+	Tunnel Tunnel
+	// Authenticator finds out who asks for a cluster; nil asks the management cluster.
+	Authenticator RequestAuthenticator
+	// Authorizer tells who may reach which cluster; nil asks the management cluster whether the user may get the Cluster.
+	Authorizer Authorizer
+	// ClientCA returns the authorities of client certificates, for listeners that ask for one; nil accepts none.
+	ClientCA func() *x509.CertPool
+	// Verb is what a user has to be allowed on a Cluster to reach it; "get" when it is empty.
+	Verb string
+	// Replica is the identifier of this replica, unlike that of any other; one is drawn when it is empty. Replicas is how many there are: agents keep a
+	// connection to each. One when it is nil.
+	Replica  string
+	Replicas func() int
+}
+
+// reach is what Reach has become.
+type reach struct {
+	tunnel Tunnel
+	// own is the tunnel if it is Drover's.
+	own   *tunnel.Server
+	proxy http.Handler
+}
+
+// newReach makes the endpoints by which clusters are reached, and adds their indexes to the caches.
+func (s *Server) newReach(registrations *connect.Registrations) error {
+	o := s.opts.Reach
+	s.reach.tunnel = o.Tunnel
+	if o.Tunnel == nil {
+		own, err := tunnel.New(tunnel.Options{
+			Cluster: func(token string) (string, bool) { return registrations.Lookup(token, registration.ForAgent) },
+			Replica: cmp.Or(o.Replica, uuid.NewString()), Replicas: o.Replicas, Metrics: s.opts.Registerer, Log: s.opts.Log,
+		})
+		if err != nil {
+			return fmt.Errorf("configure the tunnel: %w", err)
+		}
+		s.reach.tunnel, s.reach.own = own, own
+	}
+	s.every.Provisioning.Cluster().Cache().AddIndexer(indexByID, func(c *provv1.Cluster) ([]string, error) {
+		if c.Status.ClusterName == "" {
+			return nil, nil
+		}
+		return []string{c.Status.ClusterName}, nil
+	})
+	s.every.Core.Secret().Cache().AddIndexer(clusterproxy.TokenIndex, clusterproxy.TokenIndexer)
+	handler, err := clusterproxy.New(clusterproxy.Options{
+		Transport: s.reach.tunnel.Transport, NotConnected: ErrNotConnected, Lookup: s.clusterOf,
+		Tokens: s.every.Core.Secret().Cache(), TokenNamespace: controllers.SystemNamespace,
+		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA, Authenticator: o.Authenticator,
+		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb, Authorizer: o.Authorizer,
+		Log: s.opts.Log, Registerer: s.opts.Registerer,
+	})
+	if err != nil {
+		return fmt.Errorf("configure the way to clusters: %w", err)
+	}
+	s.reach.proxy = handler
+	return nil
+}
+
+// clusterOf finds the Cluster of a management cluster. Of two that claim one, none is it.
+func (s *Server) clusterOf(id string) (namespace, name string, ok bool) {
+	found, err := s.every.Provisioning.Cluster().Cache().GetByIndex(indexByID, id)
+	if err != nil || len(found) != 1 {
+		return "", "", false
+	}
+	return found[0].Namespace, found[0].Name, true
+}
+
+// handler answers requests to clusters and connections of agents here, and gives all others to next. Nobody is known before the caches are filled.
+func (s *Server) route(next http.Handler) http.Handler {
+	exact := tunnel.Paths()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.EscapedPath()
+		var handler http.Handler
+		switch {
+		case s.reach.own != nil && slices.Contains(exact, path):
+			handler = s.reach.own
+		case slices.ContainsFunc(clusterproxy.DefaultPrefixes(), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
+			handler = s.reach.proxy
+		default:
+			next.ServeHTTP(w, r)
+			return
+		}
+		if !s.isServing() {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "caches are not filled yet", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// identity is who Drover is in a cluster that it reaches through its tunnel. (spec/06 §4.11.)
+func identity(cluster types.NamespacedName) proxy.Identity {
+	return proxy.Identity{User: clusterproxy.MachineUserPrefix + cluster.Namespace + ":" + cluster.Name, Group: clusterproxy.AdminGroup}
+}

@@ -1,0 +1,25 @@
+// Package tunnel is the server's end of the reverse tunnel: agents in clusters that nobody reaches from outside open a session to every
+// replica, and requests to their API servers go back through it. It runs on every replica, writes nothing, and needs no leader.
+//
+//	server.go        Server, Options: takes sessions, and ends them
+//	registration.go  who an agent is: the headers it presents
+//	session.go       session: one agent's WebSocket, and the connections through it
+//	stream.go        stream: one of these connections
+//	table.go         which sessions a cluster has, and which of them is used
+//	subscribe.go     who is told when a cluster's sessions change
+//	transport.go     Transport: requests to a cluster's API server
+//
+// # Two kinds of agents
+//
+// Our own agent (package clusteragent) answers requests itself: it adds its own credential, which never leaves its cluster, and passes the
+// request on to its API server. The one address that is dialed is a symbolic one. Requests go as HTTP/2 over one connection per session,
+// and those that change to another protocol over one of their own.
+//
+// A stock agent announces the address of its API server, whom that trusts, and a credential, which is kept in memory with the session and
+// nowhere else. Only the announced address is dialed.
+//
+// # Sessions
+//
+// The newest session that gives signs of life is used; what waits for an answer through a session that ends gets an error at once.
+// Nothing waits for a session: who wants to know when there is one subscribes.
+package tunnel

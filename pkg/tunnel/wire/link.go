@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Reasons for which a Link ends by itself.
+var (
+	// ErrSilent: the other side gave no sign of life.
+	ErrSilent = errors.New("the other side was silent for too long")
+	// ErrStalled: what was sent was not taken.
+	ErrStalled = errors.New("the other side takes nothing")
+)
+
+// slowLink is the slowest link, in bytes per second, for which a session is kept while much is being sent: signs of life are behind
+// that, and so are the answers to them.
+const slowLink = 64 << 10
+
+// Link is the network connection below a session. During the handshake it is the connection that it was given. From Watch on it
+// ends itself when the other side is silent, and the deadlines that others set mean nothing.
+type Link struct {
+	net.Conn
+
+	options LinkOptions
+	start   time.Time
+	silence atomic.Int64 // nanoseconds; 0 before Watch
+	heard   atomic.Int64 // when something came last, as nanoseconds since start
+	unheard atomic.Int64 // bytes written since then
+
+	mu     sync.Mutex
+	reason error
+}
+
+// LinkOptions say what a Link does besides.
+type LinkOptions struct {
+	// Patient allows for silence while much was sent. It is for the side whose signs of life are answered by the other.
+	Patient bool
+	// Inspect sees what comes in, and may change it in place; its error ends the link. It is called by the reader, from Watch on.
+	Inspect func([]byte) error
+	// Count is told how many bytes came in and went out.
+	Count func(in, out int)
+}
+
+// NewLink wraps a connection.
+func NewLink(conn net.Conn, options LinkOptions) *Link {
+	return &Link{Conn: conn, options: options, start: time.Now()}
+}
+
+// Watch begins to watch over the link, once the handshake is over: silence is for how long nothing may come in.
+func (l *Link) Watch(silence time.Duration) {
+	l.heardNow()
+	l.silence.Store(int64(silence))
+}
+
+func (l *Link) heardNow() {
+	l.heard.Store(int64(time.Since(l.start)))
+	l.unheard.Store(0)
+}
+
+// Quiet is for how long nothing has come in.
+func (l *Link) Quiet() time.Duration { return time.Since(l.start) - time.Duration(l.heard.Load()) }
+
+// Reason is why the link has ended; nil while it has not.
+func (l *Link) Reason() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reason
+}
+
+// End ends the link for a reason; the first one counts.
+func (l *Link) End(reason error) {
+	l.mu.Lock()
+	first := l.reason == nil
+	if first {
+		l.reason = reason
+	}
+	l.mu.Unlock()
+	if !first {
+		return
+	}
+	// TLS says goodbye when it is closed, which may take seconds when nobody listens.
+	if secured, ok := l.Conn.(interface{ NetConn() net.Conn }); ok {
+		_ = secured.NetConn().Close()
+	}
+	_ = l.Conn.Close()
+}
+
+// Close ends the link.
+func (l *Link) Close() error {
+	l.End(net.ErrClosed)
+	return nil
+}
+
+// Read reads what comes in. Silence counts while something is waited for only: who does not read hears nothing.
+func (l *Link) Read(p []byte) (int, error) {
+	if l.silence.Load() == 0 {
+		return l.Conn.Read(p)
+	}
+	begun := time.Now()
+	for {
+		limit := l.limit()
+		if err := l.Conn.SetReadDeadline(begun.Add(limit)); err != nil {
+			return 0, l.failed(err)
+		}
+		n, err := l.Conn.Read(p)
+		if n > 0 {
+			return n, l.received(p[:n])
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if l.limit() > limit {
+				continue
+			}
+			err = ErrSilent
+		}
+		if err != nil {
+			return 0, l.failed(err)
+		}
+	}
+}
+
+// limit is for how long a read may wait now.
+func (l *Link) limit() time.Duration {
+	limit := time.Duration(l.silence.Load())
+	if l.options.Patient {
+		limit += time.Duration(l.unheard.Load()) * time.Second / slowLink
+	}
+	return min(limit, max(StockSilence, time.Duration(l.silence.Load())))
+}
+
+func (l *Link) received(p []byte) error {
+	l.heardNow()
+	if l.options.Count != nil {
+		l.options.Count(len(p), 0)
+	}
+	if l.options.Inspect == nil {
+		return nil
+	}
+	if err := l.options.Inspect(p); err != nil {
+		return l.failed(err)
+	}
+	return nil
+}
+
+// Write sends. When the link has ended it says that all was sent: nobody hears it, the reader tells of the end, and the protocol above
+// would otherwise complain once per connection.
+func (l *Link) Write(p []byte) (int, error) {
+	if l.silence.Load() == 0 {
+		return l.Conn.Write(p)
+	}
+	if l.Reason() != nil {
+		return len(p), nil //nolint:nilerr // see above
+	}
+	if err := l.Conn.SetWriteDeadline(time.Now().Add(WriteStall)); err != nil {
+		_ = l.failed(err)
+		return len(p), nil
+	}
+	n, err := l.Conn.Write(p)
+	l.unheard.Add(int64(n))
+	if l.options.Count != nil {
+		l.options.Count(0, n)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = ErrStalled
+	}
+	if err != nil {
+		_ = l.failed(err)
+	}
+	return len(p), nil
+}
+
+// failed ends the link and returns why it ended, which may have been something else before.
+func (l *Link) failed(err error) error {
+	l.End(err)
+	return l.Reason()
+}
+
+// SetDeadline sets both deadlines of the handshake.
+func (l *Link) SetDeadline(t time.Time) error {
+	if l.silence.Load() != 0 {
+		return nil
+	}
+	return l.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline sets the deadline for reads of the handshake.
+func (l *Link) SetReadDeadline(t time.Time) error {
+	if l.silence.Load() != 0 {
+		return nil
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline sets the deadline for writes of the handshake.
+func (l *Link) SetWriteDeadline(t time.Time) error {
+	if l.silence.Load() != 0 {
+		return nil
+	}
+	return l.Conn.SetWriteDeadline(t)
+}

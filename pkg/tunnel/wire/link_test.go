@@ -1,0 +1,319 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const silence = 4 * time.Second
+
+// linked is a link that is watched over, and the other end of its connection. Time is virtual.
+func linked(t *testing.T, options LinkOptions) (*Link, net.Conn) {
+	t.Helper()
+	other, conn := Pipe()
+	link := NewLink(conn, options)
+	link.Watch(silence)
+	t.Cleanup(func() {
+		link.Close()
+		other.Close()
+	})
+	return link, other
+}
+
+func say(t *testing.T, to io.Writer, what string) {
+	t.Helper()
+	if _, err := io.WriteString(to, what); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear reads what comes next, and fails when that is something else.
+func hear(t *testing.T, from io.Reader, want string) {
+	t.Helper()
+	buffer := make([]byte, 100)
+	n, err := from.Read(buffer)
+	if got := string(buffer[:n]); got != want || err != nil {
+		t.Fatalf("read %q and error %v, want %q", got, err, want)
+	}
+}
+
+// ends reads until the link ends, and checks why and after how long.
+func ends(t *testing.T, link *Link, want error, after time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	if n, err := link.Read(make([]byte, 10)); !errors.Is(err, want) || n != 0 {
+		t.Errorf("read %d bytes and error %v, want %v", n, err, want)
+	}
+	if took := time.Since(begun); took != after {
+		t.Errorf("it took %s, want %s", took, after)
+	}
+	if reason := link.Reason(); !errors.Is(reason, want) {
+		t.Errorf("reason is %v, want %v", reason, want)
+	}
+}
+
+func TestLink_EndsWhenTheOtherSideIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, other := linked(t, LinkOptions{})
+		for range 10 {
+			time.AfterFunc(silence-time.Millisecond, func() { say(t, other, "still here") })
+			hear(t, link, "still here")
+			if quiet := link.Quiet(); quiet != 0 {
+				t.Errorf("quiet for %s when something has just come", quiet)
+			}
+		}
+		if reason := link.Reason(); reason != nil {
+			t.Fatalf("ended before: %v", reason)
+		}
+		ends(t, link, ErrSilent, silence)
+		if quiet := link.Quiet(); quiet != silence {
+			t.Errorf("quiet for %s, want %s", quiet, silence)
+		}
+		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the other side reads %v, want the end", err)
+		}
+	})
+}
+
+func TestLink_WhoDoesNotReadHearsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, other := linked(t, LinkOptions{})
+		say(t, other, "first")
+		time.Sleep(10 * silence) // Busy with something else.
+		hear(t, link, "first")
+		time.Sleep(10 * silence)
+		ends(t, link, ErrSilent, silence)
+	})
+}
+
+func TestLink_SilenceWhileMuchIsSent(t *testing.T) {
+	for name, test := range map[string]struct {
+		patient bool
+		sent    int
+		heard   bool // something, after that was sent
+		want    time.Duration
+	}{
+		"nothing was sent":                                  {true, 0, false, silence},
+		"a slow link takes two seconds for it":              {true, 2 * slowLink, false, silence + 2*time.Second},
+		"the other side was heard since":                    {true, 2 * slowLink, true, silence},
+		"more than is waited for":                           {true, 60 * slowLink, false, StockSilence},
+		"by the side whose signs of life nobody waits with": {false, 2 * slowLink, false, silence},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				link, other := linked(t, LinkOptions{Patient: test.patient})
+				go func() { _, _ = io.Copy(io.Discard, other) }()
+				if n, err := link.Write(make([]byte, test.sent)); n != test.sent || err != nil {
+					t.Fatalf("wrote %d bytes and error %v", n, err)
+				}
+				if test.heard {
+					say(t, other, "x")
+					hear(t, link, "x")
+				}
+				ends(t, link, ErrSilent, test.want)
+			})
+		})
+	}
+}
+
+// What is sent while a read waits moves the end of that read as well.
+func TestLink_PatienceGrowsWhileAReadWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, other := linked(t, LinkOptions{Patient: true})
+		go func() { _, _ = io.Copy(io.Discard, other) }()
+		time.AfterFunc(silence/2, func() { _, _ = link.Write(make([]byte, 3*slowLink)) })
+		ends(t, link, ErrSilent, silence+3*time.Second)
+	})
+}
+
+func TestLink_SilenceLongerThanThatOfStockAgentsIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, _ := linked(t, LinkOptions{Patient: true})
+		link.Watch(Silence(maxHeartbeat))
+		ends(t, link, ErrSilent, 75*time.Second)
+	})
+}
+
+func TestLink_DeadlinesMeanSomethingDuringTheHandshakeOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, conn := Pipe()
+		defer other.Close()
+		link := NewLink(conn, LinkOptions{Inspect: func([]byte) error { return errors.New("looked at during the handshake") }})
+		for name, set := range map[string]func(time.Time) error{"SetDeadline": link.SetDeadline, "SetReadDeadline": link.SetReadDeadline} {
+			begun := time.Now()
+			if err := set(begun.Add(time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := link.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(begun) != time.Second {
+				t.Errorf("%s: read ends with %v after %s, want its deadline", name, err, time.Since(begun))
+			}
+			if err := set(time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := link.SetWriteDeadline(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := link.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("write ends with %v, want its deadline", err)
+		}
+		if err := link.SetWriteDeadline(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		say(t, link, "hello")
+		hear(t, other, "hello")
+		say(t, other, "welcome")
+		hear(t, link, "welcome")
+		if reason := link.Reason(); reason != nil {
+			t.Fatalf("the handshake has ended the link: %v", reason)
+		}
+
+		link.options.Inspect = nil
+		link.Watch(silence)
+		for _, set := range []func(time.Time) error{link.SetDeadline, link.SetReadDeadline, link.SetWriteDeadline} {
+			if err := set(time.Now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		say(t, link, "after")
+		hear(t, other, "after")
+		ends(t, link, ErrSilent, silence)
+	})
+}
+
+func TestLink_EndsWhenNothingIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, _ := linked(t, LinkOptions{})
+		begun := time.Now()
+		if n, err := link.Write(make([]byte, PipeBuffer+1)); n != PipeBuffer+1 || err != nil {
+			t.Errorf("wrote %d bytes and error %v: whoever writes is to hear nothing of the end", n, err)
+		}
+		if took := time.Since(begun); took != WriteStall {
+			t.Errorf("it took %s, want %s", took, WriteStall)
+		}
+		if reason := link.Reason(); !errors.Is(reason, ErrStalled) {
+			t.Errorf("reason is %v, want %v", reason, ErrStalled)
+		}
+		ends(t, link, ErrStalled, 0)
+	})
+}
+
+func TestLink_WritesAfterTheEndAreAsIfSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := 0
+		link, other := linked(t, LinkOptions{Count: func(_, n int) { out += n }})
+		gone := errors.New("gone")
+		link.End(gone)
+		if n, err := link.Write([]byte("into the void")); n != 13 || err != nil {
+			t.Errorf("wrote %d bytes and error %v, want 13 and none", n, err)
+		}
+		if out != 0 {
+			t.Errorf("%d bytes are counted that nobody sent", out)
+		}
+		hearEnd(t, other)
+		ends(t, link, gone, 0)
+	})
+}
+
+func hearEnd(t *testing.T, from io.Reader) {
+	t.Helper()
+	if n, err := from.Read(make([]byte, 100)); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("read %d bytes and error %v, want the end", n, err)
+	}
+}
+
+func TestLink_TheFirstReasonCounts(t *testing.T) {
+	replaced := errors.New("replaced by a newer one")
+	for name, test := range map[string]struct {
+		end  func(*Link, net.Conn)
+		want error
+	}{
+		"closed by whoever holds it":     {func(l *Link, _ net.Conn) { l.Close() }, net.ErrClosed},
+		"ended, then closed":             {func(l *Link, _ net.Conn) { l.End(replaced); l.Close() }, replaced},
+		"ended twice":                    {func(l *Link, _ net.Conn) { l.End(replaced); l.End(io.EOF) }, replaced},
+		"the other side closes":          {func(_ *Link, other net.Conn) { other.Close() }, io.EOF},
+		"ended while a read waits":       {func(l *Link, _ net.Conn) { time.AfterFunc(silence/2, func() { l.End(replaced) }) }, replaced},
+		"the other side closes meantime": {func(_ *Link, other net.Conn) { time.AfterFunc(silence/2, func() { other.Close() }) }, io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				link, other := linked(t, LinkOptions{})
+				test.end(link, other)
+				if _, err := link.Read(make([]byte, 1)); !errors.Is(err, test.want) {
+					t.Errorf("read ends with %v, want %v", err, test.want)
+				}
+				if reason := link.Reason(); !errors.Is(reason, test.want) {
+					t.Errorf("reason is %v, want %v", reason, test.want)
+				}
+				link.End(errors.New("too late"))
+				if reason := link.Reason(); !errors.Is(reason, test.want) {
+					t.Errorf("later the reason is %v, want %v", reason, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestLink_WhatComesIsInspectedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("not the protocol")
+		type counted struct{ In, Out int }
+		var got counted
+		link, other := linked(t, LinkOptions{
+			Count: func(in, out int) { got.In, got.Out = got.In+in, got.Out+out },
+			Inspect: func(p []byte) error {
+				if string(p) == "GET /" {
+					return refused
+				}
+				p[0] = '-'
+				return nil
+			},
+		})
+		say(t, other, "+12345")
+		hear(t, link, "-12345")
+		say(t, link, "abc")
+		hear(t, other, "abc")
+		if diff := cmp.Diff(counted{6, 3}, got); diff != "" {
+			t.Errorf("counted, wanted (-) and got (+):\n%s", diff)
+		}
+		say(t, other, "GET /")
+		if _, err := link.Read(make([]byte, 100)); !errors.Is(err, refused) || !errors.Is(link.Reason(), refused) {
+			t.Errorf("read ends with %v, and the reason is %v, want %v", err, link.Reason(), refused)
+		}
+		hearEnd(t, other)
+	})
+}
+
+// secured is a connection with TLS whose other side has gone: closing it takes for ever, until the network connection below is closed.
+type secured struct {
+	net.Conn
+	below net.Conn
+}
+
+func (s secured) NetConn() net.Conn { return s.below }
+
+func (s secured) Close() error {
+	_, err := s.below.Read(make([]byte, 1))
+	return err
+}
+
+func TestLink_EndDoesNotWaitForGoodbyesOfTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other, below := Pipe()
+		defer other.Close()
+		link := NewLink(secured{below, below}, LinkOptions{})
+		begun := time.Now()
+		link.Close()
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("it took %s", took)
+		}
+		hearEnd(t, other)
+	})
+}

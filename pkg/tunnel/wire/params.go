@@ -1,0 +1,153 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// maxParams bounds the header: a token and a bundle of authorities have room in it many times over.
+const maxParams = 64 << 10
+
+// defaultPort is that of an announced address without a port.
+const defaultPort = "443"
+
+// Errors of ParseParams, with the texts of the wire (spec/06 §4.4.).
+var (
+	ErrNoParams  = errors.New("missing node or cluster registration info")
+	ErrNoAddress = errors.New("invalid input, address empty")
+	ErrNoToken   = errors.New("invalid input, token empty")
+	ErrNoCA      = errors.New("invalid input, caCert empty")
+)
+
+// Params are what a stock agent announces of its cluster: where the API server is reached from within, whom it trusts, and a credential.
+type Params struct {
+	// Address is HOST:PORT of the API server.
+	Address string
+	// Token is the credential of the agent's service account.
+	Token string
+	// CA are the authorities of the API server, as PEM.
+	CA []byte
+}
+
+// String masks what is secret.
+func (p Params) String() string { return "params of " + p.Address }
+
+// GoString masks what is secret.
+func (p Params) GoString() string { return p.String() }
+
+// paramsJSON is the form in the header.
+type paramsJSON struct {
+	Cluster *clusterJSON `json:"cluster,omitempty"`
+}
+
+type clusterJSON struct {
+	Address string `json:"address"`
+	Token   string `json:"token"`
+	CACert  string `json:"caCert"`
+}
+
+// ParseParams reads the value of HeaderParams: standard base64 of JSON. Errors name what is wrong, and never hold any of it.
+func ParseParams(value string) (Params, error) {
+	if value == "" {
+		return Params{}, ErrNoParams
+	}
+	if len(value) > maxParams {
+		return Params{}, fmt.Errorf("header %s is longer than %d bytes", HeaderParams, maxParams)
+	}
+	raw, err := base64.StdEncoding.DecodeString(value)
+	if err != nil {
+		return Params{}, fmt.Errorf("header %s has to be standard base64", HeaderParams)
+	}
+	var parsed paramsJSON
+	if err := json.Unmarshal(raw, &parsed); err != nil {
+		return Params{}, fmt.Errorf("header %s has to be base64 of a JSON object with cluster.address, cluster.token and cluster.caCert", HeaderParams)
+	}
+	if parsed.Cluster == nil {
+		return Params{}, ErrNoParams
+	}
+	return parsed.Cluster.params()
+}
+
+func (c *clusterJSON) params() (Params, error) {
+	switch {
+	case c.Address == "":
+		return Params{}, ErrNoAddress
+	case c.Token == "":
+		return Params{}, ErrNoToken
+	case c.CACert == "":
+		return Params{}, ErrNoCA
+	}
+	address, err := hostPort(c.Address)
+	if err != nil {
+		return Params{}, err
+	}
+	if strings.ContainsFunc(c.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return Params{}, errors.New("invalid input, token has to be printable ASCII without spaces")
+	}
+	ca, err := base64.StdEncoding.DecodeString(c.CACert)
+	if err != nil {
+		return Params{}, errors.New("invalid input, caCert has to be base64 of PEM")
+	}
+	if block, _ := pem.Decode(ca); block == nil || block.Type != "CERTIFICATE" {
+		return Params{}, errors.New("invalid input, caCert has to be base64 of PEM with a certificate")
+	}
+	return Params{Address: address, Token: c.Token, CA: bytes.TrimSpace(ca)}, nil
+}
+
+// EncodeParams is the value of HeaderParams.
+func EncodeParams(p Params) (string, error) {
+	raw, err := json.Marshal(paramsJSON{Cluster: &clusterJSON{
+		Address: p.Address, Token: p.Token, CACert: base64.StdEncoding.EncodeToString(p.CA),
+	}})
+	if err != nil {
+		return "", fmt.Errorf("encode %s: %w", HeaderParams, err)
+	}
+	return base64.StdEncoding.EncodeToString(raw), nil
+}
+
+// hostPort makes an announced address one that can be dialed. Agents write HOST:PORT of their environment, and with IPv6 no brackets.
+func hostPort(address string) (string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = splitBare(address)
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || number == 0 || !validHost(host) {
+		return "", errors.New("invalid input, address has to be HOST:PORT")
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(number, 10)), nil
+}
+
+// splitBare splits an IPv6 address and a port without brackets between them. What may be read in two ways has a port: agents write one.
+func splitBare(address string) (host, port string) {
+	if i := strings.LastIndexByte(address, ':'); i > 0 {
+		if ip, err := netip.ParseAddr(address[:i]); err == nil && ip.Is6() {
+			return address[:i], address[i+1:]
+		}
+	}
+	if strings.HasPrefix(address, "[") && strings.HasSuffix(address, "]") {
+		address = address[1 : len(address)-1]
+	}
+	return address, defaultPort
+}
+
+func validHost(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Zone() == "" && !ip.IsUnspecified()
+	}
+	if host == "" || len(host) > 253 || strings.HasPrefix(host, "-") || strings.HasPrefix(host, ".") {
+		return false
+	}
+	return strings.Trim(host, hostCharacters) == ""
+}
+
+// hostCharacters are those of names of hosts.
+const hostCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
