@@ -100,7 +100,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Both sides send until the other has told them to pause, and only then begin to read. That was where both waited for ever.
+// Both sides send until one has told the other to pause, and only then begin to read. That is where both wait for ever otherwise.
 func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 	const size = 12 << 20
 	dialed, answering := through(t)
@@ -117,8 +117,9 @@ func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 			done <- err
 		}()
 	}
-	poll(t, "both have sent more than makes the other tell them to pause", func() bool {
-		return min(sent[0].Load(), sent[1].Load()) > remotedialer.MaxBuffer+2*PipeBuffer
+	// Whoever tells the other to pause pauses as well, so that one may have sent less.
+	poll(t, "one has sent more than makes the other tell it to pause", func() bool {
+		return max(sent[0].Load(), sent[1].Load()) > remotedialer.MaxBuffer+2*PipeBuffer
 	})
 	for _, side := range sides {
 		go func() {
