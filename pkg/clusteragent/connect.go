@@ -131,8 +131,8 @@ func (a *agent) serve(ctx context.Context, o *opened) error {
 	cancel()
 	_, err := session.Serve(silent)
 	o.link.End(err)
+	// The session's own Close would end connections beside the goroutines that are ending them.
 	dialer.stop()
-	session.Close()
 	return o.link.Reason()
 }
 

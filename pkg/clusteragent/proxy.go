@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	impersonateUser = "Impersonate-User"
+	impersonate     = "Impersonate-"
+	impersonateUser = impersonate + "User"
 	// copyBuffer is how much is passed on at once, in bytes.
 	copyBuffer = 64 << 10
 	// HTTP/2 towards the server: how many requests at a time, how long a frame, and how much may come that was not passed on yet.
@@ -88,6 +89,12 @@ func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
 	return p.plain.RoundTrip(request)
 }
 
+// close closes the connections to the API server that no request uses.
+func (p *proxy) close() {
+	p.plain.CloseIdleConnections()
+	p.upgrades.CloseIdleConnections()
+}
+
 // handler answers requests.
 func (p *proxy) handler() http.Handler {
 	reverse := &httputil.ReverseProxy{
@@ -115,6 +122,12 @@ type tokenKey struct{}
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.target.Scheme, p.target.Host, p.target.Host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // As it came: what cannot be parsed is the API server's matter.
+	// For whom the request is made is not for one hop alone, whatever its header Connection says: without, the agent itself would be meant.
+	for name, values := range r.In.Header {
+		if strings.HasPrefix(name, impersonate) {
+			r.Out.Header[name] = slices.Clone(values)
+		}
+	}
 	for name := range r.Out.Header {
 		for _, unwanted := range foreign {
 			if name == unwanted || strings.HasSuffix(unwanted, "-") && strings.HasPrefix(name, unwanted) {
@@ -222,15 +235,16 @@ func (b *switchboard) Addr() net.Addr { return &net.UnixAddr{Name: wire.AgentHos
 type sessionDialer struct {
 	switchboard *switchboard
 
-	mu     sync.Mutex
-	dialed []*wire.Dialed
+	mu      sync.Mutex
+	dialed  []*wire.Dialed
+	stopped bool
 }
 
 // dial is the session's Dialer. Only the one address exists; what is refused is told to the server, and the session goes on. The context
 // means nothing here: it is over from the beginning.
 func (d *sessionDialer) dial(_ context.Context, network, address string) (net.Conn, error) {
 	if network != wire.AgentNetwork || address != wire.AgentAddress {
-		return nil, errors.New("address may not be dialed")
+		return refused{reason: errors.New("address may not be dialed")}, nil
 	}
 	conn, err := d.switchboard.dial()
 	if err != nil {
@@ -238,14 +252,30 @@ func (d *sessionDialer) dial(_ context.Context, network, address string) (net.Co
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.stopped {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
 	d.dialed = append(slices.DeleteFunc(d.dialed, (*wire.Dialed).Closed), conn)
 	return conn, nil
 }
 
-// stop closes all that was dialed, and returns when nobody writes to the session any more.
+// refused is dialed where nothing may be: it ends at once, and says why. Of an error of the Dialer the server would be told before the session's
+// connection has ended, and its answer would end that a second time, in another goroutine.
+type refused struct {
+	net.Conn
+	reason error
+}
+
+func (r refused) Read([]byte) (int, error)  { return 0, r.reason }
+func (r refused) Write([]byte) (int, error) { return 0, r.reason }
+func (r refused) Close() error              { return nil }
+
+// stop closes all that was dialed, and returns when nobody writes to the session any more. Nothing can be dialed from then on.
 func (d *sessionDialer) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.stopped = true
 	for _, conn := range d.dialed {
 		conn.Stop()
 	}

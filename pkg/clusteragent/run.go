@@ -62,6 +62,7 @@ func Run(ctx context.Context, options Options) error {
 	a.sessions.Wait()
 	_ = answering.Close()
 	parts.Wait()
+	local.close()
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -107,7 +108,7 @@ func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 
 // Checksum is that of authorities: the SHA-256 of them with one newline at the end, as hexadecimal digits (spec/06 §4.5.).
 func Checksum(authorities []byte) string {
-	sum := sha256.Sum256(append(bytes.TrimRight(authorities, "\n"), '\n'))
+	sum := sha256.Sum256(slices.Concat(bytes.TrimRight(authorities, "\n"), []byte{'\n'}))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -42,8 +42,8 @@ func webSockets(tb testing.TB) (client, server *websocket.Conn) {
 	response.Body.Close()
 	server = <-taken
 	tb.Cleanup(func() {
-		client.Close()
-		server.Close()
+		_ = client.Close()
+		_ = server.Close()
 	})
 	return client, server
 }
@@ -68,8 +68,8 @@ func through(tb testing.TB) (dialed, answering net.Conn) {
 			_, _ = session.Serve(silent)
 		}()
 		tb.Cleanup(func() {
-			ours.Close()
-			theirs.Close()
+			_ = ours.Close()
+			_ = theirs.Close()
 			<-over
 		})
 	}

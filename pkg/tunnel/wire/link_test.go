@@ -21,8 +21,8 @@ func linked(t *testing.T, options LinkOptions) (*Link, net.Conn) {
 	link := NewLink(conn, options)
 	link.Watch(silence)
 	t.Cleanup(func() {
-		link.Close()
-		other.Close()
+		_ = link.Close()
+		_ = other.Close()
 	})
 	return link, other
 }
@@ -144,7 +144,7 @@ func TestLink_SilenceLongerThanThatOfStockAgentsIsKept(t *testing.T) {
 func TestLink_DeadlinesMeanSomethingDuringTheHandshakeOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other, conn := Pipe()
-		defer other.Close()
+		defer func() { _ = other.Close() }()
 		link := NewLink(conn, LinkOptions{Inspect: func([]byte) error { return errors.New("looked at during the handshake") }})
 		for name, set := range map[string]func(time.Time) error{"SetDeadline": link.SetDeadline, "SetReadDeadline": link.SetReadDeadline} {
 			begun := time.Now()
@@ -207,15 +207,15 @@ func TestLink_EndsWhenNothingIsTaken(t *testing.T) {
 
 func TestLink_WritesAfterTheEndAreAsIfSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := 0
-		link, other := linked(t, LinkOptions{Count: func(_, n int) { out += n }})
+		counted := 0
+		link, other := linked(t, LinkOptions{Count: func(int, int) { counted++ }})
 		gone := errors.New("gone")
 		link.End(gone)
 		if n, err := link.Write([]byte("into the void")); n != 13 || err != nil {
 			t.Errorf("wrote %d bytes and error %v, want 13 and none", n, err)
 		}
-		if out != 0 {
-			t.Errorf("%d bytes are counted that nobody sent", out)
+		if counted != 0 {
+			t.Error("bytes are counted that nobody sent")
 		}
 		hearEnd(t, other)
 		ends(t, link, gone, 0)
@@ -235,8 +235,8 @@ func TestLink_TheFirstReasonCounts(t *testing.T) {
 		end  func(*Link, net.Conn)
 		want error
 	}{
-		"closed by whoever holds it":     {func(l *Link, _ net.Conn) { l.Close() }, net.ErrClosed},
-		"ended, then closed":             {func(l *Link, _ net.Conn) { l.End(replaced); l.Close() }, replaced},
+		"closed by whoever holds it":     {func(l *Link, _ net.Conn) { _ = l.Close() }, net.ErrClosed},
+		"ended, then closed":             {func(l *Link, _ net.Conn) { l.End(replaced); _ = l.Close() }, replaced},
 		"ended twice":                    {func(l *Link, _ net.Conn) { l.End(replaced); l.End(io.EOF) }, replaced},
 		"the other side closes":          {func(_ *Link, other net.Conn) { other.Close() }, io.EOF},
 		"ended while a read waits":       {func(l *Link, _ net.Conn) { time.AfterFunc(silence/2, func() { l.End(replaced) }) }, replaced},
@@ -307,10 +307,10 @@ func (s secured) Close() error {
 func TestLink_EndDoesNotWaitForGoodbyesOfTLS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other, below := Pipe()
-		defer other.Close()
+		defer func() { _ = other.Close() }()
 		link := NewLink(secured{below, below}, LinkOptions{})
 		begun := time.Now()
-		link.Close()
+		_ = link.Close()
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("it took %s", took)
 		}

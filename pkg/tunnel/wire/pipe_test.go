@@ -88,7 +88,7 @@ func TestPipe_WhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
 	if one.Closed() {
 		t.Error("closed, though only the other end was")
 	}
-	one.Close()
+	_ = one.Close()
 	if !one.Closed() {
 		t.Error("not closed")
 	}

@@ -1,0 +1,170 @@
+package clusteragent
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestBackoff_DoublesUpToItsBound(t *testing.T) {
+	var b backoff
+	var longest, shortest []time.Duration
+	for range 8 {
+		again := b
+		longest, shortest = append(longest, b.next(0)), append(shortest, again.next(1))
+	}
+	s := func(seconds ...float64) []time.Duration {
+		out := make([]time.Duration, len(seconds))
+		for i, each := range seconds {
+			out[i] = time.Duration(each * float64(time.Second))
+		}
+		return out
+	}
+	if diff := cmp.Diff(s(0.5, 1, 2, 4, 8, 16, 30, 30), longest); diff != "" {
+		t.Errorf("longest pauses, wanted (-) and got (+):\n%s", diff)
+	}
+	if diff := cmp.Diff(s(0.25, 0.5, 1, 2, 4, 8, 15, 15), shortest); diff != "" {
+		t.Errorf("shortest pauses, wanted (-) and got (+):\n%s", diff)
+	}
+	b.reset()
+	if got := b.next(0); got != firstPause {
+		t.Errorf("after a reset the pause is %s, want %s", got, firstPause)
+	}
+}
+
+func TestBackoff_StaysWithinItsBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b backoff
+		for range rapid.IntRange(1, 100).Draw(t, "attempts") {
+			if pause := b.next(rapid.Float64Range(0, 1).Draw(t, "random")); pause < firstPause/2 || pause > lastPause {
+				t.Fatalf("pause is %s", pause)
+			}
+		}
+	})
+}
+
+func TestReplicas_WhenThereHaveToBeMoreSessions(t *testing.T) {
+	r := newReplicas()
+	is := func(when string, lacking, connected, told bool) {
+		t.Helper()
+		if r.lacking() != lacking || r.connected() != connected {
+			t.Errorf("%s: lacking is %t and connected %t, want %t and %t", when, r.lacking(), r.connected(), lacking, connected)
+		}
+		select {
+		case <-r.changed:
+			if !told {
+				t.Errorf("%s: a change is told of", when)
+			}
+		default:
+			if told {
+				t.Errorf("%s: nothing is told of", when)
+			}
+		}
+	}
+	is("in the beginning", true, false, false)
+	if !r.add("a") || r.add("a") {
+		t.Error("a replica is taken not at all, or twice")
+	}
+	is("with one", false, true, false)
+	r.want(1)
+	is("with the same number", false, true, false)
+	r.want(3)
+	is("with three replicas", true, true, true)
+	r.add("b")
+	r.add("c")
+	is("with a session to each", false, true, false)
+	r.want(0)
+	is("with a number that cannot be", false, true, true)
+	r.want(-5)
+	is("with another that cannot be", false, true, false)
+	if r.takeLost() {
+		t.Error("one is lost already")
+	}
+	r.want(2)
+	<-r.changed
+	r.remove("a")
+	r.remove("b")
+	is("with two of three lost", true, true, true)
+	if !r.takeLost() || r.takeLost() {
+		t.Error("that some were lost is told of not at all, or twice")
+	}
+	r.remove("c")
+	is("with none", true, false, true)
+}
+
+func TestRun_PausesBetweenAttempts(t *testing.T) {
+	own := newAuthority(t, "own")
+	synctest.Test(t, func(t *testing.T) {
+		o := options(t, "https://drover.example.com", own.pem, nil)
+		writeFile(t, o.APIServerCAFile, own.pem)
+		begun := time.Now()
+		var tried []time.Duration
+		o.Proxy = func(*http.Request) (*url.URL, error) {
+			tried = append(tried, time.Since(begun))
+			return nil, errors.New("no way out")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := Run(ctx, o); err != nil {
+			t.Errorf("the end of the context is the error %v", err)
+		}
+		if took := time.Since(begun); took != time.Hour {
+			t.Errorf("it ends after %s, want the end of its context", took)
+		}
+		var b backoff
+		different := map[time.Duration]bool{}
+		for i := 1; i < len(tried); i++ {
+			pause, longest := tried[i]-tried[i-1], b.next(0)
+			if pause < longest/2 || pause > longest {
+				t.Errorf("pause %d is %s, want %s to %s", i, pause, longest/2, longest)
+			}
+			different[pause] = true
+		}
+		// 30 s at most and 15 s at least, after half a minute of shorter ones.
+		if len(tried) < 120 || len(tried) > 250 {
+			t.Errorf("tried %d times in an hour", len(tried))
+		}
+		if len(different) < len(tried)/2 {
+			t.Errorf("%d different pauses of %d: all agents would come at once", len(different), len(tried))
+		}
+	})
+}
+
+// A token that is not there yet is nothing that the network has to do with.
+func TestRun_WaitsForItsToken(t *testing.T) {
+	own := newAuthority(t, "own")
+	synctest.Test(t, func(t *testing.T) {
+		o := options(t, "https://drover.example.com", own.pem, nil)
+		writeFile(t, o.APIServerCAFile, own.pem)
+		o.TokenFile = filepath.Join(t.TempDir(), "late")
+		asked := 0
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		o.Proxy = func(*http.Request) (*url.URL, error) {
+			asked++
+			cancel()
+			return nil, errors.New("no way out")
+		}
+		begun := time.Now()
+		time.AfterFunc(10*time.Minute, func() {
+			if asked != 0 {
+				t.Error("the server is asked without a token")
+			}
+			writeFile(t, o.TokenFile, registration)
+		})
+		if err := Run(ctx, o); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); asked != 1 || took < 10*time.Minute || took > 10*time.Minute+lastPause {
+			t.Errorf("asked %d times, and it took %s, want once and %s at most after ten minutes", asked, took, lastPause)
+		}
+	})
+}
