@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,9 +22,9 @@ func TestReplicas(t *testing.T) {
 		log := logrus.New()
 		log.SetOutput(io.Discard)
 		client := fake.NewClientset()
-		down := false
+		var down atomic.Bool
 		client.PrependReactor("*", "leases", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return down, nil, errors.New("the API server is away")
+			return down.Load(), nil, errors.New("the API server is away")
 		})
 		leases := client.CoordinationV1().Leases(leaseNamespace)
 		begin := func(id, instance string) (*replicas, context.CancelFunc) {
@@ -57,10 +58,10 @@ func TestReplicas(t *testing.T) {
 		expect("all three are there", 3, a, b)
 		pass(replicaDuration)
 		expect("one was killed", 2, a, b)
-		down = true
+		down.Store(true)
 		pass(3 * replicaDuration)
 		expect("the API server is away", 2, a, b)
-		down = false
+		down.Store(false)
 		pass(2 * replicaRenewal) // in the first of them each may be counted before it has renewed
 		expect("it is back", 2, a, b)
 		endB()

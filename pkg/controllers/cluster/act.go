@@ -47,7 +47,8 @@ func (h *handler) storeKubeconfig(seen *facts) error {
 	if wanted == nil {
 		return nil
 	}
-	return h.writeKubeconfig(seen, proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), wanted))
+	_, err := h.writeKubeconfig(seen, proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), wanted))
+	return err
 }
 
 // chooseKubeconfig returns the kubeconfig that is wanted, nil when no server

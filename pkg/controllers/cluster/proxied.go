@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clusterproxy"
@@ -50,6 +52,9 @@ func (h *handler) storeProxied(seen *facts) error {
 		h.Clusters.EnqueueAfter(seen.cluster.Namespace, seen.cluster.Name, renewAt.Sub(seen.now))
 		return h.removeExpired(seen)
 	}
+	if behind, err := h.kubeconfigIsBehind(seen); err != nil || behind {
+		return err
+	}
 	grant := clusterproxy.Grant{
 		Cluster: way.ID, Principal: naming.ProvisioningPrincipal(seen.cluster.Namespace, seen.cluster.Name), Expires: seen.now.Add(tokenLifetime),
 	}
@@ -62,7 +67,24 @@ func (h *handler) storeProxied(seen *facts) error {
 		return fmt.Errorf("create token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
 	}
 	way.Token = bearer
-	return h.writeProxied(seen, way, token.Name)
+	written, err := h.writeProxied(seen, way, token.Name)
+	if !written {
+		// Nobody has seen it. Without this, each attempt would leave one more.
+		err = errors.Join(err, client.IgnoreNotFound(h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{})))
+	}
+	return err
+}
+
+// kubeconfigIsBehind reports whether the cache is behind the kubeconfig that there is, whose event then brings us back: a token would be made for nothing.
+func (h *handler) kubeconfigIsBehind(seen *facts) (bool, error) {
+	live, err := optional(h.Secrets.Get(seen.cluster.Namespace, naming.Kubeconfig(seen.cluster.Name), metav1.GetOptions{}))
+	if err != nil {
+		return false, fmt.Errorf("read kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+	}
+	if live == nil || seen.kubeconfig == nil {
+		return live != seen.kubeconfig, nil
+	}
+	return live.ResourceVersion != seen.kubeconfig.ResourceVersion, nil
 }
 
 // spread is a time of its own for each cluster.
@@ -97,10 +119,10 @@ func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time,
 	return expires, stands, nil
 }
 
-func (h *handler) writeProxied(seen *facts, way proxy.Proxied, token string) error {
+func (h *handler) writeProxied(seen *facts, way proxy.Proxied, token string) (written bool, err error) {
 	kubeconfig, err := way.Kubeconfig()
 	if err != nil {
-		return err
+		return false, err
 	}
 	desired := proxy.Secret(seen.cluster.Namespace, seen.cluster.Name, topology.OwnerReference(seen.cluster, false), kubeconfig)
 	desired.Data[proxy.TokenKey] = []byte(way.Token)
@@ -108,15 +130,19 @@ func (h *handler) writeProxied(seen *facts, way proxy.Proxied, token string) err
 	return h.writeKubeconfig(seen, desired)
 }
 
-// writeKubeconfig creates the Secret of the kubeconfig or makes it as desired; labels, annotations and owners of others stay.
-func (h *handler) writeKubeconfig(seen *facts, desired *corev1.Secret) error {
+// writeKubeconfig creates the Secret of the kubeconfig or makes it as desired; labels, annotations and owners of others stay. It is not written, and
+// that is no error, when the cache is behind: its event brings us back.
+func (h *handler) writeKubeconfig(seen *facts, desired *corev1.Secret) (written bool, err error) {
 	if seen.kubeconfig == nil {
 		created, err := h.Secrets.Create(desired)
+		if apierrors.IsAlreadyExists(err) {
+			return false, nil
+		}
 		if err != nil {
-			return fmt.Errorf("create kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+			return false, fmt.Errorf("create kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
 		}
 		seen.kubeconfig = created
-		return nil
+		return true, nil
 	}
 	updated := seen.kubeconfig.DeepCopy()
 	updated.Data = desired.Data
@@ -125,14 +151,17 @@ func (h *handler) writeKubeconfig(seen *facts, desired *corev1.Secret) error {
 		updated.OwnerReferences = append(updated.OwnerReferences, desired.OwnerReferences...)
 	}
 	if equality.Semantic.DeepEqual(seen.kubeconfig, updated) {
-		return nil
+		return true, nil
 	}
 	stored, err := h.Secrets.Update(updated)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return false, nil
+	}
 	if err != nil {
-		return fmt.Errorf("update kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		return false, fmt.Errorf("update kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
 	}
 	seen.kubeconfig = stored
-	return nil
+	return true, nil
 }
 
 func with(have, more map[string]string) map[string]string {

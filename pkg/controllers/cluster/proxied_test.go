@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -32,6 +33,8 @@ type proxiedWorld struct {
 	unseen  map[string]bool
 	writes  []string
 	again   time.Duration
+	// refused is what writes of kubeconfigs are refused with.
+	refused error
 }
 
 func newProxiedWorld(t *testing.T) *proxiedWorld {
@@ -64,6 +67,9 @@ func newProxiedWorld(t *testing.T) *proxiedWorld {
 			kind := "token"
 			if strings.HasSuffix(secret.Name, "-kubeconfig") {
 				kind = "kubeconfig"
+			}
+			if kind == "kubeconfig" && w.refused != nil {
+				return nil, w.refused
 			}
 			w.writes = append(w.writes, verb+" "+kind)
 			w.secrets[secret.Name] = secret.DeepCopy()
@@ -189,6 +195,54 @@ func TestProxied_WhatDoesNotStandIsMadeAnew(t *testing.T) {
 				t.Errorf("it is written again: %v", again)
 			}
 		})
+	}
+}
+
+// TestProxied_TokensThatNobodyGetsAreNotLeftBehind, however often it is tried.
+func TestProxied_TokensThatNobodyGetsAreNotLeftBehind(t *testing.T) {
+	t.Parallel()
+	kubeconfigs := schema.GroupResource{Resource: "secrets"}
+	for name, c := range map[string]struct {
+		refused error
+		exists  bool
+		fails   bool
+	}{
+		"the API server is away":               {apierrors.NewInternalError(errors.New("away")), false, true},
+		"another process has written it":       {apierrors.NewConflict(kubeconfigs, "demo-kubeconfig", errors.New("changed")), true, false},
+		"another process was faster to create": {apierrors.NewAlreadyExists(kubeconfigs, "demo-kubeconfig"), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newProxiedWorld(t)
+			if c.exists {
+				w.secrets["demo-kubeconfig"] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "demo-kubeconfig"}}
+			}
+			w.refused = c.refused
+			for range 3 {
+				w.seen.kubeconfig = w.secrets["demo-kubeconfig"]
+				if err := w.storeKubeconfig(w.seen); (err != nil) != c.fails {
+					t.Errorf("error %v", err)
+				}
+			}
+			delete(w.secrets, "demo-kubeconfig")
+			if len(w.secrets) > 0 {
+				t.Errorf("%d tokens are left", len(w.secrets))
+			}
+		})
+	}
+}
+
+// TestProxied_CacheBehindMakesNoToken: the kubeconfig of a moment ago is on its way.
+func TestProxied_CacheBehindMakesNoToken(t *testing.T) {
+	t.Parallel()
+	w := newProxiedWorld(t)
+	w.reconcile(t)
+	w.secrets["demo-kubeconfig"].ResourceVersion = "2"
+	for name, behind := range map[string]*corev1.Secret{"not there": nil, "an older one": {ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1"}}} {
+		w.writes, w.seen.kubeconfig = nil, behind
+		if err := w.storeKubeconfig(w.seen); err != nil || len(w.writes) > 0 {
+			t.Errorf("%s: error %v, writes %v", name, err, w.writes)
+		}
 	}
 }
 

@@ -101,7 +101,7 @@ func TestCluster_IsMadeAndSettles(t *testing.T) {
 		if p := infra.Status.Initialization.Provisioned; p == nil || !*p || infra.Spec.ControlPlaneEndpoint.Host != "localhost" {
 			t.Errorf("RKECluster %+v %+v", infra.Spec, infra.Status)
 		}
-		const budget = 20 // of this layer, for a cluster of two pools
+		const budget = 21 // of this layer, for a cluster of two pools
 		writes := slices.DeleteFunc(s.api.Writes(agent), func(e memkube.Entry) bool { return e.Code != 200 })
 		if len(writes) > budget {
 			t.Errorf("%d writes, the budget is %d: %v", len(writes), budget, writes)
