@@ -3,6 +3,7 @@ package clustermanifest
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -122,8 +123,8 @@ func (in Input) probe(path string, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5}
 }
 
-// environment has what the agent depends on first. The same names among those of the user are left out: he would turn off that servers are
-// verified, or point the agent elsewhere.
+// environment has what the agent depends on first. The same names among those of the user are left out, and all that the program or its library
+// reads: he would turn off that servers are verified, or point the agent elsewhere.
 func (in Input) environment() []corev1.EnvVar {
 	address := ":" + strconv.Itoa(podPort)
 	if in.HostNetwork {
@@ -141,7 +142,8 @@ func (in Input) environment() []corev1.EnvVar {
 	}
 	own := len(variables)
 	for _, variable := range in.Environment {
-		if !slices.ContainsFunc(variables[:own], func(v corev1.EnvVar) bool { return v.Name == variable.Name }) {
+		reserved := strings.HasPrefix(variable.Name, "DROVER_") || strings.HasPrefix(variable.Name, "KUBERNETES_SERVICE_")
+		if !reserved && !slices.ContainsFunc(variables[:own], func(v corev1.EnvVar) bool { return v.Name == variable.Name }) {
 			variables = append(variables, variable)
 		}
 	}

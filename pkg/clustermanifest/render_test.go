@@ -231,12 +231,22 @@ func TestRender_CanBeUpdatedOnOneNode(t *testing.T) {
 func TestRender_UserCannotTurnOffWhatTheAgentDependsOn(t *testing.T) {
 	t.Parallel()
 	values := map[string][]string{}
-	for _, variable := range find[*appsv1.Deployment](t, render(t, minimal(everything))).Spec.Template.Spec.Containers[0].Env {
+	elsewhere := func(in *clustermanifest.Input) {
+		for _, name := range []string{"DROVER_SERVER_URL", "DROVER_TOKEN_FILE", "KUBERNETES_SERVICE_HOST"} {
+			in.Environment = append(in.Environment, corev1.EnvVar{Name: name, Value: "https://elsewhere.example.com"})
+		}
+	}
+	for _, variable := range find[*appsv1.Deployment](t, render(t, minimal(everything, elsewhere))).Spec.Template.Spec.Containers[0].Env {
 		values[variable.Name] = append(values[variable.Name], variable.Value)
 	}
 	for name, want := range map[string]string{"STRICT_VERIFY": "true", "CATTLE_SERVER": "https://drover.example.com", "HTTPS_PROXY": "http://proxy:3128"} {
 		if got := values[name]; len(got) != 1 || got[0] != want {
 			t.Errorf("%s is %v, want %s", name, got, want)
+		}
+	}
+	for name, got := range values {
+		if slices.Contains(got, "https://elsewhere.example.com") {
+			t.Errorf("%s is the user's", name)
 		}
 	}
 }

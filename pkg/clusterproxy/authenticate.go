@@ -116,6 +116,9 @@ func known(caller Caller) (Caller, error) {
 	return caller, nil
 }
 
+// longestToken is more than any token has, in bytes: nobody is asked about what is longer.
+const longestToken = 16 << 10
+
 // bearerToken finds the token of a request: in Authorization, or, as browsers can do it, among WebSocket subprotocols. Beside it there has to be
 // another subprotocol, one that can be answered. presented is false if the request has none; an error is errNobody.
 func bearerToken(in http.Header) (token string, presented bool, err error) {
@@ -123,6 +126,9 @@ func bearerToken(in http.Header) (token string, presented bool, err error) {
 		fields := strings.Fields(values[0])
 		if len(values) != 1 || len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {
 			return "", true, fmt.Errorf("header Authorization is not one bearer token: %w", errNobody)
+		}
+		if len(fields[1]) > longestToken {
+			return "", true, fmt.Errorf("the bearer token is longer than any: %w", errNobody)
 		}
 		return fields[1], true, nil
 	}

@@ -152,6 +152,7 @@ func TestAuthenticate_NobodyIsAnonymous(t *testing.T) {
 	}{
 		"without anything":    {},
 		"with an unknown one": {headers: []string{"Authorization: Bearer who"}},
+		"with a long one":     {headers: []string{"Authorization: Bearer " + strings.Repeat("x", longestToken+1)}},
 		"with ours, unknown":  {headers: []string{"Authorization: Bearer drover-token-x"}},
 		"with another scheme": {headers: []string{"Authorization: Basic dG9rZW4tb2YtamFuZTo="}},
 		"with a name":         {headers: []string{"X-Remote-User: jane", "Impersonate-User: jane"}},
@@ -186,7 +187,7 @@ func TestAuthenticate_OurTokensAreShownToNobody(t *testing.T) {
 	w.cluster("demo", whoami("demo"))
 	w.cluster("other", whoami("other"))
 	grant := Grant{Cluster: "c-m-demo", Principal: naming.ProvisioningPrincipal("fleet-default", "demo"), Expires: time.Now().Add(time.Hour)}
-	secret, bearer, err := Issue("fleet-default", grant, rand.Reader)
+	secret, bearer, err := Issue("drover-system", grant, rand.Reader)
 	check(t, err)
 	w.secrets = append(w.secrets, secret)
 	server := w.proxy()

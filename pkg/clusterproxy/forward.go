@@ -24,16 +24,19 @@ var (
 func (p *Proxy) forward(e *exchange) {
 	ctx := context.WithValue(e.r.Context(), exchangeKey{}, e)
 	e.forwarded = true
+	// The listener's deadlines are for requests that it answers itself. A client that takes nothing, or sends nothing, is not waited for here either, or
+	// it would keep a place for ever; where it watches, that is its right. Not every connection has deadlines.
+	var until time.Time
 	if e.long {
 		p.options.Audit(e.record(StageStarted))
 	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, p.options.RequestTimeout, errDeadline)
 		defer cancel()
+		until = time.Now().Add(p.options.RequestTimeout + min(p.options.RequestTimeout, lastWords))
 	}
-	// The listener's deadlines are for requests that it answers itself; not every connection has some to lift.
 	control := http.NewResponseController(e.w)
-	_, _ = control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})
+	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
 
 	out := e.r.Clone(ctx)
 	out.URL, _ = e.at.url(e.r.URL) // it could be decoded before
@@ -44,6 +47,9 @@ func (p *Proxy) forward(e *exchange) {
 	}
 	p.forwarder.ServeHTTP(e.w, out)
 }
+
+// lastWords is how long a client may take for what it is told when its request has timed out.
+const lastWords = 5 * time.Second
 
 // rewrite puts back what httputil takes away of a request that is made already: of its headers, those it thinks are the client's, and of its query, what
 // it cannot read.

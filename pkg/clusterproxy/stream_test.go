@@ -416,6 +416,29 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 	}
 }
 
+// A client that reads nothing of its answer does not keep its place when its time is over.
+func TestProxy_StuckClientsLoseTheirPlaces(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("endless") {
+			_, _ = io.Copy(w, &letters{})
+		}
+	}))
+	w.options.MaxInFlight, w.options.RequestTimeout = 1, 200*time.Millisecond
+	server := w.proxy()
+	upgraded(t, server, "GET /k8s/clusters/c-m-a/api/v1/pods?endless HTTP/1.1\nHost: drover\nAuthorization: Bearer "+token)
+	for ended := time.Now().Add(soon); ; {
+		answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token)
+		if answer.StatusCode == 200 {
+			return
+		}
+		if time.Now().After(ended) {
+			t.Fatalf("somebody else is answered with %d", answer.StatusCode)
+		}
+	}
+}
+
 func get(ctx context.Context, server *httptest.Server, target, token string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+target, nil)
 	if err != nil {

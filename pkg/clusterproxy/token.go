@@ -151,7 +151,7 @@ func (r tokenRules) caller(secret *corev1.Secret) (Caller, bool) {
 	}
 	if machine, ok := machineOf(principal); ok {
 		namespace, name, known := r.lookup(cluster)
-		its := known && namespace == machine.Namespace && name == machine.Name && (secret.Namespace == r.own || secret.Namespace == namespace)
+		its := known && namespace == machine.Namespace && name == machine.Name && secret.Namespace == r.own
 		return Caller{Identity: machineIdentity(machine), Machine: true, Cluster: cluster}, its
 	}
 	return r.person(secret, principal, cluster)
@@ -169,6 +169,12 @@ func (r tokenRules) person(secret *corev1.Secret, principal, cluster string) (Ca
 	}
 	caller := Caller{Identity: Identity{Name: name, Groups: groups}.authenticated(), Cluster: cluster}
 	return caller, !caller.isNobody()
+}
+
+// ForMachine reports whether a token is for the machine identity of a Cluster.
+func ForMachine(secret *corev1.Secret) bool {
+	_, ok := machineOf(string(secret.Data[principalKey]))
+	return ok && secret.Type == TokenSecretType
 }
 
 // Expires returns until when a token is good; false for a Secret that is none.

@@ -29,7 +29,7 @@ func lookupDemo(id string) (namespace, name string, ok bool) {
 
 func TestIssue_TheTokenIsNotInItsSecret(t *testing.T) {
 	drawn := bytes.Repeat([]byte{7}, 32)
-	secret, bearer, err := Issue("fleet-default", demoGrant(), bytes.NewReader(drawn))
+	secret, bearer, err := Issue("drover-system", demoGrant(), bytes.NewReader(drawn))
 	check(t, err)
 	if !strings.HasPrefix(bearer, "drover-token-") || len(bearer) != len("drover-token-")+43 {
 		t.Errorf("bearer is %q", bearer)
@@ -63,11 +63,11 @@ func TestIssue_SaysWhichFieldIsWrong(t *testing.T) {
 	} {
 		grant := demoGrant()
 		change(&grant)
-		if _, _, err := Issue("fleet-default", grant, rand.Reader); err == nil || !strings.Contains(err.Error(), field) {
+		if _, _, err := Issue("drover-system", grant, rand.Reader); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("want an error about %q, got %v", field, err)
 		}
 	}
-	if _, _, err := Issue("fleet-default", demoGrant(), strings.NewReader("short")); err == nil {
+	if _, _, err := Issue("drover-system", demoGrant(), strings.NewReader("short")); err == nil {
 		t.Error("a token was made without randomness")
 	}
 }
@@ -83,22 +83,21 @@ func TestVerify_WhatASecretStandsFor(t *testing.T) {
 		now    time.Time
 		want   *Caller
 	}{
-		"the machine identity, beside its Cluster":   {want: &machine},
-		"the machine identity, in Drover's":          {secret: func(s *corev1.Secret) { s.Namespace = "drover-system" }, want: &machine},
+		"the machine identity":                       {want: &machine},
+		"the machine identity, beside its Cluster":   {secret: func(s *corev1.Secret) { s.Namespace = "fleet-default" }},
 		"the machine identity, in another namespace": {secret: func(s *corev1.Secret) { s.Namespace = "tenant" }},
 		"the machine identity of another Cluster": {
 			secret: func(s *corev1.Secret) { s.Data["principal"] = []byte("system://provisioning/fleet-default/other") },
 		},
 		"the machine identity of a Cluster that is gone": {secret: func(s *corev1.Secret) { s.Data["cluster"] = []byte("c-m-gone") }},
 		"a user, in Drover's namespace": {
-			grant:  func(g *Grant) { g.Principal, g.Groups = "user://jane", []string{"developers"} },
-			secret: func(s *corev1.Secret) { s.Namespace = "drover-system" },
-			want:   &Caller{Identity: Identity{Name: "jane", Groups: []string{"developers", "system:authenticated"}}, Cluster: "c-m-demo"},
+			grant: func(g *Grant) { g.Principal, g.Groups = "user://jane", []string{"developers"} },
+			want:  &Caller{Identity: Identity{Name: "jane", Groups: []string{"developers", "system:authenticated"}}, Cluster: "c-m-demo"},
 		},
-		"a user, beside a Cluster": {grant: func(g *Grant) { g.Principal = "user://admin" }},
-		"nobody": {
-			grant: func(g *Grant) { g.Principal = "user://system:anonymous" }, secret: func(s *corev1.Secret) { s.Namespace = "drover-system" },
+		"a user, beside a Cluster": {
+			grant: func(g *Grant) { g.Principal = "user://admin" }, secret: func(s *corev1.Secret) { s.Namespace = "fleet-default" },
 		},
+		"nobody":                   {grant: func(g *Grant) { g.Principal = "user://system:anonymous" }},
 		"in its last second":       {now: noon.Add(time.Hour - time.Second), want: &machine},
 		"expired":                  {now: noon.Add(time.Hour)},
 		"without an end":           {secret: func(s *corev1.Secret) { delete(s.Data, "expires") }},
@@ -115,7 +114,7 @@ func TestVerify_WhatASecretStandsFor(t *testing.T) {
 			if test.grant != nil {
 				test.grant(&grant)
 			}
-			secret, bearer, err := Issue("fleet-default", grant, rand.Reader)
+			secret, bearer, err := Issue("drover-system", grant, rand.Reader)
 			check(t, err)
 			if test.secret != nil {
 				test.secret(secret)
@@ -126,7 +125,7 @@ func TestVerify_WhatASecretStandsFor(t *testing.T) {
 			if test.now.IsZero() {
 				test.now = noon
 			}
-			other, _, err := Issue("fleet-default", demoGrant(), rand.Reader)
+			other, _, err := Issue("drover-system", demoGrant(), rand.Reader)
 			check(t, err)
 			got, ok := tokenRules{own: "drover-system", lookup: lookupDemo, now: test.now}.verify(bearer, []*corev1.Secret{other, secret})
 			if ok != (test.want != nil) {

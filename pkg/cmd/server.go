@@ -300,7 +300,7 @@ func serveTogether(ctx context.Context, endpoints []endpoint, drain func()) erro
 
 // serve serves until ctx ends, then drains, and lets requests under way finish.
 func serve(ctx context.Context, s *http.Server, listener net.Listener, drain func()) error {
-	s.ReadHeaderTimeout = 10 * time.Second
+	s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 2*time.Minute, 128<<10
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)

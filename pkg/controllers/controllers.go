@@ -133,7 +133,8 @@ func Register(ctx context.Context, d Deps) error {
 			return cluster.Register(ctx, cluster.Deps{
 				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
 				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
-				Apply: c.Apply, Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.endpoints(), InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+				Apply: c.Apply, Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.endpoints(), TokenNamespace: SystemNamespace,
+				InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 			})
 		}},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},

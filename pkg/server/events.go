@@ -30,6 +30,8 @@ const (
 	eventsPerSecond, eventsAtOnce = 20, 100
 	// sameAtOnce is how many events of one reason about one object are told in a row, before one in five minutes.
 	sameAtOnce = 10
+	// remembered is of how many events it is known whether they come again: each takes a kilobyte or more, in several places.
+	remembered = 1024
 )
 
 // announcer records what changes tell.
@@ -51,7 +53,7 @@ func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop fun
 	if err != nil {
 		return nil, nil, fmt.Errorf("make client of events: %w", err)
 	}
-	broadcaster := record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: sameAtOnce, SpamKeyFunc: sameKey})
+	broadcaster := record.NewBroadcasterWithCorrelatorOptions(record.CorrelatorOptions{BurstSize: sameAtOnce, SpamKeyFunc: sameKey, LRUCacheSize: remembered})
 	broadcaster.StartRecordingToSink(&sink{EventSink: &typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events("")}})
 	recorder := broadcaster.NewRecorder(runtime.NewScheme(), corev1.EventSource{Component: component})
 	return &announcer{recorder, in}, broadcaster.Shutdown, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -179,6 +180,11 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	}
 	h.Prober.Forget(nameOf(cluster))
 	h.met.forget(cluster.Status.ClusterName)
+	if id := cluster.Status.ClusterName; id != "" {
+		if err := h.removeTokens(id, func(*corev1.Secret) bool { return true }); err != nil {
+			return cluster, err
+		}
+	}
 	if err := h.unprotect(cluster); err != nil {
 		return cluster, err
 	}

@@ -72,6 +72,8 @@ type Deps struct {
 	Tunnel Tunnel
 	// Endpoints are where clusters are reached whose agent dials in.
 	Endpoints Endpoints
+	// TokenNamespace is Drover's own, where the tokens for that are: who may write Secrets beside a Cluster must not make one.
+	TokenNamespace string
 	// InstanceID is on Clusters that this Drover manages.
 	InstanceID string
 	// Registry is the image registry of clusters that name none.
@@ -154,7 +156,7 @@ func (h *handler) wake(ctx context.Context) error {
 			return fmt.Errorf("watch CAPI clusters: %w", err)
 		}
 	}
-	if err := wakeup.On(ctx, h.Clusters, ofSecret, h.Secrets); err != nil {
+	if err := wakeup.On(ctx, h.Clusters, h.ofSecret, h.Secrets); err != nil {
 		return fmt.Errorf("watch secrets: %w", err)
 	}
 	if h.Tunnel != nil {
@@ -177,14 +179,14 @@ func ofServer(m *clusterv1.Machine) []wakeup.Key {
 
 // ofSecret wakes the cluster of a plan Secret that carries what a node printed,
 // and the cluster of a kubeconfig and of its token.
-func ofSecret(secret *corev1.Secret) []wakeup.Key {
+func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	switch {
 	case secret.Type == rkev1.SecretTypeMachinePlan && len(secret.Data[nodeplan.KeyAppliedPeriodicOutput]) > 0:
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
 	case secret.Labels[clusterv1.ClusterNameLabel] != "" && secret.Name == naming.Kubeconfig(secret.Labels[clusterv1.ClusterNameLabel]):
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[clusterv1.ClusterNameLabel]}}
 	case secret.Type == clusterproxy.TokenSecretType:
-		return wakeup.ByOwner[*corev1.Secret](clusterKind.GroupKind())(secret)
+		return h.keysOf(secret.Labels[clusterproxy.TokenClusterLabel])
 	default:
 		return nil
 	}

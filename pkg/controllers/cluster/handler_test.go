@@ -254,16 +254,16 @@ func TestWakeUps(t *testing.T) {
 	cases := map[string]struct {
 		got, want []wakeup.Key
 	}{
-		"a plan Secret with output": {ofSecret(&corev1.Secret{
+		"a plan Secret with output": {(&handler{}).ofSecret(&corev1.Secret{
 			ObjectMeta: meta("p", map[string]string{"rke.cattle.io/cluster-name": "demo"}),
 			Type:       "rke.cattle.io/machine-plan", Data: map[string][]byte{"applied-periodic-output": {1}},
 		}), demo},
-		"a plan Secret without": {ofSecret(&corev1.Secret{
+		"a plan Secret without": {(&handler{}).ofSecret(&corev1.Secret{
 			ObjectMeta: meta("p", map[string]string{"rke.cattle.io/cluster-name": "demo"}), Type: "rke.cattle.io/machine-plan",
 		}), nil},
-		"a kubeconfig":                  {ofSecret(&corev1.Secret{ObjectMeta: meta("demo-kubeconfig", map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), demo},
-		"another Secret of the cluster": {ofSecret(&corev1.Secret{ObjectMeta: meta("demo-other", map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), nil},
-		"any Secret":                    {ofSecret(&corev1.Secret{ObjectMeta: meta("x", nil)}), nil},
+		"a kubeconfig":                  {(&handler{}).ofSecret(&corev1.Secret{ObjectMeta: meta("demo-kubeconfig", map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), demo},
+		"another Secret of the cluster": {(&handler{}).ofSecret(&corev1.Secret{ObjectMeta: meta("demo-other", map[string]string{"cluster.x-k8s.io/cluster-name": "demo"})}), nil},
+		"any Secret":                    {(&handler{}).ofSecret(&corev1.Secret{ObjectMeta: meta("x", nil)}), nil},
 		"a server": {ofServer(&clusterv1.Machine{
 			ObjectMeta: meta("m", map[string]string{"rke.cattle.io/control-plane-role": "true"}), Spec: clusterv1.MachineSpec{ClusterName: "demo"},
 		}), demo},

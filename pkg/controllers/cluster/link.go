@@ -8,6 +8,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/wakeup"
 )
 
 // Tunnel knows the clusters whose agent has dialed in; tunnel.Server is one.
@@ -81,11 +82,20 @@ func (h *handler) linkOf(cluster *provv1.Cluster, management *mgmtv3.Cluster, no
 
 // ofAgent wakes the cluster whose agent has come or gone.
 func (h *handler) ofAgent(id string) {
+	for _, key := range h.keysOf(id) {
+		h.Clusters.EnqueueAfter(key.Namespace, key.Name, 0)
+	}
+}
+
+// keysOf are the Clusters of a management cluster.
+func (h *handler) keysOf(id string) []wakeup.Key {
 	clusters, err := h.clusters.GetByIndex(provv1.IndexByCluster, id)
-	if err != nil {
-		return // the index is registered with the handler
+	if err != nil || id == "" {
+		return nil // the index is registered with the handler
 	}
+	keys := make([]wakeup.Key, 0, len(clusters))
 	for _, cluster := range clusters {
-		h.Clusters.EnqueueAfter(cluster.Namespace, cluster.Name, 0)
+		keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
 	}
+	return keys
 }

@@ -50,19 +50,21 @@ func (h *handler) storeProxied(seen *facts) error {
 	}
 	if renewAt := expires.Add(-tokenRenewal - spread(seen)); stands && seen.now.Before(renewAt) {
 		h.Clusters.EnqueueAfter(seen.cluster.Namespace, seen.cluster.Name, renewAt.Sub(seen.now))
-		return h.removeExpired(seen)
+		return h.removeTokens(seen.management.Name, func(token *corev1.Secret) bool { return isExpired(token, seen.now) })
 	}
 	if behind, err := h.kubeconfigIsBehind(seen); err != nil || behind {
 		return err
 	}
+	if err := h.removeTokens(seen.management.Name, func(token *corev1.Secret) bool { return seen.kubeconfig == nil || isExpired(token, seen.now) }); err != nil {
+		return err // who takes a kubeconfig away takes back what is in it
+	}
 	grant := clusterproxy.Grant{
 		Cluster: way.ID, Principal: naming.ProvisioningPrincipal(seen.cluster.Namespace, seen.cluster.Name), Expires: seen.now.Add(tokenLifetime),
 	}
-	token, bearer, err := clusterproxy.Issue(seen.cluster.Namespace, grant, rand.Reader)
+	token, bearer, err := clusterproxy.Issue(h.TokenNamespace, grant, rand.Reader)
 	if err != nil {
 		return err
 	}
-	token.OwnerReferences = []metav1.OwnerReference{topology.OwnerReference(seen.cluster, false)}
 	if _, err := h.Secrets.Create(token); err != nil {
 		return fmt.Errorf("create token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
 	}
@@ -105,9 +107,9 @@ func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time,
 	if !stands || name == "" {
 		return time.Time{}, false, nil
 	}
-	token, err := optional(h.secrets.Get(seen.cluster.Namespace, name))
+	token, err := optional(h.secrets.Get(h.TokenNamespace, name))
 	if err == nil && token == nil {
-		token, err = optional(h.Secrets.Get(seen.cluster.Namespace, name, metav1.GetOptions{}))
+		token, err = optional(h.Secrets.Get(h.TokenNamespace, name, metav1.GetOptions{}))
 	}
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("read token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
@@ -176,19 +178,27 @@ func with(have, more map[string]string) map[string]string {
 	return all
 }
 
-// removeExpired removes tokens of the cluster that are good for nothing any more.
-func (h *handler) removeExpired(seen *facts) error {
-	selector := labels.SelectorFromSet(labels.Set{clusterproxy.TokenClusterLabel: seen.management.Name})
-	tokens, err := h.secrets.List(seen.cluster.Namespace, selector)
+// isExpired reports whether a token is good for nothing any more.
+func isExpired(token *corev1.Secret, now time.Time) bool {
+	expires, ok := clusterproxy.Expires(token)
+	return ok && !now.Before(expires)
+}
+
+// removeTokens removes those of the tokens of a management cluster that are for Drover itself.
+func (h *handler) removeTokens(id string, which func(token *corev1.Secret) bool) error {
+	if h.TokenNamespace == "" {
+		return nil // nobody makes any
+	}
+	tokens, err := h.secrets.List(h.TokenNamespace, labels.SelectorFromSet(labels.Set{clusterproxy.TokenClusterLabel: id}))
 	if err != nil {
-		return fmt.Errorf("list tokens of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
+		return fmt.Errorf("list tokens of %s: %w", id, err)
 	}
 	for _, token := range tokens {
-		if expires, ok := clusterproxy.Expires(token); !ok || seen.now.Before(expires) || token.DeletionTimestamp != nil {
+		if token.DeletionTimestamp != nil || !clusterproxy.ForMachine(token) || !which(token) {
 			continue
 		}
 		if err := h.Secrets.Delete(token.Namespace, token.Name, &metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("remove expired token %s/%s: %w", token.Namespace, token.Name, err)
+			return fmt.Errorf("remove token %s/%s: %w", token.Namespace, token.Name, err)
 		}
 	}
 	return nil
