@@ -49,6 +49,14 @@ type PullSecret struct {
 	DockerConfigJSON []byte
 }
 
+// PullSecretOf reads a Secret; the problem says why it cannot be used.
+func PullSecretOf(secret *corev1.Secret) (found PullSecret, problem string) {
+	if secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
+		return PullSecret{}, "A pull secret of the default registry must have type " + string(corev1.SecretTypeDockerConfigJson)
+	}
+	return PullSecret{Name: secret.Name, DockerConfigJSON: secret.Data[corev1.DockerConfigJsonKey]}, ""
+}
+
 // String hides the content.
 func (p PullSecret) String() string { return "PullSecret{" + p.Name + "}" }
 

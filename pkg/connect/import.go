@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -103,7 +102,7 @@ func (s *server) agentManifest(r *http.Request, id, token string) ([]byte, error
 
 // pullSecrets are those of the installation's registry, for clusters whose images come from there.
 func (s *server) pullSecrets(cluster *mgmtv3.Cluster) ([]clustermanifest.PullSecret, error) {
-	if own := cluster.Spec.ClusterSecrets.PrivateRegistryURL; own != "" && own != s.Agent.Registry || s.Agent.Registry == "" {
+	if !(clustermanifest.Source{Registry: s.Agent.Registry}).UsesDefaultRegistry(cluster) {
 		return nil, nil
 	}
 	var found []clustermanifest.PullSecret
@@ -116,11 +115,12 @@ func (s *server) pullSecrets(cluster *mgmtv3.Cluster) ([]clustermanifest.PullSec
 		if err != nil {
 			return nil, fmt.Errorf("read pull secret %s: %w", key, err)
 		}
-		if secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
-			s.Log.WithField("secret", key.String()).Warnf("A pull secret of the default registry must have type %s", corev1.SecretTypeDockerConfigJson)
+		usable, problem := clustermanifest.PullSecretOf(secret)
+		if problem != "" {
+			s.Log.WithField("secret", key.String()).Warn(problem)
 			continue
 		}
-		found = append(found, clustermanifest.PullSecret{Name: key.Name, DockerConfigJSON: secret.Data[corev1.DockerConfigJsonKey]})
+		found = append(found, usable)
 	}
 	return found, nil
 }

@@ -15,10 +15,12 @@ import (
 	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
 	"github.com/drover-io/drover/pkg/controllers/cluster"
+	"github.com/drover-io/drover/pkg/controllers/clusteragent"
 	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
 	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
 	"github.com/drover-io/drover/pkg/controllers/machinedrain"
@@ -53,6 +55,8 @@ type Deps struct {
 	Tunnel Tunnel
 	// Identity is who Drover is in a cluster that it reaches through its tunnel. Required with Tunnel.
 	Identity func(cluster types.NamespacedName) proxy.Identity
+	// AgentImage is that of the agents inside clusters, without a registry of clusters before it; empty for clusters that get none.
+	AgentImage string
 	// Access says which Secrets of other namespaces clusters may use. Required.
 	Access *access.Checker
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
@@ -138,6 +142,7 @@ func Register(ctx context.Context, d Deps) error {
 			})
 		}},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},
+		{"clusteragent", func() error { return d.registerClusterAgents(ctx) }},
 		{"rkecluster", func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
 				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID,
@@ -208,6 +213,22 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 	return clusterregistrationtoken.Register(ctx, clusterregistrationtoken.Deps{
 		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
 		Secrets: c.Core.Secret(), InstanceID: d.InstanceID, Settings: d.Settings.registration(), Log: d.Log,
+	})
+}
+
+// registerClusterAgents needs a tunnel for agents to dial, and an address to dial it at.
+func (d Deps) registerClusterAgents(ctx context.Context) error {
+	c, tokens := d.Clients, d.Settings.registration()
+	if d.AgentImage == "" || d.Tunnel == nil || d.Downstream != nil || tokens.ServerURL == "" {
+		return nil
+	}
+	return clusteragent.Register(ctx, clusteragent.Deps{
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
+		InstanceID: d.InstanceID, Log: d.Log,
+		Source: clustermanifest.Source{
+			ServerURL: tokens.ServerURL, CAChecksum: tokens.CAChecksum, Image: d.AgentImage, Registry: d.Settings.SystemDefaultRegistry,
+			PullSecrets: d.Settings.Render().RegistryPullSecrets,
+		},
 	})
 }
 

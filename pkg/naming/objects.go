@@ -120,6 +120,9 @@ func MachineRequest(kind, machineID string) string {
 // ClusterState names the Secret with a cluster's join tokens.
 func ClusterState(cluster string) string { return SafeConcat(cluster, "rke", "state") }
 
+// ClusterAgent names the Secret with the manifest of the agent inside a cluster.
+func ClusterAgent(cluster string) string { return SafeConcat(cluster, "cluster", "agent") }
+
 // Kubeconfig names the Secret with a cluster's kubeconfig. It is never
 // shortened, because Cluster API looks the plain form up; MaxClusterName keeps
 // it a valid name.

@@ -115,6 +115,7 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		Downstream:  s.opts.Downstream,
 		Tunnel:      s.reach.tunnel,
 		Identity:    identity,
+		AgentImage:  s.opts.installedAgent(),
 		Access:      checker,
 		Disruptions: s.disruptions,
 		Reasons:     s.fleet.Reasons,

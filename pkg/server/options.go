@@ -158,6 +158,14 @@ func (o Options) agentImage() string {
 	return cmp.Or(o.Settings.ClusterAgentImage, "drover-io/drover:"+cmp.Or(o.Version, "dev"))
 }
 
+// installedAgent is the image of the agents that clusters get which Drover makes; empty when they get none.
+func (o Options) installedAgent() string {
+	if o.Reach.WithoutAgents {
+		return ""
+	}
+	return o.agentImage()
+}
+
 // agentManifests is what agents inside clusters are installed with.
 func (o Options) agentManifests(clusters connect.ManagementClusters) *connect.AgentManifests {
 	return &connect.AgentManifests{

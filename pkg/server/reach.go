@@ -55,6 +55,9 @@ type Reach struct {
 	Authorizer Authorizer
 	// ClientCA returns the authorities of client certificates, for listeners that ask for one; nil accepts none.
 	ClientCA func() *x509.CertPool
+	// WithoutAgents leaves clusters that Drover makes without an agent: it reaches them at the address of a server, with the credential that
+	// the server gave. Clusters that are imported have one nevertheless.
+	WithoutAgents bool
 	// Verb is what a user has to be allowed on a Cluster to reach it; "get" when it is empty.
 	Verb string
 	// Replica is the identifier of this replica, unlike that of any other; one is drawn when it is empty. Replicas is how many there are: agents keep a

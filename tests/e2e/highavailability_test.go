@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 var clustersResource = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}
@@ -140,7 +141,7 @@ func (w *world) inBackground(run func(context.Context, *background)) *background
 // readThroughAll reads through each server of a cluster in turn, and once more through the next one when that one does not answer.
 func (w *world) readThroughAll(cluster string) *background {
 	w.t.Helper()
-	base := w.downstreamConfig(cluster)
+	base := w.administrator()
 	nodes, err := w.downstream(cluster).CoreV1().Nodes().List(w.t.Context(), metav1.ListOptions{LabelSelector: "node-role.kubernetes.io/control-plane=true"})
 	must(w.t, err)
 	var servers []kubernetes.Interface
@@ -177,6 +178,25 @@ func (w *world) readThroughAll(cluster string) *background {
 			}
 		}
 	})
+}
+
+// administrator is how somebody reaches the cluster who has logged in to one of its servers.
+func (w *world) administrator() *rest.Config {
+	w.t.Helper()
+	const path = "/etc/rancher/rke2/rke2.yaml"
+	for _, machine := range w.Lab.List() {
+		if there, err := w.Lab.FileExists(machine.Name, path); err != nil || !there {
+			continue
+		}
+		content, err := w.Lab.Exec(w.t.Context(), machine.Name, "cat "+path)
+		must(w.t, err)
+		config, err := clientcmd.RESTConfigFromKubeConfig([]byte(content))
+		must(w.t, err)
+		config.Dial = w.Dial
+		return config
+	}
+	w.t.Fatalf("no machine has %s", path)
+	return nil
 }
 
 // watchBudget fails the test when the application has no pod that is available, or when both of its pods are being evicted.

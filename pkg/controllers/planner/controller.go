@@ -58,9 +58,6 @@ type Deps struct {
 	Release func(kubernetesVersion string) distro.Release
 	// Settings returns the server-wide settings that plans depend on.
 	Settings func() render.Settings
-	// ClusterAgent returns the manifest of the agent inside a cluster; nil when there is none to install.
-	ClusterAgent func(controlPlane *rkev1.RKEControlPlane) render.ClusterAgent
-
 	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
 	MachineStore *planstore.Machines
 	// Disruptions counts restarts and drains that were begun; nil counts nothing.
@@ -120,9 +117,6 @@ func newHandler(d Deps) *handler {
 	}
 	if d.Random == nil {
 		d.Random = rand.Reader
-	}
-	if d.ClusterAgent == nil {
-		d.ClusterAgent = func(*rkev1.RKEControlPlane) render.ClusterAgent { return render.ClusterAgent{} }
 	}
 	return &handler{
 		Deps:    d,

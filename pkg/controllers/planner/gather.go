@@ -60,17 +60,16 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 				Namespace: cp.Namespace, Name: cp.Name, Generation: cp.Generation, Deleting: cp.DeletionTimestamp != nil,
 				Labels: cp.Labels, Annotations: cp.Annotations, Spec: cp.Spec, Status: planner.Recall(cp),
 			},
-			Settings:     h.Settings(),
-			Versions:     h.Versions,
-			Memo:         h.memoOf(cp),
-			Release:      h.Release(cp.Spec.KubernetesVersion),
-			ClusterAgent: h.ClusterAgent(cp),
+			Settings: h.Settings(),
+			Versions: h.Versions,
+			Memo:     h.memoOf(cp),
+			Release:  h.Release(cp.Spec.KubernetesVersion),
 		},
 	}
 	// Caches are checked before they are read: one that catches up in between is then at worst newer than we think.
 	v.snapshot.Behind = h.written.behind(cp.Namespace+"/"+cp.Name, v.snapshot.Now, h.cached(cp))
 	for _, read := range []func(*rkev1.RKEControlPlane, *view) error{
-		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherSnapshots, h.gatherObjects,
+		h.gatherCluster, h.gatherConnected, h.gatherPools, h.gatherMachines, h.gatherTokens, h.gatherAgent, h.gatherSnapshots, h.gatherObjects,
 	} {
 		if err := read(cp, v); err != nil {
 			return nil, err
@@ -203,6 +202,19 @@ func (h *handler) gatherTokens(cp *rkev1.RKEControlPlane, v *view) error {
 		return fmt.Errorf("read the cluster state secret: %w", err)
 	}
 	v.snapshot.Tokens = readTokens(secret)
+	return nil
+}
+
+// gatherAgent reads the manifest of the agent inside the cluster. Where there is none, there is nothing to install.
+func (h *handler) gatherAgent(cp *rkev1.RKEControlPlane, v *view) error {
+	secret, err := h.Secrets.Cache().Get(cp.Namespace, naming.ClusterAgent(cp.Name))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the manifest of the cluster's agent: %w", err)
+	}
+	v.snapshot.ClusterAgent.Manifest = string(secret.Data[rkev1.ClusterAgentManifestKey])
 	return nil
 }
 

@@ -277,6 +277,8 @@ const (
 	SecretTypeMachineRequest = "rke.cattle.io/machine-request"
 	SecretTypeMachineState   = "rke.cattle.io/machine-state"
 	SecretTypeAuthConfig     = "rke.cattle.io/auth-config"
+	// SecretTypeClusterAgent is the type of the Secret with the manifest of a cluster's agent.
+	SecretTypeClusterAgent = "drover.io/cluster-agent"
 	// SecretTypeClusterAPI is the type that Cluster API gives to its own Secrets.
 	SecretTypeClusterAPI = "cluster.x-k8s.io/secret"
 )
@@ -285,6 +287,8 @@ const (
 const (
 	// BootstrapDataKey holds the cloud-config or script of a machine.
 	BootstrapDataKey = "value"
+	// ClusterAgentManifestKey holds the manifest of a cluster's agent as its servers were first given it.
+	ClusterAgentManifestKey = "manifest"
 	// ServerTokenKey and AgentTokenKey hold the join tokens of a cluster.
 	ServerTokenKey = "serverToken"
 	AgentTokenKey  = "agentToken"

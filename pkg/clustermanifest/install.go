@@ -1,0 +1,79 @@
+package clustermanifest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// Source is what manifests are made from, the same for all clusters.
+type Source struct {
+	// ServerURL is the https URL of the server, without a path; CAChecksum the hexadecimal SHA-256 of its authorities, empty when the system's know it.
+	ServerURL, CAChecksum string
+	// Image is the agent's, without a registry of clusters before it.
+	Image string
+	// Registry is that of clusters that name none; empty for none.
+	Registry string
+	// PullSecrets are for Registry, of type kubernetes.io/dockerconfigjson.
+	PullSecrets []types.NamespacedName
+}
+
+// Facts are what is known of a cluster that Drover makes.
+type Facts struct {
+	Cluster    *provv1.Cluster
+	Management *mgmtv3.Cluster
+	// Initialized is true once a server of the cluster has answered.
+	Initialized bool
+	// Token is the registration token of the cluster's agent; empty while there is none.
+	Token string
+	// Stored is the Secret with the manifest; nil when there is none.
+	Stored *corev1.Secret
+	// PullSecrets are those of the source that exist.
+	PullSecrets []PullSecret
+}
+
+// Install returns the Secret from which the plans of a cluster's servers take the manifest of its agent; nil when there is nothing to write.
+//
+// It is written once: another manifest would be another plan of servers that nobody has touched, whenever Drover itself is upgraded. A cluster that had
+// been made before there were agents gets none, until somebody has installed one in it: then it is told apart by its condition AgentDeployed, and servers
+// that come later keep what it was given.
+func Install(source Source, f Facts) (*corev1.Secret, error) {
+	agent := conditions.IsTrue(f.Management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
+	if f.Stored != nil || f.Token == "" || f.Initialized && !agent {
+		return nil, nil
+	}
+	in := For(f.Management, source.Image, source.Registry)
+	in.ServerURL, in.CAChecksum, in.Token, in.PullSecrets = source.ServerURL, source.CAChecksum, f.Token, f.PullSecrets
+	in.Namespace, in.HostNetwork = f.Management.Name, true
+	objects, err := Render(in)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := YAML(objects)
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.Cluster.Namespace, Name: naming.ClusterAgent(f.Cluster.Name),
+			Labels:          map[string]string{rkev1.BackupLabel: "true", rkev1.ClusterNameLabel: f.Cluster.Name},
+			OwnerReferences: []metav1.OwnerReference{topology.OwnerReference(f.Cluster, false)},
+		},
+		Type: rkev1.SecretTypeClusterAgent,
+		Data: map[string][]byte{rkev1.ClusterAgentManifestKey: manifest},
+	}, nil
+}
+
+// UsesDefaultRegistry reports whether the images of a cluster come from the registry of clusters that name none, which is pulled from with the
+// source's pull secrets.
+func (s Source) UsesDefaultRegistry(cluster *mgmtv3.Cluster) bool {
+	own := cluster.Spec.ClusterSecrets.PrivateRegistryURL
+	return s.Registry != "" && (own == "" || own == s.Registry)
+}

@@ -1,0 +1,179 @@
+package clusteragent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clustermanifest"
+	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// handlerName is persisted by hosts in metrics, do not change.
+const handlerName = "cluster-agent"
+
+// indexClusters finds provisioning Clusters by the name of their management cluster.
+const indexClusters = "cluster-agent-clusters"
+
+// Deps are what the controller works with.
+type Deps struct {
+	Clusters           provcontrollers.ClusterController
+	ManagementClusters mgmtcontrollers.ClusterController
+	ControlPlanes      rkecontrollers.RKEControlPlaneController
+	Secrets            corecontrollers.SecretController
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// Source is what manifests are made from.
+	Source clustermanifest.Source
+	// Log says what becomes of manifests, never what is in them; nil means the standard logger.
+	Log logrus.FieldLogger
+}
+
+type handler struct {
+	Deps
+	clusters      provcontrollers.ClusterCache
+	management    mgmtcontrollers.ClusterCache
+	controlPlanes rkecontrollers.RKEControlPlaneCache
+	secrets       corecontrollers.SecretCache
+}
+
+// Register adds the handler, its index and its wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
+	}
+	h := &handler{
+		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
+	}
+	h.clusters.AddIndexer(indexClusters, func(c *provv1.Cluster) ([]string, error) {
+		if c.Status.ClusterName == "" {
+			return nil, nil
+		}
+		return []string{c.Status.ClusterName}, nil
+	})
+	d.Clusters.OnChange(ctx, handlerName, h.onChange)
+	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, indexClusters, func(c *mgmtv3.Cluster) string { return c.Name })
+	if err := errors.Join(
+		wakeup.On(ctx, d.Clusters, byManagement, d.ManagementClusters),
+		wakeup.On(ctx, d.Clusters, wakeup.BySameName[*rkev1.RKEControlPlane](), d.ControlPlanes),
+		wakeup.On(ctx, d.Clusters, h.ofSecret, d.Secrets),
+	); err != nil {
+		return fmt.Errorf("watch for agents of clusters: %w", err)
+	}
+	return nil
+}
+
+// ofSecret wakes the cluster of a manifest, or of the token of its agent.
+func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
+	if secret.Type == rkev1.SecretTypeClusterAgent {
+		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
+	}
+	if secret.Name != naming.RegistrationTokenSecret(naming.SystemRegistrationToken) {
+		return nil
+	}
+	found, err := h.clusters.GetByIndex(indexClusters, secret.Namespace)
+	if err != nil {
+		return nil // the index is registered with the handler
+	}
+	keys := make([]wakeup.Key, 0, len(found))
+	for _, cluster := range found {
+		keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
+	}
+	return keys
+}
+
+func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
+	if cluster == nil || cluster.DeletionTimestamp != nil || cluster.Spec.RKEConfig == nil || cluster.Status.ClusterName == "" ||
+		topology.Owner(cluster, h.InstanceID, false) != topology.Ours {
+		return cluster, nil
+	}
+	facts, err := h.gather(cluster)
+	if err != nil || facts == nil {
+		return cluster, err // an event of what is missing brings us back
+	}
+	secret, err := clustermanifest.Install(h.Source, *facts)
+	if err != nil {
+		return cluster, fmt.Errorf("cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if secret == nil {
+		return cluster, nil
+	}
+	if _, err := h.Secrets.Create(secret); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return cluster, fmt.Errorf("create secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return cluster, nil
+}
+
+// gather reads what a decision is made from; nil while something is missing.
+func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error) {
+	facts := &clustermanifest.Facts{Cluster: cluster}
+	var err error
+	if facts.Stored, err = optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil || facts.Stored != nil {
+		return nil, err
+	}
+	if facts.Management, err = optional(h.management.Get(cluster.Status.ClusterName)); err != nil || facts.Management == nil {
+		return nil, err
+	}
+	controlPlane, err := optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
+	if err != nil || controlPlane == nil {
+		return nil, err
+	}
+	facts.Initialized = controlPlane.Status.Initialized
+	token, err := optional(h.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(naming.SystemRegistrationToken)))
+	if err != nil || token == nil {
+		return nil, err
+	}
+	facts.Token = string(token.Data[registration.KeyToken])
+	facts.PullSecrets, err = h.pullSecrets(facts.Management)
+	return facts, err
+}
+
+// pullSecrets are those of the installation's registry, for clusters whose images come from there.
+func (h *handler) pullSecrets(cluster *mgmtv3.Cluster) ([]clustermanifest.PullSecret, error) {
+	if !h.Source.UsesDefaultRegistry(cluster) {
+		return nil, nil
+	}
+	var found []clustermanifest.PullSecret
+	for _, key := range h.Source.PullSecrets {
+		secret, err := optional(h.secrets.Get(key.Namespace, key.Name))
+		if err != nil {
+			return nil, err
+		}
+		problem := "A pull secret of the default registry is not there"
+		var usable clustermanifest.PullSecret
+		if secret != nil {
+			usable, problem = clustermanifest.PullSecretOf(secret)
+		}
+		if problem != "" {
+			h.Log.WithField("secret", key.String()).Warn(problem)
+			continue
+		}
+		found = append(found, usable)
+	}
+	return found, nil
+}
+
+// optional turns an object that is not there into none.
+func optional[T any](found *T, err error) (*T, error) {
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read from cache: %w", err)
+	}
+	return found, nil
+}

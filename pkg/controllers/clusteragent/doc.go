@@ -1,0 +1,5 @@
+// Package clusteragent puts the agents of clusters that Drover makes into the plans of their servers.
+//
+// Package clustermanifest decides; here its facts are read from caches, and the Secret is written from which the planner takes the manifest. The
+// Secret is never changed afterwards, so that no server's plan is, and deleting it in a cluster that has an agent makes it anew, from what is set now.
+package clusteragent

@@ -1,0 +1,235 @@
+package clusteragent_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/controllers/clusteragent"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
+)
+
+const (
+	id       = "c-m-12345678"
+	instance = "instance-1"
+	fleet    = "fleet-default"
+	agent    = "drover/test"
+)
+
+func TestMain(m *testing.M) {
+	memkube.VirtualTime()
+	m.Run()
+}
+
+// world is a management cluster with the controller in it.
+type world struct {
+	*testing.T
+	api  *memkube.Server
+	user *clients.Clients
+	log  *bytes.Buffer
+}
+
+// tell runs a story in virtual time. There is a cluster of ours that has everything but what the story adds.
+func tell(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		scheme, err := clients.NewScheme()
+		must(t, err)
+		definitions, err := crds.All()
+		must(t, err)
+		w := &world{T: t, log: &bytes.Buffer{}}
+		w.api = memkube.New(memkube.Options{
+			Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet, id, "drover-system"}, Permit: rights.Permit(t, agent),
+		})
+		cluster := &provv1.Cluster{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+			Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: id},
+		}
+		management := &mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: id}}
+		must(t, w.api.Add(cluster, management))
+		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
+		must(t, err)
+		defer w.start()()
+		f(w)
+	})
+}
+
+// start runs the controller; what it returns ends it.
+func (w *world) start() (stop func()) {
+	w.Helper()
+	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
+	must(w.T, err)
+	log := logrus.New()
+	log.SetOutput(w.log)
+	must(w.T, clusteragent.Register(c.HandlerContext(), clusteragent.Deps{
+		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
+		InstanceID: instance, Log: log, Source: clustermanifest.Source{
+			ServerURL: "https://drover.example.com", Image: "drover-io/drover:v1", Registry: "r.example.com",
+			PullSecrets: []types.NamespacedName{{Namespace: "drover-system", Name: "pull"}},
+		},
+	}))
+	workers, cancel := context.WithCancel(w.Context())
+	must(w.T, c.Start(workers))
+	return func() {
+		cancel()
+		c.Stop()
+		synctest.Wait()
+	}
+}
+
+func (w *world) add(objects ...runtime.Object) {
+	w.Helper()
+	must(w.T, w.api.Add(objects...))
+	w.pass()
+}
+
+func (w *world) pass() {
+	time.Sleep(time.Second)
+	synctest.Wait()
+}
+
+// manifest is what the Secret has; "" when there is none.
+func (w *world) manifest() string {
+	w.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-cluster-agent"}}
+	exists, err := w.api.Get(secret)
+	must(w.T, err)
+	if !exists {
+		return ""
+	}
+	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" || len(secret.OwnerReferences) != 1 {
+		w.Errorf("the Secret does not belong to its cluster: %v %v", secret.Labels, secret.OwnerReferences)
+	}
+	return string(secret.Data["manifest"])
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func token() *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: "crt-token-system"},
+		Data: map[string][]byte{"token": []byte("hunter2")},
+	}
+}
+
+func controlPlane(initialized bool) *rkev1.RKEControlPlane {
+	return &rkev1.RKEControlPlane{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo"}, Status: rkev1.RKEControlPlaneStatus{Initialized: initialized},
+	}
+}
+
+// A new cluster's manifest is made once all is there that it needs, in whichever order that comes, and stays as it is.
+func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
+	pull := func() *corev1.Secret {
+		return &corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: "pull"},
+			Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+		}
+	}
+	for name, objects := range map[string][]runtime.Object{
+		"the token last":         {pull(), controlPlane(false), token()},
+		"the control plane last": {pull(), token(), controlPlane(false)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(w *world) {
+				w.add(objects[:2]...)
+				if got := w.manifest(); got != "" {
+					t.Fatalf("a manifest is made of nothing: %s", got)
+				}
+				w.add(objects[2])
+				made := w.manifest()
+				if !strings.Contains(made, "image: r.example.com/drover-io/drover:v1") || !strings.Contains(made, "kubernetes.io/dockerconfigjson") {
+					t.Fatalf("manifest %s", made)
+				}
+				edited, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
+				must(t, err)
+				edited.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}}
+				_, err = w.user.Management.Cluster().Update(edited)
+				must(t, err)
+				w.pass()
+				if w.manifest() != made || len(w.api.Writes(agent)) != 1 {
+					t.Errorf("the manifest was changed; writes %v", w.api.Writes(agent))
+				}
+				if strings.Contains(w.log.String(), "hunter2") {
+					t.Error("the token is in the log")
+				}
+			})
+		})
+	}
+}
+
+func TestStory_ClusterThatRunsWithoutAnAgentIsLeftAlone(t *testing.T) {
+	tell(t, func(w *world) {
+		w.add(token(), controlPlane(true))
+		if w.manifest() != "" || len(w.api.Writes(agent)) != 0 {
+			t.Fatal("plans of a cluster that runs are changed")
+		}
+		found, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
+		must(t, err)
+		found.Status.Conditions = []rkev1.GenericCondition{{Type: mgmtv3.ClusterConditionAgentDeployed, Status: "True"}}
+		_, err = w.user.Management.Cluster().UpdateStatus(found)
+		must(t, err)
+		w.pass()
+		if w.manifest() == "" {
+			t.Error("servers that join later do not bring the agent that somebody has installed")
+		}
+	})
+}
+
+func TestStory_LostManifestComesBack(t *testing.T) {
+	tell(t, func(w *world) {
+		w.add(token(), controlPlane(false))
+		made := w.manifest()
+		must(t, w.user.Core.Secret().Delete(fleet, "demo-cluster-agent", &metav1.DeleteOptions{}))
+		w.pass()
+		if got := w.manifest(); made == "" || got != made {
+			t.Errorf("manifest %q", got)
+		}
+	})
+}
+
+func TestStory_OnlyOurClustersGetOne(t *testing.T) {
+	for name, edit := range map[string]func(c *provv1.Cluster){
+		"another instance's cluster": func(c *provv1.Cluster) { c.Annotations[rkev1.InstanceAnnotation] = "instance-2" },
+		"one that was imported":      func(c *provv1.Cluster) { c.Spec.RKEConfig = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(w *world) {
+				found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
+				must(t, err)
+				edit(found)
+				_, err = w.user.Provisioning.Cluster().Update(found)
+				must(t, err)
+				w.pass()
+				w.add(token(), controlPlane(false))
+				if w.manifest() != "" {
+					t.Error("it got a manifest")
+				}
+			})
+		})
+	}
+}
