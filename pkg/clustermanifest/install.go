@@ -1,8 +1,10 @@
 package clustermanifest
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
@@ -49,10 +51,7 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 	if f.Stored != nil || f.Token == "" || f.Initialized && !agent {
 		return nil, nil
 	}
-	in := For(f.Management, source.Image, source.Registry)
-	in.ServerURL, in.CAChecksum, in.Token, in.PullSecrets = source.ServerURL, source.CAChecksum, f.Token, f.PullSecrets
-	in.Namespace, in.HostNetwork = f.Management.Name, true
-	objects, err := Render(in)
+	objects, err := Desired(source, f)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +68,32 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 		Type: rkev1.SecretTypeClusterAgent,
 		Data: map[string][]byte{rkev1.ClusterAgentManifestKey: manifest},
 	}, nil
+}
+
+// Desired is what the agent of a cluster is to be installed with now. In a cluster that was imported it is what the command for that has installed.
+func Desired(source Source, f Facts) ([]runtime.Object, error) {
+	in := For(f.Management, source.Image, source.Registry)
+	in.ServerURL, in.CAChecksum, in.Token, in.PullSecrets = source.ServerURL, source.CAChecksum, f.Token, f.PullSecrets
+	if f.Cluster.Spec.RKEConfig != nil {
+		in.Namespace, in.HostNetwork = f.Management.Name, true
+	}
+	return Render(in)
+}
+
+// Digest is that of rendered objects.
+func Digest(objects []runtime.Object) string {
+	if deployment, ok := objects[len(objects)-1].(*appsv1.Deployment); ok {
+		return deployment.Annotations[DigestAnnotation]
+	}
+	return ""
+}
+
+// RegistrationToken is the ClusterRegistrationToken of the agent of a cluster.
+func RegistrationToken(cluster *provv1.Cluster) string {
+	if cluster.Spec.RKEConfig == nil {
+		return naming.DefaultRegistrationToken
+	}
+	return naming.SystemRegistrationToken
 }
 
 // UsesDefaultRegistry reports whether the images of a cluster come from the registry of clusters that name none, which is pulled from with the

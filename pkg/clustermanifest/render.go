@@ -33,6 +33,8 @@ const (
 
 // Names of our own in the cluster.
 const (
+	// DigestAnnotation on the Deployment tells manifests apart. What Drover did not install has none.
+	DigestAnnotation = "drover.io/manifest-digest"
 	// AgentRole is what the agent's account may do.
 	AgentRole = "drover-cluster-agent"
 	// AdminBinding gives AdminGroup all rights.
@@ -71,7 +73,14 @@ func Render(in Input) ([]runtime.Object, error) {
 	if wanted := in.budget(); wanted != nil {
 		objects = append(objects, wanted)
 	}
-	return append(objects, in.deployment()), nil
+	deployment := in.deployment()
+	content, err := YAML(append(objects, deployment))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(content)
+	deployment.Annotations = map[string]string{DigestAnnotation: hex.EncodeToString(sum[:])[:16]}
+	return append(objects, deployment), nil
 }
 
 // namespace lets the pod use the network of its host, where it has to, whatever the cluster's standard of pod security is.

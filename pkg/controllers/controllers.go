@@ -142,7 +142,7 @@ func Register(ctx context.Context, d Deps) error {
 			})
 		}},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},
-		{"clusteragent", func() error { return d.registerClusterAgents(ctx) }},
+		{"clusteragent", func() error { return d.registerClusterAgents(ctx, downstream) }},
 		{"rkecluster", func() error {
 			return rkecluster.Register(ctx, rkecluster.Deps{
 				RKEClusters: c.RKE.RKECluster(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID,
@@ -217,14 +217,14 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 }
 
 // registerClusterAgents needs a tunnel for agents to dial, and an address to dial it at.
-func (d Deps) registerClusterAgents(ctx context.Context) error {
+func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) error {
 	c, tokens := d.Clients, d.Settings.registration()
 	if d.AgentImage == "" || d.Tunnel == nil || d.Downstream != nil || tokens.ServerURL == "" {
 		return nil
 	}
 	return clusteragent.Register(ctx, clusteragent.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
-		InstanceID: d.InstanceID, Log: d.Log,
+		InstanceID: d.InstanceID, Log: d.Log, Tunnel: d.Tunnel, Downstream: downstream,
 		Source: clustermanifest.Source{
 			ServerURL: tokens.ServerURL, CAChecksum: tokens.CAChecksum, Image: d.AgentImage, Registry: d.Settings.SystemDefaultRegistry,
 			PullSecrets: d.Settings.Render().RegistryPullSecrets,

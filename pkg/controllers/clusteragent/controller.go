@@ -9,6 +9,8 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -35,6 +37,9 @@ type Deps struct {
 	ManagementClusters mgmtcontrollers.ClusterController
 	ControlPlanes      rkecontrollers.RKEControlPlaneController
 	Secrets            corecontrollers.SecretController
+	// Tunnel tells when agents have dialed in, and Downstream reaches their clusters then; nil keeps no agent up to date.
+	Tunnel     Tunnel
+	Downstream Downstream
 	// InstanceID is on Clusters that this Drover manages.
 	InstanceID string
 	// Source is what manifests are made from.
@@ -43,8 +48,22 @@ type Deps struct {
 	Log logrus.FieldLogger
 }
 
+// Tunnel knows the clusters whose agent has dialed in; tunnel.Server is one.
+type Tunnel interface {
+	// Connected tells whether an agent of the management cluster with that name is connected here.
+	Connected(id string) bool
+	// Subscribe calls back, until ctx ends, with the name of each management cluster of which that has changed.
+	Subscribe(ctx context.Context, listener func(id string))
+}
+
+// Downstream reaches clusters; proxy.Door does.
+type Downstream interface {
+	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
+}
+
 type handler struct {
 	Deps
+	updates       *updates
 	clusters      provcontrollers.ClusterCache
 	management    mgmtcontrollers.ClusterCache
 	controlPlanes rkecontrollers.RKEControlPlaneCache
@@ -65,6 +84,7 @@ func Register(ctx context.Context, d Deps) error {
 		}
 		return []string{c.Status.ClusterName}, nil
 	})
+	h.updates = newUpdates(ctx, h)
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, indexClusters, func(c *mgmtv3.Cluster) string { return c.Name })
 	if err := errors.Join(
@@ -82,10 +102,15 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 	if secret.Type == rkev1.SecretTypeClusterAgent {
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
 	}
-	if secret.Name != naming.RegistrationTokenSecret(naming.SystemRegistrationToken) {
+	if name, ok := registration.IsSecretName(secret.Name); !ok || name != naming.SystemRegistrationToken && name != naming.DefaultRegistrationToken {
 		return nil
 	}
-	found, err := h.clusters.GetByIndex(indexClusters, secret.Namespace)
+	return h.of(secret.Namespace)
+}
+
+// of are the Clusters of a management cluster.
+func (h *handler) of(id string) []wakeup.Key {
+	found, err := h.clusters.GetByIndex(indexClusters, id)
 	if err != nil {
 		return nil // the index is registered with the handler
 	}
@@ -97,8 +122,11 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 }
 
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
-	if cluster == nil || cluster.DeletionTimestamp != nil || cluster.Spec.RKEConfig == nil || cluster.Status.ClusterName == "" ||
-		topology.Owner(cluster, h.InstanceID, false) != topology.Ours {
+	if !h.ours(cluster) {
+		return cluster, nil
+	}
+	h.updates.changed(cluster)
+	if cluster.Spec.RKEConfig == nil {
 		return cluster, nil
 	}
 	facts, err := h.gather(cluster)
@@ -118,14 +146,16 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	return cluster, nil
 }
 
-// gather reads what a decision is made from; nil while something is missing.
+func (h *handler) ours(cluster *provv1.Cluster) bool {
+	return cluster != nil && cluster.DeletionTimestamp == nil && cluster.Status.ClusterName != "" &&
+		topology.Owner(cluster, h.InstanceID, true) == topology.Ours
+}
+
+// gather reads what is decided from about the first manifest; nil while something is missing, or nothing is to be decided.
 func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error) {
 	facts := &clustermanifest.Facts{Cluster: cluster}
 	var err error
 	if facts.Stored, err = optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil || facts.Stored != nil {
-		return nil, err
-	}
-	if facts.Management, err = optional(h.management.Get(cluster.Status.ClusterName)); err != nil || facts.Management == nil {
 		return nil, err
 	}
 	controlPlane, err := optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
@@ -133,7 +163,16 @@ func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error
 		return nil, err
 	}
 	facts.Initialized = controlPlane.Status.Initialized
-	token, err := optional(h.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(naming.SystemRegistrationToken)))
+	return h.complete(facts)
+}
+
+// complete adds what every manifest of a cluster needs; nil while something is missing.
+func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts, error) {
+	var err error
+	if facts.Management, err = optional(h.management.Get(facts.Cluster.Status.ClusterName)); err != nil || facts.Management == nil {
+		return nil, err
+	}
+	token, err := optional(h.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
 	if err != nil || token == nil {
 		return nil, err
 	}

@@ -106,7 +106,8 @@ func (f *Forwarded) open(ctx context.Context, name string, port int, kubeconfig 
 	if cluster.TLSServerName == "" {
 		cluster.TLSServerName = server.Hostname()
 	}
-	cluster.Server = "https://" + address
+	server.Host = address
+	cluster.Server = server.String()
 	data, err := clientcmd.Write(*config)
 	if err != nil {
 		return "", fmt.Errorf("write kubeconfig of %s: %w", name, err)
