@@ -278,6 +278,22 @@ func TestImport(t *testing.T) {
 		w.awaitCondition(id, "Connected", "True", time.Minute)
 		w.kubectlOK(kubeconfig, "", "get", "--raw", "/version")
 	})
+	t.Run("the server is upgraded", func(t *testing.T) {
+		w := w.of(t)
+		w.server.Stop()
+		w.server.More = append(w.server.More, "--cluster-agent-image=drover.test/drover:next")
+		w.server.Start()
+		w.server.AwaitReady()
+		plane.Until(w, time.Minute, func() string {
+			agent, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "deployment", "cattle-cluster-agent", "-o",
+				"jsonpath={.spec.template.spec.containers[0].image}") // how many run is not said: here they share the ports of one host
+			if err != nil || agent != "drover.test/drover:next" {
+				return fmt.Sprintf("the agent is %q: %v", agent, err)
+			}
+			return ""
+		})
+		w.kubectlOK(kubeconfig, "", "get", "--raw", "/version")
+	})
 	t.Run("removed", func(t *testing.T) {
 		w := w.of(t)
 		w.must(w.objects.Resource(clustersResource).Namespace(namespace).Delete(w.Context(), "imported", metav1.DeleteOptions{}))

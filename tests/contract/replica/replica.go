@@ -33,13 +33,14 @@ type Replica struct {
 	Program string
 	// ServerURL is the address that it tells machines, https://ServerName unless it is changed before Start.
 	ServerURL string
+	// More are further arguments. They may be changed between two processes.
+	More []string
 	// Address is where machines are served, Health that of health checks and metrics, both HOST:PORT.
 	Address, Health string
 
 	t          *testing.T
 	kubeconfig string
 	data       string
-	more       []string
 	process    *exec.Cmd
 	ended      chan error
 	log        string
@@ -55,7 +56,7 @@ func New(t *testing.T, name, kubeconfig string, more ...string) *Replica {
 	dir := t.TempDir()
 	return &Replica{
 		Name: name, Program: program, ServerURL: "https://" + ServerName, Address: "127.0.0.1:" + stage.FreePort(t), Health: "127.0.0.1:" + stage.FreePort(t),
-		t: t, kubeconfig: kubeconfig, data: filepath.Join(dir, "data"), more: more, log: filepath.Join(dir, name+".log"),
+		t: t, kubeconfig: kubeconfig, data: filepath.Join(dir, "data"), More: more, log: filepath.Join(dir, name+".log"),
 	}
 }
 
@@ -75,7 +76,7 @@ func (r *Replica) Start() {
 		"server", "--kubeconfig=" + r.kubeconfig, "--instance-id=contract", "--server-url=" + r.ServerURL, "--data-dir=" + r.data,
 		"--bind-address=127.0.0.1", "--port=" + port, "--health-address=" + r.Health,
 		"--machine-provision-image=rancher/machine:test", "--machine-provision-image-pull-policy=IfNotPresent",
-	}, r.more...)...)
+	}, r.More...)...)
 	r.process.Stdout, r.process.Stderr = log, log
 	r.process.Env = append(os.Environ(), "HTTP_PROXY=", "HTTPS_PROXY=", "http_proxy=", "https_proxy=")
 	r.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
