@@ -62,7 +62,9 @@
 //	provisioningcluster   Cluster                 RKEControlPlane, CAPI Cluster, Machine, MachineDeployment, DynamicSchema,
 //	                                              Secret (credential, referred to), <Driver>Config, answer of access
 //	cluster               Cluster                 management Cluster, CAPI Cluster, RKEControlPlane, Machine (server),
-//	                                              Secret (plan with captured output, kubeconfig)
+//	                                              Secret (plan with captured output, kubeconfig, its token), agent (comes, goes)
+//	clusteragent          Cluster                 management Cluster, RKEControlPlane, Secret (manifest, registration token),
+//	                                              agent (comes, goes)
 //	clusterregistrationtoken  ClusterRegistrationToken  Secret (its token), management Cluster, Cluster
 //	rkecluster            RKECluster              CAPI Cluster, Cluster
 //	rkecontrolplane       RKEControlPlane         Machine, Cluster
@@ -74,7 +76,7 @@
 //	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
 //	                                              CAPI Cluster
 //	planner               RKEControlPlane         Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster,
-//	                                              Secret (plan, state, authorized, referred to),
+//	                                              Secret (plan, state, agent's manifest, authorized, referred to),
 //	                                              ConfigMap (authorized, referred to),
 //	                                              ETCDSnapshot (named by a restore), Secret (its credential), answer of access
 //	plansecret            Secret (plan)           Machine
@@ -94,6 +96,7 @@
 //   - planner: the ordered steps, and testdata that reads as a story
 //   - applyset: why the framework is wrapped
 //   - admission: what the API server refuses before any controller sees it
+//   - tunnel, clusterproxy, clusteragent: how clusters are reached that let nobody in (docs/reach.md)
 //   - registration, clustermanifest: tokens by which agents of clusters are let in, and what they are installed with
 //   - inspect, preview: the same decisions, explained and asked in advance
 //   - backup: what belongs to a cluster, and how it comes to another management cluster
