@@ -27,6 +27,7 @@ var (
 var (
 	errBacklog  = errors.New("the agent sent more than was taken from it")
 	errReplaced = errors.New("the cluster has too many sessions")
+	errRevoked  = errors.New("the registration token is not good any more")
 	errDrained  = errors.New("this replica is ending")
 	errProtocol = errors.New("the agent sent what it must not")
 )
@@ -38,17 +39,18 @@ const (
 	endStalled  = "stalled"
 	endBacklog  = "backlog"
 	endReplaced = "replaced"
+	endRevoked  = "revoked"
 	endProtocol = "protocol"
 	endDrained  = "drained"
 )
 
-var endReasons = []string{endClosed, endSilent, endStalled, endBacklog, endReplaced, endProtocol, endDrained}
+var endReasons = []string{endClosed, endSilent, endStalled, endBacklog, endReplaced, endRevoked, endProtocol, endDrained}
 
 // endReason is the reason of an end as metrics tell it.
 func endReason(err error) string {
 	for reason, of := range map[string]error{
-		endSilent: wire.ErrSilent, endStalled: wire.ErrStalled, endBacklog: errBacklog, endReplaced: errReplaced, endProtocol: errProtocol,
-		endDrained: errDrained,
+		endSilent: wire.ErrSilent, endStalled: wire.ErrStalled, endBacklog: errBacklog, endReplaced: errReplaced, endRevoked: errRevoked,
+		endProtocol: errProtocol, endDrained: errDrained,
 	} {
 		if errors.Is(err, of) {
 			return reason

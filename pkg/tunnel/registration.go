@@ -23,6 +23,8 @@ type Registration struct {
 	Heartbeat time.Duration
 	// Params is what a stock agent announces.
 	Params wire.Params
+	// Stands tells whether the agent would be let in again. It is asked while the session lasts; nil lets it last.
+	Stands func() bool
 }
 
 func (r Registration) kind() string {
@@ -60,7 +62,10 @@ func FromHeaders(cluster func(token string) (id string, ok bool)) func(*http.Req
 		if !ok || id == "" {
 			return Registration{}, ErrUnknownCluster
 		}
-		registration := Registration{Cluster: id}
+		registration := Registration{Cluster: id, Stands: func() bool {
+			now, ok := cluster(token)
+			return ok && now == id
+		}}
 		var err error
 		if value := r.Header.Get(wire.HeaderHeartbeat); value != "" {
 			registration.Heartbeat, err = wire.ParseHeartbeat(value)

@@ -25,6 +25,7 @@ const (
 	DefaultMaxSessions = 16
 	DefaultMaxStreams  = 1000
 	DefaultMaxBacklog  = 64 << 20
+	DefaultRecheck     = 30 * time.Second
 )
 
 const (
@@ -52,6 +53,9 @@ type Options struct {
 	// how many bytes may have come through one session that nobody has taken. 0 is the default.
 	MaxSessions, MaxStreams int
 	MaxBacklog              int64
+	// Recheck is how often it is asked whether an agent would be let in again: a token that was replaced, or whose cluster is gone, ends its session.
+	// 0 is DefaultRecheck.
+	Recheck time.Duration
 	// Metrics is where metrics are registered; nil is the process-wide registerer.
 	Metrics prometheus.Registerer
 	// Log gets a line for sessions that begin and end, and for connections that are refused; nil is the standard logger.
@@ -97,6 +101,9 @@ func New(options Options) (*Server, error) {
 	}
 	if options.MaxBacklog == 0 {
 		options.MaxBacklog = DefaultMaxBacklog
+	}
+	if options.Recheck == 0 {
+		options.Recheck = DefaultRecheck
 	}
 	if options.Log == nil {
 		options.Log = logrus.StandardLogger()

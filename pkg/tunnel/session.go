@@ -84,6 +84,10 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 	s.link.Watch(s.registration.silence())
 	s.http = s.transport()
 
+	if stands := s.registration.Stands; stands != nil {
+		go s.recheck(tended, stands)
+	}
+
 	s.server.metrics.Begun(s.registration.kind())
 	for _, replaced := range s.server.table.add(s, s.server.options.MaxSessions) {
 		go replaced.dismiss(errReplaced)
@@ -105,6 +109,23 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 	reason := s.link.Reason()
 	s.server.metrics.Ended(s.registration.kind(), endReason(reason))
 	s.log.WithField("reason", reason).Info("Agent disconnected")
+}
+
+// recheck ends the session when its agent would not be let in again.
+func (s *session) recheck(ctx context.Context, stands func() bool) {
+	ticker := time.NewTicker(s.server.options.Recheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if !stands() {
+				s.dismiss(errRevoked)
+				return
+			}
+		}
+	}
 }
 
 // dismiss tells the agent why, if that can be told, and ends the session.
