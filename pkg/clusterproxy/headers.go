@@ -33,7 +33,7 @@ var (
 // withheld reports whether a header stays here.
 func withheld(name string) bool {
 	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	return withheldNames[plain] || slices.ContainsFunc(withheldPrefixes, func(prefix string) bool { return strings.HasPrefix(plain, prefix) })
+	return withheldNames[plain] || slices.ContainsFunc(withheldPrefixes, func(prefix string) bool { return strings.HasPrefix(plain+"-", prefix) })
 }
 
 // outboundHeaders are the headers that a cluster sees: those of the request without what is withheld, and what was decided. upgrade is the protocol to
