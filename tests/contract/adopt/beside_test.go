@@ -14,7 +14,7 @@ import (
 )
 
 // TestAdopt_ClaimsNothingBesideRancher starts Drover beside Rancher, which has the cluster that it runs in, one that was imported, and one that its
-// user has just applied. Drover takes the last one, and no other, once Rancher is gone.
+// user has just applied, one to make and one to import. Drover takes these two, and no other, once Rancher is gone.
 func TestAdopt_ClaimsNothingBesideRancher(t *testing.T) {
 	install(t)
 	w := newWorld(t)
@@ -34,13 +34,13 @@ func TestAdopt_ClaimsNothingBesideRancher(t *testing.T) {
 
 	check(t, leases.Delete(t.Context(), "cattle-controllers", metav1.DeleteOptions{}))
 	plane.Until(t, 2*time.Minute, func() string {
-		if marks := w.marks(made); marks["new"] != "adopter" {
-			return fmt.Sprintf("Rancher is gone, and the new cluster is not taken: %v", marks)
+		if marks := w.marks(made); marks["new"] != "adopter" || marks["importing"] != "adopter" {
+			return fmt.Sprintf("Rancher is gone, and the new clusters are not taken: %v", marks)
 		}
 		return ""
 	})
 	for name, mark := range w.marks(made) {
-		if name != "new" && mark != "" {
+		if name != "new" && name != "importing" && mark != "" {
 			t.Errorf("cluster %s is claimed by %s", name, mark)
 		}
 	}
