@@ -27,11 +27,6 @@ const (
 	impersonateUser = impersonate + "User"
 	// copyBuffer is how much is passed on at once, in bytes.
 	copyBuffer = 64 << 10
-	// HTTP/2 towards the server: how many requests at a time, how long a frame, and how much may come that was not passed on yet.
-	maxRequests  = 10_000
-	frameSize    = 256 << 10
-	streamWindow = 2 << 20
-	totalWindow  = 32 << 20
 )
 
 // foreign are headers by which others say who a request is from. They mean nothing to us and must not reach the API server.
@@ -64,14 +59,13 @@ func newProxy(o Options) (*proxy, error) {
 		for _, each := range set {
 			each(p, true)
 		}
+		http2 := wire.HTTP2()
+		http2.SendPingTimeout, http2.PingTimeout = 10*time.Second, 5*time.Second
 		return &http.Transport{
 			DialContext:     (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			Protocols:       p, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
-			HTTP2: &http.HTTP2Config{
-				MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: 64 << 20,
-				SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second,
-			},
+			HTTP2: http2,
 		}
 	}
 	return &proxy{
@@ -112,7 +106,12 @@ func (p *proxy) handler() http.Handler {
 			answer(rw, http.StatusServiceUnavailable, "ServiceUnavailable", "the cluster agent cannot read its credential")
 			return
 		}
-		reverse.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), tokenKey{}, token)))
+		r = r.WithContext(context.WithValue(r.Context(), tokenKey{}, token))
+		if protocol := r.Header.Get(wire.HeaderUpgrade); protocol != "" && r.ProtoMajor == 2 {
+			p.upgrade(rw, r, protocol)
+			return
+		}
+		reverse.ServeHTTP(rw, r)
 	})
 }
 
@@ -165,10 +164,7 @@ func (p *proxy) server() *http.Server {
 	protocols.SetUnencryptedHTTP2(true)
 	return &http.Server{
 		Handler: p.handler(), Protocols: protocols, ReadHeaderTimeout: 30 * time.Second, ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxRequests, MaxReadFrameSize: frameSize,
-			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: totalWindow,
-		},
+		HTTP2: wire.HTTP2(),
 	}
 }
 

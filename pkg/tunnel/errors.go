@@ -25,11 +25,12 @@ var (
 
 // Why a session was ended by the server.
 var (
-	errBacklog  = errors.New("the agent sent more than was taken from it")
-	errReplaced = errors.New("the cluster has too many sessions")
-	errRevoked  = errors.New("the registration token is not good any more")
-	errDrained  = errors.New("this replica is ending")
-	errProtocol = errors.New("the agent sent what it must not")
+	errBacklog    = errors.New("the agent sent more than was taken from it")
+	errReplaced   = errors.New("the cluster has too many sessions")
+	errRevoked    = errors.New("the registration token is not good any more")
+	errDrained    = errors.New("this replica is ending")
+	errConnection = errors.New("the connection that requests share has ended")
+	errProtocol   = errors.New("the agent sent what it must not")
 )
 
 // Reasons of ends, as metrics tell them.

@@ -157,6 +157,7 @@ func (c *stream) closeInner() {
 
 // Close closes the connection.
 func (c *stream) Close() error {
+	c.endSession()
 	c.shut(net.ErrClosed, true)
 	c.mu.Lock()
 	remote := c.remote
@@ -168,7 +169,21 @@ func (c *stream) Close() error {
 }
 
 // abort ends the connection as its session ends, or a deadline passes.
-func (c *stream) abort(cause error) { c.shut(cause, !errors.Is(cause, ErrSessionEnded)) }
+func (c *stream) abort(cause error) {
+	ended := errors.Is(cause, ErrSessionEnded)
+	if !ended {
+		c.endSession()
+	}
+	c.shut(cause, !ended)
+}
+
+// endSession ends the session of our agent, which has this one connection. The agent would otherwise be told to end it by the goroutine that reads its
+// session, beside the one that writes: what they share has no lock.
+func (c *stream) endSession() {
+	if c.session.registration.Heartbeat > 0 {
+		c.session.end(errConnection)
+	}
+}
 
 // shut keeps everybody from writing, and lets go who writes.
 func (c *stream) shut(cause error, closeInner bool) {

@@ -19,18 +19,6 @@ import (
 // impersonateUser names who a request is made for. Nobody acts as the agent itself.
 const impersonateUser = "Impersonate-User"
 
-// HTTP/2 through a session: frames long enough that their heads do not matter, and windows of a stream and of all together, in bytes. A
-// response that nobody reads holds a window's worth, and others go on beside it.
-const (
-	frameSize    = 256 << 10
-	streamWindow = 2 << 20
-	totalWindow  = 256 << 20
-)
-
-func http2Config() *http.HTTP2Config {
-	return &http.HTTP2Config{MaxReadFrameSize: frameSize, MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: totalWindow}
-}
-
 func protocols(set func(*http.Protocols, bool)) *http.Protocols {
 	p := new(http.Protocols)
 	set(p, true)
@@ -108,10 +96,14 @@ func isUpgrade(header http.Header) bool {
 
 // forbidden answers a request that names no user, as Kubernetes would.
 func forbidden(request *http.Request) *http.Response {
-	const text = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Forbidden","code":403,` +
-		`"message":"the request names no user: header Impersonate-User has to be set"}` + "\n"
+	return refusal(request, http.StatusForbidden, "Forbidden", "the request names no user: header Impersonate-User has to be set")
+}
+
+// refusal is an answer that no API server was asked for, in its form. Reason and message are plain text.
+func refusal(request *http.Request, code int, reason, message string) *http.Response {
+	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"code":%d,"message":%q}`+"\n", reason, code, message)
 	return &http.Response{
-		Status: "403 Forbidden", StatusCode: http.StatusForbidden, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
+		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
 	}
 }
@@ -137,9 +129,18 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// upgradedBody is that of an answer with which the protocol has changed.
 type upgradedBody struct {
 	answerBody
 	io.Writer
+}
+
+// CloseWrite says that no more is sent, where that can be said.
+func (b *upgradedBody) CloseWrite() error {
+	if half, ok := b.Writer.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return fmt.Errorf("close one direction: %w", errors.ErrUnsupported)
 }
 
 // transport makes what sends requests through the session, by its kind.
@@ -158,23 +159,22 @@ func rewrite(request *http.Request, scheme, host string) *http.Request {
 	out.URL, out.Host = &target, host
 	out.Header = request.Header.Clone()
 	out.Header.Del("Authorization")
+	for name := range out.Header {
+		if strings.HasPrefix(name, wire.HeaderPrefix) {
+			out.Header.Del(name) // They mean something between us and our agent.
+		}
+	}
 	return out
 }
 
-// agentTransport sends requests to our own agent: one connection for all, as HTTP/2 without TLS, which the session's WebSocket has; and one
-// of its own for each that changes to another protocol.
+// agentTransport sends requests to our own agent: all over one connection, as HTTP/2 without TLS, which the session's WebSocket has. That connection is
+// made by the first request, and the session ends with it.
 type agentTransport struct {
-	session  *session
-	plain    *http.Transport
-	upgrades *http.Transport
+	session *session
+	client  *http.Transport
 
-	mu   sync.Mutex
-	conn *sharedConn
-}
-
-// sharedConn is the connection that requests share, or will be once ready is closed.
-type sharedConn struct {
-	ready chan struct{}
+	once  sync.Once
+	ready chan struct{} // closed when the connection was made, or was not
 	conn  *http.ClientConn
 	err   error
 }
@@ -183,46 +183,41 @@ func newAgentTransport(s *session) *agentTransport {
 	dial := func(context.Context, string, string) (net.Conn, error) {
 		return s.dial(wire.AgentNetwork, wire.AgentAddress) //nolint:contextcheck // it waits for nothing
 	}
-	return &agentTransport{
-		session: s,
-		plain: &http.Transport{
-			DialContext: dial, DisableCompression: true, HTTP2: http2Config(), Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2),
-		},
-		upgrades: &http.Transport{
-			DialContext: dial, DisableCompression: true, DisableKeepAlives: true, Protocols: protocols((*http.Protocols).SetHTTP1),
-		},
-	}
+	return &agentTransport{session: s, ready: make(chan struct{}), client: &http.Transport{
+		DialContext: dial, DisableCompression: true, HTTP2: wire.HTTP2(), Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2),
+	}}
 }
 
 func (t *agentTransport) roundTrip(request *http.Request, upgrade bool) (*http.Response, error) {
-	out := rewrite(request, "http", wire.AgentHost)
-	if upgrade {
-		return t.upgrades.RoundTrip(out)
-	}
 	conn, err := t.shared(request.Context())
+	if err == nil && conn.InFlight() >= wire.MaxRequests {
+		t.session.server.metrics.Refused()
+		err = ErrTooManyStreams
+	}
 	if err != nil {
 		closeBody(request)
 		return nil, err
 	}
-	return conn.RoundTrip(out)
+	if upgrade {
+		return t.upgrade(conn, request)
+	}
+	return conn.RoundTrip(rewrite(request, "http", wire.AgentHost))
 }
 
-// shared is the connection for all requests. It is made by the first one, and anew when it has ended and the session has not.
+// shared is the connection for all requests.
 func (t *agentTransport) shared(ctx context.Context) (*http.ClientConn, error) {
-	t.mu.Lock()
-	shared := t.conn
-	if shared == nil || shared.useless() {
-		shared = &sharedConn{ready: make(chan struct{})}
-		t.conn = shared
+	t.once.Do(func() {
 		go func() { //nolint:contextcheck // it serves others after the request
-			defer close(shared.ready)
-			shared.conn, shared.err = t.plain.NewClientConn(context.Background(), "http", wire.AgentAddress)
+			defer close(t.ready)
+			t.conn, t.err = t.client.NewClientConn(context.Background(), "http", wire.AgentAddress)
+			if t.err != nil {
+				t.session.end(fmt.Errorf("%w: %w", errConnection, t.err))
+			}
 		}()
-	}
-	t.mu.Unlock()
+	})
 	select {
-	case <-shared.ready:
-		return shared.conn, shared.err
+	case <-t.ready:
+		return t.conn, t.err
 	case <-t.session.over:
 		return nil, ErrSessionEnded
 	case <-ctx.Done():
@@ -230,27 +225,15 @@ func (t *agentTransport) shared(ctx context.Context) (*http.ClientConn, error) {
 	}
 }
 
-// useless tells whether a connection was made and cannot be used.
-func (c *sharedConn) useless() bool {
-	select {
-	case <-c.ready:
-		return c.err != nil || c.conn.Err() != nil
-	default:
-		return false
-	}
-}
-
 func (t *agentTransport) close() {
-	t.mu.Lock()
-	shared := t.conn
-	t.mu.Unlock()
-	if shared != nil {
-		<-shared.ready
-		if shared.err == nil {
-			_ = shared.conn.Close()
-		}
+	t.once.Do(func() {
+		t.err = ErrSessionEnded
+		close(t.ready)
+	})
+	<-t.ready
+	if t.conn != nil {
+		_ = t.conn.Close()
 	}
-	t.upgrades.CloseIdleConnections()
 }
 
 // stockTransport sends requests to the API server that a stock agent announced, with the credential that it announced.
@@ -268,7 +251,7 @@ func newStockTransport(s *session) *stockTransport {
 		return &http.Transport{
 			DialContext:        func(_ context.Context, network, address string) (net.Conn, error) { return s.dial(network, address) }, //nolint:contextcheck // it waits for nothing
 			TLSClientConfig:    &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
-			DisableCompression: true, Protocols: p, HTTP2: http2Config(),
+			DisableCompression: true, Protocols: p, HTTP2: wire.HTTP2(),
 			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16,
 		}
 	}

@@ -1,0 +1,38 @@
+package wire
+
+import "net/http"
+
+// Requests to our agent go as HTTP/2 over the one connection of a session. One that changes to another protocol (exec, attach, port-forward) is a POST
+// whose body is what the client sends once that has changed, and so each has its own flow control in both directions. The headers say what it
+// is about; only the server sets them, and the agent passes none of them on.
+const (
+	// HeaderUpgrade is the protocol that is asked for, HeaderMethod the method with which.
+	HeaderUpgrade = "X-Drover-Upgrade"
+	HeaderMethod  = "X-Drover-Method"
+	// HeaderUpgraded is the protocol to which the API server has changed. The other headers of the answer are those of its 101, and the body is
+	// what comes afterwards. An answer without it is the API server's refusal.
+	HeaderUpgraded = "X-Drover-Upgraded"
+	// HeaderPrefix is what all headers of our own begin with.
+	HeaderPrefix = "X-Drover-"
+)
+
+// HTTP/2 within a session. All streams that there may be fit into the window of their connection: those that nobody reads must not keep the others
+// waiting.
+const (
+	// MaxRequests is how many requests may be under way at a time.
+	MaxRequests = 4000
+	// frameSize is the longest frame in bytes: its head does not matter any more, and others get their turn.
+	frameSize = 64 << 10
+	// streamWindow is how much of one request or answer may be under way that nobody has taken, in bytes.
+	streamWindow = 256 << 10
+	// connectionWindow is the same for all together; it is what the standard library takes for clients.
+	connectionWindow = 1 << 30
+)
+
+// HTTP2 is how HTTP/2 is spoken, within a session and with API servers.
+func HTTP2() *http.HTTP2Config {
+	return &http.HTTP2Config{
+		MaxConcurrentStreams: MaxRequests, MaxReadFrameSize: frameSize,
+		MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
+	}
+}
