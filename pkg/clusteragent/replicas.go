@@ -10,6 +10,9 @@ import (
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
+	// duplicatePause is the least until the next attempt, and half of the most, when a replica has answered to which there is a session. Another one
+	// will: nothing is wrong, and until then it cannot serve the cluster.
+	duplicatePause = time.Second
 	// proven is how long a session has to live for the next attempt to be made soon.
 	proven = time.Minute
 )

@@ -89,7 +89,10 @@ func (a *agent) keep(ctx context.Context) {
 			continue
 		}
 		if err := a.run(ctx); err != nil {
-			pause := pauses.next(random())
+			pause := duplicatePause + time.Duration(random()*float64(duplicatePause))
+			if !errors.Is(err, errDuplicate) {
+				pause = pauses.next(random())
+			}
 			a.tell(ctx, err, pause)
 			rest(ctx, pause)
 		}

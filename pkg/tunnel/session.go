@@ -76,7 +76,7 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 	s.remote = remotedialer.NewClientSession(nil, ws)
 	tending := wire.Tending{}
 	if s.registration.Heartbeat > 0 {
-		tending.Pong = s.server.replicas
+		tending.Pong, tending.Pinged = s.server.replicas, sync.OnceFunc(s.enter)
 	}
 	tended, stop := context.WithCancel(ctx)
 	defer stop()
@@ -89,11 +89,12 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 	}
 
 	s.server.metrics.Begun(s.registration.kind())
-	for _, replaced := range s.server.table.add(s, s.server.options.MaxSessions) {
+	for _, replaced := range s.server.table.await(s, s.server.options.MaxSessions) {
 		go replaced.dismiss(errReplaced)
 	}
-	s.server.subscribers.notify(s.registration.Cluster)
-	s.log.WithField("from", ws.RemoteAddr().String()).Info("Agent connected")
+	if s.registration.Heartbeat == 0 {
+		s.enter()
+	}
 	if s.server.drains() {
 		s.dismiss(errDrained)
 	}
@@ -126,6 +127,16 @@ func (s *session) recheck(ctx context.Context, stands func() bool) {
 			}
 		}
 	}
+}
+
+// enter makes the session one that requests go through. Our agent has given a sign of life then: it gives none through a session that it does not
+// keep, which is one to a replica to which it has another.
+func (s *session) enter() {
+	for _, replaced := range s.server.table.add(s, s.server.options.MaxSessions) {
+		go replaced.dismiss(errReplaced)
+	}
+	s.server.subscribers.notify(s.registration.Cluster)
+	s.log.WithField("from", s.ws.RemoteAddr().String()).Info("Agent connected")
 }
 
 // dismiss tells the agent why, if that can be told, and ends the session.

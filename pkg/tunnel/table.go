@@ -11,15 +11,29 @@ import (
 type table struct {
 	mu       sync.RWMutex
 	clusters map[string][]*session
+	waiting  map[string][]*session // that are not used yet
 }
 
-// add adds a session and returns those that have to go, so that no more than the most remain.
+// await notes a session that is not to be used yet, and returns those that have to go, as add does.
+func (t *table) await(s *session, most int) []*session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting == nil {
+		t.waiting = map[string][]*session{}
+	}
+	list := append(t.waiting[s.registration.Cluster], s)
+	t.waiting[s.registration.Cluster] = list
+	return slices.Clone(list[:max(0, len(list)-most)])
+}
+
+// add adds a session, which is used from now on, and returns those that have to go, so that no more than the most remain.
 func (t *table) add(s *session, most int) []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.clusters == nil {
 		t.clusters = map[string][]*session{}
 	}
+	without(t.waiting, s)
 	t.clusters[s.registration.Cluster] = append(t.clusters[s.registration.Cluster], s)
 	list := t.clusters[s.registration.Cluster]
 	var out []*session
@@ -33,12 +47,17 @@ func (t *table) add(s *session, most int) []*session {
 func (t *table) remove(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list := slices.DeleteFunc(slices.Clone(t.clusters[s.registration.Cluster]), func(other *session) bool { return other == s })
+	without(t.waiting, s)
+	without(t.clusters, s)
+}
+
+func without(clusters map[string][]*session, s *session) {
+	list := slices.DeleteFunc(slices.Clone(clusters[s.registration.Cluster]), func(other *session) bool { return other == s })
 	if len(list) == 0 {
-		delete(t.clusters, s.registration.Cluster)
+		delete(clusters, s.registration.Cluster)
 		return
 	}
-	t.clusters[s.registration.Cluster] = list
+	clusters[s.registration.Cluster] = list
 }
 
 // best is the session to use; nil when there is none.
@@ -59,11 +78,11 @@ func (t *table) ids() []string {
 	return slices.Sorted(maps.Keys(t.clusters))
 }
 
-// all are all sessions.
+// all are all sessions, those that are not used yet among them.
 func (t *table) all() []*session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return slices.Concat(slices.Collect(maps.Values(t.clusters))...)
+	return slices.Concat(append(slices.Collect(maps.Values(t.clusters)), slices.Collect(maps.Values(t.waiting))...)...)
 }
 
 // vital is how a session is.

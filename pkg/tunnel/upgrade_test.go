@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -262,8 +263,14 @@ func TestUpgrade_TheEndOfTheAPIServerIsToldAsItWas(t *testing.T) {
 			return
 		}
 		_, _ = conn.Write([]byte("so far"))
-		if order[0] == 'a' {
-			_ = conn.(*tls.Conn).NetConn().Close() // TLS says no goodbye then.
+		if _, err := io.ReadFull(conn, order); err != nil {
+			return
+		}
+		if order[0] == 'b' {
+			// TLS says no goodbye then, and the network that there was more to come.
+			below := conn.(*tls.Conn).NetConn().(*net.TCPConn)
+			_ = below.SetLinger(0)
+			_ = below.Close()
 		}
 	}))
 	for order, clean := range map[string]bool{"close": true, "abort": false} {
@@ -271,11 +278,19 @@ func TestUpgrade_TheEndOfTheAPIServerIsToldAsItWas(t *testing.T) {
 		if _, err := io.WriteString(conn, order[:1]); err != nil {
 			t.Fatal(err)
 		}
-		text, err := io.ReadAll(conn)
-		if string(text) != "so far" || (err == nil) != clean {
-			t.Errorf("%s: read %q and error %v", order, text, err)
+		text := make([]byte, len("so far"))
+		if _, err := io.ReadFull(conn, text); err != nil || string(text) != "so far" {
+			t.Fatalf("%s: read %q and error %v", order, text, err)
 		}
-		for err = nil; err == nil; {
+		if _, err := io.WriteString(conn, order[1:2]); err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(conn)
+		if len(text) > 0 || (err == nil) != clean {
+			t.Errorf("%s: at the end read %q and error %v", order, text, err)
+		}
+		err = nil
+		for err == nil {
 			_, err = conn.Write(block)
 		}
 		conn.Close()

@@ -53,7 +53,8 @@ const MaxMessage = 4 << 20
 
 const (
 	minHeartbeat = 50 * time.Millisecond
-	maxHeartbeat = 30 * time.Second
+	// maxHeartbeat is short enough for requests not to wait long for who is gone: what is sent to it counts as lost after Silence(maxHeartbeat).
+	maxHeartbeat = 5 * time.Second
 )
 
 // Silence is for how long a session may be silent whose other side gives a sign of life every heartbeat: two and a half of them.

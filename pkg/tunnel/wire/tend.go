@@ -9,8 +9,10 @@ import (
 
 // Tending says how a session gives signs of life.
 type Tending struct {
-	// Heartbeat is how often to ping; 0 is never.
+	// Heartbeat is how often to ping, beginning at once; 0 is never.
 	Heartbeat time.Duration
+	// Pinged is told of every ping, by the goroutine that reads.
+	Pinged func()
 	// Pong is what pongs carry; nil is nothing.
 	Pong func() string
 	// Heard is told what pongs carried.
@@ -23,6 +25,9 @@ func Tend(ctx context.Context, ws *websocket.Conn, t Tending) {
 	ws.SetReadLimit(MaxMessage)
 	pings := make(chan struct{}, 1)
 	ws.SetPingHandler(func(string) error {
+		if t.Pinged != nil {
+			t.Pinged()
+		}
 		select {
 		case pings <- struct{}{}:
 		default: // One is to be answered already.
@@ -44,6 +49,7 @@ func (t Tending) run(ctx context.Context, ws *websocket.Conn, pings <-chan struc
 		ticker := time.NewTicker(t.Heartbeat)
 		defer ticker.Stop()
 		beats = ticker.C
+		_ = ws.WriteControl(websocket.PingMessage, nil, time.Now().Add(WriteStall))
 	}
 	for {
 		kind, carried := websocket.PingMessage, ""
