@@ -110,19 +110,20 @@ func refusal(err error, response *http.Response) error {
 func (a *agent) serve(ctx context.Context, o *opened) error {
 	defer func() { _ = o.ws.Close() }()
 	// The dialer refuses what must not be dialed: a refusal by the function before it would end the session.
-	dialer := sessionDialer{switchboard: a.switchboard}
+	dialer := sessionDialer{switchboard: a.switchboard, room: o.link.Room}
 	session := remotedialer.NewClientSessionWithDialer(func(string, string) bool { return true }, o.ws, dialer.dial)
 	tended, stopTending := context.WithCancel(ctx)
 	defer stopTending()
+	o.link.Watch(wire.Silence(a.options.Heartbeat))
 	wire.Tend(tended, o.ws, wire.Tending{Heartbeat: a.options.Heartbeat, Heard: func(carried string) {
 		if n, err := strconv.Atoi(carried); err == nil {
 			a.replicas.want(n)
 		}
 	}})
-	o.link.Watch(wire.Silence(a.options.Heartbeat))
 	stop := context.AfterFunc(ctx, func() {
 		message := websocket.FormatCloseMessage(websocket.CloseGoingAway, "the agent is ending")
 		_ = o.ws.WriteControl(websocket.CloseMessage, message, time.Now().Add(time.Second))
+		o.link.Settle(time.Second)
 		o.link.End(context.Cause(ctx))
 	})
 	defer stop()

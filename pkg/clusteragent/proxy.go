@@ -230,6 +230,7 @@ func (b *switchboard) Addr() net.Addr { return &net.UnixAddr{Name: wire.AgentHos
 // sessionDialer dials for one session.
 type sessionDialer struct {
 	switchboard *switchboard
+	room        func() // waits until the session has room for more
 
 	mu      sync.Mutex
 	dialed  []*wire.Dialed
@@ -246,6 +247,7 @@ func (d *sessionDialer) dial(_ context.Context, network, address string) (net.Co
 	if err != nil {
 		return nil, err
 	}
+	conn.Room = d.room
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {

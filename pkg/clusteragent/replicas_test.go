@@ -138,6 +138,22 @@ func TestRun_PausesBetweenAttempts(t *testing.T) {
 	})
 }
 
+// A replica answers to which there is a session already: that is no fault, and the pauses stay short until another one does.
+func TestRun_PausesAfterDuplicatesDoNotGrow(t *testing.T) {
+	d, api := newDrover(t, "a", "a", "a"), newAPIServer(t)
+	start(t, options(t, d.URL, d.authorities, api))
+	begun := time.Now()
+	for range 5 {
+		d.await(t)
+	}
+	if took := time.Since(begun); took < 3*duplicatePause || took > 3*2*duplicatePause+2*time.Second {
+		t.Errorf("the fourth duplicate came after %s, want three pauses of %s to %s", took, duplicatePause, 2*duplicatePause)
+	}
+	if got := d.open(); len(got) < 1 {
+		t.Error("the session that is kept has ended")
+	}
+}
+
 // A token that is not there yet is nothing that the network has to do with.
 func TestRun_WaitsForItsToken(t *testing.T) {
 	own := newAuthority(t, "own")

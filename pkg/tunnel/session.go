@@ -80,8 +80,8 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 	}
 	tended, stop := context.WithCancel(ctx)
 	defer stop()
-	wire.Tend(tended, ws, tending)
 	s.link.Watch(s.registration.silence())
+	wire.Tend(tended, ws, tending)
 	s.http = s.transport()
 
 	if stands := s.registration.Stands; stands != nil {
@@ -143,6 +143,7 @@ func (s *session) enter() {
 func (s *session) dismiss(reason error) {
 	message := websocket.FormatCloseMessage(websocket.CloseServiceRestart, reason.Error())
 	_ = s.ws.WriteControl(websocket.CloseMessage, message, time.Now().Add(farewell))
+	s.link.Settle(farewell)
 	s.end(reason)
 }
 

@@ -98,6 +98,7 @@ func (c *stream) ending(err, cause error) error {
 func (c *stream) Write(p []byte) (int, error) {
 	written := 0
 	for {
+		c.session.link.Room()
 		if err := c.enter(writing, &c.writers); err != nil {
 			return written, err
 		}

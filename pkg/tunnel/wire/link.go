@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,13 @@ var (
 // that, and so are the answers to them.
 const slowLink = 64 << 10
 
+const (
+	// longestQueue is how much may wait to be sent for there to be room for more, in bytes.
+	longestQueue = 64 << 10
+	// longestSend is how much is sent at once, within WriteStall.
+	longestSend = 64 << 10
+)
+
 // Link is the network connection below a session. During the handshake it is the connection that it was given. From Watch on it
 // ends itself when the other side is silent, and the deadlines that others set mean nothing.
 type Link struct {
@@ -32,8 +40,11 @@ type Link struct {
 	heard   atomic.Int64 // when something came last, as nanoseconds since start
 	unheard atomic.Int64 // bytes written since then
 
-	mu     sync.Mutex
-	reason error
+	mu      sync.Mutex
+	change  sync.Cond
+	reason  error
+	queue   []byte // what is to be sent
+	sending bool   // a goroutine sends it
 }
 
 // LinkOptions say what a Link does besides.
@@ -48,7 +59,9 @@ type LinkOptions struct {
 
 // NewLink wraps a connection.
 func NewLink(conn net.Conn, options LinkOptions) *Link {
-	return &Link{Conn: conn, options: options, start: time.Now()}
+	l := &Link{Conn: conn, options: options, start: time.Now()}
+	l.change.L = &l.mu
+	return l
 }
 
 // Watch begins to watch over the link, once the handshake is over: silence is for how long nothing may come in.
@@ -80,6 +93,7 @@ func (l *Link) End(reason error) {
 		l.reason = reason
 	}
 	l.mu.Unlock()
+	l.change.Broadcast()
 	if !first {
 		return
 	}
@@ -146,18 +160,84 @@ func (l *Link) received(p []byte) error {
 	return nil
 }
 
-// Write sends. When the link has ended it says that all was sent: nobody hears it, the reader tells of the end, and the protocol above
-// would otherwise complain once per connection.
+// Write has bytes sent and does not wait for that. The reader of a session writes, too: it tells the other side to pause. If it waited while the other
+// side takes nothing, and that side's reader did the same, both would wait for ever. Who has much to send asks for Room before.
+//
+// When the link has ended it says that all was sent: nobody hears it, the reader tells of the end, and the protocol above would otherwise complain
+// once per connection.
 func (l *Link) Write(p []byte) (int, error) {
 	if l.silence.Load() == 0 {
 		return l.Conn.Write(p)
 	}
-	if l.Reason() != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason != nil {
 		return len(p), nil //nolint:nilerr // see above
+	}
+	l.queue = append(l.queue, p...)
+	if !l.sending {
+		l.sending = true
+		go l.send()
+	}
+	return len(p), nil
+}
+
+// Room waits until what is to be sent has become little, or the link has ended.
+func (l *Link) Room() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.reason == nil && len(l.queue) >= longestQueue {
+		l.change.Wait()
+	}
+}
+
+// Settle waits until all was sent or the link has ended, at most for a time.
+func (l *Link) Settle(longest time.Duration) {
+	late := false
+	timer := time.AfterFunc(longest, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		late = true
+		l.change.Broadcast()
+	})
+	defer timer.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.reason == nil && l.sending && !late {
+		l.change.Wait()
+	}
+}
+
+// next is what is to be sent next; used is what was sent before, whose memory is used again.
+func (l *Link) next(used []byte) ([]byte, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.change.Broadcast()
+	batch := l.queue
+	l.queue = used[:0]
+	if len(batch) == 0 || l.reason != nil {
+		l.sending, l.queue = false, nil
+		return nil, false
+	}
+	return batch, true
+}
+
+// send sends what there is.
+func (l *Link) send() {
+	for batch, more := l.next(nil); more; batch, more = l.next(batch) {
+		for part := range slices.Chunk(batch, longestSend) {
+			l.sendNow(part)
+		}
+	}
+}
+
+func (l *Link) sendNow(p []byte) {
+	if l.Reason() != nil {
+		return
 	}
 	if err := l.Conn.SetWriteDeadline(time.Now().Add(WriteStall)); err != nil {
 		_ = l.failed(err)
-		return len(p), nil
+		return
 	}
 	n, err := l.Conn.Write(p)
 	l.unheard.Add(int64(n))
@@ -170,7 +250,6 @@ func (l *Link) Write(p []byte) (int, error) {
 	if err != nil {
 		_ = l.failed(err)
 	}
-	return len(p), nil
 }
 
 // failed ends the link and returns why it ended, which may have been something else before.

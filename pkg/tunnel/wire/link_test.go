@@ -113,6 +113,7 @@ func TestLink_SilenceWhileMuchIsSent(t *testing.T) {
 				if n, err := link.Write(make([]byte, test.sent)); n != test.sent || err != nil {
 					t.Fatalf("wrote %d bytes and error %v", n, err)
 				}
+				synctest.Wait()
 				if test.heard {
 					say(t, other, "x")
 					hear(t, link, "x")
@@ -136,7 +137,7 @@ func TestLink_PatienceGrowsWhileAReadWaits(t *testing.T) {
 func TestLink_SilenceLongerThanThatOfStockAgentsIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, _ := linked(t, LinkOptions{Patient: true})
-		link.Watch(Silence(maxHeartbeat))
+		link.Watch(75 * time.Second)
 		ends(t, link, ErrSilent, 75*time.Second)
 	})
 }
@@ -192,16 +193,63 @@ func TestLink_EndsWhenNothingIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, _ := linked(t, LinkOptions{})
 		begun := time.Now()
+		link.Watch(time.Minute)
 		if n, err := link.Write(make([]byte, PipeBuffer+1)); n != PipeBuffer+1 || err != nil {
 			t.Errorf("wrote %d bytes and error %v: whoever writes is to hear nothing of the end", n, err)
 		}
-		if took := time.Since(begun); took != WriteStall {
-			t.Errorf("it took %s, want %s", took, WriteStall)
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("it took %s: whoever writes is not to wait", took)
 		}
-		if reason := link.Reason(); !errors.Is(reason, ErrStalled) {
-			t.Errorf("reason is %v, want %v", reason, ErrStalled)
+		ends(t, link, ErrStalled, WriteStall)
+	})
+}
+
+func TestLink_WhoHasMuchToSendWaitsForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, other := linked(t, LinkOptions{})
+		link.Watch(time.Minute)
+		link.Room() // At first there is.
+		for range 3 {
+			_, _ = link.Write(make([]byte, longestQueue)) // The first one is on its way, the others wait.
+			synctest.Wait()
 		}
-		ends(t, link, ErrStalled, 0)
+		had := make(chan struct{})
+		go func() {
+			link.Room()
+			close(had)
+		}()
+		synctest.Wait()
+		select {
+		case <-had:
+			t.Error("there is room while nothing is taken")
+		default:
+		}
+		begun := time.Now()
+		link.Settle(time.Second)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("settling took %s, want all of the second that it may", took)
+		}
+		if n, err := io.CopyN(io.Discard, other, 3*longestQueue); err != nil {
+			t.Errorf("%d bytes arrive, and error %v", n, err)
+		}
+		<-had
+		link.Settle(time.Second)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("settling took %s when all was taken", took-time.Second)
+		}
+	})
+}
+
+func TestLink_TheEndMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		link, _ := linked(t, LinkOptions{})
+		for range 3 {
+			_, _ = link.Write(make([]byte, longestQueue))
+			synctest.Wait()
+		}
+		time.AfterFunc(time.Second, func() { link.End(io.EOF) })
+		link.Room()
+		link.Settle(time.Hour)
 	})
 }
 

@@ -219,6 +219,9 @@ func (pipeAddr) String() string  { return "127.0.0.1:0" }
 type Dialed struct {
 	end
 
+	// Room waits until there is room for what is copied to the session; nil is always. It is set before anything is copied.
+	Room func()
+
 	mu      sync.Mutex
 	idle    sync.Cond
 	copying bool      // from this end to the session
@@ -237,6 +240,9 @@ func (d *Dialed) WriteTo(w io.Writer) (int64, error) {
 		}
 		if err != nil {
 			return total, err
+		}
+		if d.Room != nil {
+			d.Room()
 		}
 		n, err := w.Write(data)
 		d.in.take(n)
