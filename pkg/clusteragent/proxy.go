@@ -39,6 +39,7 @@ type proxy struct {
 	plain      *http.Transport
 	upgrades   *http.Transport
 	log        logrus.FieldLogger
+	answering  underWay
 }
 
 func newProxy(o Options) (*proxy, error) {
@@ -83,8 +84,9 @@ func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
 	return p.plain.RoundTrip(request)
 }
 
-// close closes the connections to the API server that no request uses.
+// close waits until no request is answered any more, and closes the connections to the API server. What requests come through has to be closed before.
 func (p *proxy) close() {
+	p.answering.wait()
 	p.plain.CloseIdleConnections()
 	p.upgrades.CloseIdleConnections()
 }
@@ -96,6 +98,8 @@ func (p *proxy) handler() http.Handler {
 		ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		p.answering.add(1)
+		defer p.answering.add(-1)
 		if r.Header.Get(impersonateUser) == "" {
 			answer(rw, http.StatusForbidden, "Forbidden", "the request names no user: header Impersonate-User has to be set")
 			return
@@ -174,6 +178,37 @@ type debugLog struct{ log logrus.FieldLogger }
 func (d debugLog) Write(line []byte) (int, error) {
 	d.log.Debug(strings.TrimSpace(string(line)))
 	return len(line), nil
+}
+
+// underWay counts requests. Unlike a sync.WaitGroup it can be waited for while there are none and one more begins.
+type underWay struct {
+	mu    sync.Mutex
+	n     int
+	ended chan struct{} // closed when there are none; nil while nobody waits
+}
+
+func (u *underWay) add(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.n += n
+	if u.n == 0 && u.ended != nil {
+		close(u.ended)
+		u.ended = nil
+	}
+}
+
+func (u *underWay) wait() {
+	u.mu.Lock()
+	if u.n == 0 {
+		u.mu.Unlock()
+		return
+	}
+	if u.ended == nil {
+		u.ended = make(chan struct{})
+	}
+	ended := u.ended
+	u.mu.Unlock()
+	<-ended
 }
 
 // buffers are shared by all requests.

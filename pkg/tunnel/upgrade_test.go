@@ -116,7 +116,7 @@ func TestUpgrade_MuchGoesBothWaysAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		streams int
 		size    int64
-	}{"one": {1, 64 << 20}, "four": {4, 64 << 20}, "twenty": {20, 4 << 20}} {
+	}{"one": {1, 24 << 20}, "four": {4, 12 << 20}, "twenty": {20, 2 << 20}} {
 		t.Run(name, func(t *testing.T) {
 			d, transport := reach(t, newAPIServer(t, "one"))
 			session := d.table.best(clusterID)

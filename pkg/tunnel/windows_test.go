@@ -1,0 +1,96 @@
+package tunnel
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// endless is a body that never ends.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// Answers that nobody reads are kept in the windows of their streams, and must not fill that of the connection.
+func TestTransport_UnreadAnswersKeepNobodyWaiting(t *testing.T) {
+	_, _, transport := connected(t)
+	for range 80 {
+		response, err := transport.RoundTrip(newRequest(t, http.MethodGet, "/big?size=100000000", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		// Something has come, and nothing else is taken.
+		if _, err := io.ReadFull(response.Body, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	response, err := transport.RoundTrip(newRequest(t, http.MethodGet, "/big?size=1000000", nil).WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if n, err := io.Copy(io.Discard, response.Body); n != 1_000_000 || err != nil {
+		t.Errorf("beside them come %d bytes and error %v", n, err)
+	}
+}
+
+// And so are requests that the API server does not take.
+func TestTransport_UntakenUploadsKeepNobodyWaiting(t *testing.T) {
+	api := newAPIServer(t, "one")
+	// As an API server has it: all streams of a connection fit into its window.
+	api.Config.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 256 << 10 * 250}
+	others := api.Config.Handler
+	api.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/stall" {
+			others.ServeHTTP(rw, r)
+			return
+		}
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done()
+	})
+	_, transport := reach(t, api)
+	ctx, cancel := context.WithCancel(t.Context())
+	var uploads sync.WaitGroup
+	defer uploads.Wait()
+	defer cancel()
+	for range 60 {
+		// The first half of what a stream holds, and then as much as is taken.
+		taken := make(chan struct{})
+		body := io.MultiReader(io.LimitReader(endless{}, 1<<17), &telling{taken: taken})
+		uploads.Go(func() {
+			response, err := transport.RoundTrip(newRequest(t, http.MethodPost, "/stall", body).WithContext(ctx))
+			if err == nil {
+				<-ctx.Done()
+				response.Body.Close()
+			}
+		})
+		<-taken
+	}
+	bounded, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	response, err := transport.RoundTrip(newRequest(t, http.MethodPost, "/upload", strings.NewReader(strings.Repeat("x", 100_000))).WithContext(bounded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); !strings.HasPrefix(string(text), "100000 ") {
+		t.Errorf("beside them an upload is answered with %q and error %v", text, err)
+	}
+}
+
+// telling is an endless body that tells when it is read.
+type telling struct {
+	once  sync.Once
+	taken chan struct{}
+}
+
+func (b *telling) Read(p []byte) (int, error) {
+	b.once.Do(func() { close(b.taken) })
+	return len(p), nil
+}
