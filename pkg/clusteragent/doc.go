@@ -7,6 +7,7 @@
 //	replicas.go  which replicas there are sessions to, and when to try for more; decides on values
 //	trust.go     whom the server's certificate is from: a file, a checksum, or the authorities of the system
 //	proxy.go     answers requests: adds the credential, and passes them on to the API server
+//	upgrade.go   those of them that change to another protocol: exec, attach, port-forward
 //	token.go     credentials in files, read anew
 //	health.go    /healthz and /readyz
 //

@@ -81,7 +81,11 @@ func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Header.Get("Upgrade") != "" {
 		return p.upgrades.RoundTrip(request)
 	}
-	return p.plain.RoundTrip(request)
+	response, err := p.plain.RoundTrip(request)
+	if err == nil && request.Body != nil {
+		wire.EndWithContext(request.Context(), response)
+	}
+	return response, err
 }
 
 // close waits until no request is answered any more, and closes the connections to the API server. What requests come through has to be closed before.

@@ -141,7 +141,7 @@ func pass(to io.Writer, from io.Reader) error {
 				return failed
 			}
 		}
-		if err == io.EOF { //nolint:errorlint // what a reader returns at its end
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {

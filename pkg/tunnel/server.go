@@ -49,7 +49,7 @@ type Options struct {
 	Replica string
 	// Replicas is how many replicas there are; nil is one. It is asked whenever an agent gives a sign of life.
 	Replicas func() int
-	// MaxSessions is how many sessions one cluster may have, MaxStreams how many connections may be open through one session, and MaxBacklog
+	// MaxSessions is how many sessions one cluster may have, MaxStreams how many connections may be open through one session (our agent has one, and wire.MaxRequests over it), and MaxBacklog
 	// how many bytes may have come through one session that nobody has taken. 0 is the default.
 	MaxSessions, MaxStreams int
 	MaxBacklog              int64

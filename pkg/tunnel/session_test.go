@@ -15,7 +15,7 @@ import (
 // open opens a session as our agent does, and nothing more.
 func (d *drover) open(tb testing.TB) *websocket.Conn {
 	tb.Helper()
-	dialer := &websocket.Dialer{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // a test
+	dialer := &websocket.Dialer{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	ws, response, err := dialer.Dial("wss"+strings.TrimPrefix(d.web.URL, "https")+wire.PathConnect, http.Header{
 		wire.HeaderToken: {registrationToken}, wire.HeaderHeartbeat: {heartbeat.String()},
 	})
@@ -23,7 +23,7 @@ func (d *drover) open(tb testing.TB) *websocket.Conn {
 		tb.Fatal(err)
 	}
 	response.Body.Close()
-	tb.Cleanup(func() { ws.Close() })
+	tb.Cleanup(func() { _ = ws.Close() })
 	return ws
 }
 
@@ -64,7 +64,7 @@ func TestSessions_AreUsedOnceTheAgentKeepsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.poll(t, "the second session is used", func() bool { return d.table.best(clusterID) != kept })
-	ws.Close()
+	_ = ws.Close()
 	d.poll(t, "the first one is used again", func() bool { return d.table.best(clusterID) == kept })
 }
 

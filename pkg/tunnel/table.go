@@ -21,8 +21,8 @@ func (t *table) await(s *session, most int) []*session {
 	if t.waiting == nil {
 		t.waiting = map[string][]*session{}
 	}
-	list := append(t.waiting[s.registration.Cluster], s)
-	t.waiting[s.registration.Cluster] = list
+	t.waiting[s.registration.Cluster] = append(t.waiting[s.registration.Cluster], s)
+	list := t.waiting[s.registration.Cluster]
 	return slices.Clone(list[:max(0, len(list)-most)])
 }
 

@@ -201,13 +201,17 @@ func (t *agentTransport) roundTrip(request *http.Request, upgrade bool) (*http.R
 	if upgrade {
 		return t.upgrade(conn, request)
 	}
-	return conn.RoundTrip(rewrite(request, "http", wire.AgentHost))
+	response, err := conn.RoundTrip(rewrite(request, "http", wire.AgentHost))
+	if err == nil && request.Body != nil {
+		wire.EndWithContext(request.Context(), response)
+	}
+	return response, err
 }
 
 // shared is the connection for all requests.
 func (t *agentTransport) shared(ctx context.Context) (*http.ClientConn, error) {
-	t.once.Do(func() {
-		go func() { //nolint:contextcheck // it serves others after the request
+	t.once.Do(func() { //nolint:contextcheck // it serves others after the request
+		go func() {
 			defer close(t.ready)
 			t.conn, t.err = t.client.NewClientConn(context.Background(), "http", wire.AgentAddress)
 			if t.err != nil {

@@ -127,7 +127,7 @@ func upgrade(tb testing.TB, transport http.RoundTripper, protocol string) io.Rea
 	request := newRequest(tb, http.MethodPost, "/exec", nil)
 	request.Header.Set("Connection", "Upgrade")
 	request.Header.Set("Upgrade", protocol)
-	response, err := transport.RoundTrip(request)
+	response, err := transport.RoundTrip(request) //nolint:bodyclose // it is what is returned
 	if err != nil {
 		tb.Fatal(err)
 	}

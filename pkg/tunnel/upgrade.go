@@ -35,6 +35,7 @@ func (t *agentTransport) upgrade(conn *http.ClientConn, request *http.Request) (
 	if err != nil {
 		return nil, err
 	}
+	wire.EndWithContext(request.Context(), response)
 	upgraded := response.Header.Get(wire.HeaderUpgraded)
 	response.Header.Del(wire.HeaderUpgraded)
 	if upgraded == "" {

@@ -99,7 +99,7 @@ func (p *pattern) is(from io.Reader) error {
 		if _, short := io.ReadFull(p, want[:n]); n > 0 && (short != nil || !bytes.Equal(got[:n], want[:n])) {
 			return fmt.Errorf("the bytes up to %d are not those that were sent", p.at)
 		}
-		if err == io.EOF { //nolint:errorlint // what a reader returns at its end
+		if err == io.EOF {
 			if p.at != p.size {
 				return fmt.Errorf("%d bytes came, want %d", p.at, p.size)
 			}

@@ -1,6 +1,10 @@
 package wire
 
-import "net/http"
+import (
+	"context"
+	"io"
+	"net/http"
+)
 
 // Requests to our agent go as HTTP/2 over the one connection of a session. One that changes to another protocol (exec, attach, port-forward) is a POST
 // whose body is what the client sends once that has changed, and so each has its own flow control in both directions. The headers say what it
@@ -35,4 +39,33 @@ func HTTP2() *http.HTTP2Config {
 		MaxConcurrentStreams: MaxRequests, MaxReadFrameSize: frameSize,
 		MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: connectionWindow,
 	}
+}
+
+// EndWithContext makes an answer end with the context of its request. HTTP/2 of net/http misses that end while it waits to send more of the request than
+// the other side takes, and so does who reads the answer.
+func EndWithContext(ctx context.Context, response *http.Response) {
+	body := response.Body
+	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
+	response.Body = &endingBody{ReadCloser: body, ctx: ctx, stop: stop}
+}
+
+type endingBody struct {
+	io.ReadCloser
+	ctx  context.Context //nolint:containedctx // it is the request's, of which this is the answer
+	stop func() bool
+}
+
+// Read reads; what fails after the context has ended fails for its cause.
+func (b *endingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && b.ctx.Err() != nil {
+		err = context.Cause(b.ctx)
+	}
+	return n, err
+}
+
+// Close ends the answer.
+func (b *endingBody) Close() error {
+	b.stop()
+	return b.ReadCloser.Close()
 }
