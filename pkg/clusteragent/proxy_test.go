@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/pkg/tunnel/wire"
 )
 
 // answering is the agent's answering side without a tunnel: what it answers at, and transports that ask as the server does.
@@ -364,4 +366,52 @@ func TestReadToken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// upgradedStream changes to another protocol as the server asks for it: a stream of HTTP/2, in both directions.
+func upgradedStream(tb testing.TB, transport http.RoundTripper, address string, header http.Header) (io.WriteCloser, *http.Response) {
+	tb.Helper()
+	reader, writer := io.Pipe()
+	request := newRequest(tb, http.MethodPost, address, header)
+	request.Body, request.ContentLength = reader, -1
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return writer, response
+}
+
+func TestProxy_UpgradesAreStreams(t *testing.T) {
+	api := newAPIServer(t)
+	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
+	to, response := upgradedStream(t, transports["HTTP/2"], address+"/exec?command=a", http.Header{
+		wire.HeaderUpgrade: {"websocket"}, wire.HeaderMethod: {http.MethodGet}, "Sec-Websocket-Version": {"13"}, "X-Remote-User": {"root"}, "User-Agent": {"kubectl"},
+	})
+	if response.StatusCode != http.StatusOK || response.Header.Get(wire.HeaderUpgraded) != "websocket" {
+		t.Fatalf("answer is %s with %v", response.Status, response.Header)
+	}
+	defer response.Body.Close()
+	reader := bufio.NewReader(response.Body)
+	for i := range 20 {
+		line := fmt.Sprintf("%d %s\n", i, strings.Repeat("x", i*5000))
+		if _, err := io.WriteString(to, line); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := reader.ReadString('\n'); got != line || err != nil {
+			t.Fatalf("line %d came back as %.20q… and error %v", i, got, err)
+		}
+	}
+	got := api.last(t)
+	want := http.Header{
+		"Authorization": {"Bearer " + account}, impersonateUser: {"jane"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"},
+		"Sec-Websocket-Version": {"13"}, "User-Agent": {"kubectl"},
+	}
+	if diff := cmp.Diff(want, got.Header); diff != "" || got.Method != http.MethodGet || got.ProtoMajor != 1 || got.URL.RawQuery != "command=a" {
+		t.Errorf("asked with %s %s %s; headers, wanted (-) and seen (+):\n%s", got.Method, got.URL, got.Proto, diff)
+	}
+	_ = to.Close() // One direction: the API server ends the other.
+	if rest, err := io.ReadAll(reader); len(rest) > 0 || err != nil {
+		t.Errorf("at the end %d bytes come, and error %v", len(rest), err)
+	}
+	poll(t, "no connection to the API server is left", func() bool { return api.connections.Load() == 0 })
 }

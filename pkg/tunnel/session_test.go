@@ -82,3 +82,28 @@ func TestSessions_OneThatIsNotKeptIsNoConnection(t *testing.T) {
 		t.Errorf("%d sessions wait after Drain", got)
 	}
 }
+
+// The agent is never told to end its connection while it writes to that: the session ends instead.
+func TestSessions_EndWithTheirConnection(t *testing.T) {
+	d, _, transport := connected(t)
+	get(t, transport, "/small")
+	first := d.table.best(clusterID)
+	conn := upgrade(t, transport, "SPDY/3.1")
+	defer conn.Close()
+	first.mu.Lock()
+	shared := first.streams[1]
+	first.mu.Unlock()
+	if err := shared.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !first.ended() {
+		t.Error("the session goes on without its connection")
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("what went through it can be read")
+	}
+	d.await(t, "another session", func() bool { best := d.table.best(clusterID); return best != nil && best != first })
+	if got := get(t, transport, "/small"); !strings.Contains(got, "one") {
+		t.Errorf("afterwards the answer is %s", got)
+	}
+}
