@@ -123,14 +123,8 @@ const longestToken = 16 << 10
 // another subprotocol, one that can be answered. presented is false if the request has none; an error is errNobody.
 func bearerToken(in http.Header) (token string, presented bool, err error) {
 	if values := in["Authorization"]; len(values) > 0 {
-		fields := strings.Fields(values[0])
-		if len(values) != 1 || len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {
-			return "", true, fmt.Errorf("header Authorization is not one bearer token: %w", errNobody)
-		}
-		if len(fields[1]) > longestToken {
-			return "", true, fmt.Errorf("the bearer token is longer than any: %w", errNobody)
-		}
-		return fields[1], true, nil
+		token, err := oneBearer(values)
+		return token, true, err
 	}
 	if !strings.EqualFold(upgradeOf(in), "websocket") {
 		return "", false, nil
@@ -144,4 +138,16 @@ func bearerToken(in http.Header) (token string, presented bool, err error) {
 		return "", true, fmt.Errorf("the bearer token among the WebSocket subprotocols cannot be used: %w", errNobody)
 	}
 	return string(decoded), true, nil
+}
+
+// oneBearer reads header Authorization.
+func oneBearer(values []string) (string, error) {
+	fields := strings.Fields(values[0])
+	if len(values) != 1 || len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {
+		return "", fmt.Errorf("header Authorization is not one bearer token: %w", errNobody)
+	}
+	if len(fields[1]) > longestToken {
+		return "", fmt.Errorf("the bearer token is longer than any: %w", errNobody)
+	}
+	return fields[1], nil
 }

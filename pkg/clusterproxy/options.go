@@ -43,8 +43,8 @@ type Authorizer interface {
 
 // Options is what the proxy needs. Functions are called by many requests at once.
 type Options struct {
-	// Transport returns what reaches the API server of a cluster. It sets scheme, host and credential of a request itself, speaks HTTP/1.1 for a request that
-	// has a header Upgrade, and ends a request when its context ends. Its error is NotConnected while there is no connection; it waits for none.
+	// Transport returns what reaches the API server of a cluster. It sets scheme, host and credential of a request itself, answers one that has a header
+	// Upgrade with 101 and a body that can be written, and ends a request when its context ends. Its error is NotConnected while there is no connection; it waits for none.
 	Transport func(cluster string) (http.RoundTripper, error)
 	// NotConnected is the error, for errors.Is, with which Transport and the RoundTripper say that there is no connection.
 	NotConnected error
