@@ -197,6 +197,7 @@ func (w *world) clusterctl(cluster string) {
 		var problems bytes.Buffer
 		command := inNetns(w.t.Context(), w.Lab.Namespace(), args...)
 		command.Stderr = &problems
+		command.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true") // it waits a minute for an answer of the internet
 		out, err := command.Output()
 		if err != nil {
 			w.t.Fatalf("clusterctl %s: %v\n%s", strings.Join(args, " "), err, problems.String())
