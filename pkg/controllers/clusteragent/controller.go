@@ -133,6 +133,9 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if err != nil || facts == nil {
 		return cluster, err // an event of what is missing brings us back
 	}
+	if facts.PullSecrets, err = h.pullSecrets(facts.Management); err != nil {
+		return cluster, err
+	}
 	secret, err := clustermanifest.Install(h.Source, *facts)
 	if err != nil {
 		return cluster, fmt.Errorf("cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
@@ -166,7 +169,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error
 	return h.complete(facts)
 }
 
-// complete adds what every manifest of a cluster needs; nil while something is missing.
+// complete adds what every manifest of a cluster needs, but for pull secrets; nil while something is missing.
 func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts, error) {
 	var err error
 	if facts.Management, err = optional(h.management.Get(facts.Cluster.Status.ClusterName)); err != nil || facts.Management == nil {
@@ -177,8 +180,7 @@ func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts
 		return nil, err
 	}
 	facts.Token = string(token.Data[registration.KeyToken])
-	facts.PullSecrets, err = h.pullSecrets(facts.Management)
-	return facts, err
+	return facts, nil
 }
 
 // pullSecrets are those of the installation's registry, for clusters whose images come from there.

@@ -118,6 +118,9 @@ func (u *updates) update(name types.NamespacedName) error {
 	if err != nil || facts == nil || u.isSeen(name, version(facts)) {
 		return err
 	}
+	if facts.PullSecrets, err = u.pullSecrets(facts.Management); err != nil {
+		return err
+	}
 	objects, err := clustermanifest.Desired(u.Source, *facts)
 	if err != nil {
 		return err
