@@ -43,6 +43,8 @@ type world struct {
 	api  *memkube.Server
 	user *clients.Clients
 	log  *bytes.Buffer
+	// agents are in a cluster of their own.
+	agents *agents
 }
 
 // tell runs a story in virtual time. There is a cluster of ours that has everything but what the story adds.
@@ -54,7 +56,7 @@ func tell(t *testing.T, f func(w *world)) {
 		must(t, err)
 		definitions, err := crds.All()
 		must(t, err)
-		w := &world{T: t, log: &bytes.Buffer{}}
+		w := &world{T: t, log: &bytes.Buffer{}, agents: newAgents(t)}
 		w.api = memkube.New(memkube.Options{
 			Scheme: scheme, CRDs: definitions, Namespaces: []string{fleet, id, "drover-system"}, Permit: rights.Permit(t, agent),
 		})
@@ -81,7 +83,7 @@ func (w *world) start() (stop func()) {
 	log.SetOutput(w.log)
 	must(w.T, clusteragent.Register(c.HandlerContext(), clusteragent.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
-		InstanceID: instance, Log: log, Source: clustermanifest.Source{
+		InstanceID: instance, Log: log, Tunnel: w.agents, Downstream: w.agents, Source: clustermanifest.Source{
 			ServerURL: "https://drover.example.com", Image: "drover-io/drover:v1", Registry: "r.example.com",
 			PullSecrets: []types.NamespacedName{{Namespace: "drover-system", Name: "pull"}},
 		},
