@@ -49,8 +49,8 @@ type PullSecret struct {
 	DockerConfigJSON []byte
 }
 
-// PullSecretOf reads a Secret; the problem says why it cannot be used.
-func PullSecretOf(secret *corev1.Secret) (found PullSecret, problem string) {
+// pullSecretOf reads a Secret; the problem says why it cannot be used.
+func pullSecretOf(secret *corev1.Secret) (found PullSecret, problem string) {
 	if secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
 		return PullSecret{}, "A pull secret of the default registry must have type " + string(corev1.SecretTypeDockerConfigJson)
 	}

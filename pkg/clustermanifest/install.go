@@ -1,8 +1,11 @@
 package clustermanifest
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,8 +75,7 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 
 // Desired is what the agent of a cluster is to be installed with now. In a cluster that was imported it is what the command for that has installed.
 func Desired(source Source, f Facts) ([]runtime.Object, error) {
-	in := For(f.Management, source.Image, source.Registry)
-	in.ServerURL, in.CAChecksum, in.Token, in.PullSecrets = source.ServerURL, source.CAChecksum, f.Token, f.PullSecrets
+	in := source.Input(f.Management, f.Token, f.PullSecrets)
 	if f.Cluster.Spec.RKEConfig != nil {
 		in.Namespace, in.HostNetwork = f.Management.Name, true
 	}
@@ -94,6 +96,40 @@ func RegistrationToken(cluster *provv1.Cluster) string {
 		return naming.DefaultRegistrationToken
 	}
 	return naming.SystemRegistrationToken
+}
+
+// Input is what the manifest of a cluster's agent is rendered from, as a user applies it.
+func (s Source) Input(cluster *mgmtv3.Cluster, token string, pullSecrets []PullSecret) Input {
+	in := For(cluster, s.Image, s.Registry)
+	in.ServerURL, in.CAChecksum, in.Token, in.PullSecrets = s.ServerURL, s.CAChecksum, token, pullSecrets
+	return in
+}
+
+// ReadPullSecrets reads those of the source's pull secrets that a cluster's images are pulled with. One that is not there, or cannot be used, is left out,
+// and warn is told why.
+func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, name string) (*corev1.Secret, error), warn func(secret types.NamespacedName, problem string),
+) ([]PullSecret, error) {
+	if !s.UsesDefaultRegistry(cluster) {
+		return nil, nil
+	}
+	var found []PullSecret
+	for _, key := range s.PullSecrets {
+		secret, err := get(key.Namespace, key.Name)
+		if apierrors.IsNotFound(err) {
+			warn(key, "A pull secret of the default registry is not there")
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read pull secret %s: %w", key, err)
+		}
+		usable, problem := pullSecretOf(secret)
+		if problem != "" {
+			warn(key, problem)
+			continue
+		}
+		found = append(found, usable)
+	}
+	return found, nil
 }
 
 // UsesDefaultRegistry reports whether the images of a cluster come from the registry of clusters that name none, which is pulled from with the

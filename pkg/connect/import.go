@@ -6,11 +6,9 @@ import (
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/registration"
 )
@@ -22,12 +20,8 @@ const importPrefix = "/v3/import/"
 type AgentManifests struct {
 	// Clusters are the management clusters. Required.
 	Clusters ManagementClusters
-	// Image is the agent's, without a registry of clusters before it.
-	Image string
-	// Registry is that of clusters that name none; empty for none.
-	Registry string
-	// PullSecrets are for Registry, of type kubernetes.io/dockerconfigjson.
-	PullSecrets []types.NamespacedName
+	// Source is the same for all of them. The address and the checksum in it do not count: they are those of the endpoints.
+	clustermanifest.Source
 }
 
 // imports answers paths below importPrefix itself: they may hold a token, and go nowhere else.
@@ -88,39 +82,17 @@ func (s *server) agentManifest(r *http.Request, id, token string) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("read management cluster %s: %w", id, err)
 	}
-	input := clustermanifest.For(cluster, s.Agent.Image, s.Agent.Registry)
-	input.ServerURL, input.CAChecksum, input.Token = s.baseURL(r), CAChecksum(s.CACerts), token
-	if input.PullSecrets, err = s.pullSecrets(cluster); err != nil {
+	source := s.Agent.Source
+	source.ServerURL, source.CAChecksum = s.baseURL(r), CAChecksum(s.CACerts)
+	pullSecrets, err := source.ReadPullSecrets(cluster, s.SecretCache.Get, func(secret types.NamespacedName, problem string) {
+		s.Log.WithField("secret", secret.String()).Warn(problem)
+	})
+	if err != nil {
 		return nil, err
 	}
-	objects, err := clustermanifest.Render(input)
+	objects, err := clustermanifest.Render(source.Input(cluster, token, pullSecrets))
 	if err != nil {
 		return nil, err
 	}
 	return clustermanifest.YAML(objects)
-}
-
-// pullSecrets are those of the installation's registry, for clusters whose images come from there.
-func (s *server) pullSecrets(cluster *mgmtv3.Cluster) ([]clustermanifest.PullSecret, error) {
-	if !(clustermanifest.Source{Registry: s.Agent.Registry}).UsesDefaultRegistry(cluster) {
-		return nil, nil
-	}
-	var found []clustermanifest.PullSecret
-	for _, key := range s.Agent.PullSecrets {
-		secret, err := s.SecretCache.Get(key.Namespace, key.Name)
-		if apierrors.IsNotFound(err) {
-			s.Log.WithField("secret", key.String()).Warn("A pull secret of the default registry is not there")
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read pull secret %s: %w", key, err)
-		}
-		usable, problem := clustermanifest.PullSecretOf(secret)
-		if problem != "" {
-			s.Log.WithField("secret", key.String()).Warn(problem)
-			continue
-		}
-		found = append(found, usable)
-	}
-	return found, nil
 }

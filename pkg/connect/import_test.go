@@ -108,7 +108,7 @@ func TestImport(t *testing.T) {
 	w := newWorld(t)
 	clusters := w.withRegistrations()
 	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
-	w.options.Agent = &AgentManifests{Clusters: clusters, Image: "drover-io/drover:v1"}
+	w.options.Agent = &AgentManifests{Clusters: clusters, Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
 	server, client := w.serve()
 	const (
 		format  = "invalid filename format, expected {token}_{clusterId}.yaml"
@@ -181,7 +181,7 @@ func TestImport_NotYet(t *testing.T) {
 	w := newWorld(t)
 	synced := false
 	w.options.Synced = func() bool { return synced }
-	w.options.Agent = &AgentManifests{Clusters: management{}, Image: "drover-io/drover:v1"}
+	w.options.Agent = &AgentManifests{Clusters: management{}, Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
 	server, client := w.serve()
 	if got, _ := ask(t, server, client, http.MethodGet, importPrefix+"a_c-m-1.yaml", nil); got.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("status %d", got.StatusCode)
@@ -212,7 +212,7 @@ func TestImport_FailsWithoutDetails(t *testing.T) {
 	w := newWorld(t)
 	clusters := w.withRegistrations()
 	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
-	w.options.Agent = &AgentManifests{Clusters: failing{}, Image: "drover-io/drover:v1"}
+	w.options.Agent = &AgentManifests{Clusters: failing{}, Source: clustermanifest.Source{Image: "drover-io/drover:v1"}}
 	server, client := w.serve()
 	got, body := ask(t, server, client, http.MethodGet, importPrefix+"agent-now_c-m-1.yaml", nil)
 	if got.StatusCode != http.StatusInternalServerError || strings.Contains(body, "hunter2") {
@@ -237,7 +237,9 @@ func TestImport_PullSecrets(t *testing.T) {
 	}
 	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
 	w.options.Agent = &AgentManifests{
-		Clusters: clusters, Image: "drover-io/drover:v1", Registry: "r.example.com", PullSecrets: []types.NamespacedName{key("gone"), key("odd"), key("pull")},
+		Clusters: clusters, Source: clustermanifest.Source{
+			Image: "drover-io/drover:v1", Registry: "r.example.com", PullSecrets: []types.NamespacedName{key("gone"), key("odd"), key("pull")},
+		},
 	}
 	server, client := w.serve()
 	for registry, want := range map[string]struct {

@@ -218,18 +218,24 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 
 // registerClusterAgents needs a tunnel for agents to dial, and an address to dial it at.
 func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) error {
-	c, tokens := d.Clients, d.Settings.registration()
-	if d.AgentImage == "" || d.Tunnel == nil || d.Downstream != nil || tokens.ServerURL == "" {
+	c := d.Clients
+	if d.AgentImage == "" || d.Tunnel == nil || d.Downstream != nil || d.Settings.ServerURL == "" {
 		return nil
 	}
 	return clusteragent.Register(ctx, clusteragent.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
 		InstanceID: d.InstanceID, Log: d.Log, Tunnel: d.Tunnel, Downstream: downstream,
-		Source: clustermanifest.Source{
-			ServerURL: tokens.ServerURL, CAChecksum: tokens.CAChecksum, Image: d.AgentImage, Registry: d.Settings.SystemDefaultRegistry,
-			PullSecrets: d.Settings.Render().RegistryPullSecrets,
-		},
+		Source: d.Settings.AgentSource(d.AgentImage),
 	})
+}
+
+// AgentSource is what the agents inside clusters are installed from.
+func (s Settings) AgentSource(image string) clustermanifest.Source {
+	tokens := s.registration()
+	return clustermanifest.Source{
+		ServerURL: tokens.ServerURL, CAChecksum: tokens.CAChecksum, Image: image, Registry: s.SystemDefaultRegistry,
+		PullSecrets: s.Render().RegistryPullSecrets,
+	}
 }
 
 // registration are the settings of registration tokens. Nobody brings new tokens to agents yet.

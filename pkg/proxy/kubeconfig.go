@@ -131,14 +131,19 @@ func (a Access) Kubeconfig(address string) ([]byte, error) {
 	if address == "" || strings.ContainsAny(address, "/@?# \t\n") {
 		return nil, errors.New("address of the server is no host name or IP address")
 	}
+	return encode(
+		&clientcmdapi.Cluster{
+			Server:                   "https://" + net.JoinHostPort(strings.Trim(address, "[]"), a.port),
+			CertificateAuthorityData: a.authority,
+		},
+		&clientcmdapi.AuthInfo{ClientCertificateData: a.certificate, ClientKeyData: a.key, Token: a.token},
+	)
+}
+
+// encode writes a kubeconfig of one cluster and one user. Equal ones give equal bytes.
+func encode(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
-	config.Clusters[kubeconfigCluster] = &clientcmdapi.Cluster{
-		Server:                   "https://" + net.JoinHostPort(strings.Trim(address, "[]"), a.port),
-		CertificateAuthorityData: a.authority,
-	}
-	config.AuthInfos[kubeconfigUser] = &clientcmdapi.AuthInfo{
-		ClientCertificateData: a.certificate, ClientKeyData: a.key, Token: a.token,
-	}
+	config.Clusters[kubeconfigCluster], config.AuthInfos[kubeconfigUser] = cluster, user
 	config.Contexts[kubeconfigContext] = &clientcmdapi.Context{Cluster: kubeconfigCluster, AuthInfo: kubeconfigUser}
 	config.CurrentContext = kubeconfigContext
 	encoded, err := clientcmd.Write(*config)

@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"crypto/subtle"
-	"fmt"
 	"strings"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -36,16 +35,9 @@ func (p Proxied) GoString() string { return p.String() }
 
 // Kubeconfig writes it. Equal values give equal bytes.
 func (p Proxied) Kubeconfig() ([]byte, error) {
-	config := clientcmdapi.NewConfig()
-	config.Clusters[kubeconfigCluster] = &clientcmdapi.Cluster{Server: p.Address(), CertificateAuthorityData: bytes.TrimSpace(p.Authority)}
-	config.AuthInfos[kubeconfigUser] = &clientcmdapi.AuthInfo{Token: p.Token}
-	config.Contexts[kubeconfigContext] = &clientcmdapi.Context{Cluster: kubeconfigCluster, AuthInfo: kubeconfigUser}
-	config.CurrentContext = kubeconfigContext
-	encoded, err := clientcmd.Write(*config)
-	if err != nil {
-		return nil, fmt.Errorf("encode kubeconfig: %w", err)
-	}
-	return encoded, nil
+	return encode(
+		&clientcmdapi.Cluster{Server: p.Address(), CertificateAuthorityData: bytes.TrimSpace(p.Authority)}, &clientcmdapi.AuthInfo{Token: p.Token},
+	)
 }
 
 // Stands reports whether a kubeconfig leads the same way, whichever way it is written, and returns its token. What cannot be read does not stand.

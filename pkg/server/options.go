@@ -168,9 +168,7 @@ func (o Options) installedAgent() string {
 
 // agentManifests is what agents inside clusters are installed with.
 func (o Options) agentManifests(clusters connect.ManagementClusters) *connect.AgentManifests {
-	return &connect.AgentManifests{
-		Clusters: clusters, Image: o.agentImage(), Registry: o.Settings.SystemDefaultRegistry, PullSecrets: o.Settings.Render().RegistryPullSecrets,
-	}
+	return &connect.AgentManifests{Clusters: clusters, Source: o.Settings.AgentSource(o.agentImage())}
 }
 
 func (o Options) check() error {

@@ -12,12 +12,12 @@ import (
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
 
-	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/topology"
 	"github.com/drover-io/drover/pkg/tunnel"
 )
 
@@ -88,12 +88,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		}
 		s.reach.tunnel, s.reach.own = own, own
 	}
-	s.every.Provisioning.Cluster().Cache().AddIndexer(indexByID, func(c *provv1.Cluster) ([]string, error) {
-		if c.Status.ClusterName == "" {
-			return nil, nil
-		}
-		return []string{c.Status.ClusterName}, nil
-	})
+	s.every.Provisioning.Cluster().Cache().AddIndexer(indexByID, topology.ByManagementCluster)
 	s.every.Core.Secret().Cache().AddIndexer(clusterproxy.TokenIndex, clusterproxy.TokenIndexer)
 	handler, err := clusterproxy.New(clusterproxy.Options{
 		Transport: s.reach.tunnel.Transport, NotConnected: ErrNotConnected, Lookup: s.clusterOf,

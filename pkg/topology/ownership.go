@@ -42,6 +42,14 @@ func Owner(cluster *provv1.Cluster, instanceID string, hasChildren bool) Ownersh
 	}
 }
 
+// ByManagementCluster is the key of an index that finds Clusters by the names of their management clusters.
+func ByManagementCluster(cluster *provv1.Cluster) ([]string, error) {
+	if cluster.Status.ClusterName == "" {
+		return nil, nil
+	}
+	return []string{cluster.Status.ClusterName}, nil
+}
+
 // OwnerReference is the reference by which an object belongs to a Cluster.
 func OwnerReference(cluster *provv1.Cluster, controller bool) metav1.OwnerReference {
 	ref := metav1.OwnerReference{APIVersion: provisioningGroup, Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}

@@ -41,22 +41,24 @@ type Indexed[T any] interface {
 
 // ByIndex wakes the objects that an index of the target's cache finds for the key of the changed object. A key of "" finds
 // nothing.
-func ByIndex[T Object, Found metav1.Object](cache Indexed[Found], index string, key func(obj T) string) Resolver[T] {
-	return func(obj T) []Key {
-		value := key(obj)
-		if value == "" {
-			return nil
-		}
-		found, err := cache.GetByIndex(index, value)
-		if err != nil {
-			return nil // the index does not exist: On was called with an index that nobody registered
-		}
-		keys := make([]Key, 0, len(found))
-		for _, f := range found {
-			keys = append(keys, Key{Namespace: f.GetNamespace(), Name: f.GetName()})
-		}
-		return keys
+func ByIndex[T Object, F metav1.Object](cache Indexed[F], index string, key func(obj T) string) Resolver[T] {
+	return func(obj T) []Key { return Found(cache, index, key(obj)) }
+}
+
+// Found are the objects that an index finds for a key. A key of "" finds nothing.
+func Found[F metav1.Object](cache Indexed[F], index, key string) []Key {
+	if key == "" {
+		return nil
 	}
+	found, err := cache.GetByIndex(index, key)
+	if err != nil {
+		return nil // the index does not exist: nobody registered it
+	}
+	keys := make([]Key, 0, len(found))
+	for _, f := range found {
+		keys = append(keys, Key{Namespace: f.GetNamespace(), Name: f.GetName()})
+	}
+	return keys
 }
 
 // Any joins resolvers.

@@ -12,6 +12,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/topology"
@@ -49,7 +50,7 @@ func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
 		return asked, h.claim(cluster, asked)
 	}
 	// A control plane that is there before its cluster has a name was moved here with it, without the cluster's status.
-	moved, err := optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
+	moved, err := clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
 	if err != nil {
 		return "", fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
@@ -62,7 +63,7 @@ func (h *handler) chooseName(cluster *provv1.Cluster) (string, error) {
 			return "", err
 		}
 		name := naming.ManagementCluster(token)
-		existing, err := optional(h.management.Get(name))
+		existing, err := clients.Optional(h.management.Get(name))
 		if err != nil {
 			return "", fmt.Errorf("read management cluster %s: %w", name, err)
 		}
@@ -85,13 +86,13 @@ func (h *handler) claim(cluster *provv1.Cluster, name string) error {
 	if used || !mayBeAskedFor(name) {
 		return refusedName(name)
 	}
-	existing, err := optional(h.management.Get(name))
+	existing, err := clients.Optional(h.management.Get(name))
 	if err != nil {
 		return fmt.Errorf("read management cluster %s: %w", name, err)
 	}
 	if existing == nil {
 		// The namespace of that name becomes the cluster's and goes with it: one that is there is somebody else's.
-		namespace, err := optional(h.Namespaces.Get(name, metav1.GetOptions{}))
+		namespace, err := clients.Optional(h.Namespaces.Get(name, metav1.GetOptions{}))
 		if err != nil {
 			return fmt.Errorf("read namespace %s: %w", name, err)
 		}

@@ -130,12 +130,7 @@ func Register(ctx context.Context, d Deps) error {
 	if err := d.Apply.Watch(setKinds()...); err != nil {
 		return fmt.Errorf("register %s: %w", handlerName, err)
 	}
-	h.clusters.AddIndexer(provv1.IndexByCluster, func(c *provv1.Cluster) ([]string, error) {
-		if c.Status.ClusterName == "" {
-			return nil, nil
-		}
-		return []string{c.Status.ClusterName}, nil
-	})
+	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	return h.wake(ctx)
 }

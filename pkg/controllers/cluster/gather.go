@@ -8,14 +8,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
@@ -53,18 +52,18 @@ type capture struct {
 func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	seen := &facts{cluster: cluster, now: h.Now()}
 	var err error
-	if seen.management, err = optional(h.management.Get(cluster.Status.ClusterName)); err != nil {
+	if seen.management, err = clients.Optional(h.management.Get(cluster.Status.ClusterName)); err != nil {
 		return nil, fmt.Errorf("read management cluster %s: %w", cluster.Status.ClusterName, err)
 	}
 	seen.link = h.linkOf(cluster, seen.management, seen.now)
-	if seen.controlPlane, err = optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
+	if seen.controlPlane, err = clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	if seen.kubeconfig, err = optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))); err != nil {
+	if seen.kubeconfig, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))); err != nil {
 		return nil, fmt.Errorf("read kubeconfig of %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	if h.CAPIClusters != nil {
-		core, err := optional(h.CAPIClusters.Cache().Get(cluster.Namespace, cluster.Name))
+		core, err := clients.Optional(h.CAPIClusters.Cache().Get(cluster.Namespace, cluster.Name))
 		if err != nil {
 			return nil, fmt.Errorf("read CAPI cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 		}
@@ -91,7 +90,7 @@ func (h *handler) gatherCaptured(seen *facts) error {
 			continue
 		}
 		name := naming.PlanSecret(server.Spec.Bootstrap.ConfigRef.Name)
-		secret, err := optional(h.secrets.Get(server.Namespace, name))
+		secret, err := clients.Optional(h.secrets.Get(server.Namespace, name))
 		if err != nil {
 			return fmt.Errorf("read plan secret %s/%s: %w", server.Namespace, name, err)
 		}
@@ -139,16 +138,4 @@ func addresses(server *clusterv1.Machine) []string {
 		found = append(found, joined.Hostname())
 	}
 	return found
-}
-
-// optional makes an absent object a nil one.
-func optional[T runtime.Object](object T, err error) (T, error) {
-	var none T
-	if apierrors.IsNotFound(err) {
-		return none, nil
-	}
-	if err != nil {
-		return none, err
-	}
-	return object, nil
 }

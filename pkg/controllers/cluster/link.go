@@ -89,13 +89,5 @@ func (h *handler) ofAgent(id string) {
 
 // keysOf are the Clusters of a management cluster.
 func (h *handler) keysOf(id string) []wakeup.Key {
-	clusters, err := h.clusters.GetByIndex(provv1.IndexByCluster, id)
-	if err != nil || id == "" {
-		return nil // the index is registered with the handler
-	}
-	keys := make([]wakeup.Key, 0, len(clusters))
-	for _, cluster := range clusters {
-		keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
-	}
-	return keys
+	return wakeup.Found(h.clusters, provv1.IndexByCluster, id)
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/proxy"
@@ -79,7 +80,7 @@ func (h *handler) storeProxied(seen *facts) error {
 
 // kubeconfigIsBehind reports whether the cache is behind the kubeconfig that there is, whose event then brings us back: a token would be made for nothing.
 func (h *handler) kubeconfigIsBehind(seen *facts) (bool, error) {
-	live, err := optional(h.Secrets.Get(seen.cluster.Namespace, naming.Kubeconfig(seen.cluster.Name), metav1.GetOptions{}))
+	live, err := clients.Optional(h.Secrets.Get(seen.cluster.Namespace, naming.Kubeconfig(seen.cluster.Name), metav1.GetOptions{}))
 	if err != nil {
 		return false, fmt.Errorf("read kubeconfig of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)
 	}
@@ -107,9 +108,9 @@ func (h *handler) tokenInUse(seen *facts, way proxy.Proxied) (expires time.Time,
 	if !stands || name == "" {
 		return time.Time{}, false, nil
 	}
-	token, err := optional(h.secrets.Get(h.TokenNamespace, name))
+	token, err := clients.Optional(h.secrets.Get(h.TokenNamespace, name))
 	if err == nil && token == nil {
-		token, err = optional(h.Secrets.Get(h.TokenNamespace, name, metav1.GetOptions{}))
+		token, err = clients.Optional(h.Secrets.Get(h.TokenNamespace, name, metav1.GetOptions{}))
 	}
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("read token of %s/%s: %w", seen.cluster.Namespace, seen.cluster.Name, err)

@@ -15,6 +15,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/clustermanifest"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
@@ -78,12 +79,7 @@ func Register(ctx context.Context, d Deps) error {
 	h := &handler{
 		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
 	}
-	h.clusters.AddIndexer(indexClusters, func(c *provv1.Cluster) ([]string, error) {
-		if c.Status.ClusterName == "" {
-			return nil, nil
-		}
-		return []string{c.Status.ClusterName}, nil
-	})
+	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
 	h.updates = newUpdates(ctx, h)
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, indexClusters, func(c *mgmtv3.Cluster) string { return c.Name })
@@ -110,15 +106,7 @@ func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
 
 // of are the Clusters of a management cluster.
 func (h *handler) of(id string) []wakeup.Key {
-	found, err := h.clusters.GetByIndex(indexClusters, id)
-	if err != nil {
-		return nil // the index is registered with the handler
-	}
-	keys := make([]wakeup.Key, 0, len(found))
-	for _, cluster := range found {
-		keys = append(keys, wakeup.Key{Namespace: cluster.Namespace, Name: cluster.Name})
-	}
-	return keys
+	return wakeup.Found(h.clusters, indexClusters, id)
 }
 
 func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, error) {
@@ -158,10 +146,10 @@ func (h *handler) ours(cluster *provv1.Cluster) bool {
 func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error) {
 	facts := &clustermanifest.Facts{Cluster: cluster}
 	var err error
-	if facts.Stored, err = optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil || facts.Stored != nil {
+	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil || facts.Stored != nil {
 		return nil, err
 	}
-	controlPlane, err := optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
+	controlPlane, err := clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
 	if err != nil || controlPlane == nil {
 		return nil, err
 	}
@@ -172,10 +160,10 @@ func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error
 // complete adds what every manifest of a cluster needs, but for pull secrets; nil while something is missing.
 func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts, error) {
 	var err error
-	if facts.Management, err = optional(h.management.Get(facts.Cluster.Status.ClusterName)); err != nil || facts.Management == nil {
+	if facts.Management, err = clients.Optional(h.management.Get(facts.Cluster.Status.ClusterName)); err != nil || facts.Management == nil {
 		return nil, err
 	}
-	token, err := optional(h.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
+	token, err := clients.Optional(h.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
 	if err != nil || token == nil {
 		return nil, err
 	}
@@ -185,36 +173,7 @@ func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts
 
 // pullSecrets are those of the installation's registry, for clusters whose images come from there.
 func (h *handler) pullSecrets(cluster *mgmtv3.Cluster) ([]clustermanifest.PullSecret, error) {
-	if !h.Source.UsesDefaultRegistry(cluster) {
-		return nil, nil
-	}
-	var found []clustermanifest.PullSecret
-	for _, key := range h.Source.PullSecrets {
-		secret, err := optional(h.secrets.Get(key.Namespace, key.Name))
-		if err != nil {
-			return nil, err
-		}
-		problem := "A pull secret of the default registry is not there"
-		var usable clustermanifest.PullSecret
-		if secret != nil {
-			usable, problem = clustermanifest.PullSecretOf(secret)
-		}
-		if problem != "" {
-			h.Log.WithField("secret", key.String()).Warn(problem)
-			continue
-		}
-		found = append(found, usable)
-	}
-	return found, nil
-}
-
-// optional turns an object that is not there into none.
-func optional[T any](found *T, err error) (*T, error) {
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read from cache: %w", err)
-	}
-	return found, nil
+	return h.Source.ReadPullSecrets(cluster, h.secrets.Get, func(secret types.NamespacedName, problem string) {
+		h.Log.WithField("secret", secret.String()).Warn(problem)
+	})
 }

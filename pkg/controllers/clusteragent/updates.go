@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/clustermanifest"
 )
 
@@ -110,7 +111,7 @@ func (u *updates) work() {
 
 // update brings the agent of a cluster up to date, if one is connected.
 func (u *updates) update(name types.NamespacedName) error {
-	cluster, err := optional(u.clusters.Get(name.Namespace, name.Name))
+	cluster, err := clients.Optional(u.clusters.Get(name.Namespace, name.Name))
 	if err != nil || !u.ours(cluster) || !u.Tunnel.Connected(cluster.Status.ClusterName) {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/ownwrites"
 	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/topology"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -70,12 +71,7 @@ func Register(ctx context.Context, d Deps) error {
 		Deps: d, tokens: d.Tokens.Cache(), management: d.ManagementClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
 	}
-	h.clusters.AddIndexer(indexClusters, func(c *provv1.Cluster) ([]string, error) {
-		if c.Status.ClusterName == "" {
-			return nil, nil
-		}
-		return []string{c.Status.ClusterName}, nil
-	})
+	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
 	d.Tokens.OnChange(ctx, handlerName, h.onChange)
 	if err := errors.Join(
 		wakeup.On(ctx, d.Tokens, ofSecret, d.Secrets),

@@ -6,11 +6,9 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -20,6 +18,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/topology"
 )
@@ -57,10 +56,10 @@ func (f *facts) problems() field.ErrorList {
 func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 	seen := &facts{input: topology.Input{Cluster: cluster}, now: h.Now()}
 	var err error
-	if seen.capiCluster, err = optional(h.capiClusters.Get(cluster.Namespace, cluster.Name)); err != nil {
+	if seen.capiCluster, err = clients.Optional(h.capiClusters.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	if seen.controlPlane, err = optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
+	if seen.controlPlane, err = clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name)); err != nil {
 		return nil, fmt.Errorf("read control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	if !cluster.DeletionTimestamp.IsZero() {
@@ -107,7 +106,7 @@ func (h *handler) gatherServed(seen *facts) {
 func (h *handler) gatherAccess(seen *facts) error {
 	cluster := seen.input.Cluster
 	for _, ref := range tenancy.References(cluster) {
-		secret, err := optional(h.secrets.Get(ref.Namespace, ref.Name))
+		secret, err := clients.Optional(h.secrets.Get(ref.Namespace, ref.Name))
 		if err != nil {
 			return fmt.Errorf("read Secret %s: %w", ref, err)
 		}
@@ -163,10 +162,10 @@ func (h *handler) gatherLeft(seen *facts) error {
 func (h *handler) readLive(seen *facts) error {
 	cluster := seen.input.Cluster
 	var err error
-	if seen.capiCluster, err = optional(h.CAPIClusters.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
+	if seen.capiCluster, err = clients.Optional(h.CAPIClusters.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
 		return fmt.Errorf("get Cluster API cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
-	if seen.controlPlane, err = optional(h.ControlPlanes.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
+	if seen.controlPlane, err = clients.Optional(h.ControlPlanes.Get(cluster.Namespace, cluster.Name, metav1.GetOptions{})); err != nil {
 		return fmt.Errorf("get control plane %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	return nil
@@ -175,7 +174,7 @@ func (h *handler) readLive(seen *facts) error {
 func (h *handler) gatherConfigs(in *topology.Input) error {
 	in.MachineConfigs = map[topology.ConfigRef]*unstructured.Unstructured{}
 	for _, ref := range topology.ConfigRefs(in.Cluster) {
-		config, err := optional(h.DynamicKinds.Get(ref.GVK(), in.Cluster.Namespace, ref.Name))
+		config, err := clients.Optional(h.DynamicKinds.Get(ref.GVK(), in.Cluster.Namespace, ref.Name))
 		if err != nil {
 			return fmt.Errorf("read %s %s/%s: %w", ref.Kind, in.Cluster.Namespace, ref.Name, err)
 		}
@@ -189,7 +188,7 @@ func (h *handler) gatherConfigs(in *topology.Input) error {
 func (h *handler) gatherSchemas(in *topology.Input) error {
 	in.Schemas = map[string]*mgmtv3.DynamicSchemaSpec{}
 	for _, ref := range topology.ConfigRefs(in.Cluster) {
-		found, err := optional(h.dynamicSchemas.Get(ref.SchemaName()))
+		found, err := clients.Optional(h.dynamicSchemas.Get(ref.SchemaName()))
 		if err != nil {
 			return fmt.Errorf("read dynamic schema %s: %w", ref.SchemaName(), err)
 		}
@@ -204,7 +203,7 @@ func (h *handler) gatherCredentials(in *topology.Input) error {
 	in.Credentials = map[string]bool{}
 	for _, reference := range topology.Credentials(in.Cluster) {
 		namespace, name := topology.CredentialSecret(in.Cluster.Namespace, reference)
-		found, err := optional(h.secrets.Get(namespace, name))
+		found, err := clients.Optional(h.secrets.Get(namespace, name))
 		if err != nil {
 			return fmt.Errorf("read credential %s/%s: %w", namespace, name, err)
 		}
@@ -267,16 +266,4 @@ func (h *handler) gatherMachines(seen *facts) error {
 	seen.machines = slices.Clone(found)
 	slices.SortFunc(seen.machines, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
-}
-
-// optional makes an absent object a nil one.
-func optional[T runtime.Object](object T, err error) (T, error) {
-	var none T
-	if apierrors.IsNotFound(err) {
-		return none, nil
-	}
-	if err != nil {
-		return none, err
-	}
-	return object, nil
 }
