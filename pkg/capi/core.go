@@ -60,7 +60,7 @@ type Options struct {
 
 // Core is Cluster API's core, made by New.
 type Core struct {
-	manager ctrl.Manager
+	manager *announcing
 	scheme  *runtime.Scheme
 }
 
@@ -100,8 +100,13 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make Cluster API manager: %w", err)
 	}
-	core := &Core{manager: manager, scheme: scheme}
+	announcing, err := announce(manager)
+	if err != nil {
+		return nil, err
+	}
+	core := &Core{manager: announcing, scheme: scheme}
 	if err := core.setup(ctx, opts); err != nil {
+		announcing.broadcaster.Shutdown()
 		return nil, fmt.Errorf("set up Cluster API: %w", err)
 	}
 	return core, nil
@@ -131,8 +136,9 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Start runs the controllers until ctx ends.
+// Start runs the controllers until ctx ends. It must be called, once, for what New has made to end.
 func (c *Core) Start(ctx context.Context) error {
+	defer c.manager.broadcaster.Shutdown()
 	if err := c.manager.Start(ctx); err != nil {
 		return fmt.Errorf("run Cluster API: %w", err)
 	}
