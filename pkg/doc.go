@@ -97,6 +97,7 @@
 //   - applyset: why the framework is wrapped
 //   - admission: what the API server refuses before any controller sees it
 //   - tunnel, clusterproxy, clusteragent: how clusters are reached that let nobody in (docs/reach.md)
+//   - proxy, capi/clustercache: the one door by which our own controllers, and Cluster API's, go there
 //   - registration, clustermanifest: tokens by which agents of clusters are let in, and what they are installed with
 //   - inspect, preview: the same decisions, explained and asked in advance
 //   - backup: what belongs to a cluster, and how it comes to another management cluster

@@ -14,6 +14,7 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/drover-io/drover/pkg/capi/clustercache"
 	"github.com/drover-io/drover/pkg/logs"
 )
 
@@ -35,8 +37,6 @@ const (
 	name = "drover"
 	// resync is Cluster API's own.
 	resync = 10 * time.Minute
-	// defaultRetry is how soon a cluster that could not be reached is tried again.
-	defaultRetry = time.Second
 	// defaultWorkers is how many objects of one kind are reconciled at the same time.
 	defaultWorkers = 20
 	cacheTimeout   = 2 * time.Minute
@@ -48,10 +48,13 @@ const (
 // that leads, loses the lease and leads again makes a new manager.
 var managers atomic.Int64
 
-// Options shape the core. The zero value is fine.
+// Options shape the core. Door is required.
 type Options struct {
-	// ConnectionRetry is how soon a cluster whose API could not be reached is tried again; one second when it is zero.
-	ConnectionRetry time.Duration
+	// Door is how the controllers reach clusters.
+	Door clustercache.Door
+	// Subscribe calls back, until ctx ends, with each cluster to which the way has changed; a call may wait. Nil tells nothing, and ways are
+	// looked at every ten seconds.
+	Subscribe func(ctx context.Context, changed func(cluster types.NamespacedName))
 	// Workers is how many objects of one kind are reconciled at the same time; 20 when it is zero.
 	Workers int
 	// Log receives the controllers' lines; the standard logger when it is nil.

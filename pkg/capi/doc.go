@@ -12,8 +12,8 @@
 //     Machines among others, live longer than a term and are their own.) Managed fields stay in that cache: Cluster API's own bookkeeping of rollouts needs them.
 //   - There are no admission webhooks. Whoever makes a MachineDeployment sets what a webhook would default; package
 //     topology does.
-//   - A cluster that cannot be reached yet is tried again every second instead of every thirty: that is most of the time a new
-//     cluster would otherwise take.
+//   - Connections to clusters are our own (package clustercache): they go through the tunnel, come and go with its agents, and a cluster that cannot be
+//     reached yet is tried again every second instead of every thirty: that is most of the time a new cluster would otherwise take.
 //   - A MachineDeployment's template carries neither version nor configuration, so these controllers have no reason to replace a
 //     node, and behave like any stock core that runs beside Drover instead (--capi=external).
 //

@@ -2,13 +2,11 @@ package capi
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/core/reconcilers/cluster"
 	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourceset"
 	"sigs.k8s.io/cluster-api/core/reconcilers/clusterresourcesetbinding"
@@ -22,6 +20,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/drover-io/drover/pkg/capi/clustercache"
 )
 
 // Grace periods after which Cluster API reports a cluster or a node that does not answer. Its own defaults.
@@ -38,9 +38,12 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 		return fmt.Errorf("add indexes: %w", err)
 	}
 	workers := controller.Options{MaxConcurrentReconciles: orDefault(opts.Workers, defaultWorkers)}
-	clusters, err := c.clusterCache(ctx, orDefault(opts.ConnectionRetry, defaultRetry), workers)
+	clusters, err := clustercache.New(ctx, c.manager, clustercache.Options{
+		Door: opts.Door, Subscribe: opts.Subscribe, Workers: workers.MaxConcurrentReconciles,
+		Client: setup.ClusterCacheClientOptions(name, clusterQPS, clusterBurst), Cache: setup.ClusterCacheCacheOptions(),
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("set up connections to clusters: %w", err)
 	}
 	secrets, err := c.secretNames()
 	if err != nil {
@@ -67,31 +70,6 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 		return fmt.Errorf("register %T: %w", resourceSets, err)
 	}
 	return nil
-}
-
-// clusterCache makes the connections to downstream clusters, tried again soon while they fail.
-func (c *Core) clusterCache(ctx context.Context, retry time.Duration, workers controller.Options) (clustercache.ClusterCache, error) {
-	secrets, err := setup.CreateSecretCachingClient(c.manager)
-	if err != nil {
-		return nil, fmt.Errorf("make client of Secrets: %w", err)
-	}
-	clusters, err := clustercache.SetupWithManager(ctx, c.manager, clustercache.Options{
-		SecretClient: harmless{secrets},
-		Cache:        setup.ClusterCacheCacheOptions(),
-		Client:       setup.ClusterCacheClientOptions(name, clusterQPS, clusterBurst),
-	}, workers)
-	if err != nil {
-		return nil, fmt.Errorf("set up connections to clusters: %w", err)
-	}
-	// The interval has no option; the method exists on the concrete type of the pinned version, and a test would notice its loss.
-	adjustable, ok := clusters.(interface {
-		SetConnectionCreationRetryInterval(interval time.Duration)
-	})
-	if !ok {
-		return nil, errors.New("set up connections to clusters: their retry interval cannot be set in this version of Cluster API")
-	}
-	adjustable.SetConnectionCreationRetryInterval(retry)
-	return clusters, nil
 }
 
 // secretNames is a cache of Secrets' metadata, for resources that are applied to clusters.

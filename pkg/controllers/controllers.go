@@ -49,12 +49,12 @@ type Deps struct {
 	Releases   releases.Table
 	// DataDir is where node drivers are kept.
 	DataDir string
-	// Downstream reaches clusters; nil takes the kubeconfig that each cluster's servers gave.
+	// Downstream is a host's own way to clusters. Without it they are reached through Door, and without that with the kubeconfig that each cluster's servers gave.
 	Downstream Downstream
+	// Door is how clusters are reached through Tunnel, made by NewDoor.
+	Door *proxy.Door
 	// Tunnel is how agents in clusters have dialed in; nil for none.
-	Tunnel Tunnel
-	// Identity is who Drover is in a cluster that it reaches through its tunnel. Required with Tunnel.
-	Identity func(cluster types.NamespacedName) proxy.Identity
+	Tunnel cluster.Tunnel
 	// AgentImage is that of the agents inside clusters, without a registry of clusters before it; empty for clusters that get none.
 	AgentImage string
 	// Access says which Secrets of other namespaces clusters may use. Required.
@@ -78,23 +78,22 @@ type Downstream interface {
 	Forget(cluster types.NamespacedName)
 }
 
-// Tunnel is how agents in clusters have dialed in.
-type Tunnel interface {
-	proxy.Tunnels
-	cluster.Tunnel
-}
-
-// door is Downstream, or the tunnel and before it the kubeconfigs that servers gave.
+// door is Downstream, or Door, and else the kubeconfigs that servers gave.
 func (d Deps) door() Downstream {
-	direct := proxy.NewClients(d.Clients.Core.Secret().Cache(), 0)
 	switch {
 	case d.Downstream != nil:
 		return d.Downstream
-	case d.Tunnel == nil:
-		return direct
+	case d.Door != nil:
+		return d.Door
 	}
-	clusters, management := d.Clients.Provisioning.Cluster().Cache(), d.Clients.Management.Cluster().Cache()
-	return proxy.NewDoor(direct, d.Tunnel, func(name types.NamespacedName) proxy.Way {
+	return proxy.NewClients(d.Clients.Core.Secret().Cache(), 0)
+}
+
+// NewDoor returns the way to clusters through the tunnels of their agents, and until an agent has dialed in with the kubeconfig that the servers gave. It
+// reads the caches of c, and has to be made before these start.
+func NewDoor(c *clients.Clients, tunnels proxy.Tunnels, identity func(cluster types.NamespacedName) proxy.Identity) *proxy.Door {
+	clusters, management := c.Provisioning.Cluster().Cache(), c.Management.Cluster().Cache()
+	return proxy.NewDoor(proxy.NewClients(c.Core.Secret().Cache(), 0), tunnels, func(name types.NamespacedName) proxy.Way {
 		cluster, err := clusters.Get(name.Namespace, name.Name)
 		if err != nil || cluster.Status.ClusterName == "" {
 			return proxy.Way{}
@@ -103,7 +102,7 @@ func (d Deps) door() Downstream {
 		return proxy.Way{
 			ID: cluster.Status.ClusterName, Agent: err == nil && conditions.IsTrue(record.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed),
 		}
-	}, d.Identity)
+	}, identity)
 }
 
 // Register adds every controller's handlers. They end with ctx, and start with Clients.

@@ -126,7 +126,14 @@ func ClusterAgent(cluster string) string { return SafeConcat(cluster, "cluster",
 // Kubeconfig names the Secret with a cluster's kubeconfig. It is never
 // shortened, because Cluster API looks the plain form up; MaxClusterName keeps
 // it a valid name.
-func Kubeconfig(cluster string) string { return cluster + "-kubeconfig" }
+func Kubeconfig(cluster string) string { return cluster + kubeconfigSuffix }
+
+// ClusterOfKubeconfig is the cluster whose kubeconfig a Secret of a name is; ok is false when it is that of none.
+func ClusterOfKubeconfig(secret string) (cluster string, ok bool) {
+	return strings.CutSuffix(secret, kubeconfigSuffix)
+}
+
+const kubeconfigSuffix = "-kubeconfig"
 
 // MaxClusterName is the longest name of a cluster, in bytes: longer ones do not
 // fit into the labels that carry them.

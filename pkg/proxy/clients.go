@@ -93,7 +93,11 @@ func (c *Clients) Forget(cluster types.NamespacedName) {
 // Version identifies the kubeconfig a client would be built from, "" when there
 // is none. It changes whenever the kubeconfig may have changed.
 func (c *Clients) Version(cluster types.NamespacedName) (string, error) {
-	secret, err := c.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))
+	return secretVersion(c.secrets, cluster)
+}
+
+func secretVersion(secrets Secrets, cluster types.NamespacedName) (string, error) {
+	secret, err := secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))
 	if apierrors.IsNotFound(err) {
 		return "", nil
 	}

@@ -91,7 +91,9 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 
 // startCore starts Cluster API's core. When it fails, the term is cancelled with the reason; the channel says when it has ended.
 func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) (*capi.Core, <-chan struct{}, error) {
-	core, err := capi.New(ctx, s.opts.RESTConfig, capi.Options{Log: s.opts.Log.WithField("component", "cluster-api")})
+	core, err := capi.New(ctx, s.opts.RESTConfig, capi.Options{
+		Door: s.reach.ways, Subscribe: s.toldOfWays, Log: s.opts.Log.WithField("component", "cluster-api"),
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,8 +115,8 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		Releases:    *s.opts.Releases,
 		DataDir:     s.opts.DataDir,
 		Downstream:  s.opts.Downstream,
+		Door:        s.reach.door,
 		Tunnel:      s.reach.tunnel,
-		Identity:    identity,
 		AgentImage:  s.opts.installedAgent(),
 		Access:      checker,
 		Disruptions: s.disruptions,

@@ -10,11 +10,14 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/registration"
 	"github.com/drover-io/drover/pkg/topology"
@@ -72,6 +75,9 @@ type reach struct {
 	// own is the tunnel if it is Drover's.
 	own   *tunnel.Server
 	proxy http.Handler
+	// door is how Drover reaches clusters, nil when a host does that, and ways how Cluster API's controllers do.
+	door *proxy.Door
+	ways *proxy.Ways
 }
 
 // newReach makes the endpoints by which clusters are reached, and adds their indexes to the caches.
@@ -88,6 +94,10 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		}
 		s.reach.tunnel, s.reach.own = own, own
 	}
+	if s.opts.Downstream == nil {
+		s.reach.door = controllers.NewDoor(s.every, s.reach.tunnel, identity)
+	}
+	s.reach.ways = proxy.NewWays(s.reach.door, s.every.Core.Secret().Cache())
 	s.every.Provisioning.Cluster().Cache().AddIndexer(indexByID, topology.ByManagementCluster)
 	s.every.Core.Secret().Cache().AddIndexer(clusterproxy.TokenIndex, clusterproxy.TokenIndexer)
 	handler, err := clusterproxy.New(clusterproxy.Options{
@@ -111,6 +121,26 @@ func (s *Server) clusterOf(id string) (namespace, name string, ok bool) {
 		return "", "", false
 	}
 	return found[0].Namespace, found[0].Name, true
+}
+
+// toldOfWays tells, until ctx ends, of every cluster whose agent comes or goes, or whose kubeconfig is written.
+func (s *Server) toldOfWays(ctx context.Context, changed func(cluster types.NamespacedName)) {
+	watched := &watched{}
+	context.AfterFunc(ctx, watched.end)
+	written := func(secret *corev1.Secret) {
+		if name, ok := naming.ClusterOfKubeconfig(secret.Name); ok && secret.Type == clusterv1.ClusterSecretType {
+			changed(types.NamespacedName{Namespace: secret.Namespace, Name: name})
+		}
+	}
+	// The only error is that the informer has ended, with the server.
+	_ = on(watched, s.every.Core.Secret().Informer(), changes[*corev1.Secret]{
+		seen: written, updated: func(_, after *corev1.Secret) { written(after) }, removed: written,
+	})
+	s.reach.tunnel.Subscribe(ctx, func(id string) {
+		if namespace, name, ok := s.clusterOf(id); ok {
+			changed(types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	})
 }
 
 // handler answers requests to clusters and connections of agents here, and gives all others to next. Nobody is known before the caches are filled.

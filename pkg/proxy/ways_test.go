@@ -1,29 +1,22 @@
-package capi
+package proxy
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stored is a reader of one Secret.
-type stored struct {
-	client.Reader
-	kubeconfig string
+// stored is one Secret.
+type stored string
+
+func (s stored) Get(namespace, name string) (*corev1.Secret, error) {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{KubeconfigKey: []byte(s)}}, nil
 }
 
-func (s stored) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	if secret, ok := obj.(*corev1.Secret); ok {
-		secret.Data = map[string][]byte{"value": []byte(s.kubeconfig)}
-	}
-	return nil
-}
-
-const kubeconfig = `
+const written = `
 apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: "https://10.0.0.1:6443", certificate-authority-data: YQ==CLUSTER}}]
@@ -33,7 +26,7 @@ current-context: x
 `
 
 // What the users of a namespace may write never has us read our own files, run a program or pretend to be somebody.
-func TestHarmless_GivesNoKubeconfigThatReadsOurFiles(t *testing.T) {
+func TestWays_UseNoKubeconfigThatReadsOurFiles(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ user, cluster, want string }{
 		"a token":             {user: "token: t"},
@@ -44,14 +37,13 @@ func TestHarmless_GivesNoKubeconfigThatReadsOurFiles(t *testing.T) {
 		"somebody else":       {user: "token: t, as: admin", want: "impersonate"},
 		"an authority's file": {user: "token: t", cluster: ", certificate-authority: /etc/passwd", want: "would read files"},
 	} {
-		text := strings.NewReplacer("USER", tc.user, "CLUSTER", tc.cluster).Replace(kubeconfig)
-		secret := &corev1.Secret{}
-		err := harmless{stored{kubeconfig: text}}.Get(t.Context(), types.NamespacedName{Namespace: "a", Name: "b"}, secret)
+		text := strings.NewReplacer("USER", tc.user, "CLUSTER", tc.cluster).Replace(written)
+		config, err := NewWays(nil, stored(text)).RESTConfig(t.Context(), types.NamespacedName{Namespace: "a", Name: "b"})
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v", name, err)
 		}
-		if given := len(secret.Data) > 0; given != (tc.want == "") {
-			t.Errorf("%s: is given %t", name, given)
+		if (config != nil) != (tc.want == "") {
+			t.Errorf("%s: is given %t", name, config != nil)
 		}
 	}
 }

@@ -1,0 +1,303 @@
+package clustercache
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	// defaultRetry is how soon a cluster that did not let itself be connected is tried again.
+	defaultRetry = time.Second
+	// probeInterval, probeTimeout and threshold are Cluster API's own.
+	probeInterval = 10 * time.Second
+	probeTimeout  = 5 * time.Second
+	threshold     = 5
+	// pending is how many clusters may be told of before whoever tells has to wait.
+	pending = 1024
+)
+
+// Door is how clusters are reached; proxy.Door is one. A cluster is named by the namespace and name of its provisioning Cluster, which are those of its
+// Cluster of Cluster API.
+type Door interface {
+	// RESTConfig returns how to reach a cluster, in a copy that may be changed.
+	RESTConfig(ctx context.Context, cluster types.NamespacedName) (*rest.Config, error)
+	// Open identifies the way to a cluster, "" while there is none or nobody is at the other end. It changes whenever the way does.
+	Open(cluster types.NamespacedName) (string, error)
+}
+
+// Options shape a Cache. Door is required.
+type Options struct {
+	Door Door
+	// Subscribe calls back, until ctx ends, with each cluster to which the way has changed. A call may wait. It is called once, when the
+	// manager starts; nil tells nothing, and ways are looked at every ten seconds.
+	Subscribe func(ctx context.Context, changed func(cluster types.NamespacedName))
+	// Retry is how soon a cluster that did not let itself be connected is tried again; one second when it is zero.
+	Retry time.Duration
+	// Client and Cache are how clients and caches of clusters are made.
+	Client clustercache.ClientOptions
+	Cache  clustercache.CacheOptions
+	// Workers is how many clusters are worked on at the same time.
+	Workers int
+}
+
+// Cache has the connections to clusters. It implements clustercache.ClusterCache of Cluster API.
+type Cache struct {
+	opts     Options
+	objects  client.Reader
+	scheme   *runtime.Scheme
+	every    intervals
+	changed  chan event.GenericEvent
+	now      func() time.Time
+	open     func(ctx context.Context, cluster types.NamespacedName) (*connection, error)
+	lifetime context.Context //nolint:containedctx // that of all caches
+
+	mu       sync.RWMutex
+	clusters map[types.NamespacedName]*state
+	sources  []*listener
+}
+
+// state is what is known of a cluster. One worker changes it, others read it with the Cache's lock.
+type state struct {
+	connection *connection
+	// version is that of the way of the connection.
+	version string
+	health  clustercache.HealthCheckingState
+	// asked is when the cluster was asked last by the way that there is, the zero time when it was not; refused whether that was for the credential.
+	asked   time.Time
+	refused bool
+	// watches are the names of those that the connection has.
+	watches map[string]struct{}
+}
+
+// listener is a controller that is told of clusters.
+type listener struct {
+	events chan event.GenericEvent
+	// limits are after how long without an answer it is told, told when it was last, of any cluster.
+	limits []time.Duration
+	told   map[types.NamespacedName]time.Time
+}
+
+var _ clustercache.ClusterCache = &Cache{}
+
+// New adds a Cache to a manager; it connects clusters while that runs.
+func New(ctx context.Context, manager ctrl.Manager, opts Options) (*Cache, error) {
+	if opts.Retry == 0 {
+		opts.Retry = defaultRetry
+	}
+	if opts.Client.Timeout == 0 {
+		opts.Client.Timeout = 10 * time.Second
+	}
+	lifetime, end := context.WithCancel(context.WithoutCancel(ctx))
+	c := newCache(lifetime, opts, manager.GetClient(), manager.GetScheme())
+	err := ctrl.NewControllerManagedBy(manager).Named("clustercache").
+		For(&clusterv1.Cluster{}).
+		WatchesRawSource(source.Channel(c.changed, &handler.EnqueueRequestForObject{})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: opts.Workers}).
+		Complete(c)
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("add connections to clusters: %w", err)
+	}
+	if err := manager.Add(runnable(func(ctx context.Context) error { c.run(ctx, end); return nil })); err != nil {
+		end()
+		return nil, fmt.Errorf("add connections to clusters: %w", err)
+	}
+	return c, nil
+}
+
+func newCache(lifetime context.Context, opts Options, objects client.Reader, scheme *runtime.Scheme) *Cache {
+	c := &Cache{
+		opts: opts, objects: objects, scheme: scheme, every: intervals{retry: opts.Retry, probe: probeInterval, threshold: threshold},
+		changed: make(chan event.GenericEvent, pending), now: time.Now, lifetime: lifetime, clusters: map[types.NamespacedName]*state{},
+	}
+	c.open = c.dial
+	return c
+}
+
+type runnable func(context.Context) error
+
+// Start implements manager.Runnable.
+func (r runnable) Start(ctx context.Context) error { return r(ctx) }
+
+// run passes on what the owner of the ways tells, and ends all caches with the manager.
+func (c *Cache) run(ctx context.Context, end context.CancelFunc) {
+	defer end()
+	if c.opts.Subscribe != nil {
+		c.opts.Subscribe(ctx, func(cluster types.NamespacedName) {
+			object := &clusterv1.Cluster{}
+			object.SetNamespace(cluster.Namespace)
+			object.SetName(cluster.Name)
+			select {
+			case c.changed <- event.GenericEvent{Object: object}:
+			case <-ctx.Done():
+			}
+		})
+	}
+	<-ctx.Done()
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (c *Cache) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	name := request.NamespacedName
+	cluster := &clusterv1.Cluster{}
+	err := c.objects.Get(ctx, name, cluster)
+	if apierrors.IsNotFound(err) {
+		c.forget(name)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read Cluster %s: %w", name, err)
+	}
+	provisioned := cluster.Status.Initialization.InfrastructureProvisioned
+	version, err := c.opts.Door.Open(name)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("find the way to cluster %s: %w", name, err)
+	}
+	what, after := c.every.decide(c.now(), c.look(name, provisioned != nil && *provisioned, version))
+	before := c.connected(name)
+	again := time.Duration(1) // what was done is looked at at once
+	switch what {
+	case wait:
+		again = after
+	case disconnect:
+		c.disconnect(name)
+	case connect:
+		c.connect(ctx, name, version)
+	case probe:
+		c.probe(ctx, name)
+	}
+	next := c.tell(cluster, before != c.connected(name))
+	if again == 0 || next > 0 && next < again {
+		again = next
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// look gathers what a decision about a cluster needs, and begins to know it.
+func (c *Cache) look(name types.NamespacedName, wanted bool, version string) seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.clusters[name]
+	if s == nil {
+		s = &state{}
+		c.clusters[name] = s
+	}
+	return seen{
+		wanted: wanted, version: version, connected: s.version,
+		asked: s.asked, failures: s.health.ConsecutiveFailures, refused: s.refused,
+	}
+}
+
+func (c *Cache) connected(name types.NamespacedName) *connection {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if s := c.clusters[name]; s != nil {
+		return s.connection
+	}
+	return nil
+}
+
+// connect connects a cluster, without the lock: that takes as long as the cluster takes to answer.
+func (c *Cache) connect(ctx context.Context, name types.NamespacedName, version string) {
+	made, err := c.open(ctx, name)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(4).Info("Cluster cannot be reached", "reason", err.Error())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.clusters[name]
+	s.asked, s.refused = c.now(), false // a credential that is refused again is not tried again at once
+	s.health = after(s.health, s.asked, err)
+	if err == nil {
+		s.connection, s.version, s.watches = made, version, map[string]struct{}{}
+	}
+}
+
+// probe asks a cluster whether it is there.
+func (c *Cache) probe(ctx context.Context, name types.NamespacedName) {
+	err := c.connected(name).ask(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.clusters[name]
+	s.asked, s.refused = c.now(), apierrors.IsUnauthorized(err)
+	s.health = after(s.health, s.asked, err)
+}
+
+// after is how a cluster is that was asked now.
+func after(health clustercache.HealthCheckingState, now time.Time, err error) clustercache.HealthCheckingState {
+	health.LastProbeTime = now
+	if err != nil {
+		health.ConsecutiveFailures++
+		return health
+	}
+	health.LastProbeSuccessTime, health.ConsecutiveFailures = now, 0
+	return health
+}
+
+func (c *Cache) disconnect(name types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.clusters[name]
+	s.connection.close()
+	s.connection, s.version, s.watches = nil, "", nil
+	if s.health.ConsecutiveFailures < c.every.threshold {
+		s.asked = time.Time{} // the way has changed, or its credential has: what comes is tried at once
+	}
+}
+
+// forget ends what there is of a cluster that is gone.
+func (c *Cache) forget(name types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.clusters[name]; s != nil && s.connection != nil {
+		s.connection.close()
+	}
+	delete(c.clusters, name)
+	for _, source := range c.sources {
+		delete(source.told, name)
+	}
+}
+
+// tell wakes the controllers that want to know of a cluster, and returns after how long one is to be told that it has not answered; 0 is never.
+func (c *Cache) tell(cluster *clusterv1.Cluster, turned bool) time.Duration {
+	name, now := client.ObjectKeyFromObject(cluster), c.now()
+	c.mu.Lock()
+	var wake []*listener
+	var next time.Duration
+	answered := c.clusters[name].health.LastProbeSuccessTime
+	for _, source := range c.sources {
+		late, left := overdue(now, answered, source.told[name], source.limits)
+		if turned || late {
+			source.told[name] = now
+			_, left = overdue(now, answered, now, source.limits)
+			wake = append(wake, source)
+		}
+		if left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	c.mu.Unlock()
+	for _, source := range wake {
+		select {
+		case source.events <- event.GenericEvent{Object: cluster}:
+		case <-c.lifetime.Done():
+		}
+	}
+	return next
+}

@@ -1,0 +1,239 @@
+package clustercache
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+var demo = types.NamespacedName{Namespace: "fleet", Name: "demo"}
+
+// world is a cluster in memory, and what the management cluster knows of it.
+type world struct {
+	client.Reader
+	t     *testing.T
+	api   *memkube.Server
+	cache *Cache
+	// cluster is nil when it is gone; version is that of the way to it.
+	cluster *clusterv1.Cluster
+	version string
+	// broken is what the cluster answers instead; asked counts requests.
+	broken error
+	asked  int
+	// told counts how often controllers were told of it.
+	told int
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, api: memkube.New(memkube.Options{Scheme: scheme.Scheme}), cluster: &clusterv1.Cluster{}}
+	w.cluster.Namespace, w.cluster.Name = demo.Namespace, demo.Name
+	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
+	w.cache = newCache(t.Context(), Options{Door: w, Retry: time.Second, Client: clustercache.ClientOptions{
+		Timeout: 10 * time.Second, QPS: 20, Burst: 30, UserAgent: "test", Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
+	}}, w, scheme.Scheme)
+	w.cache.GetClusterSource("test", nil, clustercache.WatchForProbeFailure(50*time.Second))
+	return w
+}
+
+// Get implements client.Reader.
+func (w *world) Get(_ context.Context, name client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	found, ok := into.(*clusterv1.Cluster)
+	if w.cluster == nil || !ok {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, name.Name)
+	}
+	w.cluster.DeepCopyInto(found)
+	return nil
+}
+
+// Open implements Door.
+func (w *world) Open(types.NamespacedName) (string, error) { return w.version, nil }
+
+// RESTConfig implements Door.
+func (w *world) RESTConfig(context.Context, types.NamespacedName) (*rest.Config, error) {
+	config := w.api.Config("test")
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			w.asked++
+			if w.broken != nil {
+				return nil, w.broken
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	return config, nil
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f roundTripper) CloseIdleConnections()                             {}
+
+// work does what a worker does for so long.
+func (w *world) work(d time.Duration) {
+	w.t.Helper()
+	for end := time.Now().Add(d); ; {
+		result, err := w.cache.Reconcile(w.t.Context(), reconcile.Request{NamespacedName: demo})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for len(w.cache.sources[0].events) > 0 {
+			<-w.cache.sources[0].events
+			w.told++
+		}
+		left := time.Until(end)
+		if result.RequeueAfter == 0 || result.RequeueAfter > left {
+			time.Sleep(left)
+			return
+		}
+		time.Sleep(result.RequeueAfter)
+	}
+}
+
+// expect works for a moment, and compares whether the cluster is connected, and how often controllers were told of it since it was asked last.
+func (w *world) expect(when string, connected bool, told int) {
+	w.t.Helper()
+	w.told = 0
+	w.work(100 * time.Millisecond)
+	_, err := w.cache.GetClient(w.t.Context(), demo)
+	if (err == nil) != connected || err != nil && !errors.Is(err, clustercache.ErrClusterNotConnected) {
+		w.t.Errorf("%s: error %v, want it connected: %t", when, err, connected)
+	}
+	if w.told != told {
+		w.t.Errorf("%s: told %d times, want %d", when, w.told, told)
+	}
+}
+
+// TestCache_FollowsTheWay: a cluster is connected while there is a way to it, and not tried when there is none.
+func TestCache_FollowsTheWay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.expect("there is no way", false, 1) // that it has never answered
+		w.work(time.Minute)
+		if w.asked != 0 {
+			t.Errorf("%d requests to a cluster to which there is no way", w.asked)
+		}
+		w.version = "tunnel/c-m-1"
+		w.expect("the agent dials in", true, 1)
+		w.use()
+		w.expect("nothing happens", true, 0)
+		w.version = ""
+		w.expect("the agent is gone", false, 1)
+		asked := w.asked
+		w.told = 0
+		w.work(time.Minute)
+		if w.asked != asked {
+			t.Errorf("%d requests to a cluster whose agent is gone", w.asked-asked)
+		}
+		if w.told != 1 {
+			t.Errorf("controllers were told %d times that a cluster is away for long, want once", w.told)
+		}
+		w.version = "tunnel/c-m-1"
+		w.expect("the agent dials in again", true, 1)
+		w.version = "another"
+		w.expect("the way is another one", true, 2)
+		w.cluster = nil
+		w.expect("the cluster is gone", false, 0)
+		if len(w.cache.clusters)+len(w.cache.sources[0].told) != 0 {
+			t.Error("something is left of a cluster that is gone")
+		}
+	})
+}
+
+// use reads from the cluster, and watches it.
+func (w *world) use() {
+	w.t.Helper()
+	ctx := w.t.Context()
+	reader, err := w.cache.GetReader(ctx, demo)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	live, err := w.cache.GetUncachedClient(ctx, demo)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := live.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
+		w.t.Fatal(err)
+	}
+	node := &corev1.Node{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: "n"}, node); err != nil {
+		w.t.Errorf("read through the cache: %v", err)
+	}
+	asked := w.asked
+	if err := reader.Get(ctx, client.ObjectKey{Name: "n"}, node); err != nil || w.asked != asked {
+		t := w.asked - asked
+		w.t.Errorf("read through the cache again: error %v, %d requests", err, t)
+	}
+	watcher := &counted{}
+	for range 2 {
+		if err := w.cache.Watch(ctx, demo, watcher); err != nil {
+			w.t.Error(err)
+		}
+	}
+	if watcher.times != 1 {
+		w.t.Errorf("%d watches, want one", watcher.times)
+	}
+	config, err := w.cache.GetRESTConfig(ctx, demo)
+	if err != nil || config.UserAgent != "test" {
+		w.t.Errorf("config %v, error %v", config, err)
+	}
+}
+
+type counted struct{ times int }
+
+func (*counted) Name() string          { return "counted" }
+func (*counted) Object() client.Object { return &corev1.Node{} }
+func (c *counted) Watch(ctrlcache.Cache) error {
+	c.times++
+	return nil
+}
+
+// TestCache_AsksWhetherItIsThere: an agent that is connected says nothing about the API server behind it.
+func TestCache_AsksWhetherItIsThere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.version, w.broken = "1", errors.New("nobody listens")
+		w.expect("nobody listens", false, 1)
+		w.work(3 * time.Second)
+		if w.asked < 3 {
+			t.Errorf("%d attempts in three seconds", w.asked)
+		}
+		w.broken = nil
+		w.work(time.Second)
+		w.expect("somebody does", true, 0)
+		began := time.Now()
+		w.broken = errors.New("nobody listens")
+		w.work(30 * time.Second)
+		w.expect("three answers are missing", true, 0)
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 3 || health.LastProbeSuccessTime.After(began) {
+			t.Errorf("health: %+v", health)
+		}
+		w.work(20 * time.Second)
+		w.expect("five are", false, 0)
+		w.broken = nil
+		w.work(time.Second)
+		w.expect("it is back", true, 0)
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 0 || time.Since(health.LastProbeSuccessTime) > 2*time.Second {
+			t.Errorf("health: %+v", health)
+		}
+	})
+}

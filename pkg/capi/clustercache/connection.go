@@ -1,0 +1,149 @@
+package clustercache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// listTimeout is how long a cache may take to read all objects of a kind. Watches end by themselves before.
+const listTimeout = 11 * time.Minute
+
+// connection is how a cluster is reached that has answered.
+type connection struct {
+	config *rest.Config
+	// ask asks whether the API server is there. Of the clients, cached reads from cache.
+	ask          func(ctx context.Context) error
+	cached, live client.Client
+	cache        ctrlcache.Cache
+	end          func()
+}
+
+// dial connects to a cluster, which has to answer.
+func (c *Cache) dial(ctx context.Context, name types.NamespacedName) (*connection, error) {
+	config, err := c.opts.Door.RESTConfig(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("find the way: %w", err)
+	}
+	config.UserAgent, config.QPS, config.Burst, config.Timeout = c.opts.Client.UserAgent, c.opts.Client.QPS, c.opts.Client.Burst, c.opts.Client.Timeout
+	http, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make HTTP client: %w", err)
+	}
+	made := &connection{config: config}
+	if made.ask, err = asks(config, http); err != nil {
+		return nil, err
+	}
+	if err := made.ask(ctx); err != nil {
+		return nil, err
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, http)
+	if err != nil {
+		return nil, fmt.Errorf("make mapper of kinds: %w", err)
+	}
+	if _, err := mapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), corev1.SchemeGroupVersion.Version); err != nil {
+		return nil, fmt.Errorf("ask for the kinds: %w", err)
+	}
+	return made, c.fill(ctx, made, http, mapper)
+}
+
+// fill makes the clients of a connection, and starts its cache.
+func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, mapper meta.RESTMapper) error {
+	live, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http})
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	if made.cache, err = c.cacheOf(ctx, made.config, mapper); err != nil {
+		return err
+	}
+	cached, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http, Cache: &client.CacheOptions{
+		Reader: made.cache, DisableFor: c.opts.Client.Cache.DisableFor, Unstructured: true,
+	}})
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	made.live, made.cached = limited{live, made.config.Timeout}, limited{cached, made.config.Timeout}
+	running, end := context.WithCancel(c.lifetime)
+	go func() { _ = made.cache.Start(running) }() // it returns no error once it is made
+	made.end = func() {
+		end()
+		utilnet.CloseIdleConnectionsFor(http.Transport)
+	}
+	return nil
+}
+
+// cacheOf makes a cache of a cluster, that has no informers yet.
+func (c *Cache) cacheOf(ctx context.Context, config *rest.Config, mapper meta.RESTMapper) (ctrlcache.Cache, error) {
+	patient := rest.CopyConfig(config)
+	patient.Timeout = listTimeout
+	http, err := rest.HTTPClientFor(patient)
+	if err != nil {
+		return nil, fmt.Errorf("make HTTP client: %w", err)
+	}
+	wanted := c.opts.Cache
+	made, err := ctrlcache.New(patient, ctrlcache.Options{
+		HTTPClient: http, Scheme: c.scheme, Mapper: mapper, SyncPeriod: wanted.SyncPeriod, DefaultTransform: wanted.DefaultTransform,
+		ByObject: wanted.ByObject,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make cache: %w", err)
+	}
+	for _, index := range wanted.Indexes {
+		if err := made.IndexField(ctx, index.Object, index.Field, index.ExtractValue); err != nil {
+			return nil, fmt.Errorf("index %s: %w", index.Field, err)
+		}
+	}
+	return made, nil
+}
+
+// asks returns what asks a cluster whether its API server is there.
+func asks(config *rest.Config, http *http.Client) (func(ctx context.Context) error, error) {
+	found, err := discovery.NewDiscoveryClientForConfigAndClient(config, http)
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return func(ctx context.Context) error {
+		if err := found.RESTClient().Get().AbsPath("/").Timeout(probeTimeout).Do(ctx).Error(); err != nil {
+			return fmt.Errorf("cluster does not answer: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// close ends the informers, and waits for nothing.
+func (c *connection) close() {
+	if c.end != nil {
+		c.end()
+	}
+}
+
+// limited is a client in which each read ends: one from a cache would wait for as long as the cluster does not let itself be listed.
+type limited struct {
+	client.Client
+	timeout time.Duration
+}
+
+// Get implements client.Reader.
+func (l limited) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.Client.Get(ctx, key, object, opts...) //nolint:wrapcheck // it is the client's answer
+}
+
+// List implements client.Reader.
+func (l limited) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.Client.List(ctx, list, opts...) //nolint:wrapcheck // it is the client's answer
+}
