@@ -50,6 +50,7 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 			}
 			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
 			o.Version, o.Log = Version, log
+			releasePages() // each cluster has this process, and it has little to do
 			return clusteragent.Run(cmd.Context(), o.Options)
 		},
 	}

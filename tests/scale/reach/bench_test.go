@@ -48,19 +48,30 @@ func TestBench(t *testing.T) {
 		t.Skip(result + " names no file for the result: use `make bench`")
 	}
 	w := newWorld(t)
-	figures := Figures{Get: w.gets()}
-	w.say(figures.Get)
-	figures.List = w.lists()
-	w.say(figures.List)
-	figures.Agent = w.agentMemory()
-	w.say(figures.Agent)
-	figures.Watches = w.watches()
-	w.say(figures.Watches)
-	figures.Sessions, figures.Storm = w.crowd()
+	var figures Figures
+	for _, part := range []struct {
+		name    string
+		measure func(*world)
+	}{
+		{"get", func(w *world) { figures.Get = w.gets() }},
+		{"list", func(w *world) { figures.List = w.lists() }},
+		{"agent", func(w *world) { figures.Agent = w.agentMemory() }},
+		{"watches", func(w *world) { figures.Watches = w.watches() }},
+		{"crowd", func(w *world) { figures.Sessions, figures.Storm = w.crowd() }},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.measure(w.of(t)) })
+	}
 	w.say(figures)
 	out, err := json.Marshal(figures)
 	w.must(err)
 	w.must(os.WriteFile(target, out, 0o600))
+}
+
+// of is the world for a part of the test.
+func (w *world) of(t *testing.T) *world {
+	part := *w
+	part.T = t
+	return &part
 }
 
 // say shows figures as soon as they are known.
