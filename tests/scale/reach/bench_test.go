@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
@@ -20,6 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(result) == "" {
 		os.Exit(m.Run()) // there is nothing to start a plane for
 	}
+	logrus.SetLevel(logrus.ErrorLevel) // the library below the agents complains of each session that ends
 	os.Exit(plane.Main(m, plane.Options{
 		Components: []string{managementplane.ControllerManager},
 		Controllers: []string{
@@ -49,13 +52,14 @@ func TestBench(t *testing.T) {
 	}
 	w := newWorld(t)
 	var figures Figures
+	memory := w.observe()
 	for _, part := range []struct {
 		name    string
 		measure func(*world)
 	}{
 		{"get", func(w *world) { figures.Get = w.gets() }},
 		{"list", func(w *world) { figures.List = w.lists() }},
-		{"agent", func(w *world) { figures.Agent = w.agentMemory() }},
+		{"agent", func(w *world) { figures.Agent = w.agentMemory(memory) }},
 		{"watches", func(w *world) { figures.Watches = w.watches() }},
 		{"crowd", func(w *world) { figures.Sessions, figures.Storm = w.crowd() }},
 	} {

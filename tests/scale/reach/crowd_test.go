@@ -93,9 +93,7 @@ func (w *world) populate() map[string]string {
 	}
 	making.Wait()
 	w.must(errors.Join(problems...))
-	w.Logf("made in %s", time.Since(begin))
 	var found map[string]string
-	told := begin
 	w.await(10*time.Minute, func() (string, error) {
 		time.Sleep(time.Second) // it is much to read
 		if found, err = w.tokens(); err != nil {
@@ -107,10 +105,6 @@ func (w *world) populate() map[string]string {
 			}
 		}
 		if len(found) < agents {
-			if time.Since(told) > 20*time.Second {
-				told = time.Now()
-				w.Logf("%s: %d clusters have tokens", told.Format(time.TimeOnly), len(found))
-			}
 			return fmt.Sprintf("%d clusters have tokens", len(found)), nil
 		}
 		return "", nil

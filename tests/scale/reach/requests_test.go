@@ -5,17 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-
-	"github.com/drover-io/drover/tests/contract/plane"
 )
 
 // Get is how long a small GET takes, at the API server itself and through proxy, tunnel and agent. The two alternate, so that both
@@ -40,12 +35,9 @@ const (
 
 func (w *world) gets() Get {
 	w.Helper()
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "small"}, Data: map[string]string{"key": "value"}}
-	_, err := w.downstream.CoreV1().ConfigMaps(small).Create(w.Context(), config, metav1.CreateOptions{})
-	w.must(err)
 	one := func(client kubernetes.Interface) time.Duration {
 		begin := time.Now()
-		_, err := client.CoreV1().ConfigMaps(small).Get(w.Context(), "small", metav1.GetOptions{})
+		_, err := client.CoreV1().ConfigMaps(small).Get(w.Context(), small, metav1.GetOptions{})
 		w.must(err)
 		return time.Since(begin)
 	}
@@ -143,31 +135,4 @@ func noise(seed uint64, bytes int) string {
 		out[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[random.IntN(64)]
 	}
 	return string(out)
-}
-
-// Agent is the memory of the agent's process after all these requests.
-type Agent struct {
-	// ResidentMiB is what it had when they were over, PeakMiB the most of all the time.
-	ResidentMiB float64 `json:"residentMiB"`
-	PeakMiB     float64 `json:"peakMiB"`
-	Target      float64 `json:"target"`
-	Within      bool    `json:"within"`
-}
-
-const agentTarget = 40
-
-func (w *world) agentMemory() Agent {
-	w.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.agent.Process.Pid))
-	w.must(err)
-	peak := 0.0
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, "VmHWM:"); found {
-			kibibytes, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			w.must(err)
-			peak = kibibytes / 1024
-		}
-	}
-	resident := mebibytes(plane.UsageOfProcess(w, w.agent.Process.Pid).Resident)
-	return Agent{ResidentMiB: round(resident, 1), PeakMiB: round(peak, 1), Target: agentTarget, Within: peak < agentTarget}
 }

@@ -206,6 +206,9 @@ func (w *world) users(id string) {
 		_, err := w.downstream.CoreV1().Namespaces().Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 		w.must(err)
 	}
+	_, err := w.downstream.CoreV1().ConfigMaps(small).Create(w.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: small}, Data: map[string]string{"key": "value"}}, metav1.CreateOptions{})
+	w.must(err)
 	read := rbacv1.PolicyRule{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}
 	there := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "system:drover:serviceaccount:" + w.namespace + ":" + user}
 	w.account(w.downstream, small, read, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: small, Name: user}, there)
