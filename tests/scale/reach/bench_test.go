@@ -55,17 +55,19 @@ func TestBench(t *testing.T) {
 	memory := w.observe()
 	for _, part := range []struct {
 		name    string
-		measure func(*world)
+		measure func(*world) any
 	}{
-		{"get", func(w *world) { figures.Get = w.gets() }},
-		{"list", func(w *world) { figures.List = w.lists() }},
-		{"agent", func(w *world) { figures.Agent = w.agentMemory(memory) }},
-		{"watches", func(w *world) { figures.Watches = w.watches() }},
-		{"crowd", func(w *world) { figures.Sessions, figures.Storm = w.crowd() }},
+		{"get", func(w *world) any { figures.Get = w.gets(); return figures.Get }},
+		{"list", func(w *world) any { figures.List = w.lists(); return figures.List }},
+		{"agent", func(w *world) any { figures.Agent = w.agentMemory(memory); return figures.Agent }},
+		{"watches", func(w *world) any { figures.Watches = w.watches(); return figures.Watches }},
+		{"crowd", func(w *world) any { figures.Sessions, figures.Storm = w.crowd(); return figures.Storm }},
 	} {
-		t.Run(part.name, func(t *testing.T) { part.measure(w.of(t)) })
+		t.Run(part.name, func(t *testing.T) {
+			w := w.of(t)
+			w.say(part.measure(w))
+		})
 	}
-	w.say(figures)
 	out, err := json.Marshal(figures)
 	w.must(err)
 	w.must(os.WriteFile(target, out, 0o600))
