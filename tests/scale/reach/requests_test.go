@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/tests/contract/plane"
 )
 
 // Get is how long a small GET takes, at the API server itself and through proxy, tunnel and agent. The two alternate, so that both
@@ -23,6 +25,9 @@ type Get struct {
 	TunnelP99 float64 `json:"tunnelP99Milliseconds"`
 	AddedP50  float64 `json:"addedP50Milliseconds"`
 	Ratio     float64 `json:"ratio"`
+	// ServerCPU and AgentCPU are the processor time of one request in the two processes on the way. It depends less on what else the machine does.
+	ServerCPU float64 `json:"serverCPUMicroseconds"`
+	AgentCPU  float64 `json:"agentCPUMicroseconds"`
 	Target    float64 `json:"target"`
 	Within    bool    `json:"within"`
 }
@@ -43,16 +48,21 @@ func (w *world) gets() Get {
 	}
 	direct, tunnel := w.client(w.direct), w.client(w.tunnel)
 	var atOnce, through []time.Duration
+	server, agent := w.spent()
 	for i := range warmUp + smallRequests {
 		a, b := one(direct), one(tunnel)
 		if i >= warmUp {
 			atOnce, through = append(atOnce, a), append(through, b)
 		}
 	}
+	serverNow, agentNow := w.spent()
+	each := func(spent time.Duration) float64 {
+		return round(float64(spent.Microseconds())/(warmUp+smallRequests), 0)
+	}
 	d, t := quantile(atOnce, 0.5), quantile(through, 0.5)
 	return Get{
 		Requests: smallRequests, DirectP50: round(d, 3), TunnelP50: round(t, 3), DirectP99: round(quantile(atOnce, 0.99), 3),
-		TunnelP99: round(quantile(through, 0.99), 3), AddedP50: round(t-d, 3), Ratio: round(t/d, 2), Target: getTarget, Within: t/d <= getTarget,
+		TunnelP99: round(quantile(through, 0.99), 3), AddedP50: round(t-d, 3), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Ratio: round(t/d, 2), Target: getTarget, Within: t/d <= getTarget,
 	}
 }
 
@@ -64,8 +74,17 @@ type List struct {
 	DirectMiBPerSecond float64 `json:"directMiBPerSecond"`
 	TunnelMiBPerSecond float64 `json:"tunnelMiBPerSecond"`
 	Ratio              float64 `json:"ratio"`
-	Target             float64 `json:"target"`
-	Within             bool    `json:"within"`
+	// ServerCPU and AgentCPU are the processor time of one list in the two processes on the way.
+	ServerCPU float64 `json:"serverCPUSeconds"`
+	AgentCPU  float64 `json:"agentCPUSeconds"`
+	Target    float64 `json:"target"`
+	Within    bool    `json:"within"`
+}
+
+// spent is the processor time of server and agent so far.
+func (w *world) spent() (server, agent time.Duration) {
+	w.Helper()
+	return plane.UsageOfProcess(w, w.server.PID()).CPU, plane.UsageOfProcess(w, w.agent.Process.Pid).CPU
 }
 
 const (
@@ -95,6 +114,7 @@ func (w *world) list(compressed bool) List {
 	direct, tunnel := open(w.direct), open(w.tunnel)
 	var atOnce, through []time.Duration
 	bytes := int64(0)
+	server, agent := w.spent()
 	for i := range 1 + largeLists {
 		a, n := w.readAll(direct)
 		b, m := w.readAll(tunnel)
@@ -105,11 +125,13 @@ func (w *world) list(compressed bool) List {
 			atOnce, through = append(atOnce, a), append(through, b)
 		}
 	}
+	serverNow, agentNow := w.spent()
+	each := func(spent time.Duration) float64 { return round(spent.Seconds()/(1+largeLists), 2) }
 	speed := func(all []time.Duration) float64 { return mebibytes(bytes) / quantile(all, 0.5) * 1000 }
 	d, t := speed(atOnce), speed(through)
 	return List{
 		Compressed: compressed, MiB: round(mebibytes(bytes), 1), DirectMiBPerSecond: round(d, 1), TunnelMiBPerSecond: round(t, 1),
-		Ratio: round(t/d, 2), Target: listTarget, Within: t/d >= listTarget,
+		Ratio: round(t/d, 2), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Target: listTarget, Within: t/d >= listTarget,
 	}
 }
 
