@@ -62,7 +62,7 @@ test-e2e: ## tests on real systemd machines (RUN=regex, FULL=1 for all)
 	scripts/test-e2e
 
 .PHONY: bench
-bench: ## measure and print JSON: time and API writes per machine, CPU, memory, topology and render
+bench: ## measure and print JSON: time and API writes per machine, CPU, memory, reaching clusters, topology and render
 	@scripts/bench
 
 .PHONY: soak

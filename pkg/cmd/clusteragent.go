@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,6 +52,7 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 			}
 			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
 			o.Version, o.Log = Version, log
+			beSmall(environ)
 			return clusteragent.Run(cmd.Context(), o.Options)
 		},
 	}
@@ -70,6 +73,19 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 	return cmd
+}
+
+// agentGCPercent is how much memory is used again before it is collected, as a part of what is in use. Most of that is what packages that the agent does
+// not need are set up with, and going through it costs little.
+const agentGCPercent = 50
+
+// beSmall keeps the process small: every cluster has it, and it has little to do. Who has set GOGC wants something else.
+func beSmall(environ []string) {
+	if !slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, "GOGC=") }) {
+		debug.SetGCPercent(agentGCPercent)
+	}
+	debug.FreeOSMemory()
+	releasePages()
 }
 
 // fromManifest takes what no flag has said from the environment and the files that the agent's manifest gives it.

@@ -174,12 +174,29 @@ func (l *Link) Write(p []byte) (int, error) {
 	if l.reason != nil {
 		return len(p), nil // see above
 	}
+	if l.queue == nil {
+		l.queue = *queues.Get().(*[]byte)
+	}
 	l.queue = append(l.queue, p...)
 	if !l.sending {
 		l.sending = true
 		go l.send()
 	}
 	return len(p), nil
+}
+
+// queues are those of links that have nothing to send. There are many more links than of these that send at a time, and what much was sent with is not made
+// anew for each piece of the next.
+var queues = sync.Pool{New: func() any { return new([]byte) }}
+
+// largestQueue is what is kept of them, in bytes: what Room lets wait, and one piece that comes then.
+const largestQueue = 4 * longestQueue
+
+func keepQueue(queue []byte) {
+	if cap(queue) > 0 && cap(queue) <= largestQueue {
+		queue = queue[:0]
+		queues.Put(&queue)
+	}
 }
 
 // Room waits until what is to be sent has become little, or the link has ended.
@@ -216,6 +233,8 @@ func (l *Link) next(used []byte) ([]byte, bool) {
 	batch := l.queue
 	l.queue = used[:0]
 	if len(batch) == 0 || l.reason != nil {
+		keepQueue(batch)
+		keepQueue(used)
 		l.sending, l.queue = false, nil
 		return nil, false
 	}

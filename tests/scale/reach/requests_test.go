@@ -1,0 +1,160 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// Get is how long a small GET takes, at the API server itself and through proxy, tunnel and agent. The two alternate, so that both
+// see the same machine.
+type Get struct {
+	Requests  int     `json:"requests"`
+	DirectP50 float64 `json:"directP50Milliseconds"`
+	TunnelP50 float64 `json:"tunnelP50Milliseconds"`
+	DirectP99 float64 `json:"directP99Milliseconds"`
+	TunnelP99 float64 `json:"tunnelP99Milliseconds"`
+	AddedP50  float64 `json:"addedP50Milliseconds"`
+	Ratio     float64 `json:"ratio"`
+	// ServerCPU and AgentCPU are the processor time of one request in the two processes on the way. It depends less on what else the machine does.
+	ServerCPU float64 `json:"serverCPUMicroseconds"`
+	AgentCPU  float64 `json:"agentCPUMicroseconds"`
+	Target    float64 `json:"target"`
+	Within    bool    `json:"within"`
+}
+
+const (
+	smallRequests = 3000
+	warmUp        = 300
+	getTarget     = 1.5
+)
+
+func (w *world) gets() Get {
+	w.Helper()
+	one := func(client kubernetes.Interface) time.Duration {
+		begin := time.Now()
+		_, err := client.CoreV1().ConfigMaps(small).Get(w.Context(), small, metav1.GetOptions{})
+		w.must(err)
+		return time.Since(begin)
+	}
+	direct, tunnel := w.client(w.direct), w.client(w.tunnel)
+	var atOnce, through []time.Duration
+	server, agent := w.spent()
+	for i := range warmUp + smallRequests {
+		a, b := one(direct), one(tunnel)
+		if i >= warmUp {
+			atOnce, through = append(atOnce, a), append(through, b)
+		}
+	}
+	serverNow, agentNow := w.spent()
+	each := func(spent time.Duration) float64 {
+		return round(float64(spent.Microseconds())/(warmUp+smallRequests), 0)
+	}
+	d, t := quantile(atOnce, 0.5), quantile(through, 0.5)
+	return Get{
+		Requests: smallRequests, DirectP50: round(d, 3), TunnelP50: round(t, 3), DirectP99: round(quantile(atOnce, 0.99), 3),
+		TunnelP99: round(quantile(through, 0.99), 3), AddedP50: round(t-d, 3), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Ratio: round(t/d, 2), Target: getTarget, Within: t/d <= getTarget,
+	}
+}
+
+// List is how fast a long answer comes: ConfigMaps with much in them.
+type List struct {
+	// Compressed is how client-go asks by itself: the API server compresses then, which takes most of the time. Without it the way is what limits.
+	Compressed         bool    `json:"compressed"`
+	MiB                float64 `json:"mib"`
+	DirectMiBPerSecond float64 `json:"directMiBPerSecond"`
+	TunnelMiBPerSecond float64 `json:"tunnelMiBPerSecond"`
+	Ratio              float64 `json:"ratio"`
+	// ServerCPU and AgentCPU are the processor time of one list in the two processes on the way.
+	ServerCPU float64 `json:"serverCPUSeconds"`
+	AgentCPU  float64 `json:"agentCPUSeconds"`
+	Target    float64 `json:"target"`
+	Within    bool    `json:"within"`
+}
+
+// spent is the processor time of server and agent so far.
+func (w *world) spent() (server, agent time.Duration) {
+	w.Helper()
+	return plane.UsageOfProcess(w, w.server.PID()).CPU, plane.UsageOfProcess(w, w.agent.Process.Pid).CPU
+}
+
+const (
+	largeConfigMaps = 60
+	largeBytes      = 850 << 10
+	largeLists      = 7
+	listTarget      = 0.7
+)
+
+func (w *world) lists() []List {
+	w.Helper()
+	for i := range largeConfigMaps {
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("large-%02d", i)}, Data: map[string]string{"data": noise(uint64(i), largeBytes)}}
+		_, err := w.downstream.CoreV1().ConfigMaps(large).Create(w.Context(), config, metav1.CreateOptions{})
+		w.must(err)
+	}
+	return []List{w.list(false), w.list(true)}
+}
+
+func (w *world) list(compressed bool) List {
+	w.Helper()
+	open := func(config *rest.Config) kubernetes.Interface {
+		asks := rest.CopyConfig(config)
+		asks.DisableCompression = !compressed
+		return w.client(asks)
+	}
+	direct, tunnel := open(w.direct), open(w.tunnel)
+	var atOnce, through []time.Duration
+	bytes := int64(0)
+	server, agent := w.spent()
+	for i := range 1 + largeLists {
+		a, n := w.readAll(direct)
+		b, m := w.readAll(tunnel)
+		if n != m {
+			w.Fatalf("the list has %d bytes at the API server and %d through the tunnel", n, m)
+		}
+		if bytes = n; i > 0 {
+			atOnce, through = append(atOnce, a), append(through, b)
+		}
+	}
+	serverNow, agentNow := w.spent()
+	each := func(spent time.Duration) float64 { return round(spent.Seconds()/(1+largeLists), 2) }
+	speed := func(all []time.Duration) float64 { return mebibytes(bytes) / quantile(all, 0.5) * 1000 }
+	d, t := speed(atOnce), speed(through)
+	return List{
+		Compressed: compressed, MiB: round(mebibytes(bytes), 1), DirectMiBPerSecond: round(d, 1), TunnelMiBPerSecond: round(t, 1),
+		Ratio: round(t/d, 2), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Target: listTarget, Within: t/d >= listTarget,
+	}
+}
+
+// readAll reads a list and throws it away: decoding it would take the same time on either way.
+func (w *world) readAll(client kubernetes.Interface) (time.Duration, int64) {
+	w.Helper()
+	ctx, cancel := context.WithTimeout(w.Context(), time.Minute)
+	defer cancel()
+	begin := time.Now()
+	stream, err := client.CoreV1().RESTClient().Get().Namespace(large).Resource("configmaps").Stream(ctx)
+	w.must(err)
+	defer stream.Close()
+	n, err := io.Copy(io.Discard, stream)
+	w.must(err)
+	return time.Since(begin), n
+}
+
+// noise is text that compresses little, always the same.
+func noise(seed uint64, bytes int) string {
+	random := rand.New(rand.NewPCG(seed, 0))
+	out := make([]byte, bytes)
+	for i := range out {
+		out[i] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[random.IntN(64)]
+	}
+	return string(out)
+}
