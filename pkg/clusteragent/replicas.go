@@ -1,7 +1,9 @@
 package clusteragent
 
 import (
+	"errors"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 )
@@ -10,6 +12,9 @@ import (
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
+	// lastAwayPause is the longest while nobody can be connected to: that costs a server nothing, and the cluster is reached soon after the network is
+	// there again.
+	lastAwayPause = 5 * time.Second
 	// duplicatePause is the least until the next attempt, and half of the most, when a replica has answered to which there is a session. Another one
 	// will: nothing is wrong, and until then it cannot serve the cluster.
 	duplicatePause = time.Second
@@ -20,17 +25,24 @@ const (
 // backoff is the pause before the next attempt: it doubles, and is shortened by up to half at random, so that agents do not come all at once.
 type backoff struct{ attempts int }
 
-// next is the next pause; random is from 0 to 1.
-func (b *backoff) next(random float64) time.Duration {
-	pause := lastPause
-	if b.attempts < 6 {
-		pause = firstPause << b.attempts
+// next is the next pause, at most the longest; random is from 0 to 1.
+func (b *backoff) next(longest time.Duration, random float64) time.Duration {
+	pause := min(firstPause<<b.attempts, longest)
+	if pause < longest {
 		b.attempts++
 	}
 	return time.Duration(float64(pause) * (1 - random/2))
 }
 
 func (b *backoff) reset() { b.attempts = 0 }
+
+// longest is the longest pause after an attempt that has failed.
+func longest(err error) time.Duration {
+	if failed := (*net.OpError)(nil); errors.As(err, &failed) && failed.Op == "dial" {
+		return lastAwayPause
+	}
+	return lastPause
+}
 
 // replicas knows to which replicas of the server there are sessions, and whether there have to be more.
 type replicas struct {
