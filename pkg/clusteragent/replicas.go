@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -12,8 +13,8 @@ import (
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
-	// lastAwayPause is the longest while nobody can be connected to: that costs a server nothing, and the cluster is reached soon after the network is
-	// there again.
+	// lastAwayPause is the longest while there is no server: trying costs it little then, and the cluster is reached soon after it is there again, or the
+	// network before it.
 	lastAwayPause = 5 * time.Second
 	// duplicatePause is the least until the next attempt, and half of the most, when a replica has answered to which there is a session. Another one
 	// will: nothing is wrong, and until then it cannot serve the cluster.
@@ -36,12 +37,19 @@ func (b *backoff) next(longest time.Duration, random float64) time.Duration {
 
 func (b *backoff) reset() { b.attempts = 0 }
 
-// longest is the longest pause after an attempt that has failed.
+// longest is the longest pause after an attempt that has failed. A server that has just been started answers 503, and who stands before one that is not
+// there 502 or 504.
 func longest(err error) time.Duration {
-	if failed := (*net.OpError)(nil); errors.As(err, &failed) && failed.Op == "dial" {
+	var failed *net.OpError
+	var answered *noSession
+	switch {
+	case errors.As(err, &failed) && failed.Op == "dial":
 		return lastAwayPause
+	case errors.As(err, &answered) && answered.code >= http.StatusBadGateway && answered.code <= http.StatusGatewayTimeout:
+		return lastAwayPause
+	default:
+		return lastPause
 	}
-	return lastPause
 }
 
 // replicas knows to which replicas of the server there are sessions, and whether there have to be more.

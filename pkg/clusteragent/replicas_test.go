@@ -3,6 +3,7 @@ package clusteragent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
 	"pgregory.net/rapid"
 )
 
@@ -109,6 +111,19 @@ func TestReplicas_WhenThereHaveToBeMoreSessions(t *testing.T) {
 	}
 	r.remove("c")
 	is("with none", true, false, true)
+}
+
+func TestLongest_PausesAreShortWhileThereIsNoServer(t *testing.T) {
+	for code, want := range map[int]time.Duration{
+		http.StatusBadRequest: lastPause, http.StatusUnauthorized: lastPause, http.StatusTooManyRequests: lastPause, http.StatusInternalServerError: lastPause,
+		http.StatusBadGateway: lastAwayPause, http.StatusServiceUnavailable: lastAwayPause, http.StatusGatewayTimeout: lastAwayPause,
+		http.StatusHTTPVersionNotSupported: lastPause,
+	} {
+		answer := &http.Response{StatusCode: code, Status: http.StatusText(code), Body: http.NoBody}
+		if got := longest(fmt.Errorf("open a session: %w", refusal(websocket.ErrBadHandshake, answer))); got != want {
+			t.Errorf("after an answer %d the longest pause is %s, want %s", code, got, want)
+		}
+	}
 }
 
 func TestRun_PausesBetweenAttempts(t *testing.T) {
