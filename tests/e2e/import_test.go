@@ -65,9 +65,13 @@ func TestImport(t *testing.T) {
 	// Others may have objects in the namespace, so it stays, and Kubernetes' own objects in it do.
 	stays := []string{"configmaps. cattle-system/kube-root-ca.crt", "namespaces. /cattle-system", "serviceaccounts. cattle-system/default"}
 	awaitSame(t, "what is Drover's in the imported cluster", stays, func() []string { return w.drovers(there) })
-	if _, err := w.objects.Resource(namespacesResource).Get(t.Context(), id, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace of the cluster is still there: %v", err)
-	}
+	w.within(time.Minute, "the namespace with the cluster's tokens is gone", func() error {
+		found, err := w.objects.Resource(namespacesResource).Get(t.Context(), id, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %v, %w", found, err)
+	})
 	if out, err := kubectl.command(t.Context(), "get", "nodes").CombinedOutput(); err == nil {
 		t.Errorf("the kubeconfig is still good: %s", out)
 	}
