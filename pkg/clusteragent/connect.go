@@ -97,13 +97,22 @@ func (a *agent) dialer(config *tls.Config, link **wire.Link) *websocket.Dialer {
 	}
 }
 
+// noSession is an answer that opens no session.
+type noSession struct {
+	code         int
+	status, text string
+}
+
+// Error says what was answered.
+func (r *noSession) Error() string { return fmt.Sprintf("the server answers %s: %q", r.status, r.text) }
+
 // refusal is why the server opens no session, with the text that it answers.
 func refusal(err error, response *http.Response) error {
 	if response == nil || !errors.Is(err, websocket.ErrBadHandshake) {
 		return err
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 256))
-	return fmt.Errorf("the server answers %s: %q", response.Status, strings.TrimSpace(string(text)))
+	return &noSession{code: response.StatusCode, status: response.Status, text: strings.TrimSpace(string(text))}
 }
 
 // serve runs a session until it or the context ends, and returns why it ended.

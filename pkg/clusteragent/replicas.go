@@ -1,7 +1,10 @@
 package clusteragent
 
 import (
+	"errors"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -10,6 +13,9 @@ import (
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
+	// lastAwayPause is the longest while there is no server: trying costs it little then, and the cluster is reached soon after it is there again, or the
+	// network before it.
+	lastAwayPause = 5 * time.Second
 	// duplicatePause is the least until the next attempt, and half of the most, when a replica has answered to which there is a session. Another one
 	// will: nothing is wrong, and until then it cannot serve the cluster.
 	duplicatePause = time.Second
@@ -20,17 +26,31 @@ const (
 // backoff is the pause before the next attempt: it doubles, and is shortened by up to half at random, so that agents do not come all at once.
 type backoff struct{ attempts int }
 
-// next is the next pause; random is from 0 to 1.
-func (b *backoff) next(random float64) time.Duration {
-	pause := lastPause
-	if b.attempts < 6 {
-		pause = firstPause << b.attempts
+// next is the next pause, at most the longest; random is from 0 to 1.
+func (b *backoff) next(longest time.Duration, random float64) time.Duration {
+	pause := min(firstPause<<b.attempts, longest)
+	if pause < longest {
 		b.attempts++
 	}
 	return time.Duration(float64(pause) * (1 - random/2))
 }
 
 func (b *backoff) reset() { b.attempts = 0 }
+
+// longest is the longest pause after an attempt that has failed. A server that has just been started answers 503, and who stands before one that is not
+// there 502 or 504.
+func longest(err error) time.Duration {
+	var failed *net.OpError
+	var answered *noSession
+	switch {
+	case errors.As(err, &failed) && failed.Op == "dial":
+		return lastAwayPause
+	case errors.As(err, &answered) && answered.code >= http.StatusBadGateway && answered.code <= http.StatusGatewayTimeout:
+		return lastAwayPause
+	default:
+		return lastPause
+	}
+}
 
 // replicas knows to which replicas of the server there are sessions, and whether there have to be more.
 type replicas struct {

@@ -3,14 +3,18 @@ package clusteragent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gorilla/websocket"
 	"pgregory.net/rapid"
 )
 
@@ -19,7 +23,7 @@ func TestBackoff_DoublesUpToItsBound(t *testing.T) {
 	var longest, shortest []time.Duration
 	for range 8 {
 		again := b
-		longest, shortest = append(longest, b.next(0)), append(shortest, again.next(1))
+		longest, shortest = append(longest, b.next(lastPause, 0)), append(shortest, again.next(lastPause, 1))
 	}
 	s := func(seconds ...float64) []time.Duration {
 		out := make([]time.Duration, len(seconds))
@@ -35,8 +39,16 @@ func TestBackoff_DoublesUpToItsBound(t *testing.T) {
 		t.Errorf("shortest pauses, wanted (-) and got (+):\n%s", diff)
 	}
 	b.reset()
-	if got := b.next(0); got != firstPause {
+	if got := b.next(lastPause, 0); got != firstPause {
 		t.Errorf("after a reset the pause is %s, want %s", got, firstPause)
+	}
+	longest = nil
+	for range 6 {
+		longest = append(longest, b.next(lastAwayPause, 0))
+	}
+	longest = append(longest, b.next(lastPause, 0), b.next(lastPause, 0), b.next(lastPause, 0), b.next(lastAwayPause, 0))
+	if diff := cmp.Diff(s(1, 2, 4, 5, 5, 5, 8, 16, 30, 5), longest); diff != "" {
+		t.Errorf("longest pauses while nobody can be connected to, and then while the server refuses, wanted (-) and got (+):\n%s", diff)
 	}
 }
 
@@ -44,8 +56,9 @@ func TestBackoff_StaysWithinItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b backoff
 		for range rapid.IntRange(1, 100).Draw(t, "attempts") {
-			if pause := b.next(rapid.Float64Range(0, 1).Draw(t, "random")); pause < firstPause/2 || pause > lastPause {
-				t.Fatalf("pause is %s", pause)
+			longest := rapid.SampledFrom([]time.Duration{lastAwayPause, lastPause}).Draw(t, "longest")
+			if pause := b.next(longest, rapid.Float64Range(0, 1).Draw(t, "random")); pause < firstPause/2 || pause > longest {
+				t.Fatalf("pause is %s, the longest %s", pause, longest)
 			}
 		}
 	})
@@ -100,42 +113,73 @@ func TestReplicas_WhenThereHaveToBeMoreSessions(t *testing.T) {
 	is("with none", true, false, true)
 }
 
+func TestLongest_PausesAreShortWhileThereIsNoServer(t *testing.T) {
+	for code, want := range map[int]time.Duration{
+		http.StatusBadRequest: lastPause, http.StatusUnauthorized: lastPause, http.StatusTooManyRequests: lastPause, http.StatusInternalServerError: lastPause,
+		http.StatusBadGateway: lastAwayPause, http.StatusServiceUnavailable: lastAwayPause, http.StatusGatewayTimeout: lastAwayPause,
+		http.StatusHTTPVersionNotSupported: lastPause,
+	} {
+		answer := &http.Response{StatusCode: code, Status: http.StatusText(code), Body: http.NoBody}
+		if got := longest(fmt.Errorf("open a session: %w", refusal(websocket.ErrBadHandshake, answer))); got != want {
+			t.Errorf("after an answer %d the longest pause is %s, want %s", code, got, want)
+		}
+	}
+}
+
 func TestRun_PausesBetweenAttempts(t *testing.T) {
 	own := newAuthority(t, "own")
-	synctest.Test(t, func(t *testing.T) {
-		o := options(t, "https://drover.example.com", own.pem, nil)
-		writeFile(t, o.APIServerCAFile, own.pem)
-		begun := time.Now()
-		var tried []time.Duration
-		o.Proxy = func(*http.Request) (*url.URL, error) {
-			tried = append(tried, time.Since(begun))
-			return nil, errors.New("no way out")
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if err := Run(ctx, o); err != nil {
-			t.Errorf("the end of the context is the error %v", err)
-		}
-		if took := time.Since(begun); took != time.Hour {
-			t.Errorf("it ends after %s, want the end of its context", took)
-		}
-		var b backoff
-		different := map[time.Duration]bool{}
-		for i := 1; i < len(tried); i++ {
-			pause, longest := tried[i]-tried[i-1], b.next(0)
-			if pause < longest/2 || pause > longest {
-				t.Errorf("pause %d is %s, want %s to %s", i, pause, longest/2, longest)
-			}
-			different[pause] = true
-		}
-		// 30 s at most and 15 s at least, after half a minute of shorter ones.
-		if len(tried) < 120 || len(tried) > 250 {
-			t.Errorf("tried %d times in an hour", len(tried))
-		}
-		if len(different) < len(tried)/2 {
-			t.Errorf("%d different pauses of %d: all agents would come at once", len(different), len(tried))
-		}
-	})
+	for name, test := range map[string]struct {
+		err          error
+		longest      time.Duration
+		fewest, most int // attempts in an hour
+	}{
+		"the server refuses":            {errors.New("no way out"), lastPause, 120, 250},
+		"nobody can be connected to":    {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, lastAwayPause, 720, 1450},
+		"the connection breaks at once": {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, lastPause, 120, 250},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tried := attempts(t, own, test.err)
+				var b backoff
+				different := map[time.Duration]bool{}
+				for i := 1; i < len(tried); i++ {
+					pause, longest := tried[i]-tried[i-1], b.next(test.longest, 0)
+					if pause < longest/2 || pause > longest {
+						t.Errorf("pause %d is %s, want %s to %s", i, pause, longest/2, longest)
+					}
+					different[pause] = true
+				}
+				if len(tried) < test.fewest || len(tried) > test.most {
+					t.Errorf("tried %d times in an hour, want %d to %d", len(tried), test.fewest, test.most)
+				}
+				if len(different) < len(tried)/2 {
+					t.Errorf("%d different pauses of %d: all agents would come at once", len(different), len(tried))
+				}
+			})
+		})
+	}
+}
+
+// attempts are when an agent tries to connect within an hour of which each attempt fails.
+func attempts(t *testing.T, own *authorityOf, failed error) []time.Duration {
+	t.Helper()
+	o := options(t, "https://drover.example.com", own.pem, nil)
+	writeFile(t, o.APIServerCAFile, own.pem)
+	begun := time.Now()
+	var tried []time.Duration
+	o.Proxy = func(*http.Request) (*url.URL, error) {
+		tried = append(tried, time.Since(begun))
+		return nil, failed
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := Run(ctx, o); err != nil {
+		t.Errorf("the end of the context is the error %v", err)
+	}
+	if took := time.Since(begun); took != time.Hour {
+		t.Errorf("it ends after %s, want the end of its context", took)
+	}
+	return tried
 }
 
 // A replica answers to which there is a session already: that is no fault, and the pauses stay short until another one does.

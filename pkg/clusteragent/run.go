@@ -78,7 +78,7 @@ func (a *agent) keep(ctx context.Context) {
 			if a.proven.Swap(false) {
 				pauses.reset()
 			}
-			rest(ctx, pauses.next(random()))
+			rest(ctx, pauses.next(lastPause, random()))
 			continue
 		}
 		if !a.replicas.lacking() {
@@ -91,7 +91,7 @@ func (a *agent) keep(ctx context.Context) {
 		if err := a.run(ctx); err != nil {
 			pause := duplicatePause + time.Duration(random()*float64(duplicatePause))
 			if !errors.Is(err, errDuplicate) {
-				pause = pauses.next(random())
+				pause = pauses.next(longest(err), random())
 			}
 			a.tell(ctx, err, pause)
 			rest(ctx, pause)

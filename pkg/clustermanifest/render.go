@@ -26,9 +26,12 @@ const (
 	AppLabel       = "app"
 	// PullSecretLabel is on Secrets with which the agent's image is pulled.
 	PullSecretLabel = "management.cattle.io/cattle-cluster-agent-pull-secret"
-	pullSecret      = "cattle-private-registry"
-	budget          = "cattle-cluster-agent-pod-disruption-budget"
-	priorityClass   = "cattle-cluster-agent-priority-class"
+	// CredentialPrefix is what names of Secrets with a credential of the agent begin with, and PriorityClass those of priority classes.
+	CredentialPrefix = "cattle-credentials-"
+	PriorityClass    = "cattle-cluster-agent-priority-class"
+	// Budget is the disruption budget of the agent.
+	Budget     = "cattle-cluster-agent-pod-disruption-budget"
+	pullSecret = "cattle-private-registry"
 )
 
 // Names of our own in the cluster.
@@ -47,7 +50,7 @@ const (
 // (spec/06 §4.7.1.)
 func CredentialName(serverURL, token, namespace string) string {
 	sum := sha256.Sum256([]byte(serverURL + "." + token + "." + namespace))
-	return "cattle-credentials-" + hex.EncodeToString(sum[:])[:10]
+	return CredentialPrefix + hex.EncodeToString(sum[:])[:10]
 }
 
 // Render returns the objects in the order in which they can be made. Errors name the field that is wrong, and never hold the token.
@@ -165,7 +168,7 @@ func (in Input) priorityClass() *schedulingv1.PriorityClass {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s", wanted.Value, policy))
 	return &schedulingv1.PriorityClass{
 		TypeMeta:    metav1.TypeMeta{APIVersion: schedulingv1.SchemeGroupVersion.String(), Kind: "PriorityClass"},
-		ObjectMeta:  metav1.ObjectMeta{Name: priorityClass + "-" + hex.EncodeToString(sum[:])[:8]},
+		ObjectMeta:  metav1.ObjectMeta{Name: PriorityClass + "-" + hex.EncodeToString(sum[:])[:8]},
 		Value:       int32(wanted.Value),
 		Description: "For the agent of this cluster.", PreemptionPolicy: &policy,
 	}
@@ -179,7 +182,7 @@ func (in Input) budget() *policyv1.PodDisruptionBudget {
 	}
 	made := &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "PodDisruptionBudget"},
-		ObjectMeta: in.named(budget),
+		ObjectMeta: in.named(Budget),
 		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels()}},
 	}
 	if set(wanted.MinAvailable) {

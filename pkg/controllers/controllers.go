@@ -138,6 +138,9 @@ func Register(ctx context.Context, d Deps) error {
 				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
 				Apply: c.Apply, Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.endpoints(), TokenNamespace: SystemNamespace,
 				InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
+				Uninstall: func(ctx context.Context, name types.NamespacedName) error {
+					return clusteragent.Uninstall(ctx, downstream, name)
+				},
 			})
 		}},
 		{"clusterregistrationtoken", func() error { return d.registerRegistrationTokens(ctx) }},

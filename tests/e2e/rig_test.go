@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/tests/testbed/rig"
 )
@@ -236,7 +237,15 @@ func (w *world) namespacesAreComplete() (bool, error) {
 // apiInventory lists all objects of all kinds but Events and Leases.
 func (w *world) apiInventory() []string {
 	w.t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(w.Config)
+	return w.inventoryOf(w.Config)
+}
+
+// inventoryOf lists the objects of a cluster.
+func (w *world) inventoryOf(config *rest.Config) []string {
+	w.t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	must(w.t, err)
+	objects, err := dynamic.NewForConfig(config)
 	must(w.t, err)
 	lists, err := client.ServerPreferredResources()
 	must(w.t, err)
@@ -248,7 +257,7 @@ func (w *world) apiInventory() []string {
 			if !slices.Contains(resource.Verbs, "list") || resource.Name == "events" || resource.Name == "leases" {
 				continue
 			}
-			found, err := w.objects.Resource(group.WithResource(resource.Name)).List(w.t.Context(), metav1.ListOptions{})
+			found, err := objects.Resource(group.WithResource(resource.Name)).List(w.t.Context(), metav1.ListOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 				continue
 			}

@@ -178,6 +178,9 @@ func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 		slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
 		return cluster, nil // controller provisioningcluster removes its finalizer, which is an event of this cluster
 	}
+	if err := h.letGo(cluster); err != nil {
+		return cluster, err
+	}
 	h.Prober.Forget(nameOf(cluster))
 	h.met.forget(cluster.Status.ClusterName)
 	if id := cluster.Status.ClusterName; id != "" {

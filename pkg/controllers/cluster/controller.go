@@ -70,6 +70,8 @@ type Deps struct {
 	Prober     Prober
 	// Tunnel knows the clusters whose agent has dialed in; nil where agents have nothing to dial.
 	Tunnel Tunnel
+	// Uninstall takes the agent out of a cluster that was imported, through that agent; nil leaves it there.
+	Uninstall func(ctx context.Context, cluster types.NamespacedName) error
 	// Endpoints are where clusters are reached whose agent dials in.
 	Endpoints Endpoints
 	// TokenNamespace is Drover's own, where the tokens for that are: who may write Secrets beside a Cluster must not make one.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,6 +23,12 @@ type Tunnel interface {
 // agentGrace is how long agents have after the begin of a term to come back, before a cluster whose agent is not there counts as
 // disconnected: when the server starts, all of them come at once.
 const agentGrace = time.Minute
+
+// How long it may take to take an agent out of a cluster, and after how long a cluster is let go of although that fails.
+const (
+	uninstallTimeout = 10 * time.Second
+	uninstallTries   = time.Minute
+)
 
 // link is how the agent of a cluster is connected. Its zero value is that of a cluster that has none yet.
 type link struct {
@@ -90,4 +97,19 @@ func (h *handler) ofAgent(id string) {
 // keysOf are the Clusters of a management cluster.
 func (h *handler) keysOf(id string) []wakeup.Key {
 	return wakeup.Found(h.clusters, provv1.IndexByCluster, id)
+}
+
+// letGo takes the agent out of a cluster that was imported, if it is connected: afterwards nobody can, and it would ask in vain to be let in for as
+// long as the cluster exists. The machines of other clusters are removed.
+func (h *handler) letGo(cluster *provv1.Cluster) error {
+	if h.Uninstall == nil || h.Tunnel == nil || cluster.Spec.RKEConfig != nil || !h.Tunnel.Connected(cluster.Status.ClusterName) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, uninstallTimeout)
+	defer cancel()
+	err := h.Uninstall(ctx, nameOf(cluster))
+	if err == nil || cluster.DeletionTimestamp != nil && h.Now().Sub(cluster.DeletionTimestamp.Time) > uninstallTries {
+		return nil
+	}
+	return fmt.Errorf("take the agent out of cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 }

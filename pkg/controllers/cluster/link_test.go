@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"go.uber.org/mock/gomock"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -133,4 +135,46 @@ func TestLink_Imported(t *testing.T) {
 	expect("the agent is there", link{agent: true, connected: true}, "AgentDeployed=True", "Connected=True", "Provisioned=True", "Ready=True")
 	expect("it may come back", link{agent: true}, "AgentDeployed=True", "Connected=True", "Provisioned=True", "Ready=True")
 	expect("it is gone", link{agent: true, lost: true}, "AgentDeployed=True", "Connected=False", "Provisioned=True", "Ready=False")
+}
+
+// TestLetGo: the agent of an imported cluster goes with it, and a cluster that does not let it go does not keep its record for ever.
+func TestLetGo(t *testing.T) {
+	t.Parallel()
+	deleted := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct {
+		made, session   bool
+		fails           error
+		after           time.Duration
+		asked, tryAgain bool
+	}{
+		"an agent that is connected":               {session: true, asked: true},
+		"an agent that is not connected":           {},
+		"a cluster whose machines are removed":     {made: true, session: true},
+		"it fails":                                 {session: true, fails: errors.New("busy"), after: uninstallTries, asked: true, tryAgain: true},
+		"it has failed for long enough":            {session: true, fails: errors.New("busy"), after: uninstallTries + time.Second, asked: true},
+		"it succeeds at last, long after it began": {session: true, after: time.Hour, asked: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := false
+			h := &handler{ctx: t.Context(), Deps: Deps{
+				Tunnel: tunnels{"c-m-1": c.session}, Now: func() time.Time { return deleted.Add(c.after) },
+				Uninstall: func(ctx context.Context, name types.NamespacedName) error {
+					asked = true
+					if _, limited := ctx.Deadline(); !limited || name.String() != "n/demo" {
+						t.Errorf("the agent of %s is taken out, with a deadline: %t", name, limited)
+					}
+					return c.fails
+				},
+			}}
+			cluster := made()
+			cluster.DeletionTimestamp, cluster.Status.ClusterName = &metav1.Time{Time: deleted}, "c-m-1"
+			if !c.made {
+				cluster.Spec.RKEConfig = nil
+			}
+			if err := h.letGo(cluster); (err != nil) != c.tryAgain || asked != c.asked {
+				t.Errorf("error %v, asked %t", err, asked)
+			}
+		})
+	}
 }

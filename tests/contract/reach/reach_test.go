@@ -66,10 +66,16 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	server := replica.New(t, "drover", plane.Kubeconfig(t), "--shutdown-delay=0s", "--cluster-agent-image=drover.test/drover:test")
+	server := newServer(t, "drover")
 	server.ServerURL = "https://" + server.Address
 	server.Start()
 	server.AwaitReady()
+	return newWorldOf(t, server)
+}
+
+// newWorldOf is a world whose Drover runs already.
+func newWorldOf(t *testing.T, server *replica.Replica) *world {
+	t.Helper()
 	config := plane.Config(t, "contract-tests")
 	w := &world{T: t, server: server, dir: t.TempDir(), downstream: plane.Another(t)}
 	var err error
@@ -194,16 +200,29 @@ func (w *world) authority() string {
 func (w *world) awaitCondition(id, kind, status string, within time.Duration) {
 	w.Helper()
 	plane.Until(w, within, func() string {
-		found, err := w.objects.Resource(managementResource).Get(w.Context(), id, metav1.GetOptions{})
+		is, err := w.condition(w.Context(), id, kind)
 		w.must(err)
-		conditions, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
-		for _, each := range conditions {
-			if condition := each.(map[string]any); condition["type"] == kind && condition["status"] == status {
-				return ""
-			}
+		if is == status {
+			return ""
 		}
-		return fmt.Sprintf("%s is not %s: %v\nagent: %s", kind, status, conditions, w.agentLog())
+		return fmt.Sprintf("%s is %q and not %s\nagent: %s", kind, is, status, w.agentLog())
 	})
+}
+
+// condition is the status of a condition; empty when there is none.
+func (w *world) condition(ctx context.Context, id, kind string) (string, error) {
+	found, err := w.objects.Resource(managementResource).Get(ctx, id, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	conditions, _, _ := unstructured.NestedSlice(found.Object, "status", "conditions")
+	for _, each := range conditions {
+		if condition, ok := each.(map[string]any); ok && condition["type"] == kind {
+			status, _ := condition["status"].(string)
+			return status, nil
+		}
+	}
+	return "", nil
 }
 
 func (w *world) agentLog() string {
@@ -212,12 +231,16 @@ func (w *world) agentLog() string {
 	return pods + "\n" + log
 }
 
+func (w *world) secret(namespace, name string) (*corev1.Secret, error) {
+	return w.upstream.CoreV1().Secrets(namespace).Get(w.Context(), name, metav1.GetOptions{})
+}
+
 // kubeconfig writes the kubeconfig of a cluster to a file.
 func (w *world) kubeconfig(namespace, name string) string {
 	w.Helper()
 	path := filepath.Join(w.dir, namespace+"-"+name)
 	plane.Until(w, time.Minute, func() string {
-		secret, err := w.upstream.CoreV1().Secrets(namespace).Get(w.Context(), name+"-kubeconfig", metav1.GetOptions{})
+		secret, err := w.secret(namespace, name+"-kubeconfig")
 		if err != nil {
 			return err.Error()
 		}
@@ -267,7 +290,7 @@ func TestImport(t *testing.T) {
 		w := w.of(t)
 		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent", "--replicas=0")
 		w.awaitCondition(id, "Connected", "False", 30*time.Second)
-		secret, err := w.upstream.CoreV1().Secrets(namespace).Get(w.Context(), "imported-kubeconfig", metav1.GetOptions{})
+		secret, err := w.secret(namespace, "imported-kubeconfig")
 		w.must(err)
 		began := time.Now()
 		status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", http.Header{"Authorization": {"Bearer " + string(secret.Data["token"])}})
@@ -309,6 +332,7 @@ func TestImport(t *testing.T) {
 			}
 			return ""
 		})
+		plane.Until(w, time.Minute, w.agentLeft)
 	})
 }
 

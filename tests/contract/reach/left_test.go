@@ -1,0 +1,18 @@
+package reach
+
+import "fmt"
+
+// agentLeft says what there is in the cluster of what its agent was installed with; empty when there is nothing.
+func (w *world) agentLeft() string {
+	w.Helper()
+	for _, objects := range [][]string{
+		{"deployments,replicasets,pods,secrets,poddisruptionbudgets"},
+		{"clusterroles/drover-cluster-agent", "clusterrolebindings/drover-cluster-agent", "clusterrolebindings/drover-cluster-admin", "serviceaccounts/cattle"},
+	} {
+		args := append([]string{"-n", "cattle-system", "get", "--ignore-not-found", "-o", "name"}, objects...)
+		if out, err := w.kubectl(w.downstream.Kubeconfig(), "", args...); err != nil || out != "" {
+			return fmt.Sprintf("of the agent there is left: %s: %v", out, err)
+		}
+	}
+	return ""
+}

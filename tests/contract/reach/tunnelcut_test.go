@@ -1,0 +1,208 @@
+package reach
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/replica"
+)
+
+// TestTunnelCut_TwoReplicas: an agent has a session to each of two replicas behind one address. When the one that leads is killed, who asks the other
+// does not notice, and the cluster never counts as disconnected; and the one that is started again gets its session.
+func TestTunnelCut_TwoReplicas(t *testing.T) {
+	one, two := newServer(t, "one"), newServer(t, "two")
+	address := balance(t, one, two)
+	for _, each := range []*replica.Replica{one, two} {
+		each.ServerURL = "https://" + address
+		each.Start()
+	}
+	one.AwaitReady()
+	two.AwaitReady()
+	w := newWorldOf(t, one)
+	namespace := plane.Namespace(t)
+	id := w.cluster(namespace, "imported")
+	_, manifest := w.fetch(w.command(id), nil)
+	w.kubectlOK(w.downstream.Kubeconfig(), manifest, "apply", "-f", "-")
+	w.awaitCondition(id, "Connected", "True", time.Minute)
+	w.kubeconfig(namespace, "imported")
+	asker := w.asker(namespace, id)
+	asker.await(one, time.Minute)
+	asker.await(two, time.Minute)
+
+	killed, other := one, two
+	if replica.Leader(t, time.Minute, one, two) == two {
+		killed, other = two, one
+	}
+	end := w.inBackground(asker.keepAsking(other), w.staysConnected(id))
+	killed.Kill()
+	at := time.Now()
+	replica.Leader(t, time.Minute, other)
+	t.Logf("%s leads %s after %s was killed", other.Name, time.Since(at).Round(time.Millisecond), killed.Name)
+	w.awaitCondition(id, "Connected", "True", 5*time.Second)
+	end()
+	if asked := asker.asked.Load(); asked < 50 {
+		t.Errorf("only %d requests: nobody asked", asked)
+	}
+	killed.Start()
+	killed.AwaitReady()
+	asker.await(killed, time.Minute)
+}
+
+// newServer is a replica whose clusters run the program under test as their agent.
+func newServer(t *testing.T, name string) *replica.Replica {
+	t.Helper()
+	return replica.New(t, name, plane.Kubeconfig(t), "--shutdown-delay=0s", "--cluster-agent-image=drover.test/drover:test")
+}
+
+// balance is an address at which each connection goes to the next of the replicas that takes it.
+func balance(t *testing.T, replicas ...*replica.Replica) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connections sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	connections.Go(func() {
+		for next := 0; ; next++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Go(func() { carry(ctx, conn, next, replicas) })
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		listener.Close()
+		connections.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// carry takes a connection to a replica until one of the two sides ends it.
+func carry(ctx context.Context, from net.Conn, first int, replicas []*replica.Replica) {
+	defer from.Close()
+	for i := range replicas {
+		to, err := (&net.Dialer{}).DialContext(ctx, "tcp", replicas[(first+i)%len(replicas)].Address)
+		if err != nil {
+			continue
+		}
+		defer to.Close()
+		defer context.AfterFunc(ctx, func() { from.Close(); to.Close() })()
+		over := make(chan struct{}, 2)
+		for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+			go func() {
+				_, _ = io.Copy(way[0], way[1]) // either side may end it in any way
+				over <- struct{}{}
+			}()
+		}
+		<-over
+		return
+	}
+}
+
+// asker asks replicas for something of a cluster.
+type asker struct {
+	*world
+	client    *http.Client
+	path, who string
+	asked     atomic.Int64
+}
+
+func (w *world) asker(namespace, id string) *asker {
+	w.Helper()
+	secret, err := w.secret(namespace, "imported-kubeconfig")
+	w.must(err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(w.authority()))
+	a := &asker{
+		world: w, path: "/k8s/clusters/" + id + "/version", who: "Bearer " + string(secret.Data["token"]),
+		client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}},
+	}
+	w.Cleanup(a.client.CloseIdleConnections)
+	return a
+}
+
+func (a *asker) ask(ctx context.Context, r *replica.Replica) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.Address+a.path, http.NoBody)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", a.who)
+	answer, err := a.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusOK {
+		err = errors.Join(err, fmt.Errorf("%s: %s", answer.Status, body))
+	}
+	return err
+}
+
+// await waits until a replica reaches the cluster.
+func (a *asker) await(r *replica.Replica, within time.Duration) {
+	a.Helper()
+	plane.Until(a, within, func() string {
+		if err := a.ask(a.Context(), r); err != nil {
+			return fmt.Sprintf("%s does not reach the cluster: %v\nagent: %s", r.Name, err, a.agentLog())
+		}
+		return ""
+	})
+}
+
+// keepAsking fails the test when a request fails.
+func (a *asker) keepAsking(r *replica.Replica) func(context.Context) {
+	return func(ctx context.Context) {
+		a.asked.Add(1)
+		if err := a.ask(ctx, r); err != nil && ctx.Err() == nil {
+			a.Errorf("request %d at %s: %v", a.asked.Load(), r.Name, err)
+		}
+	}
+}
+
+// staysConnected fails the test when the cluster counts as disconnected.
+func (w *world) staysConnected(id string) func(context.Context) {
+	return func(ctx context.Context) {
+		for _, kind := range []string{"Connected", "Ready"} {
+			if status, err := w.condition(ctx, id, kind); ctx.Err() == nil && (err != nil || status != "True") {
+				w.Errorf("%s is %q: %v", kind, status, err)
+			}
+		}
+	}
+}
+
+// inBackground does things again and again until the function that it returns is called.
+func (w *world) inBackground(things ...func(context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(w.Context())
+	var group sync.WaitGroup
+	for _, do := range things {
+		group.Go(func() {
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				do(ctx)
+				select {
+				case <-ctx.Done():
+				case <-tick.C:
+				}
+			}
+		})
+	}
+	end = func() { cancel(); group.Wait() }
+	w.Cleanup(end)
+	return end
+}
