@@ -90,6 +90,11 @@ func TestDoor(t *testing.T) {
 	if err != nil || config.Impersonate.UserName != "drover:demo" || config.BearerToken != "" {
 		t.Errorf("configuration %v, error %v", config, err)
 	}
+	if idle, ok := config.Transport.(interface{ CloseIdleConnections() }); !ok {
+		t.Error("who ends what they have of the cluster is told that its transport is unknown")
+	} else {
+		idle.CloseIdleConnections()
+	}
 	door.Forget(demo)
 	if len(door.known) != 0 {
 		t.Error("what was forgotten is known")

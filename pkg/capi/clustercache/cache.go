@@ -2,6 +2,7 @@ package clustercache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -78,9 +79,14 @@ type state struct {
 	// version is that of the way of the connection.
 	version string
 	health  clustercache.HealthCheckingState
-	// asked is when the cluster was asked last by the way that there is, the zero time when it was not; refused whether that was for the credential.
+	// way is the version of the way that there is. asked is when the cluster was asked last by it, the zero time when it was not, and took how long it
+	// took to connect it, or to fail; refused whether it failed for the credential.
+	way     string
 	asked   time.Time
+	took    time.Duration
 	refused bool
+	// missed is when a failure was counted last.
+	missed time.Time
 	// watches are the names of those that the connection has.
 	watches map[string]struct{}
 }
@@ -170,23 +176,32 @@ func (c *Cache) Reconcile(ctx context.Context, request reconcile.Request) (recon
 		return reconcile.Result{}, fmt.Errorf("find the way to cluster %s: %w", name, err)
 	}
 	what, after := c.every.decide(c.now(), c.look(name, provisioned != nil && *provisioned, version))
-	before := c.connected(name)
+	before := c.standing(name)
+	c.act(ctx, name, what, version)
 	again := time.Duration(1) // what was done is looked at at once
+	if what == wait {
+		again = after
+	}
+	next := c.tell(cluster, before != c.standing(name))
+	if again == 0 || next > 0 && next < again {
+		again = next
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// act does what was decided.
+func (c *Cache) act(ctx context.Context, name types.NamespacedName, what action, version string) {
 	switch what {
 	case wait:
-		again = after
 	case disconnect:
 		c.disconnect(name)
 	case connect:
 		c.connect(ctx, name, version)
 	case probe:
 		c.probe(ctx, name)
+	case miss:
+		c.miss(name)
 	}
-	next := c.tell(cluster, before != c.connected(name))
-	if again == 0 || next > 0 && next < again {
-		again = next
-	}
-	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // look gathers what a decision about a cluster needs, and begins to know it.
@@ -198,9 +213,12 @@ func (c *Cache) look(name types.NamespacedName, wanted bool, version string) see
 		s = &state{}
 		c.clusters[name] = s
 	}
+	if s.way != version {
+		s.way, s.asked, s.took = version, time.Time{}, 0 // what one way is like says nothing about another
+	}
 	return seen{
 		wanted: wanted, version: version, connected: s.version,
-		asked: s.asked, failures: s.health.ConsecutiveFailures, refused: s.refused,
+		asked: s.asked, took: s.took, failures: s.health.ConsecutiveFailures, refused: s.refused,
 	}
 }
 
@@ -213,8 +231,23 @@ func (c *Cache) connected(name types.NamespacedName) *connection {
 	return nil
 }
 
+// standing is what controllers are told of at once when it changes.
+type standing struct {
+	connection *connection
+	// silent is true for a cluster that never answered, from when Cluster API takes this for more than a slow start.
+	silent bool
+}
+
+func (c *Cache) standing(name types.NamespacedName) standing {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	s := c.clusters[name]
+	return standing{s.connection, s.health.LastProbeSuccessTime.IsZero() && s.health.ConsecutiveFailures >= c.every.threshold}
+}
+
 // connect connects a cluster, without the lock: that takes as long as the cluster takes to answer.
 func (c *Cache) connect(ctx context.Context, name types.NamespacedName, version string) {
+	began := c.now()
 	made, err := c.open(ctx, name)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("Cluster cannot be reached", "reason", err.Error())
@@ -222,8 +255,9 @@ func (c *Cache) connect(ctx context.Context, name types.NamespacedName, version 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.clusters[name]
-	s.asked, s.refused = c.now(), false // a credential that is refused again is not tried again at once
-	s.health = after(s.health, s.asked, err)
+	s.refused = false // a credential that is refused again is not tried again at once
+	s.answered(c.now(), err)
+	s.took = s.asked.Sub(began)
 	if err == nil {
 		s.connection, s.version, s.watches = made, version, map[string]struct{}{}
 	}
@@ -235,19 +269,30 @@ func (c *Cache) probe(ctx context.Context, name types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.clusters[name]
-	s.asked, s.refused = c.now(), apierrors.IsUnauthorized(err)
-	s.health = after(s.health, s.asked, err)
+	s.refused = apierrors.IsUnauthorized(err)
+	s.answered(c.now(), err)
 }
 
-// after is how a cluster is that was asked now.
-func after(health clustercache.HealthCheckingState, now time.Time, err error) clustercache.HealthCheckingState {
-	health.LastProbeTime = now
-	if err != nil {
-		health.ConsecutiveFailures++
-		return health
+// errNoWay stands for the answer of a cluster to which there is no way.
+var errNoWay = errors.New("there is no way to the cluster")
+
+func (c *Cache) miss(name types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clusters[name].answered(c.now(), errNoWay)
+}
+
+// answered keeps how a cluster is that was asked now. Failures count no more often than probes come, however often it is tried to connect: Cluster API
+// takes five for more than a short interruption.
+func (s *state) answered(now time.Time, err error) {
+	s.asked, s.health.LastProbeTime = now, now
+	switch {
+	case err == nil:
+		s.health.LastProbeSuccessTime, s.health.ConsecutiveFailures = now, 0
+	case s.health.ConsecutiveFailures == 0 || now.Sub(s.missed) >= probeInterval:
+		s.missed = now
+		s.health.ConsecutiveFailures++
 	}
-	health.LastProbeSuccessTime, health.ConsecutiveFailures = now, 0
-	return health
 }
 
 func (c *Cache) disconnect(name types.NamespacedName) {

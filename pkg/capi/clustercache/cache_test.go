@@ -35,9 +35,10 @@ type world struct {
 	// cluster is nil when it is gone; version is that of the way to it.
 	cluster *clusterv1.Cluster
 	version string
-	// broken is what the cluster answers instead; asked counts requests.
-	broken error
-	asked  int
+	// broken is what the cluster answers instead; asked counts requests. What stalled is true for is not answered at all.
+	broken  error
+	asked   int
+	stalled func(path string) bool
 	// told counts how often controllers were told of it.
 	told int
 }
@@ -48,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	w.cache = newCache(t.Context(), Options{Door: w, Retry: time.Second, Client: clustercache.ClientOptions{
 		Timeout: 10 * time.Second, QPS: 20, Burst: 30, UserAgent: "test", Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{&corev1.Secret{}}},
-	}}, w, scheme.Scheme)
+	}, Cache: clustercache.CacheOptions{Indexes: []clustercache.CacheOptionsIndex{clustercache.NodeProviderIDIndex}}}, w, scheme.Scheme)
 	w.cache.GetClusterSource("test", nil, clustercache.WatchForProbeFailure(50*time.Second))
 	return w
 }
@@ -74,6 +75,10 @@ func (w *world) RESTConfig(context.Context, types.NamespacedName) (*rest.Config,
 			w.asked++
 			if w.broken != nil {
 				return nil, w.broken
+			}
+			if w.stalled != nil && w.stalled(r.URL.Path) {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
 			}
 			return next.RoundTrip(r)
 		})
@@ -173,6 +178,7 @@ func (w *world) use() {
 	if err := live.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
 		w.t.Fatal(err)
 	}
+	time.Sleep(time.Second) // the cache is told of it
 	node := &corev1.Node{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: "n"}, node); err != nil {
 		w.t.Errorf("read through the cache: %v", err)
@@ -234,6 +240,79 @@ func TestCache_AsksWhetherItIsThere(t *testing.T) {
 		w.expect("it is back", true, 0)
 		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 0 || time.Since(health.LastProbeSuccessTime) > 2*time.Second {
 			t.Errorf("health: %+v", health)
+		}
+	})
+}
+
+// TestCache_KnowsThatNobodyCanBeAsked: a term that begins while the agent is away says so in the end, and not for ever what the last term knew.
+func TestCache_KnowsThatNobodyCanBeAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.work(30 * time.Second)
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures >= threshold {
+			t.Errorf("the agent has little time to come: %+v", health)
+		}
+		w.told = 0
+		w.work(time.Hour)
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures < threshold || health.LastProbeTime.IsZero() {
+			t.Errorf("health: %+v", health)
+		}
+		if w.told != 1 || w.asked != 0 {
+			t.Errorf("controllers were told %d times that a cluster never answered, want once; %d requests", w.told, w.asked)
+		}
+		w.version = "tunnel/c-m-1"
+		w.expect("the agent dials in", true, 1)
+		w.cluster.Status.Initialization.InfrastructureProvisioned = nil
+		w.expect("it has no infrastructure any more", false, 1)
+	})
+}
+
+// TestCache_DoesNotHurryToGiveUp: attempts are many where each fails at once, which is no reason to say that a cluster is lost.
+func TestCache_DoesNotHurryToGiveUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.version, w.broken = "1", errors.New("the API server starts again")
+		w.work(25 * time.Second)
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); w.asked < 20 || health.ConsecutiveFailures != 3 {
+			t.Errorf("after %d requests: %+v", w.asked, health)
+		}
+	})
+}
+
+// TestCache_LeavesWorkersToOthers: a cluster that swallows what is sent to it is not what workers do all the time; another way to it is tried at once.
+func TestCache_LeavesWorkersToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.version, w.stalled = "1", func(string) bool { return true }
+		w.work(3 * time.Minute)
+		if w.asked < 5 || w.asked > 7 {
+			t.Errorf("%d attempts in three minutes, each of which keeps a worker for five seconds", w.asked)
+		}
+		w.version, w.stalled = "2", nil
+		w.expect("the kubeconfig is another one", true, 1)
+	})
+}
+
+// TestCache_IsConnectedWithNodes: who is told that a cluster is connected reads its nodes, and waits for nothing; what was begun in vain ends.
+func TestCache_IsConnectedWithNodes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.version, w.stalled = "1", func(path string) bool { return path == "/api/v1/nodes" }
+		w.expect("its nodes are not listed", false, 1)
+		w.stalled = nil
+		w.work(time.Minute)
+		w.expect("they are", true, 0)
+		reader, err := w.cache.GetReader(t.Context(), demo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := w.asked
+		if err := reader.List(t.Context(), &corev1.NodeList{}); err != nil || w.asked != asked {
+			t.Errorf("read at once: error %v, %d requests", err, w.asked-asked)
 		}
 	})
 }

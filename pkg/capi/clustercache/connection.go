@@ -2,6 +2,7 @@ package clustercache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -19,6 +20,11 @@ import (
 
 // listTimeout is how long a cache may take to read all objects of a kind. Watches end by themselves before.
 const listTimeout = 11 * time.Minute
+
+// fillTimeout is how long a cluster may take to list its nodes, which controllers read as soon as it is connected.
+const fillTimeout = time.Minute
+
+var errUnfilled = errors.New("cluster does not list its nodes")
 
 // connection is how a cluster is reached that has answered.
 type connection struct {
@@ -42,29 +48,40 @@ func (c *Cache) dial(ctx context.Context, name types.NamespacedName) (*connectio
 		return nil, fmt.Errorf("make HTTP client: %w", err)
 	}
 	made := &connection{config: config}
-	if made.ask, err = asks(config, http); err != nil {
+	if err := c.establish(ctx, made, http); err != nil {
+		utilnet.CloseIdleConnectionsFor(http.Transport) // each attempt may have a transport of its own
 		return nil, err
 	}
-	if err := made.ask(ctx); err != nil {
-		return nil, err
-	}
-	mapper, err := apiutil.NewDynamicRESTMapper(config, http)
-	if err != nil {
-		return nil, fmt.Errorf("make mapper of kinds: %w", err)
-	}
-	if _, err := mapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), corev1.SchemeGroupVersion.Version); err != nil {
-		return nil, fmt.Errorf("ask for the kinds: %w", err)
-	}
-	return made, c.fill(ctx, made, http, mapper)
+	return made, nil
 }
 
-// fill makes the clients of a connection, and starts its cache.
+// establish asks the cluster what has to be known of it.
+func (c *Cache) establish(ctx context.Context, made *connection, http *http.Client) error {
+	var err error
+	if made.ask, err = asks(made.config, http); err != nil {
+		return err
+	}
+	if err := made.ask(ctx); err != nil {
+		return err
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(made.config, http)
+	if err != nil {
+		return fmt.Errorf("make mapper of kinds: %w", err)
+	}
+	if _, err := mapper.RESTMapping(corev1.SchemeGroupVersion.WithKind("Node").GroupKind(), corev1.SchemeGroupVersion.Version); err != nil {
+		return fmt.Errorf("ask for the kinds: %w", err)
+	}
+	return c.fill(ctx, made, http, mapper)
+}
+
+// fill makes the clients of a connection, starts its cache, and waits until that has the nodes: a cache that has not begun refuses reads, and a watch of one
+// that ends before it is filled waits for it until the term ends.
 func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, mapper meta.RESTMapper) error {
 	live, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http})
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	if made.cache, err = c.cacheOf(ctx, made.config, mapper); err != nil {
+	if made.cache, err = c.cacheOf(ctx, made.config, http, mapper); err != nil {
 		return err
 	}
 	cached, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http, Cache: &client.CacheOptions{
@@ -76,24 +93,24 @@ func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, m
 	made.live, made.cached = limited{live, made.config.Timeout}, limited{cached, made.config.Timeout}
 	running, end := context.WithCancel(c.lifetime)
 	go func() { _ = made.cache.Start(running) }() // it returns no error once it is made
-	made.end = func() {
-		end()
-		utilnet.CloseIdleConnectionsFor(http.Transport)
+	made.end = end
+	context.AfterFunc(running, func() { utilnet.CloseIdleConnectionsFor(http.Transport) }) // also when nobody ends it but the manager
+	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
+	defer cancel()
+	if !made.cache.WaitForCacheSync(ctx) {
+		made.close()
+		return errUnfilled
 	}
 	return nil
 }
 
 // cacheOf makes a cache of a cluster, that has no informers yet.
-func (c *Cache) cacheOf(ctx context.Context, config *rest.Config, mapper meta.RESTMapper) (ctrlcache.Cache, error) {
-	patient := rest.CopyConfig(config)
-	patient.Timeout = listTimeout
-	http, err := rest.HTTPClientFor(patient)
-	if err != nil {
-		return nil, fmt.Errorf("make HTTP client: %w", err)
-	}
+func (c *Cache) cacheOf(ctx context.Context, config *rest.Config, http *http.Client, mapper meta.RESTMapper) (ctrlcache.Cache, error) {
+	slow, patient := rest.CopyConfig(config), *http // with the same transport, which ends with the connection
+	slow.Timeout, patient.Timeout = listTimeout, listTimeout
 	wanted := c.opts.Cache
-	made, err := ctrlcache.New(patient, ctrlcache.Options{
-		HTTPClient: http, Scheme: c.scheme, Mapper: mapper, SyncPeriod: wanted.SyncPeriod, DefaultTransform: wanted.DefaultTransform,
+	made, err := ctrlcache.New(slow, ctrlcache.Options{
+		HTTPClient: &patient, Scheme: c.scheme, Mapper: mapper, SyncPeriod: wanted.SyncPeriod, DefaultTransform: wanted.DefaultTransform,
 		ByObject: wanted.ByObject,
 	})
 	if err != nil {

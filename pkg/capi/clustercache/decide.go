@@ -10,8 +10,10 @@ type seen struct {
 	version string
 	// connected is the version of the way by which it is connected, "" when it is not.
 	connected string
-	// asked is when it was asked last by this way, whatever the answer; failures is how often in a row it did not answer, or refused.
+	// asked is when it was asked last by this way, whatever the answer, and took how long connecting it took then; failures is how often in a row it
+	// did not answer, or refused.
 	asked    time.Time
+	took     time.Duration
 	failures int
 	// refused is true when the last answer was that the credential is no good.
 	refused bool
@@ -25,11 +27,20 @@ const (
 	connect
 	disconnect
 	probe
+	// miss takes note that nobody can be asked.
+	miss
+)
+
+// patience is how many times as long as an attempt to connect took the next one waits, and longest how long at most. A cluster that swallows what is sent
+// to it keeps a worker until the time-out: tried every second, two dozen of them would keep all workers from clusters that answer.
+const (
+	patience = 6
+	longest  = 30 * time.Second
 )
 
 // intervals are how often clusters are asked.
 type intervals struct {
-	// retry is the time between attempts to connect, probe that between probes of a cluster that is connected.
+	// retry is the time between attempts to connect that fail at once, probe that between probes of a cluster that is connected.
 	retry, probe time.Duration
 	// threshold is after how many failures in a row a cluster is not connected any more.
 	threshold int
@@ -43,10 +54,14 @@ func (i intervals) decide(now time.Time, s seen) (action, time.Duration) {
 	case !s.wanted:
 		return wait, 0
 	case s.version == "":
-		// Whoever opens the way tells. This is for the case that it told before the caches knew whose way it is.
-		return wait, i.probe
+		// Cluster API says of a cluster what it last knew, until it is told five times that there is no answer: one without a way counts as one that
+		// does not answer. Whoever opens the way tells; looking again is also for the case that it told before the caches knew whose way it is.
+		if left := until(now, s.asked, i.probe); left > 0 {
+			return wait, left
+		}
+		return miss, 0
 	case s.connected == "":
-		if left := until(now, s.asked, i.retry); left > 0 {
+		if left := until(now, s.asked, max(i.retry, min(patience*s.took, longest))); left > 0 {
 			return wait, left
 		}
 		return connect, 0

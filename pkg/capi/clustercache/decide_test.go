@@ -16,7 +16,10 @@ func TestDecide(t *testing.T) {
 		after time.Duration
 	}{
 		"a cluster without infrastructure is let alone":        {seen{version: "1"}, wait, 0},
-		"a cluster without a way is not tried":                 {seen{wanted: true}, wait, 10 * time.Second},
+		"a cluster without a way counts as one that is silent": {seen{wanted: true}, miss, 0},
+		"but no more often than one that is asked":             {seen{wanted: true, asked: ago(4 * time.Second)}, wait, 6 * time.Second},
+		"one that keeps a worker for long is tried less often": {seen{wanted: true, version: "1", asked: ago(2 * time.Second), took: 4 * time.Second}, wait, 22 * time.Second},
+		"but often enough":                                     {seen{wanted: true, version: "1", asked: ago(2 * time.Second), took: time.Minute}, wait, 28 * time.Second},
 		"a way that opens is tried at once":                    {seen{wanted: true, version: "1"}, connect, 0},
 		"one that failed is tried again soon":                  {seen{wanted: true, version: "1", asked: ago(200 * time.Millisecond), failures: 9}, wait, 800 * time.Millisecond},
 		"one that failed a while ago is tried again":           {seen{wanted: true, version: "1", asked: ago(time.Second), failures: 9}, connect, 0},

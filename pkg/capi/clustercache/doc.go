@@ -13,6 +13,8 @@
 //   - A kubeconfig that changes is used at once, and not when the one before is refused.
 //
 // A cluster that is connected is asked every ten seconds, as Cluster API does: an agent that is there says nothing about the API server behind it.
+// One to which there is no way counts as one that does not answer. An attempt to connect that takes long is followed by a long pause, so that workers are
+// there for clusters that answer.
 //
 // What to do about a cluster is decided in decide.go, which does no I/O; one worker at a time does it for each cluster.
 package clustercache
