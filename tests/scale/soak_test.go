@@ -26,6 +26,8 @@ const (
 	// laps is how often all clusters go, and the server is looked at while it rests: what it needs for fifty clusters depends on what they are just doing
 	// and hides what it keeps of those that are gone.
 	laps = 12
+	// drained is how long all clusters may take to become ready, be deleted and be gone.
+	drained = 5 * time.Minute
 	// collections is after how many garbage collections nothing of the last clusters is in the figures any more.
 	collections = 2
 )
@@ -52,7 +54,12 @@ func TestSoak(t *testing.T) {
 		for end := time.Now().Add(duration / laps); time.Now().Before(end); <-tick.C {
 			s.turn(soakClusters)
 		}
-		s.drain()
+		for end := time.Now().Add(drained); len(s.there) > 0; <-tick.C {
+			s.turn(0)
+			if time.Now().After(end) {
+				t.Fatalf("%d clusters are not gone after %s", len(s.there), drained)
+			}
+		}
 		s.rest()
 	}
 	s.report(duration)
@@ -75,7 +82,7 @@ type soak struct {
 	there map[string]bool
 }
 
-// turn deletes clusters that are ready, and makes others for those that are gone.
+// turn deletes clusters that are ready, and makes others for those that are gone, until there are so many.
 func (s *soak) turn(clusters int) {
 	s.Helper()
 	found := s.find()
@@ -130,18 +137,6 @@ func (s *soak) removeConfig(cluster string) {
 	config.SetNamespace(s.namespace)
 	config.SetName(cluster + "-all")
 	s.must(s.Client.Delete(s.Context(), config))
-}
-
-// drain waits until all clusters are gone; those that are not ready are deleted when they are.
-func (s *soak) drain() {
-	s.Helper()
-	plane.Until(s.T, 10*time.Minute, func() string {
-		s.turn(0)
-		if left := len(s.there); left > 0 {
-			return fmt.Sprintf("%d clusters are left", left)
-		}
-		return ""
-	})
 }
 
 // rest takes a sample of the server when nothing of the clusters that are gone is waiting to be collected. To be asked is what makes it collect.
