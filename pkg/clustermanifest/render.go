@@ -27,7 +27,7 @@ const (
 	// PullSecretLabel is on Secrets with which the agent's image is pulled.
 	PullSecretLabel = "management.cattle.io/cattle-cluster-agent-pull-secret"
 	// CredentialPrefix is what names of Secrets with a credential of the agent begin with, and PriorityClass those of priority classes.
-	CredentialPrefix = "cattle-credentials-"
+	CredentialPrefix = "cattle-credentials-" //nolint:gosec // a name, no credential
 	PriorityClass    = "cattle-cluster-agent-priority-class"
 	// Budget is the disruption budget of the agent.
 	Budget     = "cattle-cluster-agent-pod-disruption-budget"

@@ -178,7 +178,7 @@ func (c *Cache) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	what, after := c.every.decide(c.now(), c.look(name, provisioned != nil && *provisioned, version))
 	before := c.standing(name)
 	c.act(ctx, name, what, version)
-	again := time.Duration(1) // what was done is looked at at once
+	again := time.Duration(1) // what was done decides what comes next
 	if what == wait {
 		again = after
 	}

@@ -76,7 +76,7 @@ func (c *Cache) establish(ctx context.Context, made *connection, http *http.Clie
 
 // fill makes the clients of a connection, starts its cache, and waits until that has the nodes: a cache that has not begun refuses reads, and a watch of one
 // that ends before it is filled waits for it until the term ends.
-func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, mapper meta.RESTMapper) error {
+func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, mapper meta.RESTMapper) error { //nolint:contextcheck // its cache outlives the attempt
 	live, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http})
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
@@ -94,7 +94,7 @@ func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, m
 	running, end := context.WithCancel(c.lifetime)
 	go func() { _ = made.cache.Start(running) }() // it returns no error once it is made
 	made.end = end
-	context.AfterFunc(running, func() { utilnet.CloseIdleConnectionsFor(http.Transport) }) // also when nobody ends it but the manager
+	context.AfterFunc(running, func() { utilnet.CloseIdleConnectionsFor(http.Transport) }) //nolint:contextcheck // also when nobody ends it but the manager
 	ctx, cancel := context.WithTimeout(ctx, fillTimeout)
 	defer cancel()
 	if !made.cache.WaitForCacheSync(ctx) {
