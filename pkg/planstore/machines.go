@@ -3,6 +3,7 @@ package planstore
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -31,12 +32,25 @@ type Machines struct {
 	client MachineClient
 
 	mu     sync.Mutex
-	stored map[types.UID]*clusterv1.Machine
+	stored map[types.UID]stored
+	sweep  int // the size at which old ones are dropped
 }
+
+type stored struct {
+	machine *clusterv1.Machine
+	at      time.Time
+}
+
+const (
+	// shownAfter is how long caches may take to show a write. To forget one that they do not show then costs a conflict at worst.
+	shownAfter = 10 * time.Second
+	// minStored is the smallest size at which old ones are dropped. Most are of Machines that nobody writes again: they are ready, or gone.
+	minStored = 16
+)
 
 // NewMachines returns a store over a client.
 func NewMachines(client MachineClient) *Machines {
-	return &Machines{client: client, stored: map[types.UID]*clusterv1.Machine{}}
+	return &Machines{client: client, stored: map[types.UID]stored{}, sweep: minStored}
 }
 
 // newest is the cached Machine, or what was stored since it was cached.
@@ -47,26 +61,25 @@ func (s *Machines) newest(cached *clusterv1.Machine) *clusterv1.Machine {
 	if !ok {
 		return cached
 	}
-	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, known.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, known.machine.ResourceVersion)
 	if err != nil || order >= 0 {
 		delete(s.stored, cached.UID)
 		return cached
 	}
-	return known
+	return known.machine
 }
 
 func (s *Machines) remember(machine *clusterv1.Machine) *clusterv1.Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.stored) >= maxStored {
-		clear(s.stored) // most are of Machines that are gone; to forget one costs a conflict at worst
+	now := time.Now()
+	if len(s.stored) >= s.sweep {
+		maps.DeleteFunc(s.stored, func(_ types.UID, one stored) bool { return now.Sub(one.at) > shownAfter })
+		s.sweep = max(minStored, 2*len(s.stored))
 	}
-	s.stored[machine.UID] = machine
+	s.stored[machine.UID] = stored{machine, now}
 	return machine
 }
-
-// maxStored is how many Machines are remembered.
-const maxStored = 1000
 
 // Forget drops what is remembered of a Machine.
 func (s *Machines) Forget(uid types.UID) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -162,14 +164,24 @@ func TestMachines_AfterAConflictTheMachineIsReadAnew(t *testing.T) {
 	}
 }
 
-func TestMachines_ForgetsInBounds(t *testing.T) {
-	s := NewMachines(&machineAPI{live: machineObject("1")})
-	for i := range 3 * maxStored {
-		m := machineObject("1")
-		m.UID = types.UID(rune(i + 1000))
-		s.remember(m)
-	}
-	if len(s.stored) > maxStored {
-		t.Errorf("%d Machines are remembered", len(s.stored))
-	}
+// What was written is remembered until caches show it, and not for as long as nobody asks: a Machine is tens of kilobytes.
+func TestMachines_ForgetsWhatCachesHaveShownLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewMachines(&machineAPI{live: machineObject("1")})
+		for i := range 1000 {
+			m := machineObject("2")
+			m.UID = types.UID(rune(i + 1000))
+			s.remember(m)
+			if old := machineObject("1"); i > 0 {
+				old.UID = types.UID(rune(i + 999))
+				if got := s.newest(old); got.ResourceVersion != "2" {
+					t.Fatalf("write %d is forgotten after a second", i-1)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if len(s.stored) > 2*minStored {
+			t.Errorf("%d Machines are remembered", len(s.stored))
+		}
+	})
 }
