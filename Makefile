@@ -66,7 +66,7 @@ bench: ## measure and print JSON: time and API writes per machine, CPU, memory, 
 	@scripts/bench
 
 .PHONY: soak
-soak: ## make and delete clusters for half an hour; fails when the server needs more and more of anything (SOAK=2m)
+soak: ## make and delete clusters for half an hour; fails when the server needs more and more of anything (SOAK=6m)
 	scripts/soak
 
 .PHONY: quickstart
