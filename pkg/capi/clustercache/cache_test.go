@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,16 +36,25 @@ type world struct {
 	// cluster is nil when it is gone; version is that of the way to it.
 	cluster *clusterv1.Cluster
 	version string
-	// broken is what the cluster answers instead; asked counts requests. What stalled is true for is not answered at all.
-	broken  error
-	asked   int
-	stalled func(path string) bool
+	// answers stands before the cluster, and asked counts what comes to it: requests of watches end at any moment.
+	answers atomic.Pointer[answers]
+	asked   atomic.Int32
 	// told counts how often controllers were told of it.
 	told int
 }
 
+// answers are what a cluster says instead: broken to everything, and nothing at all to a path that stalled is true for.
+type answers struct {
+	broken  error
+	stalled func(path string) bool
+}
+
+// nobodyListens breaks every request.
+var nobodyListens = answers{broken: errors.New("nobody listens")}
+
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, api: memkube.New(memkube.Options{Scheme: scheme.Scheme}), cluster: &clusterv1.Cluster{}}
+	w.answers.Store(&answers{})
 	w.cluster.Namespace, w.cluster.Name = demo.Namespace, demo.Name
 	w.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	w.cache = newCache(t.Context(), Options{Door: w, Retry: time.Second, Client: clustercache.ClientOptions{
@@ -72,11 +82,12 @@ func (w *world) RESTConfig(context.Context, types.NamespacedName) (*rest.Config,
 	config := w.api.Config("test")
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			w.asked++
-			if w.broken != nil {
-				return nil, w.broken
+			w.asked.Add(1)
+			instead := w.answers.Load()
+			if instead.broken != nil {
+				return nil, instead.broken
 			}
-			if w.stalled != nil && w.stalled(r.URL.Path) {
+			if instead.stalled != nil && instead.stalled(r.URL.Path) {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
 			}
@@ -133,8 +144,8 @@ func TestCache_FollowsTheWay(t *testing.T) {
 		w := newWorld(t)
 		w.expect("there is no way", false, 1) // that it has never answered
 		w.work(time.Minute)
-		if w.asked != 0 {
-			t.Errorf("%d requests to a cluster to which there is no way", w.asked)
+		if w.asked.Load() != 0 {
+			t.Errorf("%d requests to a cluster to which there is no way", w.asked.Load())
 		}
 		w.version = "tunnel/c-m-1"
 		w.expect("the agent dials in", true, 1)
@@ -142,11 +153,11 @@ func TestCache_FollowsTheWay(t *testing.T) {
 		w.expect("nothing happens", true, 0)
 		w.version = ""
 		w.expect("the agent is gone", false, 1)
-		asked := w.asked
+		asked := w.asked.Load()
 		w.told = 0
 		w.work(time.Minute)
-		if w.asked != asked {
-			t.Errorf("%d requests to a cluster whose agent is gone", w.asked-asked)
+		if w.asked.Load() != asked {
+			t.Errorf("%d requests to a cluster whose agent is gone", w.asked.Load()-asked)
 		}
 		if w.told != 1 {
 			t.Errorf("controllers were told %d times that a cluster is away for long, want once", w.told)
@@ -183,9 +194,9 @@ func (w *world) use() {
 	if err := reader.Get(ctx, client.ObjectKey{Name: "n"}, node); err != nil {
 		w.t.Errorf("read through the cache: %v", err)
 	}
-	asked := w.asked
-	if err := reader.Get(ctx, client.ObjectKey{Name: "n"}, node); err != nil || w.asked != asked {
-		t := w.asked - asked
+	asked := w.asked.Load()
+	if err := reader.Get(ctx, client.ObjectKey{Name: "n"}, node); err != nil || w.asked.Load() != asked {
+		t := w.asked.Load() - asked
 		w.t.Errorf("read through the cache again: error %v, %d requests", err, t)
 	}
 	watcher := &counted{}
@@ -217,17 +228,18 @@ func TestCache_AsksWhetherItIsThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.version, w.broken = "1", errors.New("nobody listens")
+		w.version = "1"
+		w.answers.Store(&nobodyListens)
 		w.expect("nobody listens", false, 1)
 		w.work(3 * time.Second)
-		if w.asked < 3 {
-			t.Errorf("%d attempts in three seconds", w.asked)
+		if w.asked.Load() < 3 {
+			t.Errorf("%d attempts in three seconds", w.asked.Load())
 		}
-		w.broken = nil
+		w.answers.Store(&answers{})
 		w.work(time.Second)
 		w.expect("somebody does", true, 0)
 		began := time.Now()
-		w.broken = errors.New("nobody listens")
+		w.answers.Store(&nobodyListens)
 		w.work(30 * time.Second)
 		w.expect("three answers are missing", true, 0)
 		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 3 || health.LastProbeSuccessTime.After(began) {
@@ -235,7 +247,7 @@ func TestCache_AsksWhetherItIsThere(t *testing.T) {
 		}
 		w.work(20 * time.Second)
 		w.expect("five are", false, 0)
-		w.broken = nil
+		w.answers.Store(&answers{})
 		w.work(time.Second)
 		w.expect("it is back", true, 0)
 		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures != 0 || time.Since(health.LastProbeSuccessTime) > 2*time.Second {
@@ -258,8 +270,8 @@ func TestCache_KnowsThatNobodyCanBeAsked(t *testing.T) {
 		if health := w.cache.GetHealthCheckingState(t.Context(), demo); health.ConsecutiveFailures < threshold || health.LastProbeTime.IsZero() {
 			t.Errorf("health: %+v", health)
 		}
-		if w.told != 1 || w.asked != 0 {
-			t.Errorf("controllers were told %d times that a cluster never answered, want once; %d requests", w.told, w.asked)
+		if w.told != 1 || w.asked.Load() != 0 {
+			t.Errorf("controllers were told %d times that a cluster never answered, want once; %d requests", w.told, w.asked.Load())
 		}
 		w.version = "tunnel/c-m-1"
 		w.expect("the agent dials in", true, 1)
@@ -273,10 +285,11 @@ func TestCache_DoesNotHurryToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.version, w.broken = "1", errors.New("the API server starts again")
+		w.version = "1"
+		w.answers.Store(&nobodyListens)
 		w.work(25 * time.Second)
-		if health := w.cache.GetHealthCheckingState(t.Context(), demo); w.asked < 20 || health.ConsecutiveFailures != 3 {
-			t.Errorf("after %d requests: %+v", w.asked, health)
+		if health := w.cache.GetHealthCheckingState(t.Context(), demo); w.asked.Load() < 20 || health.ConsecutiveFailures != 3 {
+			t.Errorf("after %d requests: %+v", w.asked.Load(), health)
 		}
 	})
 }
@@ -286,12 +299,14 @@ func TestCache_LeavesWorkersToOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.version, w.stalled = "1", func(string) bool { return true }
+		w.version = "1"
+		w.answers.Store(&answers{stalled: func(string) bool { return true }})
 		w.work(3 * time.Minute)
-		if w.asked < 5 || w.asked > 7 {
-			t.Errorf("%d attempts in three minutes, each of which keeps a worker for five seconds", w.asked)
+		if w.asked.Load() < 5 || w.asked.Load() > 7 {
+			t.Errorf("%d attempts in three minutes, each of which keeps a worker for five seconds", w.asked.Load())
 		}
-		w.version, w.stalled = "2", nil
+		w.version = "2"
+		w.answers.Store(&answers{})
 		w.expect("the kubeconfig is another one", true, 1)
 	})
 }
@@ -301,18 +316,19 @@ func TestCache_IsConnectedWithNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.version, w.stalled = "1", func(path string) bool { return path == "/api/v1/nodes" }
+		w.version = "1"
+		w.answers.Store(&answers{stalled: func(path string) bool { return path == "/api/v1/nodes" }})
 		w.expect("its nodes are not listed", false, 1)
-		w.stalled = nil
+		w.answers.Store(&answers{})
 		w.work(time.Minute)
 		w.expect("they are", true, 0)
 		reader, err := w.cache.GetReader(t.Context(), demo)
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := w.asked
-		if err := reader.List(t.Context(), &corev1.NodeList{}); err != nil || w.asked != asked {
-			t.Errorf("read at once: error %v, %d requests", err, w.asked-asked)
+		asked := w.asked.Load()
+		if err := reader.List(t.Context(), &corev1.NodeList{}); err != nil || w.asked.Load() != asked {
+			t.Errorf("read at once: error %v, %d requests", err, w.asked.Load()-asked)
 		}
 	})
 }
