@@ -13,7 +13,8 @@ import (
 // a thousand clusters take to come and go, and grows all that time.
 const remembered = 1024
 
-// announcing is a manager whose recorders remember less. The manager's own option for a broadcaster leaves another one running when the manager ends.
+// announcing is a manager whose recorders remember less: of more than that many events it begins to count and to limit anew. The manager's own option for a
+// broadcaster leaves another one running when the manager ends. Unlike the manager's, this one writes no debug lines of events, which are in the API.
 type announcing struct {
 	ctrl.Manager
 	broadcaster record.EventBroadcaster

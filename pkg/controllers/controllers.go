@@ -89,13 +89,21 @@ func (d Deps) door() Downstream {
 	return proxy.NewClients(d.Clients.Core.Secret().Cache(), 0)
 }
 
-// NewDoor returns the way to clusters through the tunnels of their agents, and until an agent has dialed in with the kubeconfig that the servers gave. It
+// indexByID finds Clusters by the names of their management clusters, for the way to them.
+const indexByID = "controllers.drover.io/cluster-id"
+
+// NewDoor returns the way to clusters through the tunnels of their agents, and until an agent has dialed in with the kubeconfig that the servers gave. Of two
+// Clusters that name one management cluster none is reached through its tunnel: Drover would be an administrator there on behalf of the wrong one. It
 // reads the caches of c, and has to be made before these start.
 func NewDoor(c *clients.Clients, tunnels proxy.Tunnels, identity func(cluster types.NamespacedName) proxy.Identity) *proxy.Door {
 	clusters, management := c.Provisioning.Cluster().Cache(), c.Management.Cluster().Cache()
+	clusters.AddIndexer(indexByID, topology.ByManagementCluster)
 	return proxy.NewDoor(proxy.NewClients(c.Core.Secret().Cache(), 0), tunnels, func(name types.NamespacedName) proxy.Way {
 		cluster, err := clusters.Get(name.Namespace, name.Name)
 		if err != nil || cluster.Status.ClusterName == "" {
+			return proxy.Way{}
+		}
+		if claims, err := clusters.GetByIndex(indexByID, cluster.Status.ClusterName); err != nil || len(claims) != 1 {
 			return proxy.Way{}
 		}
 		record, err := management.Get(cluster.Status.ClusterName)

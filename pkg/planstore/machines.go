@@ -26,14 +26,15 @@ type MachineClient interface {
 	Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*clusterv1.Machine, error)
 }
 
-// Machines writes to Cluster API Machines. It remembers what it wrote until caches show it, so that writers that share one
-// are never in conflict with each other. It is safe for concurrent use.
+// Machines writes to Cluster API Machines. It remembers for a while what it wrote and caches do not show yet, so that writers that share one are not in
+// conflict with each other. It is safe for concurrent use.
 type Machines struct {
 	client MachineClient
 
 	mu     sync.Mutex
 	stored map[types.UID]stored
-	sweep  int // the size at which old ones are dropped
+	// dropping is whether drop is going to be called.
+	dropping bool
 }
 
 type stored struct {
@@ -41,16 +42,13 @@ type stored struct {
 	at      time.Time
 }
 
-const (
-	// shownAfter is how long caches may take to show a write. To forget one that they do not show then costs a conflict at worst.
-	shownAfter = 10 * time.Second
-	// minStored is the smallest size at which old ones are dropped. Most are of Machines that nobody writes again: they are ready, or gone.
-	minStored = 16
-)
+// shownAfter is how long caches may take to show a write. To forget one that they do not show then costs a conflict, or a condition is written only when
+// they do. Most are of Machines that nobody writes again: they are ready, or gone, and each is tens of kilobytes.
+const shownAfter = 10 * time.Second
 
 // NewMachines returns a store over a client.
 func NewMachines(client MachineClient) *Machines {
-	return &Machines{client: client, stored: map[types.UID]stored{}, sweep: minStored}
+	return &Machines{client: client, stored: map[types.UID]stored{}}
 }
 
 // newest is the cached Machine, or what was stored since it was cached.
@@ -72,13 +70,26 @@ func (s *Machines) newest(cached *clusterv1.Machine) *clusterv1.Machine {
 func (s *Machines) remember(machine *clusterv1.Machine) *clusterv1.Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if len(s.stored) >= s.sweep {
-		maps.DeleteFunc(s.stored, func(_ types.UID, one stored) bool { return now.Sub(one.at) > shownAfter })
-		s.sweep = max(minStored, 2*len(s.stored))
-	}
-	s.stored[machine.UID] = stored{machine, now}
+	s.stored[machine.UID] = stored{machine, time.Now()}
+	s.dropLater()
 	return machine
+}
+
+// dropLater has drop called while something is remembered.
+func (s *Machines) dropLater() {
+	if !s.dropping && len(s.stored) > 0 {
+		s.dropping = true
+		time.AfterFunc(shownAfter, s.drop)
+	}
+}
+
+// drop forgets what caches have had time to show, also when nobody writes any more.
+func (s *Machines) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.stored, func(_ types.UID, one stored) bool { return time.Since(one.at) >= shownAfter })
+	s.dropping = false
+	s.dropLater()
 }
 
 // Forget drops what is remembered of a Machine.

@@ -3,6 +3,7 @@ package planstore
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,24 +165,68 @@ func TestMachines_AfterAConflictTheMachineIsReadAnew(t *testing.T) {
 	}
 }
 
-// What was written is remembered until caches show it, and not for as long as nobody asks: a Machine is tens of kilobytes.
-func TestMachines_ForgetsWhatCachesHaveShownLongAgo(t *testing.T) {
+// What was written is known until caches have had time to show it, and not for as long as nobody writes: a Machine is tens of kilobytes.
+func TestMachines_RemembersForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewMachines(&machineAPI{live: machineObject("1")})
-		for i := range 1000 {
-			m := machineObject("2")
-			m.UID = types.UID(rune(i + 1000))
-			s.remember(m)
-			if old := machineObject("1"); i > 0 {
-				old.UID = types.UID(rune(i + 999))
-				if got := s.newest(old); got.ResourceVersion != "2" {
-					t.Fatalf("write %d is forgotten after a second", i-1)
-				}
-			}
-			time.Sleep(time.Second)
+		s := NewMachines(&machineAPI{})
+		known := func(uid types.UID) bool { return s.newest(machineOf(uid, "1")).ResourceVersion == "2" }
+		for i := range 5000 { // as when a large fleet is upgraded
+			s.remember(machineOf(types.UID(fmt.Sprint(i)), "2"))
 		}
-		if len(s.stored) > 2*minStored {
-			t.Errorf("%d Machines are remembered", len(s.stored))
+		time.Sleep(shownAfter / 2)
+		s.remember(machineOf("later", "2"))
+		time.Sleep(shownAfter/2 - time.Millisecond)
+		if !known("0") || !known("4999") || !known("later") {
+			t.Error("a write is forgotten before caches have had time to show it")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if known("0") || len(s.stored) != 1 {
+			t.Errorf("%d writes are known, want the later one", len(s.stored))
+		}
+		time.Sleep(2 * shownAfter)
+		synctest.Wait()
+		if len(s.stored) != 0 || s.dropping {
+			t.Errorf("%d writes are known when nobody has written for long", len(s.stored))
+		}
+		s.remember(machineOf("again", "2"))
+		time.Sleep(2 * shownAfter)
+		synctest.Wait()
+		if len(s.stored) != 0 {
+			t.Error("what is written afterwards is never forgotten")
 		}
 	})
+}
+
+// machineOf is a Machine of a UID, as of a version.
+func machineOf(uid types.UID, version string) *clusterv1.Machine {
+	m := machineObject(version)
+	m.UID = uid
+	return m
+}
+
+// A cache that shows as much as what was written, or more, is believed from then on.
+func TestMachines_CachesThatHaveCaughtUpAreBelieved(t *testing.T) {
+	for version, shown := range map[string]string{"1": "2", "2": "cached", "3": "cached"} {
+		s := NewMachines(&machineAPI{})
+		s.remember(machineOf("u", "2"))
+		cached := machineOf("u", version)
+		got := s.newest(cached)
+		if (got == cached) != (shown == "cached") || len(s.stored) == 0 != (shown == "cached") {
+			t.Errorf("the cache shows version %s: got version %s, %d remembered", version, got.ResourceVersion, len(s.stored))
+		}
+	}
+}
+
+// After a write that failed nobody knows what is stored.
+func TestMachines_AFailedWriteIsForgotten(t *testing.T) {
+	a := &machineAPI{live: machineObject("1")}
+	s := NewMachines(a)
+	if _, err := s.SetCondition(machineObject("1"), "Reconciled", waiting, noon); err != nil || len(s.stored) != 1 {
+		t.Fatalf("%d remembered, error %v", len(s.stored), err)
+	}
+	a.err = errors.New("refused")
+	if _, err := s.SetCondition(machineObject("1"), "PlanApplied", waiting, noon); err == nil || len(s.stored) != 0 {
+		t.Errorf("%d remembered after error %v", len(s.stored), err)
+	}
 }

@@ -286,6 +286,7 @@ func TestImport(t *testing.T) {
 
 	t.Run("Drover's own kubeconfig", func(t *testing.T) { w.of(t).useAsAdministrator(kubeconfig) })
 	t.Run("users", func(t *testing.T) { w.of(t).users(namespace, id, other, kubeconfig) })
+	t.Run("as whom requests are made", func(t *testing.T) { w.of(t).identities(namespace, id, kubeconfig) })
 	t.Run("the agent goes and comes back", func(t *testing.T) {
 		w := w.of(t)
 		w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "scale", "deployment", "cattle-cluster-agent", "--replicas=0")

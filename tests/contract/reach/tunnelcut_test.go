@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -22,9 +21,9 @@ import (
 // does not notice, and the cluster never counts as disconnected; and the one that is started again gets its session.
 func TestTunnelCut_TwoReplicas(t *testing.T) {
 	one, two := newServer(t, "one"), newServer(t, "two")
-	address := balance(t, one, two)
+	gate := newGate(t, one, two)
 	for _, each := range []*replica.Replica{one, two} {
-		each.ServerURL = "https://" + address
+		each.ServerURL = "https://" + gate.address
 		each.Start()
 	}
 	one.AwaitReady()
@@ -63,54 +62,6 @@ func TestTunnelCut_TwoReplicas(t *testing.T) {
 func newServer(t *testing.T, name string) *replica.Replica {
 	t.Helper()
 	return replica.New(t, name, plane.Kubeconfig(t), "--shutdown-delay=0s", "--cluster-agent-image=drover.test/drover:test")
-}
-
-// balance is an address at which each connection goes to the next of the replicas that takes it.
-func balance(t *testing.T, replicas ...*replica.Replica) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var connections sync.WaitGroup
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	connections.Go(func() {
-		for next := 0; ; next++ {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			connections.Go(func() { carry(ctx, conn, next, replicas) })
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		listener.Close()
-		connections.Wait()
-	})
-	return listener.Addr().String()
-}
-
-// carry takes a connection to a replica until one of the two sides ends it.
-func carry(ctx context.Context, from net.Conn, first int, replicas []*replica.Replica) {
-	defer from.Close()
-	for i := range replicas {
-		to, err := (&net.Dialer{}).DialContext(ctx, "tcp", replicas[(first+i)%len(replicas)].Address)
-		if err != nil {
-			continue
-		}
-		defer to.Close()
-		defer context.AfterFunc(ctx, func() { from.Close(); to.Close() })()
-		over := make(chan struct{}, 2)
-		for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
-			go func() {
-				_, _ = io.Copy(way[0], way[1]) // either side may end it in any way
-				over <- struct{}{}
-			}()
-		}
-		<-over
-		return
-	}
 }
 
 // asker asks replicas for something of a cluster.

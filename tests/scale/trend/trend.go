@@ -10,8 +10,8 @@ import (
 // Series is one figure over time.
 type Series struct {
 	Name, Unit string
-	// Floor is how much it may grow in any case.
-	Floor float64
+	// Allowed is how much it may grow between the first sample that counts and the last.
+	Allowed float64
 	// At are seconds, and Values what was found then.
 	At, Values []float64
 }
@@ -21,31 +21,29 @@ func (s *Series) Add(at, value float64) {
 	s.At, s.Values = append(s.At, at), append(s.Values, value)
 }
 
-// tolerance is the share of its mean that a figure may grow by within the second half of a run.
-const tolerance = 0.08
-
 // certain is by how many of its standard errors a slope has to be above zero.
 const certain = 3
 
-// Trend is what became of a figure in the second half of a run; the first is for caches to fill.
+// Trend is what became of a figure in the last two thirds of a run; in the first, caches fill.
 type Trend struct {
-	// First and Last are medians of the first and the last third of that half.
+	// First and Last are medians of the first and the last third of what counts.
 	First, Mean, Last float64
-	// Growth is the slope of the line through the samples, times the time of that half.
+	// Growth is the slope of the line through the samples, times the time from the first to the last.
 	Growth float64
-	// Growing is whether the figure grew, by more than it may and more than its swings explain.
+	// Growing is whether the figure grew by more than it may: steadily, and more than its swings explain, or by a jump that stayed.
 	Growing bool
 }
 
-// Of fits a line to the second half, by least squares.
+// Of fits a line by least squares.
 func Of(s Series) Trend {
-	half := len(s.Values) / 2
-	x, y := s.At[half:], s.Values[half:]
+	skip := len(s.Values) / 3
+	x, y := s.At[skip:], s.Values[skip:]
 	out := Trend{Mean: mean(y)}
 	if len(y) < 3 {
 		return out
 	}
-	out.First, out.Last = median(y[:len(y)/3]), median(y[len(y)-len(y)/3:])
+	third := (len(y) + 2) / 3
+	out.First, out.Last = median(y[:third]), median(y[len(y)-third:])
 	mx := mean(x)
 	var xx, xy float64
 	for i := range x {
@@ -63,7 +61,7 @@ func Of(s Series) Trend {
 	}
 	deviation := math.Sqrt(rest / float64(len(x)-2) / xx)
 	out.Growth = slope * (x[len(x)-1] - x[0])
-	out.Growing = out.Growth > max(s.Floor, tolerance*out.Mean) && slope > certain*deviation
+	out.Growing = out.Growth > s.Allowed && slope > certain*deviation || out.Last-out.First > s.Allowed
 	return out
 }
 

@@ -5,29 +5,41 @@ import (
 	"testing"
 )
 
-// A figure that grows steadily is told from one that swings, one that grows until its caches are full, and one that grows by next to nothing.
+// A figure that grows is told from one that swings, one that grows until its caches are full, and one that grows by next to nothing: with a dozen samples,
+// and whatever the swings are just like.
 func TestOf(t *testing.T) {
 	tests := map[string]struct {
-		value func(i int, noise float64) float64
+		value func(lap int, noise float64) float64
 		want  bool
 	}{
-		"flat":                      {func(int, float64) float64 { return 500 }, false},
-		"noisy":                     {func(_ int, noise float64) float64 { return 500 + 200*noise }, false},
-		"full after a while":        {func(i int, noise float64) float64 { return 500 + 20*noise + 10*float64(min(i, 80)) }, false},
-		"smaller and smaller":       {func(i int, noise float64) float64 { return 5000 - 10*float64(i) + 100*noise }, false},
-		"within the tolerance":      {func(i int, noise float64) float64 { return 5000 + float64(i) }, false},
-		"one leak for each cluster": {func(i int, noise float64) float64 { return 500 + 2*float64(i) + 20*noise }, true},
-		"a leak under a swing":      {func(i int, noise float64) float64 { return 500 + 4*float64(i) + 100*noise }, true},
+		"flat":                             {func(int, float64) float64 { return 500 }, false},
+		"noisy":                            {func(_ int, noise float64) float64 { return 500 + 5*noise }, false},
+		"full after a while":               {func(lap int, noise float64) float64 { return 500 + 5*noise + 50*float64(min(lap, 4)) }, false},
+		"smaller and smaller":              {func(lap int, noise float64) float64 { return 5000 - 10*float64(lap) + 5*noise }, false},
+		"within what is allowed":           {func(lap int, noise float64) float64 { return 5000 + float64(lap) + noise }, false},
+		"one that is out of line":          {func(lap int, _ float64) float64 { return map[bool]float64{true: 5000, false: 500}[lap == 11] }, false},
+		"one leak for every tenth cluster": {func(lap int, noise float64) float64 { return 500 + 7*float64(lap) + 5*noise }, true},
+		"a leak under a swing":             {func(lap int, noise float64) float64 { return 500 + 20*float64(lap) + 20*noise }, true},
+		"a jump that stays": {func(lap int, noise float64) float64 {
+			return map[bool]float64{true: 900, false: 500}[lap >= 10] + 5*noise
+		}, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			random := rand.New(rand.NewPCG(1, 2))
-			s := Series{Floor: 20}
-			for i := range 200 {
-				s.Add(5*float64(i), test.value(i, 2*random.Float64()-1))
+			const runs = 200
+			wrong := 0
+			for run := range runs {
+				random := rand.New(rand.NewPCG(1, uint64(run)))
+				s := Series{Allowed: 20}
+				for lap := range 12 {
+					s.Add(150*float64(lap), test.value(lap, 2*random.Float64()-1))
+				}
+				if got := Of(s); got.Growing != test.want {
+					wrong++
+				}
 			}
-			if got := Of(s); got.Growing != test.want {
-				t.Errorf("growing %t: %+v", got.Growing, got)
+			if wrong > runs/50 {
+				t.Errorf("%d of %d runs are taken for the opposite", wrong, runs)
 			}
 		})
 	}

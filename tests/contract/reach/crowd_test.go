@@ -1,0 +1,293 @@
+package reach
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/drover-io/drover/pkg/clusteragent"
+	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+const (
+	crowdSize = 64
+	// flapEvery is how often all agents lose their sessions.
+	flapEvery = 5 * time.Second
+	// slowest is the longest that a request may take. A watch ends by itself before.
+	slowest, watched = 10 * time.Second, 2 * time.Second
+)
+
+// crowd is many users of several clusters.
+type crowd struct {
+	*world
+	clusters []string // their IDs
+	users    []string // their tokens
+	client   *http.Client
+
+	answered, lost, watches atomic.Int64
+}
+
+// TestCrowd_EveryAnswerIsForWhoAsked: many users ask two clusters, again and again, whose agents lose their sessions every five seconds. Nobody gets what
+// somebody else asked for, or from another cluster; nothing takes longer than it may; and who is refused is told to come back. It lasts a quarter of a
+// minute, and a minute with DROVER_TEST_ALL.
+func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
+	lasts := 16 * time.Second
+	if os.Getenv("DROVER_TEST_ALL") != "" {
+		lasts = time.Minute
+	}
+	server := newServer(t, "drover")
+	gate := newGate(t, server)
+	server.ServerURL = "https://" + gate.address
+	server.Start()
+	server.AwaitReady()
+	c := &crowd{world: newWorldOf(t, server)}
+	namespace := plane.Namespace(t)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(c.authority()))
+	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: crowdSize, TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	t.Cleanup(c.client.CloseIdleConnections)
+	c.enroll(namespace)
+	for i, downstream := range []*managementplane.Plane{c.downstream, plane.Another(t)} {
+		c.join(namespace, fmt.Sprint("k", i), downstream)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	var asking sync.WaitGroup
+	for user := range crowdSize {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				c.count(c.ask(user, rand.IntN(len(c.clusters))))
+				time.Sleep(rand.N(100 * time.Millisecond)) // the pace of a user
+			}
+		})
+	}
+	cuts := 0
+	for flap := time.NewTicker(flapEvery); ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+			flap.Stop()
+		case <-flap.C:
+			if gate.cut() < len(c.clusters) {
+				t.Error("an agent had no session five seconds after it lost the last one")
+			}
+			cuts++
+		}
+	}
+	asking.Wait()
+	for user := range crowdSize {
+		plane.Until(t, 10*time.Second, func() string {
+			if err := errors.Join(c.ask(user, 0), c.ask(user, 1)); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+	}
+	t.Logf("%d answers, %d of them watches; %d lost by %d cuts", c.answered.Load(), c.watches.Load(), c.lost.Load(), cuts)
+	if c.answered.Load() < 20*crowdSize || c.watches.Load() < crowdSize || c.lost.Load() == 0 {
+		t.Error("nothing was tried")
+	}
+}
+
+// errLost is the end of a request whose agent's session has ended, or was not there.
+var errLost = errors.New("the cluster was not reached")
+
+// count notes how a request ended.
+func (c *crowd) count(err error) {
+	switch {
+	case err == nil:
+		c.answered.Add(1)
+	case errors.Is(err, errLost):
+		c.lost.Add(1)
+	default:
+		c.Error(err)
+	}
+}
+
+// enroll makes the users, who may get all Clusters of the namespace.
+func (c *crowd) enroll(namespace string) {
+	c.Helper()
+	c.kubectlOK(plane.Kubeconfig(c), "", "-n", namespace, "create", "role", "crowd", "--verb=get", "--resource=clusters.provisioning.cattle.io")
+	c.kubectlOK(plane.Kubeconfig(c), "", "-n", namespace, "create", "rolebinding", "crowd", "--role=crowd", "--group=system:serviceaccounts:"+namespace)
+	accounts := c.upstream.CoreV1().ServiceAccounts(namespace)
+	for user := range crowdSize {
+		_, err := accounts.Create(c.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: userName(user)}}, metav1.CreateOptions{})
+		c.must(err)
+		made, err := accounts.CreateToken(c.Context(), userName(user), &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		c.must(err)
+		c.users = append(c.users, made.Status.Token)
+	}
+}
+
+func userName(user int) string { return fmt.Sprint("user-", user) }
+
+// join makes a cluster, in which each user may read what is theirs alone, and runs its agent here: two pods of agents would share the ports of this host.
+func (c *crowd) join(namespace, name string, downstream *managementplane.Plane) {
+	c.Helper()
+	id := c.cluster(namespace, name)
+	address := c.command(id)
+	_, manifest := c.fetch(address, nil)
+	objects := strings.Split(manifest, "---\n")
+	for i, object := range objects {
+		if strings.Contains(object, "kind: Deployment") {
+			objects[i] = ""
+		}
+	}
+	c.kubectlOK(downstream.Kubeconfig(), strings.Join(objects, "---\n"), "apply", "-f", "-")
+	config := downstream.RESTConfig()
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	c.must(err)
+	_, err = client.CoreV1().Namespaces().Create(c.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "crowd"}}, metav1.CreateOptions{})
+	c.must(err)
+	for user := range crowdSize {
+		c.furnish(client, namespace, name, userName(user))
+	}
+	c.runAgent(id, address, downstream)
+	c.clusters = append(c.clusters, id)
+	c.awaitCondition(id, "Connected", "True", time.Minute)
+}
+
+// furnish makes what one user may read in one cluster.
+func (c *crowd) furnish(client kubernetes.Interface, namespace, cluster, user string) {
+	c.Helper()
+	named := metav1.ObjectMeta{Name: user}
+	_, err := client.CoreV1().ConfigMaps("crowd").Create(c.Context(), &corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{"cluster": cluster}}, metav1.CreateOptions{})
+	c.must(err)
+	_, err = client.RbacV1().Roles("crowd").Create(c.Context(), &rbacv1.Role{ObjectMeta: named, Rules: []rbacv1.PolicyRule{{
+		Verbs: []string{"get", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{user},
+	}}}, metav1.CreateOptions{})
+	c.must(err)
+	_, err = client.RbacV1().RoleBindings("crowd").Create(c.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "system:drover:serviceaccount:" + namespace + ":" + user}},
+	}, metav1.CreateOptions{})
+	c.must(err)
+}
+
+// runAgent runs the agent of a cluster until the test ends.
+func (c *crowd) runAgent(id, address string, downstream *managementplane.Plane) {
+	c.Helper()
+	file := func(name, content string) string {
+		path := filepath.Join(c.dir, id+"-"+name)
+		c.must(os.WriteFile(path, []byte(content), 0o600))
+		return path
+	}
+	config := downstream.RESTConfig()
+	registration, _, _ := strings.Cut(address[strings.LastIndex(address, "/")+1:], "_")
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	options := clusteragent.Options{
+		ServerURL: c.server.ServerURL, TokenFile: file("registration", registration), CAFile: file("ca", c.authority()),
+		APIServer: config.Host, APIServerCAFile: file("api-server-ca", string(config.CAData)),
+		APIServerTokenFile: file("account", c.kubectlOK(downstream.Kubeconfig(), "", "-n", "cattle-system", "create", "token", "cattle")), Log: log,
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := clusteragent.Run(ctx, options); err != nil && ctx.Err() == nil {
+			c.Errorf("agent of %s: %v", id, err)
+		}
+	})
+	c.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// ask does one of the things that a user does, and checks that the answer is for this user and from this cluster.
+func (c *crowd) ask(user, cluster int) error {
+	path, method, body := "/api/v1/namespaces/crowd/configmaps/"+userName(user), http.MethodGet, ""
+	check := func(answer []byte) error { return c.isOf(answer, user, cluster) }
+	switch rand.IntN(10) {
+	case 0, 1, 2:
+		path, method, body = "/apis/authentication.k8s.io/v1/selfsubjectreviews", http.MethodPost, `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`
+		check = func(answer []byte) error { return isCalled(answer, user) }
+	case 3:
+		path = fmt.Sprintf("/api/v1/namespaces/crowd/configmaps?watch=true&fieldSelector=metadata.name%%3D%s&timeoutSeconds=%d", userName(user), int(watched.Seconds()))
+		check = func(answer []byte) error { return c.isWatched(answer, user, cluster) }
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), slowest)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, "https://"+c.server.Address+"/k8s/clusters/"+c.clusters[cluster]+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.users[user])
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := c.client.Do(request)
+	if err != nil {
+		return fmt.Errorf("%s asks for %s: %w", userName(user), path, err)
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s asks for %s: no answer in %s", userName(user), path, slowest)
+	case answer.StatusCode == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != "", err != nil:
+		return errLost
+	case answer.StatusCode/100 != 2:
+		return fmt.Errorf("%s asks for %s: %s with Retry-After %q: %s", userName(user), path, answer.Status, answer.Header.Get("Retry-After"), content)
+	}
+	return check(content)
+}
+
+// isOf fails for a ConfigMap that is not the user's one of the cluster.
+func (c *crowd) isOf(content []byte, user, cluster int) error {
+	var got corev1.ConfigMap
+	if err := json.Unmarshal(content, &got); err != nil {
+		return fmt.Errorf("the answer is %s: %w", content, err)
+	}
+	if want := fmt.Sprint("k", cluster); got.Name != userName(user) || got.Data["cluster"] != want {
+		return fmt.Errorf("%s asked %s and got what %s has in %s", userName(user), want, got.Name, got.Data["cluster"])
+	}
+	return nil
+}
+
+// isWatched fails for events that are not of the user's ConfigMap. A watch that a cut has ended before it began to tell has none.
+func (c *crowd) isWatched(content []byte, user, cluster int) error {
+	for line := range strings.Lines(string(content)) {
+		var event struct {
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}
+		if err := json.Unmarshal([]byte(line), &event); err != nil {
+			return fmt.Errorf("the watch tells %s: %w", line, err)
+		}
+		if err := c.isOf(event.Object, user, cluster); err != nil {
+			return fmt.Errorf("event %s: %w", event.Type, err)
+		}
+		c.watches.Add(1)
+	}
+	return nil
+}
+
+// isCalled fails when the cluster takes the user for another one.
+func isCalled(content []byte, user int) error {
+	var got authenticationv1.SelfSubjectReview
+	if err := json.Unmarshal(content, &got); err != nil {
+		return fmt.Errorf("the answer is %s: %w", content, err)
+	}
+	if !strings.HasSuffix(got.Status.UserInfo.Username, ":"+userName(user)) {
+		return fmt.Errorf("%s is %s in the cluster", userName(user), got.Status.UserInfo.Username)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package reach
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/drover-io/drover/tests/contract/replica"
+)
+
+// gate is an address at which each connection goes to the next of the replicas that takes it.
+type gate struct {
+	address string
+
+	mu   sync.Mutex
+	open map[net.Conn]bool
+}
+
+func newGate(t *testing.T, replicas ...*replica.Replica) *gate {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{address: listener.Addr().String(), open: map[net.Conn]bool{}}
+	var connections sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	connections.Go(func() {
+		for next := 0; ; next++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			g.keep(conn)
+			connections.Go(func() {
+				defer g.forget(conn)
+				carry(ctx, conn, next, replicas)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		listener.Close()
+		connections.Wait()
+	})
+	return g
+}
+
+func (g *gate) keep(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open[conn] = true
+}
+
+func (g *gate) forget(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.open, conn)
+}
+
+// cut ends all connections that go through the gate, and returns how many there were.
+func (g *gate) cut() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for conn := range g.open {
+		conn.Close()
+	}
+	return len(g.open)
+}
+
+// carry takes a connection to a replica until one of the two sides ends it.
+func carry(ctx context.Context, from net.Conn, first int, replicas []*replica.Replica) {
+	defer from.Close()
+	for i := range replicas {
+		to, err := (&net.Dialer{}).DialContext(ctx, "tcp", replicas[(first+i)%len(replicas)].Address)
+		if err != nil {
+			continue
+		}
+		defer to.Close()
+		defer context.AfterFunc(ctx, func() { from.Close(); to.Close() })()
+		over := make(chan struct{}, 2)
+		for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+			go func() {
+				_, _ = io.Copy(way[0], way[1]) // either side may end it in any way
+				over <- struct{}{}
+			}()
+		}
+		<-over
+		return
+	}
+}

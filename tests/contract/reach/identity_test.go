@@ -1,0 +1,231 @@
+package reach
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// identityCase is a request with headers of impersonation.
+type identityCase struct {
+	// rights are what kubectl create clusterrole is told of what the caller may impersonate in the management cluster.
+	rights []string
+	header http.Header
+	// as is whom the cluster takes the caller for: NAME | UID | groups | extras.
+	as string
+	// refused is the status of the answer and a part of its message, when the request does not go through.
+	refused string
+}
+
+func identityCases(namespace string) map[string]identityCase {
+	account := "system:serviceaccount:" + namespace + ":caller"
+	return map[string]identityCase{
+		"as themselves": {
+			as: "system:drover:serviceaccount:NS:CALLER | UID | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
+		},
+		"somebody whom they may not impersonate": {
+			header:  http.Header{"Impersonate-User": {"joe"}},
+			refused: `403 users "joe" is forbidden`,
+		},
+		"somebody whom they may": {
+			rights: []string{"--verb=impersonate", "--resource=users", "--resource-name=joe"},
+			header: http.Header{"Impersonate-User": {"joe"}}, as: "joe |  | system:authenticated | ",
+		},
+		"somebody else": {
+			rights: []string{"--verb=impersonate", "--resource=users", "--resource-name=joe"},
+			header: http.Header{"Impersonate-User": {"jane"}}, refused: `403 users "jane" is forbidden`,
+		},
+		"a group that they may not": {
+			rights: []string{"--verb=impersonate", "--resource=users"},
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers"}}, refused: `403 groups "testers" is forbidden`,
+		},
+		"groups that they may": {
+			rights: []string{"--verb=impersonate", "--resource=users,groups"},
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers", "readers"}}, as: "joe |  | readers,system:authenticated,testers | ",
+		},
+		"a UID and an extra": {
+			rights: []string{"--verb=impersonate", "--resource=users,uids.authentication.k8s.io,userextras.authentication.k8s.io/example.com%2Fscope"},
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Uid": {"u-9"}, "Impersonate-Extra-Example.com%2fscope": {"a"}},
+			as:     "joe | u-9 | system:authenticated | example.com/scope=a",
+		},
+		"a service account, which is another one there": {
+			rights: []string{"--verb=impersonate", "--resource=serviceaccounts"},
+			header: http.Header{"Impersonate-User": {account}},
+			as:     "system:drover:serviceaccount:NS:caller |  | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
+		},
+		"masters, whatever they may": {
+			rights: []string{"--verb=*", "--resource=users,groups"},
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:masters"}}, refused: "403 system:masters",
+		},
+		"an administrator of clusters, by name": {
+			rights: []string{"--verb=impersonate", "--resource=users,groups"},
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:drover:cluster-admin"}},
+			as:     "joe |  | system:authenticated,system:drover:cluster-admin | ",
+		},
+		"a part of Kubernetes, which it is not there": {
+			rights: []string{"--verb=impersonate", "--resource=users"},
+			header: http.Header{"Impersonate-User": {"system:kube-scheduler"}}, as: "system:drover:user:kube-scheduler |  | system:authenticated | ",
+		},
+		"nobody": {
+			rights: []string{"--verb=impersonate", "--resource=users"},
+			header: http.Header{"Impersonate-User": {"system:anonymous"}}, as: "system:anonymous |  | system:unauthenticated | ",
+		},
+		"a group without a user": {
+			rights: []string{"--verb=impersonate", "--resource=users,groups"},
+			header: http.Header{"Impersonate-Group": {"testers"}}, refused: "400 Impersonate-User",
+		},
+		"what a proxy before this one believes is not believed": {
+			header: http.Header{"X-Remote-User": {"joe"}, "X-Remote-Group": {"system:masters"}},
+			as:     "system:drover:serviceaccount:NS:CALLER | UID | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
+		},
+	}
+}
+
+// identities shows as whom the cluster takes requests, by what its API server says of it; all of them may get the Cluster.
+func (w *world) identities(namespace, id, administrator string) {
+	w.Helper()
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "callers", "--role=user-of-imported", "--group=system:serviceaccounts:"+namespace)
+	number := 0
+	for name, test := range identityCases(namespace) {
+		caller := fmt.Sprint("caller-", number)
+		number++
+		w.Run(name, func(t *testing.T) { w.of(t).identity(namespace, id, caller, test) })
+	}
+	w.Run("rights there", func(t *testing.T) { w.of(t).canI(namespace, id, administrator) })
+	w.Run("no credential", func(t *testing.T) {
+		w := w.of(t)
+		for _, header := range []http.Header{nil, {"Authorization": {"Bearer wrong"}}, {"Authorization": {"Basic eDp5"}}} {
+			here, one := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", header)
+			absent, other := w.fetch(w.server.ServerURL+"/k8s/clusters/c-m-absent00/version", header)
+			if here != http.StatusUnauthorized || absent != here || one != strings.ReplaceAll(other, "c-m-absent00", id) {
+				w.Errorf("header %v: a cluster is answered with %d %s, none with %d %s", header, here, one, absent, other)
+			}
+		}
+	})
+}
+
+// identity asks the cluster who a caller is. Rights take a moment until they are known.
+func (w *world) identity(namespace, id, caller string, test identityCase) {
+	w.Helper()
+	kubeconfig := w.userKubeconfig(namespace, caller, id)
+	if test.rights != nil {
+		role := namespace + "-" + caller
+		w.kubectlOK(plane.Kubeconfig(w), "", append([]string{"create", "clusterrole", role}, test.rights...)...)
+		w.kubectlOK(plane.Kubeconfig(w), "", "create", "clusterrolebinding", role, "--clusterrole="+role, "--serviceaccount="+namespace+":"+caller)
+		w.Cleanup(func() {
+			_, _ = w.kubectl(plane.Kubeconfig(w), "", "delete", "clusterrole,clusterrolebinding", role)
+		})
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	w.must(err)
+	client, err := rest.HTTPClientFor(config)
+	w.must(err)
+	defer client.CloseIdleConnections()
+	plane.Until(w, 30*time.Second, func() string {
+		status, body := w.review(client, config.Host, test.header)
+		if test.refused != "" {
+			code, part, _ := strings.Cut(test.refused, " ")
+			if fmt.Sprint(status) != code || !strings.Contains(body, part) {
+				return fmt.Sprintf("answered with %d %s, want %s", status, body, test.refused)
+			}
+			return ""
+		}
+		want := strings.NewReplacer("NS", namespace, "CALLER", caller).Replace(test.as)
+		if diff := cmp.Diff(want, said(body)); diff != "" {
+			return fmt.Sprintf("answered with %d: as whom (-want +got):\n%s", status, diff)
+		}
+		return ""
+	})
+}
+
+// review posts a SelfSubjectReview.
+func (w *world) review(client *http.Client, host string, header http.Header) (int, string) {
+	w.Helper()
+	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, host+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`))
+	w.must(err)
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	w.must(err)
+	defer response.Body.Close()
+	var body bytes.Buffer
+	_, err = body.ReadFrom(response.Body)
+	w.must(err)
+	var failure struct{ Message string }
+	if response.StatusCode/100 != 2 && json.Unmarshal(body.Bytes(), &failure) == nil {
+		return response.StatusCode, failure.Message
+	}
+	return response.StatusCode, body.String()
+}
+
+// said is whom a SelfSubjectReview names. The UID of an account is no fixed one.
+func said(body string) string {
+	var review authenticationv1.SelfSubjectReview
+	if err := json.Unmarshal([]byte(body), &review); err != nil {
+		return body
+	}
+	who := review.Status.UserInfo
+	if len(who.UID) == 36 {
+		who.UID = "UID"
+	}
+	var extras []string
+	for key, values := range who.Extra {
+		if !strings.Contains(key, "kubernetes.io") { // of the management cluster's credential
+			extras = append(extras, key+"="+strings.Join(values, ","))
+		}
+	}
+	slices.Sort(extras)
+	slices.Sort(who.Groups)
+	return strings.Join([]string{who.Username, who.UID, strings.Join(who.Groups, ","), strings.Join(extras, " ")}, " | ")
+}
+
+// canI asks as kubectl does what a user may do there.
+func (w *world) canI(namespace, id, administrator string) {
+	w.Helper()
+	kubeconfig := w.userKubeconfig(namespace, "asker", id)
+	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "asker", "--clusterrole=view", "--user=system:drover:serviceaccount:"+namespace+":asker")
+	plane.Until(w, 30*time.Second, func() string {
+		if out, err := w.kubectl(kubeconfig, "", "auth", "can-i", "list", "pods", "-A"); err != nil || out != "yes" {
+			return fmt.Sprintf("who may view is told %q: %v", out, err)
+		}
+		return ""
+	})
+	for _, args := range [][]string{{"delete", "pods"}, {"get", "secrets"}, {"impersonate", "users"}, {"*", "*"}} {
+		if out, err := w.kubectl(kubeconfig, "", append([]string{"auth", "can-i"}, args...)...); err == nil || !strings.HasSuffix(out, "no") {
+			w.Errorf("who may view is told that they can %s: %q", strings.Join(args, " "), out)
+		}
+	}
+	if out := w.kubectlOK(administrator, "", "auth", "can-i", "*", "*"); out != "yes" {
+		w.Errorf("Drover itself is told %q", out)
+	}
+	// A credential of the cluster itself opens nothing here: it stays there.
+	token := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "create", "token", "cattle")
+	content, err := os.ReadFile(kubeconfig)
+	w.must(err)
+	path := filepath.Join(w.dir, "from-there")
+	before, _, found := bytes.Cut(content, []byte("token: "))
+	if !found {
+		w.Fatal("the kubeconfig has no token")
+	}
+	w.must(os.WriteFile(path, append(before, []byte("token: \""+token+"\"}}]}")...), 0o600))
+	if out, err := w.kubectl(path, "", "get", "--raw", "/version"); err == nil {
+		w.Errorf("a token of the cluster itself opens Drover: %s", out)
+	}
+}
