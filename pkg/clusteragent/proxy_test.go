@@ -246,6 +246,29 @@ func TestProxy_AnswersForTheAPIServer(t *testing.T) {
 	}
 }
 
+// A client that is refused while it sends its request sends no more of it in HTTP/2, and waits for the end of the answer.
+func TestProxy_RefusalsEndForThoseWhoWereSending(t *testing.T) {
+	api := newAPIServer(t)
+	api.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		http.Error(rw, "you may not create it", http.StatusForbidden)
+	})
+	address, transports := answering(t, options(t, "https://127.0.0.1:1", "", api))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	sent, more := io.Pipe()
+	defer more.Close()
+	request := newRequest(t, http.MethodPost, address+"/api/v1/pods", nil).WithContext(ctx)
+	request.Body, request.ContentLength = sent, 1000
+	response, err := transports["HTTP/2"].RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if body, err := io.ReadAll(response.Body); err != nil || string(body) != "you may not create it\n" {
+		t.Errorf("%s: %q, error %v", response.Status, body, err)
+	}
+}
+
 func TestProxy_WatchComesLineByLine(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))

@@ -3,6 +3,7 @@ package clusterproxy
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httputil"
@@ -72,7 +73,20 @@ func (byExchange) RoundTrip(r *http.Request) (*http.Response, error) {
 		e.hosts = append(e.hosts, sent.Host, sent.URL.Host)
 	}
 	answer.Request = r // whatever the transport made of it
+	if r.Body != nil && answer.StatusCode != http.StatusSwitchingProtocols {
+		answer.Body = notWaitedFor{answer.Body}
+	}
 	return answer, nil
+}
+
+// notWaitedFor is an answer whose Close does not wait until it has ended. HTTP/2 of net/http waits there until nobody reads the request any more, which may be
+// read from a client that has seen a refusal and sends no more of it, but waits for the end of the answer: that is told once Close has returned.
+type notWaitedFor struct{ io.ReadCloser }
+
+// Close implements io.Closer.
+func (a notWaitedFor) Close() error {
+	go func() { _ = a.ReadCloser.Close() }()
+	return nil
 }
 
 // modify looks at an answer before it is passed on.

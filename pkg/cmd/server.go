@@ -51,6 +51,7 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 				return err
 			}
 			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
+			countClustersTogether()
 			o.settings.ProxyEnv = proxyEnvironment(environ)
 			err = runServer(cmd.Context(), o, log)
 			if err != nil && o.logFormat == logs.FormatJSON {

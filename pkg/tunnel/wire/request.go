@@ -65,8 +65,10 @@ func (b *endingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the answer.
+// Close ends the answer, and does not wait until it has. HTTP/2 of net/http waits there until nobody reads the request any more, which may be read from a
+// client that has seen a refusal and sends no more of it, but waits for the end of the answer: that is told once Close has returned.
 func (b *endingBody) Close() error {
 	b.stop()
-	return b.ReadCloser.Close()
+	go func() { _ = b.ReadCloser.Close() }()
+	return nil
 }

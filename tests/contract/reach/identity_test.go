@@ -2,6 +2,7 @@ package reach
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -22,7 +25,7 @@ import (
 
 // identityCase is a request with headers of impersonation.
 type identityCase struct {
-	// rights are what kubectl create clusterrole is told of what the caller may impersonate in the management cluster.
+	// rights are what the caller may impersonate in the management cluster, as GROUP/RESOURCE or GROUP/RESOURCE=NAME.
 	rights []string
 	header http.Header
 	// as is whom the cluster takes the caller for: NAME | UID | groups | extras.
@@ -39,53 +42,53 @@ func identityCases(namespace string) map[string]identityCase {
 		},
 		"somebody whom they may not impersonate": {
 			header:  http.Header{"Impersonate-User": {"joe"}},
-			refused: `403 users "joe" is forbidden`,
+			refused: `403 may not impersonate users "joe"`,
 		},
 		"somebody whom they may": {
-			rights: []string{"--verb=impersonate", "--resource=users", "--resource-name=joe"},
+			rights: []string{"/users=joe"},
 			header: http.Header{"Impersonate-User": {"joe"}}, as: "joe |  | system:authenticated | ",
 		},
 		"somebody else": {
-			rights: []string{"--verb=impersonate", "--resource=users", "--resource-name=joe"},
-			header: http.Header{"Impersonate-User": {"jane"}}, refused: `403 users "jane" is forbidden`,
+			rights: []string{"/users=joe"},
+			header: http.Header{"Impersonate-User": {"jane"}}, refused: `403 may not impersonate users "jane"`,
 		},
 		"a group that they may not": {
-			rights: []string{"--verb=impersonate", "--resource=users"},
-			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers"}}, refused: `403 groups "testers" is forbidden`,
+			rights: []string{"/users"},
+			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers"}}, refused: `403 may not impersonate groups "testers"`,
 		},
 		"groups that they may": {
-			rights: []string{"--verb=impersonate", "--resource=users,groups"},
+			rights: []string{"/users", "/groups"},
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"testers", "readers"}}, as: "joe |  | readers,system:authenticated,testers | ",
 		},
 		"a UID and an extra": {
-			rights: []string{"--verb=impersonate", "--resource=users,uids.authentication.k8s.io,userextras.authentication.k8s.io/example.com%2Fscope"},
+			rights: []string{"/users", "authentication.k8s.io/uids", "authentication.k8s.io/userextras/example.com/scope"},
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Uid": {"u-9"}, "Impersonate-Extra-Example.com%2fscope": {"a"}},
 			as:     "joe | u-9 | system:authenticated | example.com/scope=a",
 		},
 		"a service account, which is another one there": {
-			rights: []string{"--verb=impersonate", "--resource=serviceaccounts"},
+			rights: []string{"/serviceaccounts"},
 			header: http.Header{"Impersonate-User": {account}},
 			as:     "system:drover:serviceaccount:NS:caller |  | system:authenticated,system:drover:serviceaccounts,system:drover:serviceaccounts:NS | ",
 		},
 		"masters, whatever they may": {
-			rights: []string{"--verb=*", "--resource=users,groups"},
+			rights: []string{"/users", "/groups"},
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:masters"}}, refused: "403 system:masters",
 		},
 		"an administrator of clusters, by name": {
-			rights: []string{"--verb=impersonate", "--resource=users,groups"},
+			rights: []string{"/users", "/groups"},
 			header: http.Header{"Impersonate-User": {"joe"}, "Impersonate-Group": {"system:drover:cluster-admin"}},
 			as:     "joe |  | system:authenticated,system:drover:cluster-admin | ",
 		},
 		"a part of Kubernetes, which it is not there": {
-			rights: []string{"--verb=impersonate", "--resource=users"},
+			rights: []string{"/users"},
 			header: http.Header{"Impersonate-User": {"system:kube-scheduler"}}, as: "system:drover:user:kube-scheduler |  | system:authenticated | ",
 		},
 		"nobody": {
-			rights: []string{"--verb=impersonate", "--resource=users"},
-			header: http.Header{"Impersonate-User": {"system:anonymous"}}, as: "system:anonymous |  | system:unauthenticated | ",
+			rights: []string{"/users"},
+			header: http.Header{"Impersonate-User": {"system:anonymous"}}, refused: `403 User "system:anonymous" cannot create`,
 		},
 		"a group without a user": {
-			rights: []string{"--verb=impersonate", "--resource=users,groups"},
+			rights: []string{"/users", "/groups"},
 			header: http.Header{"Impersonate-Group": {"testers"}}, refused: "400 Impersonate-User",
 		},
 		"what a proxy before this one believes is not believed": {
@@ -98,7 +101,8 @@ func identityCases(namespace string) map[string]identityCase {
 // identities shows as whom the cluster takes requests, by what its API server says of it; all of them may get the Cluster.
 func (w *world) identities(namespace, id, administrator string) {
 	w.Helper()
-	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "callers", "--role=user-of-imported", "--group=system:serviceaccounts:"+namespace)
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "callers", "--verb=get", "--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "callers", "--role=callers", "--group=system:serviceaccounts:"+namespace)
 	number := 0
 	for name, test := range identityCases(namespace) {
 		caller := fmt.Sprint("caller-", number)
@@ -122,14 +126,7 @@ func (w *world) identities(namespace, id, administrator string) {
 func (w *world) identity(namespace, id, caller string, test identityCase) {
 	w.Helper()
 	kubeconfig := w.userKubeconfig(namespace, caller, id)
-	if test.rights != nil {
-		role := namespace + "-" + caller
-		w.kubectlOK(plane.Kubeconfig(w), "", append([]string{"create", "clusterrole", role}, test.rights...)...)
-		w.kubectlOK(plane.Kubeconfig(w), "", "create", "clusterrolebinding", role, "--clusterrole="+role, "--serviceaccount="+namespace+":"+caller)
-		w.Cleanup(func() {
-			_, _ = w.kubectl(plane.Kubeconfig(w), "", "delete", "clusterrole,clusterrolebinding", role)
-		})
-	}
+	w.permit(namespace, caller, test.rights)
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	w.must(err)
 	client, err := rest.HTTPClientFor(config)
@@ -149,6 +146,34 @@ func (w *world) identity(namespace, id, caller string, test identityCase) {
 			return fmt.Sprintf("answered with %d: as whom (-want +got):\n%s", status, diff)
 		}
 		return ""
+	})
+}
+
+// permit lets a caller impersonate in the management cluster, until the test ends.
+func (w *world) permit(namespace, caller string, rights []string) {
+	w.Helper()
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: namespace + "-" + caller}}
+	for _, right := range rights {
+		what, name, named := strings.Cut(right, "=")
+		group, resource, _ := strings.Cut(what, "/")
+		rule := rbacv1.PolicyRule{Verbs: []string{"impersonate"}, APIGroups: []string{group}, Resources: []string{resource}}
+		if named {
+			rule.ResourceNames = []string{name}
+		}
+		role.Rules = append(role.Rules, rule)
+	}
+	roles, bindings := w.upstream.RbacV1().ClusterRoles(), w.upstream.RbacV1().ClusterRoleBindings()
+	_, err := roles.Create(w.Context(), role, metav1.CreateOptions{})
+	w.must(err)
+	_, err = bindings.Create(w.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: caller}},
+	}, metav1.CreateOptions{})
+	w.must(err)
+	w.Cleanup(func() {
+		ctx := context.WithoutCancel(w.Context())
+		_ = bindings.Delete(ctx, role.Name, metav1.DeleteOptions{})
+		_ = roles.Delete(ctx, role.Name, metav1.DeleteOptions{})
 	})
 }
 
@@ -200,16 +225,17 @@ func said(body string) string {
 func (w *world) canI(namespace, id, administrator string) {
 	w.Helper()
 	kubeconfig := w.userKubeconfig(namespace, "asker", id)
-	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "asker", "--clusterrole=view", "--user=system:drover:serviceaccount:"+namespace+":asker")
+	w.kubectlOK(administrator, "", "create", "clusterrole", "lister", "--verb=list", "--resource=pods")
+	w.kubectlOK(administrator, "", "create", "clusterrolebinding", "asker", "--clusterrole=lister", "--user=system:drover:serviceaccount:"+namespace+":asker")
 	plane.Until(w, 30*time.Second, func() string {
 		if out, err := w.kubectl(kubeconfig, "", "auth", "can-i", "list", "pods", "-A"); err != nil || out != "yes" {
-			return fmt.Sprintf("who may view is told %q: %v", out, err)
+			return fmt.Sprintf("who may list is told %q: %v", out, err)
 		}
 		return ""
 	})
 	for _, args := range [][]string{{"delete", "pods"}, {"get", "secrets"}, {"impersonate", "users"}, {"*", "*"}} {
 		if out, err := w.kubectl(kubeconfig, "", append([]string{"auth", "can-i"}, args...)...); err == nil || !strings.HasSuffix(out, "no") {
-			w.Errorf("who may view is told that they can %s: %q", strings.Join(args, " "), out)
+			w.Errorf("who may list is told that they can %s: %q", strings.Join(args, " "), out)
 		}
 	}
 	if out := w.kubectlOK(administrator, "", "auth", "can-i", "*", "*"); out != "yes" {
