@@ -256,7 +256,7 @@ func TestProxy_RefusalsEndForThoseWhoWereSending(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	sent, more := io.Pipe()
-	defer more.Close()
+	t.Cleanup(func() { _ = more.Close() })
 	request := newRequest(t, http.MethodPost, address+"/api/v1/pods", nil).WithContext(ctx)
 	request.Body, request.ContentLength = sent, 1000
 	response, err := transports["HTTP/2"].RoundTrip(request)

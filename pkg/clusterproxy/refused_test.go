@@ -29,7 +29,7 @@ func TestStream_RefusalsEndForThoseWhoWereSending(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	sent, more := io.Pipe()
-	defer more.Close()
+	t.Cleanup(func() { _ = more.Close() })
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/k8s/clusters/"+id+"/api/v1/pods", sent)
 	check(t, err)
 	r.ContentLength = 1000

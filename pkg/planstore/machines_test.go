@@ -3,7 +3,7 @@ package planstore
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -176,7 +176,7 @@ func TestMachines_RemembersForAWhile(t *testing.T) {
 			return len(s.stored)
 		}
 		for i := range 5000 { // as when a large fleet is upgraded
-			s.remember(machineOf(types.UID(fmt.Sprint(i)), "2"))
+			s.remember(machineOf(types.UID(strconv.Itoa(i)), "2"))
 		}
 		time.Sleep(shownAfter / 2)
 		s.remember(machineOf("later", "2"))

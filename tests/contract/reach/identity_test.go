@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -136,7 +138,7 @@ func (w *world) identity(namespace, id, caller string, test identityCase) {
 		status, body := w.review(client, config.Host, test.header)
 		if test.refused != "" {
 			code, part, _ := strings.Cut(test.refused, " ")
-			if fmt.Sprint(status) != code || !strings.Contains(body, part) {
+			if strconv.Itoa(status) != code || !strings.Contains(body, part) {
 				return fmt.Sprintf("answered with %d %s, want %s", status, body, test.refused)
 			}
 			return ""
@@ -183,9 +185,7 @@ func (w *world) review(client *http.Client, host string, header http.Header) (in
 	request, err := http.NewRequestWithContext(w.Context(), http.MethodPost, host+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
 		strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`))
 	w.must(err)
-	for name, values := range header {
-		request.Header[name] = values
-	}
+	maps.Copy(request.Header, header)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := client.Do(request)
 	w.must(err)
