@@ -77,6 +77,7 @@ func newWorld(t *testing.T) *world {
 func newWorldOf(t *testing.T, server *replica.Replica) *world {
 	t.Helper()
 	config := plane.Config(t, "contract-tests")
+	config.QPS = -1
 	w := &world{T: t, server: server, dir: t.TempDir(), downstream: plane.Another(t)}
 	var err error
 	w.upstream, err = kubernetes.NewForConfig(config)
