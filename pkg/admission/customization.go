@@ -9,10 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 // customizations are what is wrong with how agents are to be deployed. Drover passes it on to the management Cluster, and whoever deploys an agent
-// by it could only fail. Single numbers are held to by the schema. (spec/01 Part E.1.)
+// by it could only fail. The budget of the cluster's agent is topology's affair, because a cluster cannot begin with a wrong one. Single numbers are held to by the
+// schema. (spec/01 Part E.1.)
 func customizations(spec *provv1.ClusterSpec) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("spec")
@@ -31,14 +33,16 @@ func customizations(spec *provv1.ClusterSpec) field.ErrorList {
 		errs = append(errs, affinity(agent.OverrideAffinity, here.Child("overrideAffinity"))...)
 		if scheduling := agent.SchedulingCustomization; scheduling != nil {
 			errs = append(errs, priority(scheduling.PriorityClass, here.Child("schedulingCustomization", "priorityClass"))...)
-			errs = append(errs, budget(scheduling.PodDisruptionBudget, here.Child("schedulingCustomization", "podDisruptionBudget"))...)
+			if agent.AgentDeploymentCustomization != spec.ClusterAgentDeploymentCustomization { // of that one it was looked at already
+				errs = append(errs, topology.ValidateBudget(scheduling.PodDisruptionBudget, here.Child("schedulingCustomization", "podDisruptionBudget"))...)
+			}
 		}
 	}
 	if webhook := spec.WebhookDeploymentCustomization; webhook != nil {
 		here := at.Child("webhookDeploymentCustomization")
 		errs = append(errs, tolerations(webhook.AppendTolerations, here.Child("appendTolerations"))...)
 		errs = append(errs, affinity(webhook.OverrideAffinity, here.Child("overrideAffinity"))...)
-		errs = append(errs, budget(webhook.PodDisruptionBudget, here.Child("podDisruptionBudget"))...)
+		errs = append(errs, topology.ValidateBudget(webhook.PodDisruptionBudget, here.Child("podDisruptionBudget"))...)
 	}
 	return errs
 }
@@ -129,18 +133,4 @@ func priority(class *provv1.PriorityClassSpec, at *field.Path) field.ErrorList {
 	}
 	return field.ErrorList{field.NotSupported(at.Child("preemptionPolicy"), *class.PreemptionPolicy,
 		[]corev1.PreemptionPolicy{corev1.PreemptNever, corev1.PreemptLowerPriority})}
-}
-
-func budget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
-	if wanted == nil {
-		return nil
-	}
-	none := func(s string) bool { return s == "" || s == "0" }
-	switch least, most := wanted.MinAvailable, wanted.MaxUnavailable; {
-	case least == most && none(least):
-		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget")}
-	case !none(least) && !none(most):
-		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them")}
-	}
-	return nil
 }

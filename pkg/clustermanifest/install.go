@@ -62,7 +62,7 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &corev1.Secret{
+	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.Cluster.Namespace, Name: naming.ClusterAgent(f.Cluster.Name),
 			Labels:          map[string]string{rkev1.BackupLabel: "true", rkev1.ClusterNameLabel: f.Cluster.Name},
@@ -70,7 +70,11 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 		},
 		Type: rkev1.SecretTypeClusterAgent,
 		Data: map[string][]byte{rkev1.ClusterAgentManifestKey: manifest},
-	}, nil
+	}
+	if !f.Initialized {
+		secret.Annotations = map[string]string{rkev1.ReachedByAgentAnnotation: "true"}
+	}
+	return secret, nil
 }
 
 // Desired is what the agent of a cluster is to be installed with now. In a cluster that was imported it is what the command for that has installed.

@@ -38,6 +38,9 @@ func TestInstall(t *testing.T) {
 			if secret == nil {
 				return
 			}
+			if only := secret.Annotations[rkev1.ReachedByAgentAnnotation] == "true"; only == facts.Initialized {
+				t.Errorf("only the agent leads to it: %v, although servers of a cluster that runs may print their kubeconfig", only)
+			}
 			manifest := string(secret.Data["manifest"])
 			for _, part := range []string{"hostNetwork: true", "image: drover-io/drover:v1", "kind: Deployment"} {
 				if !strings.Contains(manifest, part) {

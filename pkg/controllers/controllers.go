@@ -193,7 +193,7 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
 				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
-				Access: d.Access, Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
+				ClusterAgents: d.installsAgents, Access: d.Access, Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
 			})
 		}},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},
@@ -226,10 +226,12 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 	})
 }
 
-// registerClusterAgents needs a tunnel for agents to dial, and an address to dial it at.
+// installsAgents reports whether clusters get agents: that needs a tunnel for them to dial.
+func (d Deps) installsAgents() bool { return d.AgentImage != "" && d.Tunnel != nil }
+
 func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) error {
 	c := d.Clients
-	if d.AgentImage == "" || d.Tunnel == nil || d.Downstream != nil || d.Settings.ServerURL == "" {
+	if !d.installsAgents() {
 		return nil
 	}
 	return clusteragent.Register(ctx, clusteragent.Deps{

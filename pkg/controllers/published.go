@@ -28,10 +28,11 @@ const (
 	keyInstallerImage = "system-agent-installer-image"
 	keyMachineImage   = "machine-provision-image"
 	keyMachinePull    = "machine-provision-image-pull-policy"
+	keyAgentImage     = "cluster-agent-image"
 )
 
 // ConfigMap is how a server publishes its settings, for programs that say what it would do. It holds no secrets: those are named, and
-// proxy variables, which may hold passwords, are left out.
+// proxy variables, which may hold passwords, are left out. ClusterAgentImage is to be empty where clusters get no agent.
 func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 	sum := sha256.Sum256([]byte(instanceID))
 	published := &corev1.ConfigMap{
@@ -45,6 +46,7 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 		keyServerURL: withoutUser(s.ServerURL), keyCACerts: s.CACerts, keyRegistry: s.SystemDefaultRegistry,
 		keyPullSecrets: strings.Join(s.SystemDefaultRegistryPullSecrets, ","), keyInstallerImage: s.SystemAgentInstallerImage,
 		keyMachineImage: s.MachineProvisionImage, keyMachinePull: s.MachineProvisionImagePullPolicy,
+		keyAgentImage: s.ClusterAgentImage,
 	} {
 		if value != "" {
 			published.Data[key] = value
@@ -90,7 +92,7 @@ func settingsFrom(data map[string]string) Settings {
 	s := Settings{
 		ServerURL: data[keyServerURL], CACerts: data[keyCACerts], SystemDefaultRegistry: data[keyRegistry],
 		SystemAgentInstallerImage: data[keyInstallerImage], MachineProvisionImage: data[keyMachineImage],
-		MachineProvisionImagePullPolicy: data[keyMachinePull],
+		MachineProvisionImagePullPolicy: data[keyMachinePull], ClusterAgentImage: data[keyAgentImage],
 	}
 	if names := data[keyPullSecrets]; names != "" {
 		s.SystemDefaultRegistryPullSecrets = strings.Split(names, ",")

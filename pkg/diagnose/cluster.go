@@ -218,7 +218,7 @@ func (w *World) infrastructure() Link {
 var ownReasons = []planner.Reason{
 	planner.ReasonNoCluster, planner.ReasonInvalidVersion, planner.ReasonTokensLost, planner.ReasonTokensUnusable, planner.ReasonRestoreRequired,
 	planner.ReasonDesignatedAbsent, planner.ReasonRenderFailed, planner.ReasonPlanTooLarge, planner.ReasonVersionUnknown, planner.ReasonOperationFailed,
-	planner.ReasonTokens, planner.ReasonMissingRole,
+	planner.ReasonTokens, planner.ReasonAgentManifest, planner.ReasonMissingRole,
 }
 
 // configuration is what the planner cannot begin without.

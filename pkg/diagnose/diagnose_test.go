@@ -212,6 +212,7 @@ var others = []fault{
 		w.of("w-1").Status.Conditions[1] = meta("NodeHealthy", "False", "NodeUnhealthy", "DiskPressure")
 	}},
 	{"no kubeconfig", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig = false }},
+	{"an agent that never connected", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig, w.ReachedByAgent = false, true }},
 	{"an API that never answered", "API", LinkConnection, Broken, func(w *World) { w.Management.Status.Conditions, w.Core.Status.Conditions = nil, nil }},
 	{"a cluster that says it is not ready", "API", LinkReady, Broken, func(w *World) {
 		w.Cluster.Status.Conditions[2] = condition("Ready", "Unknown", "Waiting", "configuring")

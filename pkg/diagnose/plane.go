@@ -140,6 +140,12 @@ func (w *World) kubeconfig(machinesWork bool) Link {
 	if why := w.Unread["secrets"]; why != "" {
 		return l.unknown(why)
 	}
+	if w.ReachedByAgent {
+		return l.waiting(w, "the agent inside the cluster has not connected yet", w.Cluster.CreationTimestamp.Time, patiently, w.explain(),
+			"see the agent, on a server of the cluster: kubectl logs -n cattle-system deployment/cattle-cluster-agent",
+			"check that servers of the cluster reach the server: drover ping URL").
+			until("the agent's first connection", "agent").behind(machinesWork)
+	}
 	return l.waiting(w, "no server of the cluster has reported its kubeconfig", w.Cluster.CreationTimestamp.Time, patiently, w.explain(), serverLogs()).
 		until("the report of the first server's agent", "Secret (plan)").behind(machinesWork)
 }

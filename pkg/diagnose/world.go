@@ -45,6 +45,8 @@ type World struct {
 	Decision *planner.Explanation
 	// Kubeconfig tells whether the Secret with the kubeconfig of the cluster is there.
 	Kubeconfig bool
+	// ReachedByAgent is true for a cluster to which only its agent leads.
+	ReachedByAgent bool
 
 	// Credentials are the Secrets that the Cluster and its pools refer to as credentials of clouds.
 	Credentials []Credential

@@ -170,7 +170,7 @@ func (g *gatherer) cluster() error {
 // children reads what is made of the Cluster, but for machines.
 func (g *gatherer) children() error {
 	w, namespace, name := &g.w, g.namespace, g.w.Name
-	var kubeconfig *corev1.Secret
+	var kubeconfig, agent *corev1.Secret
 	for _, err := range []error{
 		one(g, "management clusters", &w.Management, func() (*mgmtv3.Cluster, error) {
 			if w.Cluster.Status.ClusterName == "" {
@@ -184,12 +184,15 @@ func (g *gatherer) children() error {
 		}),
 		one(g, "rkecontrolplanes", &w.ControlPlane, func() (*rkev1.RKEControlPlane, error) { return g.plans.ControlPlanes.Cache().Get(namespace, name) }),
 		one(g, "secrets", &kubeconfig, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(namespace, naming.Kubeconfig(name)) }),
+		one(g, "secrets", &agent, func() (*corev1.Secret, error) {
+			return g.plans.Secrets.Cache().Get(namespace, naming.ClusterAgent(name))
+		}),
 	} {
 		if err != nil {
 			return err
 		}
 	}
-	w.Kubeconfig = kubeconfig != nil
+	w.Kubeconfig, w.ReachedByAgent = kubeconfig != nil, agent != nil && agent.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
 	return g.poolObjects()
 }
 

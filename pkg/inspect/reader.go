@@ -77,6 +77,7 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 		Snapshots:          readOnce(c.RKE.ETCDSnapshot(), namespace),
 		ManagementClusters: readOnceGlobal(c.Management.Cluster()),
 		Release:            opts.Releases.Release, Settings: func() render.Settings { return r.settings.Render() }, Now: opts.Now,
+		ClusterAgents: func() bool { return r.settings.ClusterAgentImage != "" },
 	}
 	r.topology = provisioningcluster.Deps{
 		Clusters: clusters, CAPIClusters: capiClusters, Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,

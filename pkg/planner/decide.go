@@ -28,6 +28,7 @@ var steps = []step{
 	{"gate", stepGate},
 	{"sanity", stepSanity},
 	{"tokens", stepTokens},
+	{"agent", stepAgent},
 	{"etcd-snapshot-create", stepSnapshotCreate},
 	{"etcd-restore", stepRestore},
 	{"rotate-certificates", stepRotateCertificates},

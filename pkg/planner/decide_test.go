@@ -241,9 +241,10 @@ func TestDecide_Waits(t *testing.T) {
 		"tokens and a plan secret are lost": {func(w *world) {
 			w.addBare("b", allRoles).m.Marks.RenderVersion = "1"
 		}, ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", true},
-		"tokens are unusable": {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable, "The cluster state secret cannot be used: secret x must have type y", true},
-		"paused":              {func(w *world) { w.tokens.Exists = true; w.cluster.Paused = true }, ReasonPaused, "CAPI cluster or RKEControlPlane is paused", false},
-		"no host yet":         {func(w *world) { w.tokens.Exists = true; w.machines["a"].m.InfrastructureReady = false }, ReasonNoInitNode, "waiting for viable init node", false},
+		"tokens are unusable":                {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable, "The cluster state secret cannot be used: secret x must have type y", true},
+		"the agent's manifest is being made": {func(w *world) { w.tokens.Exists, w.awaits = true, true }, ReasonAgentManifest, "waiting for the manifest of the cluster's agent", false},
+		"paused":                             {func(w *world) { w.tokens.Exists = true; w.cluster.Paused = true }, ReasonPaused, "CAPI cluster or RKEControlPlane is paused", false},
+		"no host yet":                        {func(w *world) { w.tokens.Exists = true; w.machines["a"].m.InfrastructureReady = false }, ReasonNoInitNode, "waiting for viable init node", false},
 		"designated is not here": {func(w *world) {
 			w.tokens.Exists = true
 			w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "xyz"}
@@ -281,5 +282,21 @@ func TestDecide_Waits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A cluster that has been begun without an agent goes on without: plans of servers that nobody has touched stay as they are.
+func TestDecide_WaitsForTheAgentBeforeTheFirstPlanOnly(t *testing.T) {
+	w := newWorld(rke2Version)
+	w.tokens.Exists, w.awaits = true, true
+	w.add("a", allRoles)
+	if d := Decide(w.snapshot(t)); d.Step != "agent" || len(deliveries(d)) > 0 {
+		t.Fatalf("step %s delivers %v", d.Step, deliveries(d))
+	}
+	w.awaits = false
+	w.pass(t)
+	w.awaits = true
+	if d := Decide(w.snapshot(t)); d.Step == "agent" {
+		t.Errorf("a cluster with plans waits: %+v", d.Wait)
 	}
 }

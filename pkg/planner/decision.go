@@ -64,6 +64,7 @@ const (
 	ReasonTokens            Reason = "CreatingTokens"
 	ReasonTokensLost        Reason = "TokensLost"
 	ReasonTokensUnusable    Reason = "TokensUnusable"
+	ReasonAgentManifest     Reason = "AgentManifestMissing"
 	ReasonPaused            Reason = "Paused"
 	ReasonRestoreRequired   Reason = "RestoreRequired"
 	ReasonNoInitNode        Reason = "NoViableInitNode"
@@ -98,9 +99,11 @@ const (
 	WakeMachine      Wake = "Machine"
 	WakePlanSecret   Wake = "PlanSecret"
 	WakeStateSecret  Wake = "ClusterStateSecret"
-	WakeConfigObject Wake = "ConfigurationObject"
-	WakeManagement   Wake = "ManagementCluster"
-	WakeSnapshot     Wake = "ETCDSnapshot"
+	// WakeAgentManifest is the Secret with the manifest of the cluster's agent.
+	WakeAgentManifest Wake = "AgentManifest"
+	WakeConfigObject  Wake = "ConfigurationObject"
+	WakeManagement    Wake = "ManagementCluster"
+	WakeSnapshot      Wake = "ETCDSnapshot"
 )
 
 // Effect is one change in the world, a single idempotent API call. The set is closed: an interpreter can be complete.

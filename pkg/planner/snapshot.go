@@ -45,6 +45,8 @@ type Snapshot struct {
 	Versions render.Versions `json:"-"`
 	// Memo remembers plans from one decision about the cluster to the next. It changes no decision, and may be nil.
 	Memo *render.Memo `json:"-"`
+	// AwaitsAgent is true while the manifest of the agent inside the cluster does not exist, although clusters that are made have one.
+	AwaitsAgent bool `json:"awaitsAgent,omitempty"`
 	// ClusterAgent is the manifest of the agent inside the cluster.
 	ClusterAgent render.ClusterAgent `json:"clusterAgent,omitzero"`
 }

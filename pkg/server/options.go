@@ -158,9 +158,10 @@ func (o Options) agentImage() string {
 	return cmp.Or(o.Settings.ClusterAgentImage, "drover-io/drover:"+cmp.Or(o.Version, "dev"))
 }
 
-// installedAgent is the image of the agents that clusters get which Drover makes; empty when they get none.
+// installedAgent is the image of the agents that clusters get which Drover makes; empty when they get none: nobody wants any, a host has a way of its own
+// to clusters, or there is no address for agents to dial.
 func (o Options) installedAgent() string {
-	if o.Reach.WithoutAgents {
+	if o.Reach.WithoutAgents || o.Downstream != nil || o.Settings.ServerURL == "" {
 		return ""
 	}
 	return o.agentImage()

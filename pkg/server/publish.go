@@ -36,7 +36,9 @@ func (s *Server) insist(ctx context.Context, failed string, do func(context.Cont
 }
 
 func (s *Server) publishSettings(ctx context.Context) error {
-	wanted := s.opts.Settings.ConfigMap(s.opts.InstanceID)
+	settings := s.opts.Settings
+	settings.ClusterAgentImage = s.opts.installedAgent()
+	wanted := settings.ConfigMap(s.opts.InstanceID)
 	client := s.every.Kubernetes.CoreV1().ConfigMaps(wanted.Namespace)
 	found, err := client.Get(ctx, wanted.Name, metav1.GetOptions{})
 	switch {

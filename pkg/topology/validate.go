@@ -34,6 +34,10 @@ func Validate(in Input) field.ErrorList {
 	errs = append(errs, validateName(cluster)...)
 	errs = append(errs, validateVersion(cluster, spec.Child("kubernetesVersion"))...)
 	errs = append(errs, validateEnvironment(cluster.Spec.AgentEnvVars, spec.Child("agentEnvVars"))...)
+	if agent := cluster.Spec.ClusterAgentDeploymentCustomization; agent != nil && agent.SchedulingCustomization != nil {
+		at := spec.Child("clusterAgentDeploymentCustomization", "schedulingCustomization", "podDisruptionBudget")
+		errs = append(errs, ValidateBudget(agent.SchedulingCustomization.PodDisruptionBudget, at)...)
+	}
 	errs = append(errs, validateAuthEndpoint(cluster.Spec.LocalClusterAuthEndpoint, spec.Child("localClusterAuthEndpoint"))...)
 	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
 	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
@@ -118,6 +122,22 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 		}
 	}
 	return errs
+}
+
+// ValidateBudget says what is wrong with the disruption budget of an agent: of both amounts one is to be given, and not as 0. User interfaces write 0 for
+// the other.
+func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
+	if wanted == nil {
+		return nil
+	}
+	none := func(s string) bool { return s == "" || s == "0" }
+	switch least, most := wanted.MinAvailable, wanted.MaxUnavailable; {
+	case least == most && none(least):
+		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget")}
+	case !none(least) && !none(most):
+		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them")}
+	}
+	return nil
 }
 
 func validateAuthEndpoint(endpoint rkev1.LocalClusterAuthEndpoint, at *field.Path) field.ErrorList {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/fakeagent"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
 	"github.com/drover-io/drover/tests/contract/stage"
@@ -43,7 +44,10 @@ func TestSoak(t *testing.T) {
 		t.Fatalf("DROVER_SOAK: %v", err)
 	}
 	server := replica.New(t, "drover", plane.Kubeconfig(t), "--shutdown-delay=0s")
-	st := stage.Start(t, stage.Settings{Drover: func(*testing.T) { server.Start(); server.AwaitReady() }})
+	st := stage.Start(t, stage.Settings{
+		Machines: func(o *fakeagent.Options) { o.Dial = replica.Dial(server) },
+		Drover:   func(*testing.T) { server.Start(); server.AwaitReady() },
+	})
 	replica.Leader(t, time.Minute, server)
 	s := &soak{T: t, Stage: st, server: server, namespace: plane.Namespace(t), begin: time.Now(), series: figures()}
 	tick := time.NewTicker(time.Second)

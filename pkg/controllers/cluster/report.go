@@ -159,7 +159,7 @@ func progress(cluster *provv1.Cluster, status *provv1.ClusterStatus, seen *facts
 			status.ClusterName, naming.DefaultRegistrationToken)
 	case !status.Ready && (seen == nil || seen.kubeconfig == nil):
 		reconciling.Status, reconciling.Reason = rkev1.ConditionTrue, reasonReconciling
-		reconciling.Message = "Waiting for a server of the cluster to report its kubeconfig"
+		reconciling.Message = "Waiting for the agent of the cluster to connect, or for a server to report its kubeconfig"
 	case !status.Ready:
 		reconciling.Status, reconciling.Reason = rkev1.ConditionTrue, reasonReconciling
 		reconciling.Message = "Waiting for the API server of the cluster to answer the management plane"

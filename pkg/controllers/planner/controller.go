@@ -58,6 +58,8 @@ type Deps struct {
 	Release func(kubernetesVersion string) distro.Release
 	// Settings returns the server-wide settings that plans depend on.
 	Settings func() render.Settings
+	// ClusterAgents tells whether clusters get an agent with their first plan, which then waits for its manifest; nil means that none does.
+	ClusterAgents func() bool
 	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
 	MachineStore *planstore.Machines
 	// Disruptions counts restarts and drains that were begun; nil counts nothing.

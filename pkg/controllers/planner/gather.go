@@ -209,12 +209,14 @@ func (h *handler) gatherTokens(cp *rkev1.RKEControlPlane, v *view) error {
 func (h *handler) gatherAgent(cp *rkev1.RKEControlPlane, v *view) error {
 	secret, err := h.Secrets.Cache().Get(cp.Namespace, naming.ClusterAgent(cp.Name))
 	if apierrors.IsNotFound(err) {
+		v.snapshot.AwaitsAgent = h.ClusterAgents != nil && h.ClusterAgents()
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read the manifest of the cluster's agent: %w", err)
 	}
 	v.snapshot.ClusterAgent.Manifest = string(secret.Data[rkev1.ClusterAgentManifestKey])
+	v.snapshot.ClusterAgent.OnlyWay = secret.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
 	return nil
 }
 

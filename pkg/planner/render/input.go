@@ -161,6 +161,8 @@ type ClusterAgent struct {
 	Manifest string
 	// PreBootstrap is true while Manifest is the reduced form that every server gets before the cluster is up.
 	PreBootstrap bool
+	// OnlyWay is true where nothing but that agent leads to the cluster: its servers do not print their kubeconfig.
+	OnlyWay bool `json:",omitzero"`
 }
 
 // Objects are the Secrets and ConfigMaps a cluster's configuration refers to, already read. An object that is not in the

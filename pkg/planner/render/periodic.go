@@ -20,8 +20,8 @@ const (
 const capturePeriod = 600
 
 // periodicInstructions tell the planner what only the node knows. An init node without a control plane never registers as a
-// Node, so its address is read from etcd. The kubeconfig comes from the init node, or, when that one serves no API, from
-// the servers without etcd.
+// Node, so its address is read from etcd. The kubeconfig of a cluster that may be without an agent comes from the init node, or, when that one serves
+// no API, from the servers without etcd.
 func (m *machinePlan) periodicInstructions() error {
 	if m.in.InitNode && m.roles.OnlyETCD() && !m.in.Machine.JoinURLAutosetDisabled {
 		m.periodic(CaptureAddress, "sh", "-c", fmt.Sprintf(
@@ -29,7 +29,7 @@ func (m *machinePlan) periodicInstructions() error {
 			m.dirs.ServerTLS("server-ca.crt"), m.supervisorPort()))
 		m.periodic(EtcdName, "sh", "-c", "cat "+m.dirs.EtcdName())
 	}
-	if (m.in.InitNode && m.roles.ControlPlane) || m.roles.OnlyControlPlane() {
+	if !m.in.ClusterAgent.OnlyWay && (m.in.InitNode && m.roles.ControlPlane || m.roles.OnlyControlPlane()) {
 		m.periodic(CaptureKubeconfig, "cat", m.runtime.AdminKubeconfig())
 	}
 	return nil

@@ -238,6 +238,8 @@ func image(prefix string) func(*render.Input) {
 	return func(in *render.Input) { in.Settings.InstallerImage = prefix }
 }
 
+func onlyByAgent(in *render.Input) { in.ClusterAgent.OnlyWay = true }
+
 func TestPlan_PeriodicInstructions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -248,6 +250,9 @@ func TestPlan_PeriodicInstructions(t *testing.T) {
 		"an init node that serves the API":    {place: "init", want: []string{render.CaptureKubeconfig}},
 		"an init node that does not":          {place: "init-etcd", want: []string{render.CaptureAddress, render.EtcdName}},
 		"a control plane without etcd":        {place: "controlplane", want: []string{render.CaptureKubeconfig}},
+		"an agent is the only way":            {place: "init", edits: edits{onlyByAgent}},
+		"and there is no etcd on it":          {place: "controlplane", edits: edits{onlyByAgent}},
+		"an agent, and no API is served here": {place: "init-etcd", edits: edits{onlyByAgent}, want: []string{render.CaptureAddress, render.EtcdName}},
 		"another server":                      {place: "server"},
 		"a worker":                            {place: "worker"},
 		"join URLs are published by hand":     {place: "init-etcd", edits: edits{func(in *render.Input) { in.Machine.JoinURLAutosetDisabled = true }}},

@@ -48,6 +48,9 @@ func (w *World) handlePlan(ctx context.Context, key types.NamespacedName) (time.
 	agent := &agent{world: w, ctx: ctx, machine: m, cluster: c, roles: rolesOf(secret), installed: mem.applied > 0}
 	if decoded, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan]); err == nil {
 		agent.config = configOf(decoded)
+		if agent.said, err = agentOf(decoded); err != nil {
+			return 0, err
+		}
 	}
 	data, mem, again := pass(secret.Data, mem, agent.host(), timing{probe: w.opts.Probe, retry: w.opts.Retry}, now)
 	if agent.err != nil {
@@ -114,6 +117,8 @@ type agent struct {
 	cluster *cluster
 	roles   roles
 	config  nodeConfig
+	// said is what the plan installs inside the cluster.
+	said installed
 	// installed is whether the plan was applied before, or in this pass.
 	installed bool
 	err       error
@@ -141,6 +146,9 @@ func (a *agent) settle() {
 	}
 	if a.roles.controlPlane && !a.config.withoutAPI() {
 		if a.err = a.world.serve(a.machine, a.cluster); a.err != nil {
+			return
+		}
+		if a.err = a.world.startAgent(a.ctx, a.cluster, a.said); a.err != nil {
 			return
 		}
 	}

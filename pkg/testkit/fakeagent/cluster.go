@@ -26,6 +26,8 @@ type cluster struct {
 	client   kubernetes.Interface
 	// serving counts the machines that serve the API. It is guarded by the World's mutex.
 	serving int
+	// stopAgent ends the agent inside the cluster, nil while there is none. It is guarded by the World's mutex.
+	stopAgent func()
 }
 
 // clusterFor returns the cluster of that name, made at first use.
@@ -74,12 +76,23 @@ func (w *World) serve(m *machine, c *cluster) error {
 	c.serving++
 	m.stopAPI = func() {
 		stop()
-		w.mutex.Lock()
-		defer w.mutex.Unlock()
-		c.serving--
+		if stopAgent := w.served(c); stopAgent != nil {
+			stopAgent()
+		}
 	}
 	w.opts.Log("fakeagent: %s serves its cluster's API at %s", m.owner.Name, m.address)
 	return nil
+}
+
+// served notes that a machine does not serve the API any more. It returns what ends the agent inside the cluster when nobody does.
+func (w *World) served(c *cluster) (stopAgent func()) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	c.serving--
+	if c.serving == 0 {
+		stopAgent, c.stopAgent = c.stopAgent, nil
+	}
+	return stopAgent
 }
 
 func (w *World) isServing(c *cluster) bool {

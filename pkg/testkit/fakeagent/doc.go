@@ -4,7 +4,8 @@
 //	Jobs     A Job that makes or removes a machine is ended at once, leaving what rancher-machine in its pod would leave: the
 //	         state Secret with the machine's addresses, and the Job's status. No pod runs, and no Job controller may run.
 //	Agents   Once its Job is done, a machine follows its plan Secret by the agents' protocol: it applies a plan by noting its
-//	         checksum, reports output and probes, and runs periodic instructions, capture-kubeconfig among them.
+//	         checksum, reports output and probes, and runs periodic instructions, capture-kubeconfig among them. Where the plan
+//	         brings the agent inside the cluster along, that runs: it is Drover's own, and dials the server.
 //	Clusters The first server with the control-plane role brings up the API of its cluster, a handler that the caller chooses,
 //	         over TLS on the machine's own loopback address and port 6443. Machines register as Nodes there with the name,
 //	         labels and taints that their plan gives them, and with a provider ID, as the distribution does.

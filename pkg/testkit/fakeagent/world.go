@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ type Options struct {
 	// Secrets is how the agent of a machine, given by its Cluster API Machine, reaches its plan Secret to report, and is nil for Config. An
 	// error is one of the network: the agent comes again.
 	Secrets func(ctx context.Context, machine types.NamespacedName) (typedcorev1.SecretInterface, error)
+	// Dial connects the agents inside clusters to the server whose HOST:PORT they were told: a name may lead elsewhere later. Nil dials that address.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Faults go wrong on machines. Nil means that nothing does.
 	Faults Faults
 	// Boot is the time from the end of a Job until the agent's first look at its plan, Install that of one application of a
@@ -75,6 +78,9 @@ type World struct {
 
 	jobInformer    cache.SharedIndexInformer
 	secretInformer cache.SharedIndexInformer
+
+	// road is nil while Run has not begun, or where agents dial what they were told.
+	road *road
 
 	mutex    sync.Mutex
 	machines map[types.NamespacedName]*machine
@@ -120,10 +126,10 @@ func New(opts Options) (*World, error) {
 }
 
 // Under returns a World of the same machines and clusters whose objects are in another management API now. The World they come from must
-// have ended.
-func (w *World) Under(config *rest.Config) (*World, error) {
+// have ended. Its agents inside clusters dial as dial does, as Options.Dial.
+func (w *World) Under(config *rest.Config, dial func(ctx context.Context, address string) (net.Conn, error)) (*World, error) {
 	opts := w.opts
-	opts.Config = config
+	opts.Config, opts.Dial = config, dial
 	next, err := New(opts)
 	if err != nil {
 		return nil, err
@@ -172,6 +178,13 @@ func (w *World) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
+	if w.opts.Dial != nil {
+		var err error
+		if w.road, err = newRoad(w.opts.Dial); err != nil {
+			return err
+		}
+		group.Go(func() { w.road.run(ctx) })
+	}
 	for _, informer := range []cache.SharedIndexInformer{w.jobInformer, w.secretInformer} {
 		group.Go(func() { informer.RunWithContext(ctx) })
 	}

@@ -78,7 +78,7 @@ func newHall(t *testing.T) *hall {
 	agents := newAgents(t, h.balancer)
 	h.Stage = stage.Start(t, stage.Settings{
 		Machines: func(o *fakeagent.Options) {
-			o.Boot, o.Install, o.Secrets, o.Faults = 2*time.Second, 2*time.Second, agents.secrets, h.made
+			o.Boot, o.Install, o.Secrets, o.Faults, o.Dial = 2*time.Second, 2*time.Second, agents.secrets, h.made, replica.Dial(h.replicas...)
 		},
 		Drover: func(*testing.T) {
 			for _, r := range h.replicas {

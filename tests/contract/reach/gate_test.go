@@ -27,8 +27,9 @@ func newGate(t *testing.T, replicas ...*replica.Replica) *gate {
 	g := &gate{address: listener.Addr().String(), open: map[net.Conn]bool{}}
 	var connections sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	dial := replica.Dial(replicas...)
 	connections.Go(func() {
-		for next := 0; ; next++ {
+		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
@@ -36,7 +37,7 @@ func newGate(t *testing.T, replicas ...*replica.Replica) *gate {
 			g.keep(conn)
 			connections.Go(func() {
 				defer g.forget(conn)
-				carry(ctx, conn, next, replicas)
+				carry(ctx, conn, dial)
 			})
 		}
 	})
@@ -71,23 +72,20 @@ func (g *gate) cut() int {
 }
 
 // carry takes a connection to a replica until one of the two sides ends it.
-func carry(ctx context.Context, from net.Conn, first int, replicas []*replica.Replica) {
+func carry(ctx context.Context, from net.Conn, dial func(context.Context, string) (net.Conn, error)) {
 	defer from.Close()
-	for i := range replicas {
-		to, err := (&net.Dialer{}).DialContext(ctx, "tcp", replicas[(first+i)%len(replicas)].Address)
-		if err != nil {
-			continue
-		}
-		defer to.Close()
-		defer context.AfterFunc(ctx, func() { from.Close(); to.Close() })()
-		over := make(chan struct{}, 2)
-		for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
-			go func() {
-				_, _ = io.Copy(way[0], way[1]) // either side may end it in any way
-				over <- struct{}{}
-			}()
-		}
-		<-over
+	to, err := dial(ctx, "")
+	if err != nil {
 		return
 	}
+	defer to.Close()
+	defer context.AfterFunc(ctx, func() { from.Close(); to.Close() })()
+	over := make(chan struct{}, 2)
+	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+		go func() {
+			_, _ = io.Copy(way[0], way[1]) // either side may end it in any way
+			over <- struct{}{}
+		}()
+	}
+	<-over
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -123,6 +124,21 @@ func (r *Replica) unready() string {
 		return r.Name + " answers " + response.Status
 	}
 	return ""
+}
+
+// Dial connects to one of the replicas, to another each time, as a balancer of connections does; one that does not listen is passed over. It is for
+// fakeagent.Options.Dial: the name in ServerURL leads nowhere here.
+func Dial(all ...*Replica) func(ctx context.Context, address string) (net.Conn, error) {
+	var turn atomic.Uint64
+	return func(ctx context.Context, _ string) (conn net.Conn, err error) {
+		first := turn.Add(1)
+		for i := range uint64(len(all)) {
+			if conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", all[(first+i)%uint64(len(all))].Address); err == nil {
+				return conn, nil
+			}
+		}
+		return nil, err
+	}
 }
 
 // PID of the process.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -47,6 +48,8 @@ type Stage struct {
 	plane *managementplane.Plane
 	// ends stop what runs, the last first.
 	ends []func()
+	// address is where the endpoints of Server are, as a string; nothing when it is another program that serves them.
+	address atomic.Value
 	// Client is an administrator, who calls himself contract-tests.
 	Client client.Client
 	// World is where the machines are.
@@ -131,13 +134,14 @@ func (st *Stage) startWorld(s Settings) {
 		Config: st.Config(fakeagent.Agent),
 		API:    func() http.Handler { return memkube.New(memkube.Options{}) },
 		Log:    st.t.Logf,
+		Dial:   st.dial,
 	}
 	if s.Machines != nil {
 		s.Machines(&opts)
 	}
 	world, err := fakeagent.New(opts)
 	if s.World != nil {
-		world, err = s.World.Under(opts.Config)
+		world, err = s.World.Under(opts.Config, st.dial)
 	}
 	if err != nil {
 		st.t.Fatal(err)
@@ -148,7 +152,10 @@ func (st *Stage) startWorld(s Settings) {
 
 func (st *Stage) startDrover(s Settings) {
 	st.t.Helper()
-	endpoint := httptest.NewUnstartedServer(nil)
+	handler := &later{}
+	endpoint := httptest.NewTLSServer(handler)
+	st.t.Cleanup(endpoint.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: endpoint.Certificate().Raw})
 	log := logrus.New()
 	log.SetOutput(st.t.Output())
 	registry := prometheus.NewRegistry()
@@ -158,7 +165,7 @@ func (st *Stage) startDrover(s Settings) {
 		Admission: admission, RESTConfig: st.Config(""), InstanceID: cmp.Or(s.InstanceID, "contract"), Version: "contract", CAPI: s.CAPI,
 		DataDir: st.t.TempDir(), Log: log, Registerer: registry,
 		Settings: server.Settings{
-			ServerURL: "https://" + endpoint.Listener.Addr().String(), MachineProvisionImage: "rancher/machine:test",
+			ServerURL: endpoint.URL, CACerts: string(authority), MachineProvisionImage: "rancher/machine:test",
 			MachineProvisionImagePullPolicy: "IfNotPresent", SystemAgentInstallerImage: "rancher/system-agent-installer-",
 			BootstrapTokenTTL: 30 * time.Minute, DeletionDeadline: time.Minute,
 		},
@@ -170,9 +177,8 @@ func (st *Stage) startDrover(s Settings) {
 	if reviews != nil {
 		reviews.set(drover.AdmissionHandler())
 	}
-	endpoint.Config.Handler = drover.Handler()
-	endpoint.StartTLS()
-	st.t.Cleanup(endpoint.Close)
+	handler.set(drover.Handler())
+	st.address.Store(endpoint.Listener.Addr().String())
 	st.run("drover", drover.Start)
 	plane.Until(st.t, time.Minute, func() string {
 		if err := drover.Ready(); err != nil {
@@ -180,6 +186,14 @@ func (st *Stage) startDrover(s Settings) {
 		}
 		return ""
 	})
+}
+
+// dial connects agents inside clusters: to Server, whatever address the one before it had, or to the address that they were told.
+func (st *Stage) dial(ctx context.Context, address string) (net.Conn, error) {
+	if known, ok := st.address.Load().(string); ok {
+		address = known
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 }
 
 // later is a handler that is known after its address is.

@@ -23,6 +23,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/testkit/fakeagent"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
 	"github.com/drover-io/drover/tests/contract/stage"
@@ -71,7 +72,10 @@ func run(m *testing.M) int {
 func TestUpgradeDowngrade(t *testing.T) {
 	server := replica.New(t, "drover", plane.Kubeconfig(t), "--shutdown-delay=0s")
 	present := server.Program
-	st := stage.Start(t, stage.Settings{Drover: func(*testing.T) { server.Start(); server.AwaitReady() }})
+	st := stage.Start(t, stage.Settings{
+		Machines: func(o *fakeagent.Options) { o.Dial = replica.Dial(server) },
+		Drover:   func(*testing.T) { server.Start(); server.AwaitReady() },
+	})
 	u := &upgrade{T: t, Stage: st, server: server, namespace: plane.Namespace(t)}
 	u.makeClusters()
 	before := u.record()
