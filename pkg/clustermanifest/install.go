@@ -69,7 +69,7 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 			OwnerReferences: []metav1.OwnerReference{topology.OwnerReference(f.Cluster, false)},
 		},
 		Type: rkev1.SecretTypeClusterAgent,
-		Data: map[string][]byte{rkev1.ClusterAgentManifestKey: manifest},
+		Data: map[string][]byte{rkev1.ClusterAgentManifestKey: manifest, rkev1.ClusterAgentTokenKey: []byte(f.Token)},
 	}
 	if !f.Initialized {
 		secret.Annotations = map[string]string{rkev1.ReachedByAgentAnnotation: "true"}

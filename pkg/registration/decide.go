@@ -51,6 +51,8 @@ type Facts struct {
 	Registration *mgmtv3.ClusterRegistrationToken
 	// Secret holds its token; nil when there is none.
 	Secret *corev1.Secret
+	// Brought is the token that the agent of the cluster has from another management cluster; empty when it has none.
+	Brought string
 	// Environment is that of the cluster's agents, which install commands set.
 	Environment []corev1.EnvVar
 	// Fresh is a random text that becomes the token, should one be needed. It must be another one every time.
@@ -117,10 +119,14 @@ func (f Facts) content() (Content, Event) {
 	return c, event
 }
 
-// first is a token for a registration that has none: the one that earlier releases of others kept in the status, because agents have it.
+// first is a token for a registration that has none: the one that earlier releases of others kept in the status, because agents have it, and for a
+// registration that never had any the one that the cluster's agent was given elsewhere. Who deletes a Secret takes its token back.
 func (f Facts) first() string {
 	if stored := f.Registration.Status.Token; f.Secret == nil && len(stored) >= minStored {
 		return stored
+	}
+	if f.Secret == nil && len(f.Brought) >= minStored && equality.Semantic.DeepEqual(f.Registration.Status, mgmtv3.ClusterRegistrationTokenStatus{}) {
+		return f.Brought
 	}
 	return f.Fresh
 }

@@ -167,6 +167,19 @@ func TestDecide(t *testing.T) {
 			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = old }, event: registration.Made,
 			want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
 		},
+		"a token that the agent was given elsewhere is the first one": {
+			facts: facts(), edit: func(f *registration.Facts) { f.Brought = old }, event: registration.Made,
+			want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"and not the next one, when somebody has taken it back": {
+			facts: facts(), edit: func(f *registration.Facts) {
+				f.Brought, f.Registration.Status.TokenSecretName = old, "crt-token-default-token"
+			}, event: registration.Made, want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"what was given elsewhere can be guessed": {
+			facts: facts(), edit: func(f *registration.Facts) { f.Brought = "hunter2" }, event: registration.Made,
+			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
 		"one that can be guessed does not": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = "hunter2" }, event: registration.Made,
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,

@@ -6,6 +6,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/ownwrites"
 	"github.com/drover-io/drover/pkg/registration"
@@ -27,7 +31,8 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 	if err != nil {
 		return nil, fmt.Errorf("read management cluster %s: %w", token.Namespace, err)
 	}
-	if ours, err := h.ours(cluster); err != nil || !ours {
+	owner, err := h.ours(cluster)
+	if err != nil || owner == nil {
 		return nil, err
 	}
 	facts := &registration.Facts{Registration: token, Environment: cluster.Spec.AgentEnvVars, Settings: h.Settings, Now: h.Now()}
@@ -50,23 +55,43 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 		facts.Secret = secret
 		h.written.Shown(token.Namespace + "/" + name)
 	}
+	if facts.Brought, err = h.brought(token, owner); err != nil {
+		return nil, err
+	}
 	facts.Fresh, err = tokens.Generate(h.Random)
 	return facts, err
 }
 
-// ours reports whether a management cluster is there to stay, and belongs to a Cluster with our mark.
-func (h *handler) ours(cluster *mgmtv3.Cluster) (bool, error) {
+// brought is the token that the agent of a Cluster was given, if it is this registration that agents of such Clusters use.
+func (h *handler) brought(token *mgmtv3.ClusterRegistrationToken, cluster *provv1.Cluster) (string, error) {
+	if token.Name != clustermanifest.RegistrationToken(cluster) || !registration.Serves(token.Labels, registration.ForAgent) {
+		return "", nil
+	}
+	secret, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name)))
+	if err != nil {
+		return "", fmt.Errorf("read what the agent of cluster %s/%s was given: %w", cluster.Namespace, cluster.Name, err)
+	}
+	if secret == nil || secret.Type != rkev1.SecretTypeClusterAgent {
+		return "", nil
+	}
+	return string(secret.Data[rkev1.ClusterAgentTokenKey]), nil
+}
+
+// ours is the Cluster with our mark that a management cluster, which is there to stay, belongs to; nil when somebody else has one, or nobody.
+func (h *handler) ours(cluster *mgmtv3.Cluster) (*provv1.Cluster, error) {
 	if cluster.DeletionTimestamp != nil {
-		return false, nil
+		return nil, nil
 	}
 	found, err := h.clusters.GetByIndex(indexClusters, cluster.Name)
 	if err != nil {
-		return false, fmt.Errorf("find the Cluster of management cluster %s: %w", cluster.Name, err)
+		return nil, fmt.Errorf("find the Cluster of management cluster %s: %w", cluster.Name, err)
 	}
+	var owner *provv1.Cluster
 	for _, c := range found {
 		if topology.Owner(c, h.InstanceID, true) != topology.Ours {
-			return false, nil
+			return nil, nil
 		}
+		owner = c
 	}
-	return len(found) > 0, nil
+	return owner, nil
 }

@@ -313,3 +313,31 @@ func TestStory_WakeUps(t *testing.T) {
 		}
 	})
 }
+
+// A Cluster has come from another management cluster, with the Secret of its agent: the agent is let in with the token that it has. Who takes that token back
+// here has taken it back.
+func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
+	tell(t, func(w *world) {
+		brought := strings.Repeat("given-elsewhere-", 3)
+		ours := cluster(instance)
+		ours.Spec.RKEConfig = &provv1.RKEConfig{}
+		must(t, w.api.Add(ours, &corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-cluster-agent"},
+			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{rkev1.ClusterAgentTokenKey: []byte(brought)},
+		}))
+		w.pass(time.Second)
+		must(t, w.api.Add(registrationToken("system", mgmtv3.TokenPurposeAgent), registrationToken("default-token", mgmtv3.TokenPurposeNode)))
+		w.pass(time.Second)
+		if got := string(w.secret("system").Data["token"]); got != brought {
+			t.Errorf("the agent's token is %q", got)
+		}
+		if got := string(w.secret("default-token").Data["token"]); got == brought {
+			t.Error("hosts have the token of the agent")
+		}
+		must(t, w.user.Core.Secret().Delete(id, "crt-token-system", &metav1.DeleteOptions{}))
+		w.pass(time.Minute)
+		if got := string(w.secret("system").Data["token"]); got == brought || got == "" {
+			t.Errorf("a token that was taken back is good again: %q", got)
+		}
+	})
+}

@@ -292,6 +292,9 @@ const (
 	BootstrapDataKey = "value"
 	// ClusterAgentManifestKey holds the manifest of a cluster's agent as its servers were first given it.
 	ClusterAgentManifestKey = "manifest"
+	// ClusterAgentTokenKey holds, beside the manifest, the registration token that the agent has: in another management cluster, to which the Cluster has been
+	// moved with the Secrets around it, the agent is known by it.
+	ClusterAgentTokenKey = "token"
 	// ServerTokenKey and AgentTokenKey hold the join tokens of a cluster.
 	ServerTokenKey = "serverToken"
 	AgentTokenKey  = "agentToken"
