@@ -113,12 +113,24 @@ func withTwo(c *provv1.Cluster) {
 func withoutEtcd(c *provv1.Cluster) { pool(c, 0).EtcdRole = false }
 
 // What could not be taken back is refused while there are machines that it would hit.
-func TestDecide_KeepsEtcd(t *testing.T) {
+func TestDecide_KeepsRoles(t *testing.T) {
 	t.Parallel()
 	live := facts(t, machines(pooled("a", "all", "ecw")))
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(withTwo), demo(withTwo, withoutEtcd)))
 	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[0].etcdRole: Forbidden: machines of the pool are members of etcd") {
 		t.Errorf("etcd is taken from machines that have it: %q", got)
+	}
+	workers := func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, build.Pool("workers", "w", 2))
+	}
+	member := func(c *provv1.Cluster) { pool(c, 1).EtcdRole = true }
+	working := facts(t, machines(pooled("a", "all", "ecw"), pooled("b", "workers", "w")))
+	a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers), demo(workers, member)))
+	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[1].etcdRole: Forbidden: machines of the pool exist and have never been members") {
+		t.Errorf("workers become members of etcd: %q", got)
+	}
+	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers, member), demo(workers))); !a.Allowed() {
+		t.Errorf("what was wrong cannot be taken back: %q", topology.Explain(a.Errors))
 	}
 	gone := func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(0)) }
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(gone)))

@@ -11,6 +11,11 @@ type Servers struct {
 	Etcd, ControlPlane bool
 }
 
+// And are the roles of either.
+func (s Servers) And(other Servers) Servers {
+	return Servers{Etcd: s.Etcd || other.Etcd, ControlPlane: s.ControlPlane || other.ControlPlane}
+}
+
 // PooledServers are the roles that the pools of a cluster have machines for.
 func PooledServers(cluster *provv1.Cluster) Servers {
 	var found Servers

@@ -11,10 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/naming"
 )
@@ -65,27 +63,12 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 	}
 }
 
-// LosesEtcd reports that the pool of a MachineDeployment whose machines have etcd
-// is edited to be one without.
-func LosesEtcd(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
-	return deployment.Spec.Template.Labels[rkev1.EtcdRoleLabel] == roleMarked && slices.ContainsFunc(pools(cluster), func(pool provv1.RKEMachinePool) bool {
-		return !pool.EtcdRole && naming.MachineDeployment(cluster.Name, pool.Name) == deployment.Name
-	})
-}
-
-// validatePoolRoles keeps etcd on machines that have it. A member leaves etcd only
-// when its machine is deleted; with the role taken away it would be switched off
-// where it is, count towards the quorum for ever, and nobody would remove it.
 func validatePoolRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
-	switch {
-	case !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole:
+	if !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole {
 		return field.ErrorList{field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
 			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true")}
-	case in.Etcd[deployment] && !pool.EtcdRole:
-		return field.ErrorList{field.Forbidden(at.Child("etcdRole"), "machines of the pool are members of etcd, which they leave only when they are "+
-			"deleted: set it back to true, and set the quantity of the pool to 0 once another pool has etcd")}
 	}
-	return nil
+	return validateKeptRoles(in, pool, deployment, at)
 }
 
 func validatePoolSize(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
