@@ -71,7 +71,7 @@ func ours(facts Facts, before, after *provv1.Cluster) bool {
 
 // problems are what the controller would find wrong, as far as can be told now, and what those would that it passes things on to.
 func problems(facts Facts, cluster *provv1.Cluster) field.ErrorList {
-	in := topology.Input{Cluster: cluster, Roles: map[string]topology.Servers{}}
+	in := topology.Input{Cluster: cluster, Roles: map[string]topology.Servers{}, Replicas: map[string]int32{}}
 	if !facts.Known {
 		// Machines that nobody has counted may be servers.
 		in.Registered = topology.Servers{Etcd: true, ControlPlane: true}
@@ -94,8 +94,12 @@ func count(in *topology.Input, machine *clusterv1.Machine) {
 	roles := topology.RolesOf(machine.Labels)
 	if deployment := machine.Labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" {
 		in.Roles[deployment] = roles.And(in.Roles[deployment])
+		in.Replicas[deployment]++
 	}
 	if machine.Labels[rkev1.MachinePoolNameLabel] == "" {
 		in.Registered = roles.And(in.Registered)
+		if roles.Etcd {
+			in.RegisteredMembers++
+		}
 	}
 }

@@ -44,7 +44,7 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 		errs = append(errs, validateConfig(in, pool, here.Child("machineConfigRef"))...)
 		errs = append(errs, validateCredential(in, pool, here)...)
 	}
-	return errs
+	return append(errs, validateRollOuts(in, at)...)
 }
 
 func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
@@ -130,6 +130,9 @@ func validatePoolHealth(pool *provv1.RKEMachinePool, at *field.Path) field.Error
 		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must look like [3-5]"))
 	} else if _, _, ok := rangeOf(pool); pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !ok {
 		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must begin with the smaller number, as [3-5] does"))
+	} else if lowest, _, ok := rangeOf(pool); ok && lowest > 1 && pool.EtcdRole && healthChecked(pool) {
+		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must begin with 0 or 1 for a pool with etcd: "+
+			"members are replaced while the others are a majority of those that there are at the moment, which a range from more on cannot follow"))
 	}
 	return errs
 }
