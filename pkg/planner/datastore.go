@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
@@ -11,29 +13,26 @@ func (p *pass) splits(m *machine, desired plan.NodePlan) string {
 	if !m.roles.Server() || p.restoring || m.stopped() || m.restored() {
 		return ""
 	}
-	wanted, says := render.KeepsDataElsewhere(desired)
 	others := m
 	if !m.inEtcdBefore() {
 		others = p.init
 	}
-	if !says || others == nil || others.Plan == nil {
+	wanted, says := render.KeepsDataElsewhere(desired)
+	if !says || others == nil || others.Plan == nil || !others.keepsData(!wanted) || others.keepsData(wanted) {
 		return ""
 	}
-	different := false
-	for _, have := range others.mayHave() {
-		elsewhere, known := render.KeepsDataElsewhere(have)
-		if known && elsewhere == wanted {
-			return ""
-		}
-		different = different || known
-	}
-	switch {
-	case !different:
-		return ""
-	case wanted:
+	if wanted {
 		return "key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's data are in etcd, and the server would begin " +
 			"without them in another datastore: remove the key, it cannot be set once there are machines"
 	}
 	return "key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's data are in another datastore, and the server would begin " +
 		"without them in etcd: set the key again for all servers, it cannot be removed once there are machines"
+}
+
+// keepsData reports that a server may keep the cluster's data elsewhere than in etcd, or in etcd: it has a plan that says so.
+func (m *machine) keepsData(elsewhere bool) bool {
+	return slices.ContainsFunc(m.mayHave(), func(have plan.NodePlan) bool {
+		found, known := render.KeepsDataElsewhere(have)
+		return known && found == elsewhere
+	})
 }

@@ -126,15 +126,25 @@ func validatePoolHealth(pool *provv1.RKEMachinePool, at *field.Path) field.Error
 		parsed := intstr.Parse(*pool.MaxUnhealthy)
 		errs = append(errs, validateCount(&parsed, at.Child("maxUnhealthy"))...)
 	}
-	if pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !unhealthyRange.MatchString(*pool.UnhealthyRange) {
-		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must look like [3-5]"))
-	} else if _, _, ok := rangeOf(pool); pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !ok {
-		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must begin with the smaller number, as [3-5] does"))
-	} else if lowest, _, ok := rangeOf(pool); ok && lowest > 1 && pool.EtcdRole && healthChecked(pool) {
-		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must begin with 0 or 1 for a pool with etcd: "+
-			"members are replaced while the others are a majority of those that there are at the moment, which a range from more on cannot follow"))
+	return append(errs, validateRange(pool, at.Child("unhealthyRange"))...)
+}
+
+func validateRange(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
+	if pool.UnhealthyRange == nil || *pool.UnhealthyRange == "" {
+		return nil
 	}
-	return errs
+	text := *pool.UnhealthyRange
+	lowest, _, ok := rangeOf(pool)
+	switch {
+	case !unhealthyRange.MatchString(text):
+		return field.ErrorList{field.Invalid(at, text, "must look like [3-5]")}
+	case !ok:
+		return field.ErrorList{field.Invalid(at, text, "must begin with the smaller number, as [3-5] does")}
+	case lowest > 1 && pool.EtcdRole && healthChecked(pool):
+		return field.ErrorList{field.Invalid(at, text, "must begin with 0 or 1 for a pool with etcd: "+
+			"members are replaced while the others are a majority of those that there are at the moment, which a range from more on cannot follow")}
+	}
+	return nil
 }
 
 // Operating systems that a pool may name. (spec/01 Part A.2.4.)
