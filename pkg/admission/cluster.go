@@ -71,7 +71,7 @@ func ours(facts Facts, before, after *provv1.Cluster) bool {
 
 // problems are what the controller would find wrong, as far as can be told now, and what those would that it passes things on to.
 func problems(facts Facts, cluster *provv1.Cluster) field.ErrorList {
-	in := topology.Input{Cluster: cluster, Etcd: map[string]bool{}}
+	in := topology.Input{Cluster: cluster, Roles: map[string]topology.Servers{}, Replicas: map[string]int32{}}
 	if !facts.Known {
 		// Machines that nobody has counted may be servers.
 		in.Registered = topology.Servers{Etcd: true, ControlPlane: true}
@@ -91,12 +91,15 @@ func problems(facts Facts, cluster *provv1.Cluster) field.ErrorList {
 
 // count adds a machine of the cluster, as the controller does.
 func count(in *topology.Input, machine *clusterv1.Machine) {
-	etcd := machine.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue
-	if deployment := machine.Labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" && etcd {
-		in.Etcd[deployment] = true
+	roles := topology.RolesOf(machine.Labels)
+	if deployment := machine.Labels[clusterv1.MachineDeploymentNameLabel]; deployment != "" {
+		in.Roles[deployment] = roles.And(in.Roles[deployment])
+		in.Replicas[deployment]++
 	}
 	if machine.Labels[rkev1.MachinePoolNameLabel] == "" {
-		in.Registered.Etcd = in.Registered.Etcd || etcd
-		in.Registered.ControlPlane = in.Registered.ControlPlane || machine.Labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue
+		in.Registered = roles.And(in.Registered)
+		if roles.Etcd {
+			in.RegisteredMembers++
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -87,6 +88,13 @@ func TestDecide_LetsPass(t *testing.T) {
 			after: demo(func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "w", 1) }),
 			facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
 		},
+		"one of three machines at a time, of a size that somebody else gives": {
+			after: demo(deletedFirst),
+			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"), pooled("b", "all", "ecw"), pooled("c", "all", "ecw"))},
+		},
+		"one machine at a time, while nobody knows of others": {
+			after: demo(deletedFirst), facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
+		},
 		"a pool without machines that gives up etcd": {before: demo(withTwo), after: demo(withTwo, withoutEtcd)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,15 +118,36 @@ func withTwo(c *provv1.Cluster) {
 	c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, build.Pool("other", "ec", 3))
 }
 
+// deletedFirst has machines deleted before others take their place, however many there are.
+func deletedFirst(c *provv1.Cluster) {
+	pool(c, 0).Quantity, pool(c, 0).RollingUpdate = nil, &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
+}
+
 func withoutEtcd(c *provv1.Cluster) { pool(c, 0).EtcdRole = false }
 
 // What could not be taken back is refused while there are machines that it would hit.
-func TestDecide_KeepsEtcd(t *testing.T) {
+func TestDecide_KeepsRoles(t *testing.T) {
 	t.Parallel()
 	live := facts(t, machines(pooled("a", "all", "ecw")))
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(withTwo), demo(withTwo, withoutEtcd)))
 	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[0].etcdRole: Forbidden: machines of the pool are members of etcd") {
 		t.Errorf("etcd is taken from machines that have it: %q", got)
+	}
+	workers := func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, build.Pool("workers", "w", 2))
+	}
+	member := func(c *provv1.Cluster) { pool(c, 1).EtcdRole = true }
+	working := facts(t, machines(pooled("a", "all", "ecw"), pooled("b", "workers", "w")))
+	a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers), demo(workers, member)))
+	if got := topology.Explain(a.Errors); !strings.HasPrefix(got, "spec.rkeConfig.machinePools[1].etcdRole: Forbidden: machines of the pool exist and have never been members") {
+		t.Errorf("workers become members of etcd: %q", got)
+	}
+	if a = decide(t, request(t, "provisioning.cattle.io", "clusters", working, demo(workers, member), demo(workers))); !a.Allowed() {
+		t.Errorf("what was wrong cannot be taken back: %q", topology.Explain(a.Errors))
+	}
+	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(deletedFirst)))
+	if got := topology.Explain(a.Errors); !strings.Contains(got, "machinePools[0].rollingUpdate.maxSurge") {
+		t.Errorf("the only member is deleted first: %q", got)
 	}
 	gone := func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(0)) }
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(gone)))

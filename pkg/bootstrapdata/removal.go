@@ -19,14 +19,19 @@ type Removal struct {
 	// NodeName is the node of the machine. Empty while none is known, which is not to say that there is none: Cluster API finds
 	// nodes late, and members join etcd before.
 	NodeName string
-	// Reachable is true when there is a way to the cluster.
-	Reachable bool
+	// Began is true when the cluster has begun at some time, so that there may be other members and data. Whether it answers now is another
+	// question, which only asking it answers.
+	Began bool
 	// Dependents is true while another machine is still joined to this one.
 	Dependents bool
 	// OnlyTwo is true when there are exactly two etcd machines and the other is not going.
 	OnlyTwo bool
 	// Behind is true while the member of another machine that goes has not left yet: they go one at a time.
 	Behind bool
+	// Last is true while no member works that stays, and the data would go with this one.
+	Last bool
+	// Coming is true while another machine with etcd has just been made, and has not joined.
+	Coming bool
 	// OtherLeaving is true while the member of another node was asked to leave and has not left: deletions may come to be known
 	// in another order than they were made in.
 	OtherLeaving bool
@@ -81,14 +86,17 @@ const (
 // A machine without a known node is let go only when it never got a plan, or when its cluster was asked and has no node of it:
 // a member that stays behind counts towards the quorum for ever. What cannot be seen is a member whose node has not registered
 // yet; that lasts for seconds while a server joins. A cluster that never answers again holds the machine until somebody
-// gives the member up, as it does for one with a known node. (spec/02 §2.6 lets go of every machine without a reference.)
+// gives the member up, as it does for one with a known node. (spec/02 §2.6 lets go of every machine without a reference, and of all while
+// there is no Secret with a kubeconfig, which may come late, be lost, or not be in the cache yet.)
+//
+// The last member that works stays until another one does that stays: machines may all be deleted because others take their place.
 func DecideHook(r Removal) (action HookAction, wait string, after time.Duration) {
 	switch {
 	case !r.Etcd, r.Forced:
 		return HookDrop, "", 0
 	case !r.MachineDeleting && !r.BootstrapDeleting:
 		return HookEnsure, "", 0
-	case r.ClusterGoing, !r.Reachable, r.neverJoined():
+	case r.ClusterGoing, !r.Began, r.neverJoined():
 		return HookDrop, "", 0
 	case r.NodeName == "" && r.Member == MemberUnknown:
 		// Asked before the questions below: most machines that Cluster API knows no node of have none, and need not wait.
@@ -112,6 +120,10 @@ func (r Removal) memberHook() (action HookAction, wait string, after time.Durati
 	switch {
 	case r.Member == MemberGone:
 		return HookDrop, "", 0
+	case r.Member == MemberPresent && r.Last:
+		return HookKeep, "no member of etcd works that stays, and the cluster's data would be lost", lookAgain
+	case r.Member == MemberPresent && r.Coming:
+		return HookKeep, "another machine has to join etcd first", lookAgain
 	case r.Member == MemberPresent && (r.Behind || r.OtherLeaving):
 		return HookKeep, "the etcd member of another machine has to leave first", lookAgain
 	case r.Member == MemberPresent:

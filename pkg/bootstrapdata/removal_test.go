@@ -13,7 +13,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func going() bootstrapdata.Removal {
 	return bootstrapdata.Removal{
-		Etcd: true, MachineDeleting: true, DeletedAt: noon.Add(-time.Minute), Planned: true, NodeName: "n", Reachable: true, Now: noon,
+		Etcd: true, MachineDeleting: true, DeletedAt: noon.Add(-time.Minute), Planned: true, NodeName: "n", Began: true, Now: noon,
 	}
 }
 
@@ -38,10 +38,25 @@ func TestDecideHook(t *testing.T) {
 		"its node is not known, and the whole cluster goes": {
 			func(r *bootstrapdata.Removal) { r.NodeName, r.ClusterGoing = "", true }, bootstrapdata.HookDrop, 0,
 		},
-		"its node is not known, and no way to the cluster": {
-			func(r *bootstrapdata.Removal) { r.NodeName, r.Reachable = "", false }, bootstrapdata.HookDrop, 0,
+		"its node is not known, and the cluster never began": {
+			func(r *bootstrapdata.Removal) { r.NodeName, r.Began = "", false }, bootstrapdata.HookDrop, 0,
 		},
-		"no way to the cluster":   {func(r *bootstrapdata.Removal) { r.Reachable = false }, bootstrapdata.HookDrop, 0},
+		"the last one": {
+			func(r *bootstrapdata.Removal) { r.Last, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second,
+		},
+		"the last one, before anybody has looked": {func(r *bootstrapdata.Removal) { r.Last = true }, bootstrapdata.HookLook, 5 * time.Second},
+		"the last one is gone":                    {func(r *bootstrapdata.Removal) { r.Last, r.Member = true, bootstrapdata.MemberGone }, bootstrapdata.HookDrop, 0},
+		"the last one was given up": {
+			func(r *bootstrapdata.Removal) { r.Last, r.Forced, r.Member = true, true, bootstrapdata.MemberPresent }, bootstrapdata.HookDrop, 0,
+		},
+		"the last one, and the whole cluster goes": {
+			func(r *bootstrapdata.Removal) {
+				r.Last, r.ClusterGoing, r.Member = true, true, bootstrapdata.MemberPresent
+			}, bootstrapdata.HookDrop, 0,
+		},
+		"another one joins": {
+			func(r *bootstrapdata.Removal) { r.Coming, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second,
+		},
 		"others are joined to it": {func(r *bootstrapdata.Removal) { r.Dependents, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
 		"another member was asked to leave": {
 			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second,
@@ -71,8 +86,8 @@ func TestDecideHook(t *testing.T) {
 	}
 }
 
-// TestDecideHook_NeverDropsAMember: whatever else is true, an etcd machine of a living cluster that can be reached goes
-// only when its member has left.
+// TestDecideHook_NeverDropsAMember: whatever else is true, an etcd machine of a living cluster that has begun goes
+// only when its member has left, and the last member is never asked to.
 func TestDecideHook_NeverDropsAMember(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		removal := going()
@@ -82,10 +97,13 @@ func TestDecideHook_NeverDropsAMember(t *testing.T) {
 		removal.Dependents = rapid.Bool().Draw(r, "dependents")
 		removal.OnlyTwo = rapid.Bool().Draw(r, "only two")
 		removal.Behind = rapid.Bool().Draw(r, "behind")
+		removal.Last = rapid.Bool().Draw(r, "last")
+		removal.Coming = rapid.Bool().Draw(r, "coming")
 		removal.OtherLeaving = rapid.Bool().Draw(r, "otherLeaving")
 		removal.Member = bootstrapdata.MemberState(rapid.IntRange(0, 3).Draw(r, "member"))
-		if got, _, _ := bootstrapdata.DecideHook(removal); got == bootstrapdata.HookDrop && removal.Member != bootstrapdata.MemberGone {
-			r.Fatalf("%+v: dropped", removal)
+		got, _, _ := bootstrapdata.DecideHook(removal)
+		if got == bootstrapdata.HookDrop && removal.Member != bootstrapdata.MemberGone || got == bootstrapdata.HookAsk && removal.Last {
+			r.Fatalf("%+v: %s", removal, got)
 		}
 	})
 }

@@ -61,6 +61,7 @@ const (
 	ReasonUninitializing    Reason = "Uninitializing"
 	ReasonMissingRole       Reason = "RoleMissing"
 	ReasonEtcdDeleting      Reason = "EtcdMachinesDeleting"
+	ReasonEtcdStays         Reason = "EtcdMembersStay"
 	ReasonTokens            Reason = "CreatingTokens"
 	ReasonTokensLost        Reason = "TokensLost"
 	ReasonTokensUnusable    Reason = "TokensUnusable"

@@ -203,6 +203,7 @@ func (m *model) decide(rt *rapid.T) Decision {
 // checkDecision holds for what is about to happen.
 func (m *model) checkDecision(rt *rapid.T, d Decision) {
 	m.checkRollOut(rt, d)
+	m.checkLastMembers(rt, d)
 	restarts := 0
 	for _, e := range d.Effects {
 		e, ok := e.(DeliverPlan)
@@ -269,7 +270,7 @@ func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 				url = mark.Marks.JoinURL
 			}
 		}
-		if url == server && !o.m.Deleting {
+		if url == server && (!o.m.Deleting || h.rank() < 2 && o.keepsData()) {
 			published = true
 			if name == e.Machine {
 				rt.Fatalf("%s joins itself", name)
@@ -277,7 +278,7 @@ func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 		}
 	}
 	if !published {
-		rt.Fatalf("%s joins %s, which no live server publishes", e.Machine, server)
+		rt.Fatalf("%s joins %s, which no server publishes that stays", e.Machine, server)
 	}
 }
 
@@ -294,6 +295,25 @@ func (m *model) checkJoiners(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 		})
 		if o != h && o.is("etcd") && err == nil && !o.m.Skip && joins {
 			rt.Fatalf("%s joins etcd while %s does", h.m.Name, o.m.Name)
+		}
+	}
+}
+
+// keepsData: its machine is being deleted, and its member works and has not left.
+func (h *host) keepsData() bool {
+	return h.is("etcd") && h.registered && h.m.Deleting && h.m.Held && !h.m.ForceRemove && h.works() && h.m.NodeLostSince.IsZero()
+}
+
+// checkLastMembers: nobody gives up the data while most members work.
+func (m *model) checkLastMembers(rt *rapid.T, d Decision) {
+	works, all := 0, 0
+	for _, h := range m.w.machines {
+		works += btoi(h.keepsData())
+		all += btoi(h.is("etcd") && h.registered && h.m.Deleting && h.m.Held && !h.m.ForceRemove)
+	}
+	for _, e := range d.Effects {
+		if e, forced := e.(ForceRemoveMachine); forced && 2*works > all {
+			rt.Fatalf("%s is let go with its member, although %d of %d work", e.Machine, works, all)
 		}
 	}
 }

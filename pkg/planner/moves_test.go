@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
 )
@@ -25,6 +27,12 @@ func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 				s.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
 			},
 			"would begin without them in /mnt/other",
+		},
+		"another datastore": {
+			func(s *rkev1.RKEControlPlaneSpec) {
+				s.MachineGlobalConfig.Data = map[string]any{"datastore-endpoint": "postgres://user:secret@db/k8s"}
+			},
+			"key datastore-endpoint of spec.rkeConfig.machineGlobalConfig or machineSelectorConfig: the cluster's data are in etcd",
 		},
 		"another distribution": {
 			func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = k3sVersion },
@@ -88,4 +96,46 @@ func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
 	if d := Decide(w.snapshot(t)); d.Wait == nil || d.Wait.Failed || !slices.Equal(deliveries(d), []string{"b"}) {
 		t.Errorf("wait %+v, plans are delivered to %v", d.Wait, deliveries(d))
 	}
+}
+
+// A server that keeps its data in another datastore than the others would be another cluster, whichever it is and whenever it comes.
+func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
+	const endpoint = "postgres://user:secret@db/k8s"
+	key := func(pool string) func(*rkev1.RKEControlPlaneSpec) {
+		return func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineSelectorConfig = []rkev1.RKESystemConfig{{
+				MachineLabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}},
+				Config:               rkev1.GenericMap{Data: map[string]any{"datastore-endpoint": endpoint}},
+			}}
+		}
+	}
+	for name, roles := range map[string]string{"a member": "etcd,control-plane", "a server without etcd": "control-plane"} {
+		t.Run(name, func(t *testing.T) {
+			w := ready(t, map[string]string{"a": allRoles, "w": "worker"})
+			w.edit(key("new"))
+			w.add("n", roles).m.Labels["pool"] = "new"
+			d := w.run(t)
+			if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "the cluster's data are in etcd") || strings.Contains(d.Wait.Message, "secret") {
+				t.Errorf("wait %+v", d.Wait)
+			}
+			if len(w.plans()["n"]) > 0 {
+				t.Error("the server gets a plan")
+			}
+		})
+	}
+	t.Run("all from the beginning", func(t *testing.T) {
+		w := newWorld(k3sVersion)
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineGlobalConfig.Data = map[string]any{"datastore-endpoint": endpoint}
+		})
+		w.add("a", allRoles)
+		w.bringUp(t)
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data["datastore-endpoint"] = endpoint + "2" })
+		w.add("b", allRoles)
+		w.bringUp(t)
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = nil })
+		if d := w.run(t); d.Wait == nil || !strings.Contains(d.Wait.Message, "the cluster's data are in another datastore") {
+			t.Errorf("wait %+v", d.Wait)
+		}
+	})
 }

@@ -4,8 +4,8 @@ package planner
 func Reasons() []Reason {
 	return []Reason{
 		ReasonCacheBehind, ReasonDeleting, ReasonInvalidVersion, ReasonNoCluster, ReasonInfrastructure, ReasonUninitializing, ReasonMissingRole,
-		ReasonEtcdDeleting, ReasonTokens, ReasonTokensLost, ReasonTokensUnusable, ReasonAgentManifest, ReasonPaused, ReasonRestoreRequired, ReasonNoInitNode,
-		ReasonInitNodeLost, ReasonDesignatedAbsent, ReasonConfiguring, ReasonDraining, ReasonDrainOverdue, ReasonUncordoning,
+		ReasonEtcdDeleting, ReasonEtcdStays, ReasonTokens, ReasonTokensLost, ReasonTokensUnusable, ReasonAgentManifest, ReasonPaused, ReasonRestoreRequired,
+		ReasonNoInitNode, ReasonInitNodeLost, ReasonDesignatedAbsent, ReasonConfiguring, ReasonDraining, ReasonDrainOverdue, ReasonUncordoning,
 		ReasonChangePending, ReasonEtcdUnhealthy, ReasonPoolPaused, ReasonLeftOut, ReasonRenderFailed, ReasonPlanTooLarge,
 		ReasonVersionUnknown, ReasonJoinURL, ReasonControlPlane, ReasonMachinesUnhealthy, ReasonOperation, ReasonOperationFailed,
 		ReasonResuming,

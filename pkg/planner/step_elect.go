@@ -78,9 +78,13 @@ func (p *pass) majorityWithout(m *machine) bool {
 	return healthy > (len(members)+1)/2
 }
 
-// replaceInit finds another one for an init node that is no good any more, or waits.
+// replaceInit finds another one for an init node that is no good any more, or waits. While no other machine can take its place, one that is being
+// deleted and works is still joined by those that are to replace it.
 func (p *pass) replaceInit(gone []*machine) verdict {
 	next := p.nextInit()
+	if next == nil {
+		next = p.keepMember(gone)
+	}
 	if next == nil || p.designated() {
 		return stopFor(lost(gone))
 	}
@@ -194,6 +198,9 @@ func (p *pass) elect() verdict {
 func (p *pass) choose(m *machine) verdict {
 	m.marks.InitNode = true
 	p.init = m
+	if m.Deleting {
+		return goOn("the init node is " + m.Name + ", which is being deleted and stays until another one can take its place")
+	}
 	return goOn("chose the init node " + m.Name)
 }
 

@@ -2,6 +2,9 @@ package planner
 
 // stepInit brings up the init node, alone.
 func stepInit(p *pass) verdict {
+	if p.init.Deleting {
+		return goOn("the init node is being deleted, and is not changed any more")
+	}
 	wait := p.tier(p.initTier())
 	if wait != nil && wait.Reason == ReasonEtcdUnhealthy && p.init.marks.JoinURL != "" {
 		p.blocked = wait

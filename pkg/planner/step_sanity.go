@@ -10,6 +10,7 @@ import (
 
 // stepSanity demands a live machine of each role. Without etcd or control plane there is no API any more: then Cluster API
 // is told, and etcd machines that are being deleted are let go, because nobody is left who could remove their members.
+// As long as those work they are the cluster's only data, and stay until others have joined them: a pool may have been renamed.
 // A missing worker alone takes nothing away from what exists.
 func stepSanity(p *pass) verdict {
 	etcd, controlPlane := p.collect(isEtcd, isLive), p.collect(isControlPlane, isLive)
@@ -18,10 +19,14 @@ func stepSanity(p *pass) verdict {
 		return goOn("there is a live machine of each role")
 	}
 	p.set(rkev1.ConditionStable, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
-	if len(etcd) == 0 || len(controlPlane) == 0 {
-		if wait := p.uninitialize(len(etcd) == 0); wait != nil {
+	staying := p.lastMembers()
+	if len(etcd) == 0 && len(staying) == 0 || len(controlPlane) == 0 && len(p.collect(isControlPlane, p.maySurvive)) == 0 {
+		if wait := p.uninitialize(len(etcd) == 0 && len(staying) == 0); wait != nil {
 			return stopFor(wait)
 		}
+	}
+	if len(etcd) == 0 && len(staying) > 0 {
+		return stopFor(waitForNewMembers(staying))
 	}
 	return stopFor(waitFor(ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered",
 		WakePlanSecret, WakeMachine))

@@ -177,6 +177,8 @@ func TestTranscripts(t *testing.T) {
 		"paused-pool":                 storyPausedPool,
 		"left-out-server":             storyLeftOutServer,
 		"etcd-replaced":               storyEtcdReplaced,
+		"etcd-pool-renamed":           storyPoolRenamed("s1", "s2", "s3"),
+		"etcd-pool-of-one-renamed":    storyPoolRenamed("s1"),
 		"init-dies-before-it-starts":  storyInitDies,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -86,3 +86,9 @@ func Restarting(secret *corev1.Secret, now time.Time, within time.Duration) bool
 	plan := decode(secret)
 	return plan.State.PlanExists && !plan.State.Works() && now.Sub(plan.DeliveredAt) < within
 }
+
+// Works reports that nothing is wrong with the plan that a node has: it was applied and all its probes pass, or there is none.
+func Works(secret *corev1.Secret) bool {
+	plan := decode(secret)
+	return plan.Malformed == "" && (!plan.State.PlanExists || plan.State.Works())
+}

@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,10 +153,8 @@ func quorumLimit(in Input, group []*provv1.RKEMachinePool) clusterv1.MachineHeal
 		from, upTo := usersShare(pool, checked)
 		lowest, share = max(lowest, from), min(share, upTo)
 	}
-	if most := checked * share / 100; lowest > 1 && lowest <= most {
-		return clusterv1.MachineHealthCheckRemediationTriggerIf{UnhealthyInRange: fmt.Sprintf("[%d-%d]", lowest, most)}
-	} else if lowest > 1 {
-		share = 0
+	if lowest > 1 {
+		share = 0 // a range counts machines, of which there may be fewer than there are to be
 	}
 	limit := intstr.FromString(strconv.Itoa(share) + "%")
 	return clusterv1.MachineHealthCheckRemediationTriggerIf{UnhealthyLessThanOrEqualTo: &limit}
@@ -169,10 +166,11 @@ func members(in Input, pool *provv1.RKEMachinePool) int {
 	return int(*replicas(in, pool, naming.MachineDeployment(in.Cluster.Name, pool.Name)))
 }
 
-// LimitsFollow reports whether health checks depend on how many machines somebody
-// else gives a MachineDeployment: one of a pool with etcd and without a quantity.
+// LimitsFollow reports whether health checks, or what is allowed, depend on how many
+// machines somebody else gives a MachineDeployment: one of a pool with etcd and
+// without a quantity.
 func LimitsFollow(cluster *provv1.Cluster, deployment string) bool {
-	if cluster.Spec.RKEConfig == nil || len(checkedEtcd(cluster)) == 0 {
+	if cluster.Spec.RKEConfig == nil || len(checkedEtcd(cluster)) == 0 && !DeletesFirst(cluster) {
 		return false
 	}
 	return slices.ContainsFunc(pools(cluster), func(pool provv1.RKEMachinePool) bool {

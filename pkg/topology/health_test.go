@@ -135,8 +135,7 @@ func TestDesired_HealthChecks(t *testing.T) {
 		"the user allows none":             {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("0"))}, want: []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}}},
 		"one of the pools allows fewer":    {pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, atMost("10%"))}, want: []check{{Name: "demo-a", Limit: "10%", Of: []string{"demo-a", "demo-b"}, After: 60}}},
 		"a range from one on":              {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[1-1]"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
-		"a range that goes too far":        {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[2-5]"))}, want: []check{{Name: "demo-a", Limit: "[2-2]", Of: []string{"demo-a"}, After: 60}}},
-		"a range that begins too high":     {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[3-5]"))}, want: []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}}},
+		"a range that goes too far":        {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[0-5]"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
 		"a size that somebody else scales": {pools: []provv1.RKEMachinePool{etcdPool("a", 0, scaled)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +225,7 @@ func TestDesired_HealthChecksCountWhoIsThere(t *testing.T) {
 func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 	t.Parallel()
 	limits := []string{"", "0", "1", "2", "5", "20%", "50%", "100%"}
-	ranges := []string{"", "[0-1]", "[1-2]", "[2-5]", "[3-3]"}
+	ranges := []string{"", "[0-1]", "[1-2]", "[1-5]", "[0-0]"}
 	rapid.Check(t, func(rt *rapid.T) {
 		var pools []provv1.RKEMachinePool
 		replicas, registered := map[string]int32{}, rapid.IntRange(0, 3).Draw(rt, "registered")
@@ -270,11 +269,42 @@ func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
 			if replaced := allowed(check, checked); replaced > 0 && checked-replaced < all/2+1 {
 				rt.Fatalf("%d of %d members may go, %d more are not looked after", replaced, checked, all-checked)
 			}
-			for there := 1; there < checked && all == checked && check.Spec.Remediation.TriggerIf.UnhealthyInRange == ""; there++ {
+			for there := 1; there < checked && all == checked; there++ {
 				if replaced := allowed(check, there); replaced > (there-1)/2 {
 					rt.Fatalf("%d of %d members that are there may go", replaced, there)
 				}
 			}
 		}
 	})
+}
+
+// A range of numbers cannot follow how many members there are at the moment: of
+// three that there are, of five to be, it would let two go.
+func TestValidate_RangesOfMembersBeginWithOne(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pool provv1.RKEMachinePool
+		want int
+	}{
+		"from one on":                    {etcdPool("a", 5, between("[1-2]")), 0},
+		"from more on":                   {etcdPool("a", 5, between("[2-2]")), 1},
+		"from more on, and nobody looks": {etcdPool("a", 5, between("[2-2]"), unchecked), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := demo(t, func(c *provv1.Cluster) {
+				tc.pool.NodeConfig = pool(c, 0).NodeConfig
+				*pool(c, 0) = tc.pool
+			})
+			errs := topology.Validate(in)
+			if len(errs) != tc.want {
+				t.Fatalf("errors %s, want %d", topology.Explain(errs), tc.want)
+			}
+			for _, err := range errs {
+				if err.Field != "spec.rkeConfig.machinePools[0].unhealthyRange" || !strings.Contains(err.Detail, "must begin with 0 or 1") {
+					t.Errorf("error %v", err)
+				}
+			}
+		})
+	}
 }

@@ -68,9 +68,9 @@ type Input struct {
 	// Replicas of the MachineDeployments that exist, by name. They count for
 	// pools whose size somebody else decides: an autoscaler, or nobody.
 	Replicas map[string]int32
-	// Etcd are the MachineDeployments, by name, that have machines with etcd. Their
-	// pools cannot give it up: see validatePoolRoles.
-	Etcd map[string]bool
+	// Roles are those of the machines of the MachineDeployments, by name, that have
+	// machines. Their pools keep them: see validateKeptRoles.
+	Roles map[string]Servers
 	// Registered are the roles of machines that came by themselves and belong to
 	// no pool. They count when LacksServers.
 	Registered Servers

@@ -11,6 +11,11 @@ type Servers struct {
 	Etcd, ControlPlane bool
 }
 
+// And are the roles of either.
+func (s Servers) And(other Servers) Servers {
+	return Servers{Etcd: s.Etcd || other.Etcd, ControlPlane: s.ControlPlane || other.ControlPlane}
+}
+
 // PooledServers are the roles that the pools of a cluster have machines for.
 func PooledServers(cluster *provv1.Cluster) Servers {
 	var found Servers
@@ -33,9 +38,9 @@ func LacksServers(cluster *provv1.Cluster) bool {
 
 // CountsRegistered reports whether machines of no pool matter to what is made of
 // a cluster: as its servers, or as members of etcd beside those of pools that are
-// replaced when they are not well.
+// replaced when they are not well, or are deleted before others take their place.
 func CountsRegistered(cluster *provv1.Cluster) bool {
-	return LacksServers(cluster) || cluster.Spec.RKEConfig != nil && len(checkedEtcd(cluster)) > 0
+	return LacksServers(cluster) || cluster.Spec.RKEConfig != nil && (len(checkedEtcd(cluster)) > 0 || DeletesFirst(cluster))
 }
 
 // validateServers refuses what is no cluster: without etcd it has no data, and

@@ -11,10 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/naming"
 )
@@ -46,7 +44,7 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 		errs = append(errs, validateConfig(in, pool, here.Child("machineConfigRef"))...)
 		errs = append(errs, validateCredential(in, pool, here)...)
 	}
-	return errs
+	return append(errs, validateRollOuts(in, at)...)
 }
 
 func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
@@ -65,27 +63,12 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 	}
 }
 
-// LosesEtcd reports that the pool of a MachineDeployment whose machines have etcd
-// is edited to be one without.
-func LosesEtcd(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
-	return deployment.Spec.Template.Labels[rkev1.EtcdRoleLabel] == roleMarked && slices.ContainsFunc(pools(cluster), func(pool provv1.RKEMachinePool) bool {
-		return !pool.EtcdRole && naming.MachineDeployment(cluster.Name, pool.Name) == deployment.Name
-	})
-}
-
-// validatePoolRoles keeps etcd on machines that have it. A member leaves etcd only
-// when its machine is deleted; with the role taken away it would be switched off
-// where it is, count towards the quorum for ever, and nobody would remove it.
 func validatePoolRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
-	switch {
-	case !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole:
+	if !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole {
 		return field.ErrorList{field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
 			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true")}
-	case in.Etcd[deployment] && !pool.EtcdRole:
-		return field.ErrorList{field.Forbidden(at.Child("etcdRole"), "machines of the pool are members of etcd, which they leave only when they are "+
-			"deleted: set it back to true, and set the quantity of the pool to 0 once another pool has etcd")}
 	}
-	return nil
+	return validateKeptRoles(in, pool, deployment, at)
 }
 
 func validatePoolSize(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
@@ -143,12 +126,25 @@ func validatePoolHealth(pool *provv1.RKEMachinePool, at *field.Path) field.Error
 		parsed := intstr.Parse(*pool.MaxUnhealthy)
 		errs = append(errs, validateCount(&parsed, at.Child("maxUnhealthy"))...)
 	}
-	if pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !unhealthyRange.MatchString(*pool.UnhealthyRange) {
-		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must look like [3-5]"))
-	} else if _, _, ok := rangeOf(pool); pool.UnhealthyRange != nil && *pool.UnhealthyRange != "" && !ok {
-		errs = append(errs, field.Invalid(at.Child("unhealthyRange"), *pool.UnhealthyRange, "must begin with the smaller number, as [3-5] does"))
+	return append(errs, validateRange(pool, at.Child("unhealthyRange"))...)
+}
+
+func validateRange(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
+	if pool.UnhealthyRange == nil || *pool.UnhealthyRange == "" {
+		return nil
 	}
-	return errs
+	text := *pool.UnhealthyRange
+	lowest, _, ok := rangeOf(pool)
+	switch {
+	case !unhealthyRange.MatchString(text):
+		return field.ErrorList{field.Invalid(at, text, "must look like [3-5]")}
+	case !ok:
+		return field.ErrorList{field.Invalid(at, text, "must begin with the smaller number, as [3-5] does")}
+	case lowest > 1 && pool.EtcdRole && healthChecked(pool):
+		return field.ErrorList{field.Invalid(at, text, "must begin with 0 or 1 for a pool with etcd: "+
+			"members are replaced while the others are a majority of those that there are at the moment, which a range from more on cannot follow")}
+	}
+	return nil
 }
 
 // Operating systems that a pool may name. (spec/01 Part A.2.4.)

@@ -11,12 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/distro"
-	"github.com/drover-io/drover/pkg/naming"
 )
 
 const (
@@ -126,15 +127,18 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 		r.ClusterGoing = true
 		return r, nil
 	}
-	kubeconfig, err := orNil(h.secrets.Get(bootstrap.Namespace, naming.Kubeconfig(cluster.Name)))
-	r.Reachable = kubeconfig != nil
-	if err != nil {
-		return r, err
-	}
+	r.Began = r.NodeName != "" || began(controlPlane)
 	if r.Planned, err = h.planned(bootstrap.Name, machine); err != nil {
 		return r, err
 	}
 	return r, h.gatherPeers(&r, machine)
+}
+
+// began reports that a cluster has begun at some time. A restore takes back that it was bootstrapped, and counts.
+func began(controlPlane *rkev1.RKEControlPlane) bool {
+	status := &controlPlane.Status
+	return conditions.IsTrue(status.Conditions, rkev1.ConditionBootstrapped) || status.ConfigGeneration > 0 ||
+		ptr.Deref(status.Initialization.ControlPlaneInitialized, false)
 }
 
 func deletedAt(times ...*metav1.Time) time.Time {

@@ -25,12 +25,23 @@ func etcdCluster(w *world, names ...string) {
 		w.join(name)
 	}
 	w.kubeconfig("demo")
+	w.begin("demo")
 	w.settle()
 	for _, name := range names {
 		if hook, finalizer := w.held(name); !hook || !finalizer {
 			w.Fatalf("%s is not held: hook %v, finalizer %v", name, hook, finalizer)
 		}
 	}
+}
+
+// begin is the planner noting that a cluster has begun.
+func (w *world) begin(cluster string) {
+	w.Helper()
+	found, err := w.c.RKE.RKEControlPlane().Get(namespace, cluster, metav1.GetOptions{})
+	must(w.T, err)
+	found.Status.Conditions = []rkev1.GenericCondition{{Type: rkev1.ConditionBootstrapped, Status: "True"}}
+	_, err = w.c.RKE.RKEControlPlane().UpdateStatus(found)
+	must(w.T, err)
 }
 
 func (w *world) delete(name string) {
@@ -149,8 +160,15 @@ func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 			must(w.T, w.c.CAPI.Cluster().Delete(namespace, "demo", nil))
 		},
 		"control plane that is gone": func(w *world) { must(w.T, w.c.RKE.RKEControlPlane().Delete(namespace, "demo", nil)) },
-		"cluster without a kubeconfig": func(w *world) {
-			must(w.T, w.c.Core.Secret().Delete(namespace, "demo-kubeconfig", nil))
+		"cluster that never began": func(w *world) {
+			found, err := w.c.RKE.RKEControlPlane().Get(namespace, "demo", metav1.GetOptions{})
+			must(w.T, err)
+			found.Status.Conditions = nil
+			_, err = w.c.RKE.RKEControlPlane().UpdateStatus(found)
+			must(w.T, err)
+			w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
+			w.loseReference("m1")
+			w.down.set(errDown, false)
 		},
 		"node that is gone": func(w *world) {
 			must(w.T, w.down.nodes.CoreV1().Nodes().Delete(w.Context(), "m1", metav1.DeleteOptions{}))

@@ -40,12 +40,44 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 	}
 	staying = slices.DeleteFunc(staying, func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })
 	r.OnlyTwo = len(staying) == 1 && len(going) == 0
+	r.Coming = !broken && slices.ContainsFunc(staying, h.coming)
+	if r.Last, err = h.last(broken, staying, going); err != nil {
+		return err
+	}
 	for _, peer := range staying {
 		if r.Behind, err = h.behindRestart(r.Behind, broken, peer); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// last reports that the data would go with a member: no other one works that stays, and this one is among those that work, or the only one that may.
+func (h *handler) last(broken bool, staying, going []*clusterv1.Machine) (bool, error) {
+	others := staying
+	if broken {
+		others = slices.Concat(staying, going)
+	}
+	for _, peer := range others {
+		if works, err := h.works(peer); works || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// works reports that the member of a machine is known to work: there is a node, and the plan it has works with all its probes.
+func (h *handler) works(machine *clusterv1.Machine) (bool, error) {
+	if broken, err := h.broken(machine); broken || err != nil || machine.Status.NodeRef.Name == "" {
+		return false, err
+	}
+	secret, err := h.planSecret(machine)
+	return err == nil && secret != nil && planstore.Works(secret), err
+}
+
+// coming reports that a machine was made a moment ago and is no node yet.
+func (h *handler) coming(machine *clusterv1.Machine) bool {
+	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < restartTime
 }
 
 // joinedBy reports that one of the machines is joined to a server.

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/conditions"
 )
 
-// When the last etcd machine is deleted, nobody is left who could remove it from etcd: it may go, and Cluster API learns that there is no API any more.
+// When the last etcd machine is deleted and nothing holds it, nobody is left who could remove it from etcd: it may go, and Cluster API learns that there is no API any more.
 func TestStory_LostServersAreLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const initialized = clusterv1.ClusterControlPlaneInitializedCondition

@@ -245,13 +245,13 @@ func (h *handler) awaits(m *clusterv1.Machine) bool {
 }
 
 // ofMachineDeployment wakes clusters whose pool was deleted by somebody, or is
-// scaled by somebody else while that matters, or is to be one without etcd once
+// scaled by somebody else while that matters, or is to have other roles once
 // its machines are gone.
 func (h *handler) ofMachineDeployment(md *clusterv1.MachineDeployment) []wakeup.Key {
 	_, scaled := md.Annotations[clusterv1.AutoscalerMinSizeAnnotation]
 	if md.DeletionTimestamp.IsZero() && !scaled {
 		cluster, err := h.clusters.Get(md.Namespace, md.Spec.ClusterName)
-		if err != nil || !topology.LimitsFollow(cluster, md.Name) && !topology.LosesEtcd(cluster, md) {
+		if err != nil || !topology.LimitsFollow(cluster, md.Name) && !topology.ChangesRoles(cluster, md) {
 			return nil
 		}
 	}

@@ -218,13 +218,14 @@ func (h *handler) gatherReplicas(in *topology.Input) ([]*clusterv1.MachineDeploy
 	if err != nil {
 		return nil, fmt.Errorf("list machine deployments of %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
 	}
-	in.Replicas, in.Etcd = map[string]int32{}, map[string]bool{}
+	in.Replicas, in.Roles = map[string]int32{}, map[string]topology.Servers{}
 	for _, deployment := range found {
 		if deployment.Spec.Replicas != nil {
 			in.Replicas[deployment.Name] = *deployment.Spec.Replicas
 		}
-		machines := max(in.Replicas[deployment.Name], ptr.Deref(deployment.Status.Replicas, 0))
-		in.Etcd[deployment.Name] = machines > 0 && deployment.Spec.Template.Labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue
+		if max(in.Replicas[deployment.Name], ptr.Deref(deployment.Status.Replicas, 0)) > 0 {
+			in.Roles[deployment.Name] = topology.RolesOf(deployment.Spec.Template.Labels)
+		}
 	}
 	return found, nil
 }

@@ -442,6 +442,7 @@ func TestWakeUps(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "n", Annotations: map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "1"}},
 		Spec:       clusterv1.MachineDeploymentSpec{ClusterName: "demo"},
 	}
+	scaled.Spec.Template.Labels = map[string]string{rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
 	if keys := h.ofMachineDeployment(scaled); len(keys) != 1 {
 		t.Errorf("keys %v", keys)
 	}

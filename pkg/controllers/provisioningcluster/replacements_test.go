@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
@@ -17,6 +18,7 @@ func TestOnChange_CountsWhomItReplaces(t *testing.T) {
 		replicas := int32(3)
 		old := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-pool1", UID: "md"}}
 		old.Spec.Replicas = &replicas
+		old.Spec.Template.Labels = map[string]string{rkev1.EtcdRoleLabel: "true", rkev1.ControlPlaneRoleLabel: "true"}
 		old.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "rke-machine.cattle.io", Kind: "PodMachineTemplate", Name: "demo-pool1-old"}
 		w.deployments = []*clusterv1.MachineDeployment{old}
 	})

@@ -15,23 +15,25 @@ import (
 	"github.com/drover-io/drover/pkg/conditions"
 )
 
-// Members of etcd leave it when their machines are deleted, and not by an edit of their pool. One that has no machines any more can change.
-func TestOnChange_EtcdIsNotTakenFromMachinesThatHaveIt(t *testing.T) {
+// Machines stay the servers that they are, whatever their pool is edited to. One that has no machines any more can change.
+func TestOnChange_MachinesKeepTheirRoles(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		wanted, there int32
-		refused       bool
+		had, refused  string
 	}{
-		"a pool with machines":               {wanted: 3, there: 3, refused: true},
-		"a pool whose machines still go":     {there: 1, refused: true},
-		"a pool whose machines are all gone": {},
+		"a pool with machines":                     {wanted: 3, there: 3, had: rkev1.EtcdRoleLabel, refused: "etcdRole"},
+		"a pool whose machines still go":           {there: 1, had: rkev1.EtcdRoleLabel, refused: "etcdRole"},
+		"a pool whose machines are all gone":       {had: rkev1.EtcdRoleLabel},
+		"a pool of workers that becomes a server":  {wanted: 3, there: 3, refused: "controlPlaneRole"},
+		"a pool of workers without machines (yet)": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(w *world) {
 				had := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "demo-pool1"}}
 				had.Spec.Replicas, had.Status.Replicas = &tc.wanted, &tc.there
-				had.Spec.Template.Labels = map[string]string{rkev1.EtcdRoleLabel: "true"}
+				had.Spec.Template.Labels = map[string]string{tc.had: "true"}
 				w.deployments = []*clusterv1.MachineDeployment{had}
 				config := w.cluster.Spec.RKEConfig
 				other := *config.MachinePools[0].DeepCopy()
@@ -47,10 +49,10 @@ func TestOnChange_EtcdIsNotTakenFromMachinesThatHaveIt(t *testing.T) {
 			}
 			_, err := w.register()("", w.cluster.DeepCopy())
 			condition := conditions.Get(w.cluster.Status.Conditions, "RKECluster")
-			if refused := strings.Contains(fmt.Sprint(err, condition), "machinePools[0].etcdRole: Forbidden: machines of the pool are members of etcd"); refused != tc.refused {
+			if got := fmt.Sprint(err, condition); strings.Contains(got, "Forbidden") != (tc.refused != "") || !strings.Contains(got, tc.refused) {
 				t.Errorf("error %v, condition %+v", err, condition)
 			}
-			if tc.refused != (len(w.applied) == 0) {
+			if (tc.refused != "") != (len(w.applied) == 0) {
 				t.Errorf("%d objects were applied", len(w.applied))
 			}
 		})

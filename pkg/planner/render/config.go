@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/distro"
 )
 
@@ -38,6 +36,8 @@ const (
 	ReasonServerOnlyKey = "ServerOnlyConfigKey"
 	// ReasonMisplacedKey: a key passes through, but a field of the cluster's spec should be set instead.
 	ReasonMisplacedKey = "MisplacedConfigKey"
+	// ReasonForeignDatastore: the API of a server shall keep its data elsewhere than in etcd; the key passes through.
+	ReasonForeignDatastore = "ForeignDatastore"
 	// ReasonUnusablePullSecret: a pull secret of the system default registry was skipped.
 	ReasonUnusablePullSecret = "UnusablePullSecret" //nolint:gosec // the name of a reason, not a secret
 )
@@ -392,43 +392,4 @@ func encodeConfig(config map[string]any) ([]byte, error) {
 		return nil, fmt.Errorf("encode configuration of the node: %w", err)
 	}
 	return content, nil
-}
-
-// Home is where a delivered plan has a node keep the cluster's data: below which directory, and of which distribution.
-type Home struct {
-	Runtime distro.Runtime
-	Dir     string
-}
-
-// HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
-func HomeOf(p plan.NodePlan) (Home, bool) {
-	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
-		for _, file := range slices.Backward(p.Files) {
-			var config struct {
-				DataDir string `json:"data-dir"`
-			}
-			if file.Path == runtime.ConfigFile() && json.Unmarshal(decoded(file.Content), &config) == nil && len(file.Content) > 0 {
-				return Home{runtime, path.Clean(either(config.DataDir, runtime.DefaultDataDir()))}, true
-			}
-		}
-	}
-	return Home{}, false
-}
-
-// JoinedServer reads from a delivered plan which server the node was told to join; empty for the init node and for plans
-// without configuration.
-func JoinedServer(p plan.NodePlan) string {
-	for _, file := range p.Files {
-		if path.Base(file.Path) != "50-rancher.yaml" {
-			continue
-		}
-		var config struct {
-			Server string `json:"server"`
-		}
-		if json.Unmarshal(decoded(file.Content), &config) != nil {
-			return ""
-		}
-		return config.Server
-	}
-	return ""
 }

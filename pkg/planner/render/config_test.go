@@ -247,7 +247,19 @@ func TestPlan_Warnings(t *testing.T) {
 			Reason: "MisplacedConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.data-dir",
 			Message: "Key data-dir is passed through, but files and health checks stay in /var/lib/rancher/rke2: set spec.rkeConfig.dataDirectories.k8sDistro instead",
 		}}},
-		"a data directory where it is anyway": {place: "worker", edits: edits{knownEverywhere("data-dir"), global("data-dir", "/var/lib/rancher/rke2")}},
+		"another datastore than etcd": {place: "init", edits: edits{global("datastore-endpoint", "postgres://user:secret@db/k8s")}, want: []render.Warning{
+			{
+				Reason: "ForeignDatastore", Field: "spec.rkeConfig.machineGlobalConfig.datastore-endpoint",
+				Message: "Key datastore-endpoint is passed through: servers keep the cluster's data there, and not on the machines with etcd. " +
+					"Snapshots, restores and health checks know of etcd alone",
+			},
+			{
+				Reason: "UnknownConfigKey", Field: "spec.rkeConfig.machineGlobalConfig.datastore-endpoint",
+				Message: "Key datastore-endpoint is not known to this release and is passed through",
+			},
+		}},
+		"another datastore, which workers know nothing of": {place: "worker", edits: edits{knownEverywhere("datastore-endpoint"), global("datastore-endpoint", "x")}},
+		"a data directory where it is anyway":              {place: "worker", edits: edits{knownEverywhere("data-dir"), global("data-dir", "/var/lib/rancher/rke2")}},
 		"a file from a key that is not there": {place: "worker", edits: edits{secretFile(rkev1.KeyToPath{Key: "none", Path: "/a"})}, want: []render.Warning{{
 			Reason: "MissingKey", Field: "spec.rkeConfig.machineSelectorFiles[0].fileSources[0].secret.items[0].key",
 			Message: "Secret fleet-default/files has no key none; the file is empty",

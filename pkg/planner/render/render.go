@@ -22,6 +22,7 @@ func layersV1() []step {
 		(*machinePlan).layerETCD,
 		(*machinePlan).layerRole,
 		(*machinePlan).layerComponents,
+		(*machinePlan).layerDatastore,
 		(*machinePlan).layerPrime,
 		(*machinePlan).layerAuthnWebhook,
 		(*machinePlan).layerTokens,

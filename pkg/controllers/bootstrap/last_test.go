@@ -1,0 +1,118 @@
+package bootstrap_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled: all machines with etcd are deleted when their pool gets another name. The
+// first may be asked to leave before it is known that the others are deleted too.
+func TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled(t *testing.T) {
+	for name, names := range map[string][]string{"one": {"m1"}, "three": {"m1", "m2", "m3"}} {
+		t.Run(name, func(t *testing.T) {
+			retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, names...) }, func(t *testing.T, w *world) {
+				last := names[len(names)-1]
+				for _, name := range names {
+					w.delete(name)
+				}
+				w.elapse(30 * time.Minute)
+				w.wantKept(last)
+				w.add(machine{name: "n1", etcd: true})
+				w.elapse(time.Minute)
+				w.wantKept(last)
+				w.join("n1")
+				w.plan("n1") // it has not come up with it
+				w.elapse(time.Minute)
+				w.wantKept(last)
+				w.report("n1")
+				for _, name := range names {
+					w.elapse(time.Minute)
+					if !w.asked(name) {
+						t.Fatalf("%s is never asked to leave", name)
+					}
+					w.leaves(name)
+					w.wantReleased(name)
+				}
+			})
+		})
+	}
+}
+
+// TestHook_MembersStayWhileOthersJoin: fewer members than there are to be are no reason to hurry. A machine that never joins is not waited for.
+func TestHook_MembersStayWhileOthersJoin(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.add(machine{name: "n1", etcd: true})
+		w.delete("m1")
+		w.elapse(5 * time.Minute)
+		w.wantKept("m1")
+		w.elapse(6 * time.Minute)
+		if !w.asked("m1") {
+			t.Error("a machine that never joins holds up another one for ever")
+		}
+	})
+}
+
+// TestHook_BrokenMemberLeavesBeforeTheLastOne: it takes nothing away, and etcd lets go of nobody else before.
+func TestHook_BrokenMemberLeavesBeforeTheLastOne(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.lose("m2")
+		for _, name := range []string{"m2", "m1", "m3"} {
+			w.delete(name)
+		}
+		w.elapse(time.Minute)
+		w.wantKept("m1", "m3")
+		if !w.asked("m2") {
+			t.Error("the lost member is not asked to leave")
+		}
+		w.leaves("m2")
+		w.wantReleased("m2")
+		w.wantKept("m1", "m3")
+	})
+}
+
+// TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame: the Secret may come late, be lost, or not be in the cache yet, and the member is there.
+func TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		must(t, w.c.Core.Secret().Delete(namespace, "demo-kubeconfig", &metav1.DeleteOptions{}))
+		w.settle()
+		w.down.set(errDown, false)
+		w.delete("m1")
+		w.elapse(time.Minute)
+		if hook, _ := w.held("m1"); !hook {
+			t.Fatal("the machine is let go although nobody has removed its member")
+		}
+		w.down.set(nil, false)
+		w.elapse(30 * time.Second)
+		if !w.asked("m1") {
+			t.Error("the member is never asked to leave")
+		}
+		w.leaves("m1")
+		w.wantReleased("m1")
+	})
+}
+
+// wantKept fails unless machines are held and nobody has asked them to leave.
+func (w *world) wantKept(names ...string) {
+	w.Helper()
+	for _, name := range names {
+		if hook, _ := w.held(name); !hook || w.asked(name) {
+			w.Fatalf("%s: held %v, asked to leave %v", name, hook, w.asked(name))
+		}
+	}
+}
+
+// report is the agent saying that the plan it has was applied.
+func (w *world) report(name string) {
+	w.Helper()
+	secret := w.secret(name + "-machine-plan")
+	secret.Data[nodeplan.KeyAppliedChecksum] = []byte(nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]))
+	_, err := w.c.Core.Secret().Update(secret)
+	must(w.T, err)
+}

@@ -1,0 +1,135 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// storyPoolRenamed: all servers are being deleted, and as many come in their place. The old ones leave etcd one after the other, once they may.
+func storyPoolRenamed(names ...string) func(t *testing.T, tr *transcript) {
+	return func(t *testing.T, tr *transcript) {
+		t.Helper()
+		w := newWorld(rke2Version)
+		var old, fresh []string
+		for _, name := range names {
+			w.add(name, "etcd,control-plane")
+			old, fresh = append(old, name), append(fresh, "t"+name[1:])
+		}
+		w.add("w1", "worker")
+		w.bringUp(t)
+		w.cluster.Initialized = true
+		tr.event("%s: the pool has another name now", strings.Join(old, ", "))
+		for i, name := range old {
+			w.machines[name].m.Deleting, w.machines[name].m.Held = true, true
+			w.addBare(fresh[i], "etcd,control-plane").serial = 20 + i
+		}
+		tr.settle(t, w)
+		tr.do(t, w, "is registered, its host exists", func(h *host) { h.registered, h.m.InfrastructureReady = true, true }, fresh...)
+		for range 30 {
+			if d := Decide(w.snapshot(t)); d.Wait == nil && len(w.machines) == len(fresh)+1 {
+				return
+			}
+			if busy := w.busy(); busy != "" {
+				tr.finish(t, w, busy)
+			} else if leaves := w.mayLeave(); leaves != "" {
+				tr.event("%s: its member has left etcd and it is gone", leaves)
+				delete(w.machines, leaves)
+				tr.settle(t, w)
+			}
+			w.now = w.now.Add(time.Minute)
+		}
+		t.Fatalf("the cluster never moves: %+v", Decide(w.snapshot(t)).Wait)
+	}
+}
+
+// busy is the first machine with a plan that it has not applied.
+func (w *world) busy() string {
+	for _, name := range w.names() {
+		if w.machines[name].registered && w.machines[name].hasPlan() {
+			return name
+		}
+	}
+	return ""
+}
+
+// mayLeave is the first machine whose member may leave etcd: somebody works who stays, all who come have come, and nobody is joined to it.
+func (w *world) mayLeave() string {
+	var joined []string
+	stays := false
+	for _, h := range w.machines {
+		if !h.m.Deleting {
+			joined, stays = append(joined, h.m.Marks.JoinedTo), stays || h.is("etcd") && h.works() && h.m.HasNode
+			if !h.m.HasNode {
+				return ""
+			}
+		}
+	}
+	for _, name := range w.names() {
+		if h := w.machines[name]; stays && h.m.Deleting && !slices.Contains(joined, h.m.Marks.JoinURL) {
+			return name
+		}
+	}
+	return ""
+}
+
+// What is given up when all machines with etcd are being deleted and no other one has registered: nothing, as long as most members may work.
+func TestDecide_TheLastMembersAreKept(t *testing.T) {
+	lost := func(h *host, ago time.Duration) { h.m.NodeLostSince = start.Add(time.Hour - ago) }
+	unseen := func(h *host, ago time.Duration) {
+		h.m.NodeUnknown, h.m.NodeUnknownSince = true, start.Add(time.Hour-ago)
+	}
+	broken := func(h *host) { h.probes(false) }
+	each := func(f func(h *host)) func(w *world) {
+		return func(w *world) {
+			for _, name := range []string{"s1", "s2", "s3"} {
+				f(w.machines[name])
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		happens func(w *world)
+		want    []string
+	}{
+		"all work":                         {func(*world) {}, nil},
+		"one is broken":                    {func(w *world) { lost(w.machines["s1"], time.Hour) }, nil},
+		"two are lost":                     {func(w *world) { lost(w.machines["s1"], time.Hour); lost(w.machines["s2"], time.Hour) }, []string{"s1", "s2", "s3"}},
+		"two are lost since a moment":      {func(w *world) { lost(w.machines["s1"], time.Minute); lost(w.machines["s2"], time.Minute) }, nil},
+		"all restart":                      {each(broken), nil},
+		"all are broken, and nobody looks": {each(func(h *host) { broken(h); unseen(h, time.Minute) }), nil},
+		"all are broken, nobody looks for long": {
+			each(func(h *host) { broken(h); unseen(h, time.Hour) }), []string{"s1", "s2", "s3"},
+		},
+		"the connection is down for long": {each(func(h *host) { unseen(h, time.Hour) }), nil},
+		"nothing holds them any more":     {each(func(h *host) { h.m.Held = false }), []string{"s1", "s2", "s3"}},
+		"somebody gave two of them up":    {func(w *world) { w.machines["s1"].m.ForceRemove, w.machines["s2"].m.ForceRemove = true, true }, nil},
+		"somebody gave them up":           {each(func(h *host) { h.m.ForceRemove = true }), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(k3sVersion)
+			for _, server := range []string{"s1", "s2", "s3"} {
+				w.add(server, "etcd,control-plane")
+			}
+			w.add("w1", "worker")
+			w.bringUp(t)
+			w.now = start.Add(time.Hour)
+			each(func(h *host) { h.m.Deleting, h.m.Held = true, true })(w)
+			w.addBare("t1", "etcd,control-plane")
+			tc.happens(w)
+			d := w.run(t)
+			slices.Sort(w.forced)
+			if diff := cmp.Diff(tc.want, w.forced); diff != "" {
+				t.Errorf("let go (-want +got):\n%s", diff)
+			}
+			if kept := d.Wait.Reason == ReasonEtcdStays; kept != (tc.want == nil && name != "somebody gave them up") {
+				t.Errorf("waits for %s: %s", d.Wait.Reason, d.Wait.Message)
+			}
+			if kept := w.cp.Status.Initialization.ControlPlaneInitialized; d.Wait.Reason == ReasonEtcdStays && !*kept {
+				t.Error("Cluster API is told that there is no API, which works")
+			}
+		})
+	}
+}

@@ -1,0 +1,77 @@
+package render
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/distro"
+)
+
+// keyDatastore has servers keep the cluster's data in a database instead of etcd.
+const keyDatastore = "datastore-endpoint"
+
+func (m *machinePlan) layerDatastore() error {
+	if m.roles.Server() && hasDatastore(m.config[keyDatastore]) {
+		// The value is not told, it may hold a password.
+		m.warn(ReasonForeignDatastore, m.origin[keyDatastore], "Key %s is passed through: servers keep the cluster's data there, and not on the machines "+
+			"with etcd. Snapshots, restores and health checks know of etcd alone", keyDatastore)
+	}
+	return nil
+}
+
+func hasDatastore(endpoint any) bool { return endpoint != nil && endpoint != "" }
+
+// Home is where a delivered plan has a node keep the cluster's data: below which directory, and of which distribution.
+type Home struct {
+	Runtime distro.Runtime
+	Dir     string
+}
+
+// KeepsDataElsewhere reports that a plan has a server keep the cluster's data in another datastore than etcd; known is false for plans that do not say.
+func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
+	for _, file := range slices.Backward(p.Files) {
+		if file.Path != distro.RKE2.ConfigFile() && file.Path != distro.K3s.ConfigFile() {
+			continue
+		}
+		config := map[string]any{}
+		if json.Unmarshal(decoded(file.Content), &config) == nil {
+			return hasDatastore(config[keyDatastore]), true
+		}
+	}
+	return false, false
+}
+
+// HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
+func HomeOf(p plan.NodePlan) (Home, bool) {
+	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
+		for _, file := range slices.Backward(p.Files) {
+			var config struct {
+				DataDir string `json:"data-dir"`
+			}
+			if file.Path == runtime.ConfigFile() && json.Unmarshal(decoded(file.Content), &config) == nil && len(file.Content) > 0 {
+				return Home{runtime, path.Clean(either(config.DataDir, runtime.DefaultDataDir()))}, true
+			}
+		}
+	}
+	return Home{}, false
+}
+
+// JoinedServer reads from a delivered plan which server the node was told to join; empty for the init node and for plans
+// without configuration.
+func JoinedServer(p plan.NodePlan) string {
+	for _, file := range p.Files {
+		if path.Base(file.Path) != "50-rancher.yaml" {
+			continue
+		}
+		var config struct {
+			Server string `json:"server"`
+		}
+		if json.Unmarshal(decoded(file.Content), &config) != nil {
+			return ""
+		}
+		return config.Server
+	}
+	return ""
+}

@@ -1,0 +1,68 @@
+package topology
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+)
+
+// deletedFirst is how many machines of a pool are deleted before others take
+// their place, of so many. It reads the limits as Cluster API does: a share of new
+// machines is rounded up, one of machines that go is rounded down, and when both
+// come to nothing one goes.
+func deletedFirst(pool *provv1.RKEMachinePool, machines int) int {
+	limits := strategy(pool).RollingUpdate
+	surge, err := intstr.GetScaledValueFromIntOrPercent(limits.MaxSurge, machines, true)
+	if err != nil || surge > 0 {
+		return 0 // what cannot be read is said elsewhere
+	}
+	unavailable, err := intstr.GetScaledValueFromIntOrPercent(limits.MaxUnavailable, machines, false)
+	if err != nil {
+		return 0
+	}
+	return min(max(unavailable, 1), machines)
+}
+
+// DeletesFirst reports that machines with etcd are replaced by deleting them first.
+// Then it matters how many others there are.
+func DeletesFirst(cluster *provv1.Cluster) bool {
+	for i := range pools(cluster) {
+		if pool := &pools(cluster)[i]; pool.EtcdRole && deletedFirst(pool, 1) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// validateRollOuts refuses that most members of etcd are deleted before others
+// take their place. All pools may be replaced at once, after one edit. A member
+// leaves etcd before its host goes, but the last one cannot: it would wait for
+// another one, and Cluster API for it.
+func validateRollOuts(in Input, at *field.Path) field.ErrorList {
+	if in.alone && in.Registered.Etcd && in.RegisteredMembers == 0 {
+		return nil // nobody has counted how many others there are
+	}
+	all, deleted := in.RegisteredMembers, 0
+	byPool := make([]int, len(pools(in.Cluster)))
+	for i := range pools(in.Cluster) {
+		if pool := &pools(in.Cluster)[i]; pool.EtcdRole {
+			number := members(in, pool)
+			byPool[i] = deletedFirst(pool, number)
+			all, deleted = all+number, deleted+byPool[i]
+		}
+	}
+	if 2*deleted <= all {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, number := range byPool {
+		if number > 0 {
+			errs = append(errs, field.Invalid(at.Index(i).Child("rollingUpdate", "maxSurge"), strategy(&pools(in.Cluster)[i]).RollingUpdate.MaxSurge.String(),
+				fmt.Sprintf("%d of %d members of etcd may be deleted before others take their place, which are most: set it to 1, or let fewer be unavailable", deleted, all)))
+		}
+	}
+	return errs
+}
