@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ import (
 
 // endless answers every request with more and more of one object, and counts what was taken of it.
 type endless struct{ taken int64 }
+
+var ones = strings.Repeat("1", 64<<10)
 
 func (e *endless) Connected(string) bool { return true }
 
@@ -39,8 +42,8 @@ func (e *endless) Transport(string) (http.RoundTripper, error) {
 }
 
 func (e *endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = '1'
+	for n := 0; n < len(p); {
+		n += copy(p[n:], ones)
 	}
 	e.taken += int64(len(p))
 	return len(p), nil
@@ -50,7 +53,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestDoor_NoAnswerTakesAllMemory(t *testing.T) {
 	t.Parallel()
 	demo, tunnels := types.NamespacedName{Namespace: "n", Name: "demo"}, &endless{}
-	door := NewDoor(NewClients(noSecrets{}, 0), tunnels, func(types.NamespacedName) Way { return Way{ID: "c-m-1", Agent: true} }, func(types.NamespacedName) Identity {
+	door := NewDoor(NewClients(noSecrets{}, time.Minute), tunnels, func(types.NamespacedName) Way { return Way{ID: "c-m-1", Agent: true} }, func(types.NamespacedName) Identity {
 		return Identity{User: "drover"}
 	})
 	client, err := door.Client(t.Context(), demo)
@@ -108,7 +111,7 @@ func TestLimits_AreThoseOfWhoAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	demo, secrets := types.NamespacedName{Namespace: "n", Name: "demo"}, kubeconfigs(content)
-	direct := NewClients(secrets, 0)
+	direct := NewClients(secrets, time.Minute)
 	own, err := direct.Client(t.Context(), demo)
 	if err != nil {
 		t.Fatal(err)
