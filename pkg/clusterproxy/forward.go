@@ -18,6 +18,7 @@ import (
 var (
 	errDeadline        = errors.New("the request took too long")
 	errAgentRefused    = errors.New("the cluster refused the credential of its agent")
+	errLedAway         = errors.New("the cluster redirects to somewhere else")
 	errUnaskedProtocol = errors.New("the cluster changed the protocol without being asked")
 )
 
@@ -101,7 +102,10 @@ func modify(answer *http.Response) error {
 	if answer.StatusCode == http.StatusUnauthorized && e.kind.Subresource != "proxy" {
 		return errAgentRefused
 	}
-	cleanAnswer(answer.Header, e.at, append(e.hosts, e.at.Cluster, e.r.Host))
+	away := cleanAnswer(answer.Header, e.at, append(e.hosts, e.at.Cluster, e.r.Host))
+	if away && answer.StatusCode >= http.StatusMultipleChoices && answer.StatusCode < http.StatusBadRequest {
+		return errLedAway
+	}
 	if len(answer.Header[auditIDHeader]) == 0 {
 		answer.Header.Set(auditIDHeader, e.id)
 	}
@@ -128,6 +132,12 @@ func (p *Proxy) lost(e *exchange, cause, err error) *refusal {
 	case errors.Is(err, errAgentRefused):
 		log.Warn("A cluster refuses the credential of its agent")
 		return unavailable("cluster "+quote(e.at.Cluster)+" does not accept the credential of its own agent", 0)
+	case errors.Is(err, errLedAway):
+		log.Warn("A cluster redirects to another host, which is not passed on")
+		return &refusal{
+			code: http.StatusBadGateway, reason: metav1.StatusReasonInternalError,
+			message: "cluster " + quote(e.at.Cluster) + " redirects to somewhere else, which would get the credential of this request: that is not passed on",
+		}
 	}
 	log.Debug("A request to a cluster was lost")
 	no := unavailable("the connection to cluster "+quote(e.at.Cluster)+" was lost before it answered", 0)

@@ -141,8 +141,8 @@ var dropped = []string{
 }
 
 // cleanAnswer takes away headers of an answer that are not the cluster's to set. at is where the request went, and hosts are the names by which
-// a Location may mean the cluster.
-func cleanAnswer(header http.Header, at target, hosts []string) {
+// a Location may mean the cluster. away is true when the answer had a Location that leads elsewhere, which it has no more.
+func cleanAnswer(header http.Header, at target, hosts []string) (away bool) {
 	for _, name := range dropped {
 		header.Del(name)
 	}
@@ -151,6 +151,8 @@ func cleanAnswer(header http.Header, at target, hosts []string) {
 	if len(locations) == 1 {
 		if here, ok := relocate(locations[0], at, hosts); ok {
 			header.Set("Location", here)
+			return false
 		}
 	}
+	return len(locations) > 0
 }

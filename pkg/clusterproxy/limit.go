@@ -1,44 +1,60 @@
 package clusterproxy
 
-import (
-	"net/http"
-	"sync"
+import "sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
-// limiter counts requests that go on, so that neither one user nor all together take more than there is. Negative limits are none.
+// limiter counts requests that go on, so that neither one user nor all together take more than there is. They are counted for each cluster apart where the
+// cluster is named, and otherwise for all clusters together. Negative limits are none.
 type limiter struct {
 	all, each int
 
-	mu     sync.Mutex
-	total  int
-	caller map[string]int
+	mu    sync.Mutex
+	total map[string]int
+	of    map[visitor]int
 }
+
+// visitor is who asks a cluster.
+type visitor struct{ cluster, caller string }
 
 func newLimiter(all, each int) *limiter {
-	return &limiter{all: all, each: each, caller: map[string]int{}}
+	return &limiter{all: all, each: each, total: map[string]int{}, of: map[visitor]int{}}
 }
 
-// enter counts a request of a caller in. leave must be called at its end, unless the request was refused.
-func (l *limiter) enter(caller string) (leave func(), no *refusal) {
+// enter counts a request in. leave must be called at its end, unless the request was refused.
+func (l *limiter) enter(who visitor) (leave func(), no *refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= 0 && l.total >= l.all || l.each >= 0 && l.caller[caller] >= l.each {
-		return nil, &refusal{
-			code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, message: "too many requests at once, please try again later", retryAfter: 1,
-		}
+	if l.all >= 0 && l.total[who.cluster] >= l.all || l.each >= 0 && l.of[who] >= l.each {
+		return nil, tooMany()
 	}
-	l.total++
-	l.caller[caller]++
-	return sync.OnceFunc(func() { l.exit(caller) }), nil
+	l.total[who.cluster]++
+	l.of[who]++
+	return sync.OnceFunc(func() { l.exit(who) }), nil
 }
 
-func (l *limiter) exit(caller string) {
+func (l *limiter) exit(who visitor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.total--
-	if l.caller[caller]--; l.caller[caller] == 0 {
-		delete(l.caller, caller)
+	if l.total[who.cluster]--; l.total[who.cluster] == 0 {
+		delete(l.total, who.cluster)
 	}
+	if l.of[who]--; l.of[who] == 0 {
+		delete(l.of, who)
+	}
+}
+
+// enter counts a request in among those like it, which has to be allowed yet.
+func (e *exchange) enter() (leave func(), no *refusal) {
+	if e.long {
+		return e.proxy.longLimiter.enter(visitor{caller: e.caller.Name})
+	}
+	return e.proxy.limiter.enter(visitor{caller: e.caller.Name})
+}
+
+// stay counts a request in that is allowed, among those to its cluster. One that goes on for as long as it likes takes a stream to it, of which there are so
+// many: users leave some for the machine identity, which Cluster API's controllers have where they are not in Drover. Who is not allowed takes nothing there.
+func (e *exchange) stay() (leave func(), no *refusal) {
+	if !e.long || e.caller.Machine {
+		return func() {}, nil
+	}
+	return e.proxy.longLimiter.enter(visitor{cluster: e.at.Cluster, caller: e.caller.Name})
 }

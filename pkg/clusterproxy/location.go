@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// relocate turns the Location of a cluster's answer into one that is good for the client: what is on the cluster is below the cluster's prefix here. What is
-// on another host stays as it is. ok is false for one that would leave the prefix.
+// relocate turns the Location of a cluster's answer into one that is good for the client: what is on the cluster is below the cluster's prefix here. ok is
+// false for one that would leave the prefix, by its path or to another host: client-go follows redirects and shows its credential of the management cluster
+// to whatever host they lead to, so a cluster, its agent or a workload behind the API server's proxy could have it sent anywhere.
 func relocate(location string, at target, hosts []string) (string, bool) {
 	to, err := url.Parse(location)
 	if err != nil || to.Opaque != "" || to.User != nil || to.Host == "" && to.Scheme != "" {
 		return "", false
 	}
 	if to.Host != "" && !slices.ContainsFunc(hosts, func(host string) bool { return strings.EqualFold(host, to.Host) }) {
-		return location, to.Scheme == "" || to.Scheme == "http" || to.Scheme == "https"
+		return "", false
 	}
 	to.Scheme, to.Host = "", ""
 	base, ok := at.url(&url.URL{})

@@ -21,6 +21,9 @@ const (
 	DefaultVerb           = "get"
 	DefaultRequestTimeout = time.Minute
 	DefaultMaxInFlight    = 400
+	// A tunnel has 4000 streams (wire.MaxRequests); what users cannot take is for Drover, Cluster API and requests that end soon.
+	DefaultMaxLongRunning          = 3000
+	DefaultMaxLongRunningPerCaller = 500
 )
 
 // DefaultPrefixes are the paths below which clusters are. The second is an alias. (spec/06 §4.9.)
@@ -53,7 +56,7 @@ type Options struct {
 
 	// Tokens finds Secrets of our own tokens; nil if there are none.
 	Tokens TokenStore
-	// TokenNamespace is Drover's own namespace. Only there a Secret may stand for somebody else than the machine identity of a Cluster beside it.
+	// TokenNamespace is Drover's own namespace. Secrets of tokens count there and nowhere else.
 	TokenNamespace string
 	// TokenReviews asks the management cluster whose a token is; nil to accept none.
 	TokenReviews authenticationclient.TokenReviewInterface
@@ -80,6 +83,11 @@ type Options struct {
 	MaxInFlight int
 	// MaxInFlightPerCaller is the same for one user; half of MaxInFlight when zero, no limit when negative.
 	MaxInFlightPerCaller int
+	// MaxLongRunning limits how many long-running requests (watches, exec, logs) of users go on at once to one cluster; DefaultMaxLongRunning when zero, no
+	// limit when negative. Machine identities have none.
+	MaxLongRunning int
+	// MaxLongRunningPerCaller is the same for one user; DefaultMaxLongRunningPerCaller when zero, no limit when negative.
+	MaxLongRunningPerCaller int
 	// Prefixes are the paths below which clusters are, with a slash at both ends; DefaultPrefixes when there are none.
 	Prefixes []string
 
@@ -96,6 +104,8 @@ func (o Options) complete() (Options, error) {
 	o.Verb = cmp.Or(o.Verb, DefaultVerb)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
+	o.MaxLongRunning = cmp.Or(o.MaxLongRunning, DefaultMaxLongRunning)
+	o.MaxLongRunningPerCaller = cmp.Or(o.MaxLongRunningPerCaller, DefaultMaxLongRunningPerCaller)
 	if o.MaxInFlightPerCaller == 0 {
 		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1)) // without a limit for all there is none for one
 	}

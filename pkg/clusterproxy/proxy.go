@@ -22,6 +22,7 @@ type Proxy struct {
 	authenticator *authenticator
 	authorizer    *authorizer
 	limiter       *limiter
+	longLimiter   *limiter
 	forwarder     *httputil.ReverseProxy
 	metrics       *metrics.ProxyRequests
 }
@@ -40,7 +41,8 @@ func New(o Options) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		options: o, authorizer: newAuthorizer(o), limiter: newLimiter(o.MaxInFlight, o.MaxInFlightPerCaller), metrics: measured,
+		options: o, authorizer: newAuthorizer(o), metrics: measured,
+		limiter: newLimiter(o.MaxInFlight, o.MaxInFlightPerCaller), longLimiter: newLimiter(o.MaxLongRunning, o.MaxLongRunningPerCaller),
 		authenticator: &authenticator{tokens: o.Tokens, tokenNamespace: o.TokenNamespace, lookup: o.Lookup, clientCA: o.ClientCA, host: o.Authenticator},
 	}
 	if o.TokenReviews != nil {
@@ -88,15 +90,21 @@ func (p *Proxy) serve(e *exchange) error {
 	if e.caller, err = p.authenticator.authenticate(e.r); err != nil {
 		return err
 	}
-	if !e.long {
-		leave, no := p.limiter.enter(e.caller.Name)
-		if no != nil {
-			return no
-		}
-		defer leave()
+	leave, no := e.enter()
+	if no != nil {
+		return no
 	}
+	defer leave()
 	if err := p.authorize(e); err != nil {
 		return err
+	}
+	gone, no := e.stay()
+	if no != nil {
+		return no
+	}
+	defer gone()
+	if e.long {
+		leave()
 	}
 	if e.transport, err = p.options.Transport(at.Cluster); err != nil {
 		if errors.Is(err, p.options.NotConnected) {

@@ -319,7 +319,7 @@ drover_proxy_requests_total{code="4xx",verb="get"} 1
 func TestLimiter_NeitherOneNorAllTakeMoreThanThereIs(t *testing.T) {
 	l := newLimiter(3, 2)
 	enter := func(caller string) func() {
-		leave, no := l.enter(caller)
+		leave, no := l.enter(visitor{caller: caller})
 		if no != nil && (no.code != http.StatusTooManyRequests || no.retryAfter == 0) {
 			t.Errorf("refused with %+v", no)
 		}
@@ -337,9 +337,17 @@ func TestLimiter_NeitherOneNorAllTakeMoreThanThereIs(t *testing.T) {
 	if enter("root") == nil || enter("jane") != nil {
 		t.Error("a place that is free is not taken, or taken twice")
 	}
+	if leave, no := l.enter(visitor{cluster: "c-m-a", caller: "jane"}); no != nil {
+		t.Error("another cluster has no places")
+	} else {
+		leave()
+	}
+	if len(l.total) != 1 || len(l.of) != 3 {
+		t.Errorf("who has left is remembered: %v, %v", l.total, l.of)
+	}
 	unlimited := newLimiter(-1, -1)
 	for range 1000 {
-		if _, no := unlimited.enter("jane"); no != nil {
+		if _, no := unlimited.enter(visitor{caller: "jane"}); no != nil {
 			t.Fatal("no limit is one")
 		}
 	}

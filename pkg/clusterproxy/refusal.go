@@ -43,6 +43,12 @@ func notConnected(cluster string) *refusal {
 	return unavailable("cluster "+quote(cluster)+" is not connected: its agent has to connect to this server first", 5)
 }
 
+func tooMany() *refusal {
+	return &refusal{
+		code: http.StatusTooManyRequests, reason: metav1.StatusReasonTooManyRequests, message: "too many requests at once, please try again later", retryAfter: 1,
+	}
+}
+
 func unauthorized() *refusal {
 	return &refusal{code: http.StatusUnauthorized, reason: metav1.StatusReasonUnauthorized, message: "Unauthorized"}
 }

@@ -38,8 +38,8 @@ type Grant struct {
 }
 
 // Issue makes a token: the Secret that has to be created for it in namespace, and the bearer token, which is not stored and cannot be found out again.
-// A token counts when its Secret is in Drover's own namespace; that of a machine identity also in the namespace of its Cluster. The token has 256 random
-// bits, so its digest needs no salt. Owner references and further labels are the caller's to add. The error says which field of the grant is wrong.
+// A token counts when its Secret is in Drover's own namespace, and that of a machine identity while its Cluster has the identifier that it is for. The token
+// has 256 random bits, so its digest needs no salt. Owner references and further labels are the caller's to add. The error says which field of the grant is wrong.
 func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, string, error) {
 	if err := grant.validate(); err != nil {
 		return nil, "", fmt.Errorf("issue a proxy token: %w", err)
@@ -122,7 +122,7 @@ func machineIdentity(of types.NamespacedName) Identity {
 
 // tokenRules is what it takes to verify a token, besides its Secret.
 type tokenRules struct {
-	// own is Drover's namespace. Who may write Secrets elsewhere must not make anybody of themselves.
+	// own is Drover's namespace. Who may write Secrets elsewhere must not make anybody of themselves, nor an administrator of their own cluster.
 	own string
 	// lookup finds the Cluster of an identifier.
 	lookup func(id string) (namespace, name string, ok bool)

@@ -11,6 +11,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
@@ -20,6 +21,10 @@ const DefaultAudience = "drover-proxy"
 const (
 	goodTokenFor = 10 * time.Second
 	badTokenFor  = time.Second
+	// goodBeforeFor is for how long a token that was good has a place in the queue that others cannot take.
+	goodBeforeFor = time.Hour
+	// maxReviews is how many tokens the management cluster is asked about at once: of those that were good before, and of all others, which anybody can send.
+	maxReviews = 64
 )
 
 // tokenReviews asks the management cluster whose a token is.
@@ -27,6 +32,9 @@ type tokenReviews struct {
 	client    authenticationclient.TokenReviewInterface
 	audiences []string
 	answers   *memo[tokenAnswer]
+	// known are digests of tokens that were good. Tokens that are not among them wait for one another only.
+	known                  *cache.LRUExpireCache
+	knownRoom, strangeRoom chan struct{}
 }
 
 // tokenAnswer is what is remembered of a review.
@@ -36,17 +44,22 @@ type tokenAnswer struct {
 }
 
 func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences []string) *tokenReviews {
-	return &tokenReviews{client: client, audiences: audiences, answers: newMemo(func(a tokenAnswer) time.Duration {
+	t := &tokenReviews{
+		client: client, audiences: audiences, known: cache.NewLRUExpireCache(memoSize),
+		knownRoom: make(chan struct{}, maxReviews), strangeRoom: make(chan struct{}, maxReviews),
+	}
+	t.answers = newMemo(func(a tokenAnswer) time.Duration {
 		if a.good {
 			return goodTokenFor
 		}
 		return badTokenFor
-	})}
+	})
+	return t
 }
 
-// caller returns whose a token is. The error is errNobody, or that the management cluster does not answer.
+// caller returns whose a token is. The error is errNobody, a refusal, or that the management cluster does not answer.
 func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error) {
-	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) { return t.review(ctx, token) })
+	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) { return t.inTurn(ctx, token) })
 	if err != nil {
 		return Caller{}, err
 	}
@@ -54,6 +67,26 @@ func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error)
 		return Caller{}, errNobody
 	}
 	return known(Caller{Identity: answer.who})
+}
+
+// inTurn reviews a token, unless too many are being reviewed: everybody can send tokens, and the management cluster, which has to look at each, answers
+// Drover's controllers, too.
+func (t *tokenReviews) inTurn(ctx context.Context, token string) (tokenAnswer, error) {
+	digest, room := digestOf(token), t.strangeRoom
+	if _, ok := t.known.Get(digest); ok {
+		room = t.knownRoom
+	}
+	select {
+	case room <- struct{}{}:
+		defer func() { <-room }()
+	default:
+		return tokenAnswer{}, tooMany()
+	}
+	answer, err := t.review(ctx, token)
+	if err == nil && answer.good {
+		t.known.Add(digest, struct{}{}, goodBeforeFor)
+	}
+	return answer, err
 }
 
 func (t *tokenReviews) review(ctx context.Context, token string) (tokenAnswer, error) {

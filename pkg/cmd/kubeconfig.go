@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -79,18 +80,43 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 		_, err = out.Write(data)
 		return err
 	}
+	return mergeKubeconfig(written, told)
+}
+
+// mergeKubeconfig adds what was written to the user's own kubeconfig.
+func mergeKubeconfig(written *clientcmdapi.Config, told io.Writer) error {
 	access := clientcmd.NewDefaultPathOptions()
 	present, err := access.GetStartingConfig()
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig to merge into: %w", err)
 	}
 	name := written.CurrentContext
+	if taken := takenBy(present, written, name); taken != "" {
+		return fmt.Errorf("the kubeconfig has a %s %q that is not the one of this cluster; use --name to give this one another name", taken, name)
+	}
+	if before := present.Contexts[name]; before != nil {
+		written.Contexts[name].Namespace = before.Namespace // kubectl config set-context --namespace
+	}
 	present.Clusters[name], present.AuthInfos[name], present.Contexts[name] = written.Clusters[name], written.AuthInfos[name], written.Contexts[name]
 	if err := clientcmd.ModifyConfig(access, *present, true); err != nil {
 		return fmt.Errorf("write the kubeconfig to merge into: %w", err)
 	}
 	_, err = fmt.Fprintf(told, "Context %q is in %s; use it with: kubectl --context %s get nodes\n", name, access.GetDefaultFilename(), name)
 	return err
+}
+
+// takenBy names what a kubeconfig has by a name that somebody else gave it: an entry of ours for the same address may be written anew, and nothing else.
+func takenBy(present, written *clientcmdapi.Config, name string) string {
+	cluster, user, context := present.Clusters[name], present.AuthInfos[name], present.Contexts[name]
+	switch {
+	case cluster != nil && cluster.Server != written.Clusters[name].Server:
+		return "cluster"
+	case user != nil && !isPlugin(user), user != nil && cluster == nil:
+		return "user"
+	case context != nil && (context.Cluster != name || context.AuthInfo != name), context != nil && (cluster == nil || user == nil):
+		return "context"
+	}
+	return ""
 }
 
 // way finds out where a cluster is reached. Drover's own address is what the server has published.
@@ -129,13 +155,26 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 	return way, nil
 }
 
-// published are the settings of the server that manages a cluster.
+// published are the settings of the server that manages a cluster. Everybody may get those of one by their name, and few may list them.
 func published(ctx context.Context, client kubernetes.Interface, cluster *provv1.Cluster) (controllers.Settings, error) {
-	found, err := client.CoreV1().ConfigMaps(controllers.SettingsNamespace).List(ctx, metav1.ListOptions{LabelSelector: controllers.SettingsLabel})
-	if err != nil {
-		return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; give --server if you may not read it: %w", err)
+	instance, all := cluster.Annotations[rkev1.InstanceAnnotation], client.CoreV1().ConfigMaps(controllers.SettingsNamespace)
+	var there []corev1.ConfigMap
+	if instance == "" {
+		found, err := all.List(ctx, metav1.ListOptions{LabelSelector: controllers.SettingsLabel})
+		if err != nil {
+			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; give --server if you may not read it: %w", err)
+		}
+		there = found.Items
+	} else {
+		found, err := all.Get(ctx, controllers.SettingsName(instance), metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return controllers.Settings{}, fmt.Errorf("read the address that Drover has published; give --server if you may not read it: %w", err)
+		}
+		if err == nil {
+			there = []corev1.ConfigMap{*found}
+		}
 	}
-	settings, ok := controllers.PublishedSettings(found.Items, cluster.Annotations[rkev1.InstanceAnnotation])
+	settings, ok := controllers.PublishedSettings(there, instance)
 	if !ok || settings.ServerURL == "" {
 		return controllers.Settings{}, errors.New("the server of this cluster has published no address; give --server")
 	}
@@ -162,6 +201,9 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster string) (*clientcmd
 		if err == nil {
 			context = raw.CurrentContext
 		}
+	}
+	if path == "" && context == name {
+		return nil, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", name)
 	}
 	written := clientcmdapi.NewConfig()
 	written.Clusters[name] = &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}

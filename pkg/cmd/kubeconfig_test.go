@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
@@ -119,6 +121,97 @@ func TestKubeconfig(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestKubeconfig_MergesOverNothingOfOthers: what somebody else called so stays as it is, the credential for the management cluster above all.
+func TestKubeconfig_MergesOverNothingOfOthers(t *testing.T) {
+	const address = "https://drover.example.com/k8s/clusters/c-m-1"
+	ours := func(c *clientcmdapi.Config) {
+		c.Clusters["demo"], c.AuthInfos["demo"] = &clientcmdapi.Cluster{Server: address}, plugin("", "management")
+		c.Contexts["demo"] = &clientcmdapi.Context{Cluster: "demo", AuthInfo: "demo", Namespace: "mine"}
+	}
+	for name, c := range map[string]struct {
+		present func(*clientcmdapi.Config)
+		args    []string
+		problem string
+	}{
+		"nothing is called so":   {present: func(*clientcmdapi.Config) {}},
+		"it is ours":             {present: ours},
+		"a cluster is called so": {present: func(c *clientcmdapi.Config) { c.Clusters["demo"] = &clientcmdapi.Cluster{Server: "https://other"} }, problem: `has a cluster "demo"`},
+		"a user is called so":    {present: func(c *clientcmdapi.Config) { c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, problem: `has a user "demo"`},
+		"a context is called so": {present: func(c *clientcmdapi.Config) {
+			c.Contexts["demo"] = &clientcmdapi.Context{Cluster: "management", AuthInfo: "me"}
+		}, problem: `has a context "demo"`},
+		"the cluster's address has another":  {present: func(c *clientcmdapi.Config) { ours(c); c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, problem: `has a user "demo"`},
+		"ours asks another cluster":          {present: func(c *clientcmdapi.Config) { ours(c); c.Clusters["demo"].Server += "1" }, problem: `has a cluster "demo"`},
+		"ours also shows another credential": {present: func(c *clientcmdapi.Config) { ours(c); c.AuthInfos["demo"].Token = "mine" }, problem: `has a user "demo"`},
+		"the management cluster is called so": {
+			present: func(c *clientcmdapi.Config) {
+				c.Clusters["demo"], c.AuthInfos["demo"] = &clientcmdapi.Cluster{Server: "https://management.example.com"}, &clientcmdapi.AuthInfo{Token: "mine"}
+				c.Contexts["demo"], c.CurrentContext = &clientcmdapi.Context{Cluster: "demo", AuthInfo: "demo"}, "demo"
+			},
+			problem: `context "demo" is the one that reaches the management cluster`,
+		},
+		"the management context, not merged": {
+			present: func(*clientcmdapi.Config) {}, args: []string{"--name=management", "--merge=false"}, problem: `context "management" is the one that reaches the management cluster`,
+		},
+		"something is called so, but not the name that is asked for": {
+			present: func(c *clientcmdapi.Config) { c.AuthInfos["demo"] = &clientcmdapi.AuthInfo{Token: "mine"} }, args: []string{"--name=other"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			existing := filepath.Join(t.TempDir(), "config")
+			present := clientcmdapi.NewConfig()
+			present.Clusters["management"], present.AuthInfos["me"] = &clientcmdapi.Cluster{Server: "https://management.example.com"}, &clientcmdapi.AuthInfo{Token: "mine"}
+			present.Contexts["management"], present.CurrentContext = &clientcmdapi.Context{Cluster: "management", AuthInfo: "me"}, "management"
+			c.present(present)
+			check(t, clientcmd.WriteToFile(*present, existing))
+			before, err := os.ReadFile(existing)
+			check(t, err)
+			t.Setenv("KUBECONFIG", existing)
+			synctest.Test(t, func(t *testing.T) {
+				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: withAddress(t).Config("looker")}}
+				code, _, problems := runOne(newKubeconfigCommand(nil, o), append([]string{"demo", "--merge"}, c.args...)...)
+				after, err := os.ReadFile(existing)
+				check(t, err)
+				if c.problem != "" {
+					if code != 1 || !strings.Contains(problems, c.problem) || !strings.Contains(problems, "use --name") || !bytes.Equal(before, after) {
+						t.Errorf("exit code %d, %q, want %q and nothing written:\n%s", code, problems, c.problem, after)
+					}
+					return
+				}
+				written, err := clientcmd.Load(after)
+				check(t, err)
+				called := map[bool]string{true: "other", false: "demo"}[len(c.args) > 0]
+				if code != 0 || written.Clusters[called].Server != address || !isPlugin(written.AuthInfos[called]) || written.AuthInfos["me"].Token != "mine" {
+					t.Errorf("exit code %d, %s, written:\n%s", code, problems, after)
+				}
+				if was := present.Contexts[called]; was != nil && written.Contexts[called].Namespace != was.Namespace {
+					t.Errorf("the namespace of the context is %q", written.Contexts[called].Namespace)
+				}
+			})
+		})
+	}
+}
+
+// TestKubeconfig_AsATenant: who may get the Cluster, and what was published by its name, may list nothing.
+func TestKubeconfig_AsATenant(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "config"))
+	synctest.Test(t, func(t *testing.T) {
+		api := withAddress(t)
+		api.Intercept(func(r memkube.Request) error {
+			named := controllers.SettingsName("i1")
+			if r.Resource.Resource == "configmaps" && (r.Verb != "get" || r.Name != named || r.Namespace != controllers.SettingsNamespace) {
+				return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, errors.New("a tenant"))
+			}
+			return nil
+		})
+		o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("tenant")}}
+		code, out, problems := runOne(newKubeconfigCommand(nil, o), "demo")
+		if code != 0 || !strings.Contains(out, "server: https://drover.example.com/k8s/clusters/c-m-1") {
+			t.Errorf("exit code %d, %s%s", code, out, problems)
+		}
+	})
 }
 
 // TestToken prints what the kubeconfig shows to the management cluster, whatever that is.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -187,6 +188,9 @@ func (o *serverOptions) drainFor() time.Duration {
 	return o.shutdownDelay
 }
 
+// verbPattern is that of verbs in rules of RBAC, of Kubernetes and of others.
+var verbPattern = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
 func (o *serverOptions) check() error {
 	var problems []error
 	if o.settings.ServerURL == "" && !o.embedded {
@@ -200,6 +204,9 @@ func (o *serverOptions) check() error {
 	}
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
+	}
+	if !verbPattern.MatchString(o.clusterAccessVerb) {
+		problems = append(problems, fmt.Errorf("--cluster-access-verb: %q is no verb; use get, or another one in lower case", o.clusterAccessVerb))
 	}
 	if o.tracingEndpoint != "" {
 		if err := tracing.CheckEndpoint(o.tracingEndpoint); err != nil {
@@ -250,6 +257,7 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 	return server.Options{
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi), CRDs: server.CRDMode(o.crds),
 		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir, ShardKey: o.shardKey, Log: log,
+		Reach: server.Reach{Verb: o.clusterAccessVerb},
 	}, nil
 }
 

@@ -165,6 +165,12 @@ func expiryOf(token string) *metav1.Time {
 	return new(metav1.NewTime(time.Unix(claims.Expires, 0).UTC()))
 }
 
+// isPlugin reports whether the user of a kubeconfig asks drover token, and shows nothing else.
+func isPlugin(user *clientcmdapi.AuthInfo) bool {
+	return user.Exec != nil && user.Exec.Command == "drover" && len(user.Exec.Args) > 0 && user.Exec.Args[0] == "token" &&
+		user.Token == "" && user.TokenFile == "" && user.ClientCertificate == "" && len(user.ClientCertificateData) == 0 && user.Username == ""
+}
+
 // plugin is the user of a kubeconfig that asks drover token.
 func plugin(kubeconfig, context string) *clientcmdapi.AuthInfo {
 	args := []string{"token"}

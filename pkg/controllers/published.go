@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
@@ -31,13 +33,18 @@ const (
 	keyAgentImage     = "cluster-agent-image"
 )
 
+// SettingsName is the name of what the server of an instance has published.
+func SettingsName(instanceID string) string {
+	sum := sha256.Sum256([]byte(instanceID))
+	return "drover-settings-" + hex.EncodeToString(sum[:4])
+}
+
 // ConfigMap is how a server publishes its settings, for programs that say what it would do. It holds no secrets: those are named, and
 // proxy variables, which may hold passwords, are left out. ClusterAgentImage is to be empty where clusters get no agent.
 func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
-	sum := sha256.Sum256([]byte(instanceID))
 	published := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: SettingsNamespace, Name: "drover-settings-" + hex.EncodeToString(sum[:4]),
+			Namespace: SettingsNamespace, Name: SettingsName(instanceID),
 			Labels: map[string]string{SettingsLabel: "true"}, Annotations: map[string]string{rkev1.InstanceAnnotation: instanceID},
 		},
 		Data: map[string]string{},
@@ -53,6 +60,24 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 		}
 	}
 	return published
+}
+
+// SettingsReaders lets everybody who has proved who they are get what the server of an instance has published, and nothing else in its namespace:
+// drover kubeconfig asks there for the address, as users who have no rights but on their Clusters.
+func SettingsReaders(instanceID string) (*rbacv1.Role, *rbacv1.RoleBinding) {
+	name := SettingsName(instanceID)
+	meta := metav1.ObjectMeta{
+		Namespace: SettingsNamespace, Name: name, Labels: map[string]string{SettingsLabel: "true"}, Annotations: map[string]string{rkev1.InstanceAnnotation: instanceID},
+	}
+	role := &rbacv1.Role{
+		ObjectMeta: meta,
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"}}},
+	}
+	return role, &rbacv1.RoleBinding{
+		ObjectMeta: *meta.DeepCopy(),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}},
+	}
 }
 
 func withoutUser(address string) string {

@@ -69,7 +69,7 @@ func (c *Clients) RESTConfig(_ context.Context, cluster types.NamespacedName) (*
 	if err != nil {
 		return nil, err
 	}
-	return rest.CopyConfig(found.config), nil
+	return forLists(found.config), nil
 }
 
 // Client returns a client of a cluster, in which every call ends after the
@@ -144,7 +144,7 @@ func (c *Clients) build(secret *corev1.Secret) (entry, error) {
 	config.Timeout = c.timeout
 	config.QPS, config.Burst = requestsPerSecond, requestBurst
 	config.UserAgent = userAgent
-	client, err := kubernetes.NewForConfig(config)
+	client, err := clientFor(config)
 	if err != nil {
 		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
 	}

@@ -7,6 +7,8 @@
 //     cluster's kubeconfig. It is an output: our own code asks Clients instead.
 //   - Clients hands out clients, cached until the Secret changes. Every call has
 //     a deadline, so that a cluster that does not answer holds nobody up.
+//   - No answer is larger than it may be: a cluster must not take all of the
+//     server's memory.
 //   - Prober finds out in the background whether a cluster answers, and wakes its
 //     object when it does.
 //

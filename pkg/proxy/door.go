@@ -68,7 +68,8 @@ func (d *Door) Client(ctx context.Context, cluster types.NamespacedName) (kubern
 	return found.client, nil
 }
 
-// RESTConfig returns how to reach a cluster. The caller may change the copy it gets. The error is ErrNotAvailable while nothing is known.
+// RESTConfig returns how to reach a cluster, for clients that list whole kinds. The caller may change the copy it gets. The error is ErrNotAvailable while
+// nothing is known.
 func (d *Door) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*rest.Config, error) {
 	id, tunneled := d.tunneled(cluster)
 	if !tunneled {
@@ -78,7 +79,14 @@ func (d *Door) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 	if err != nil {
 		return nil, err
 	}
-	return rest.CopyConfig(found.config), nil
+	return forLists(found.config), nil
+}
+
+// forLists is a copy for clients that list whole kinds.
+func forLists(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(limitTo(listLimit))
+	return config
 }
 
 // Version changes whenever the way to the cluster does; it is "" while there is none.
@@ -119,12 +127,19 @@ func (d *Door) through(cluster types.NamespacedName, id string) (through, error)
 		Burst:       requestBurst,
 		UserAgent:   userAgent,
 	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := clientFor(config)
 	if err != nil {
 		return through{}, fmt.Errorf("cluster %s: make client of its tunnel: %w", cluster, err)
 	}
 	d.known[cluster] = through{id: id, config: config, client: client}
 	return d.known[cluster], nil
+}
+
+// clientFor makes a client of Drover's own.
+func clientFor(config *rest.Config) (kubernetes.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.Wrap(limitTo(answerLimit))
+	return kubernetes.NewForConfig(config) //nolint:wrapcheck // the callers know the cluster
 }
 
 // send looks the session up for each request: agents come and go, clients stay.

@@ -58,5 +58,5 @@ func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name) // the reason may repeat what is in it
 	}
-	return config, nil
+	return forLists(config), nil
 }

@@ -11,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/drover-io/drover/pkg/controllers"
 )
 
 // publishAgain is when publishing is tried anew: after a second, then after longer and longer up to a minute.
@@ -20,6 +22,8 @@ var publishAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, S
 // differ. That they could not be published is no reason not to lead: it is tried until it worked or the term ends.
 func (s *Server) publish(ctx context.Context) {
 	s.insist(ctx, "Settings could not be published; until they are, drover explain, preview and roll have to be told", s.publishSettings)
+	s.insist(ctx, "Users could not be let read the published settings; until they are, drover kubeconfig has to be given --server by those who may not",
+		s.letSettingsBeRead)
 }
 
 // insist does something until it works or the term ends, and says once of every error what it means.
@@ -55,6 +59,28 @@ func (s *Server) publishSettings(ctx context.Context) error {
 	changed.Labels, changed.Annotations = merged(found.Labels, wanted.Labels), merged(found.Annotations, wanted.Annotations)
 	_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
 	return wrapped(wanted, err)
+}
+
+// letSettingsBeRead lets users get what was published, by its name. The chart cannot: it does not know the instance. What is there is left as it is, so that
+// an operator who wants others to read it can say so.
+func (s *Server) letSettingsBeRead(ctx context.Context) error {
+	role, binding := controllers.SettingsReaders(s.opts.InstanceID)
+	client := s.every.Kubernetes.RbacV1()
+	_, err := client.Roles(role.Namespace).Get(ctx, role.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.Roles(role.Namespace).Create(ctx, role, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("make Role %s/%s: %w", role.Namespace, role.Name, err)
+	}
+	_, err = client.RoleBindings(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = client.RoleBindings(binding.Namespace).Create(ctx, binding, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("make RoleBinding %s/%s: %w", binding.Namespace, binding.Name, err)
+	}
+	return nil
 }
 
 func wrapped(object *corev1.ConfigMap, err error) error {

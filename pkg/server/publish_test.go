@@ -9,9 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
+	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -50,6 +53,33 @@ func TestLead_PublishesSettings(t *testing.T) {
 			if diff := cmp.Diff(term.settings.ConfigMap("test").Data, data); diff != "" || wrote != term.wantWrite {
 				t.Errorf("%s: wrote %v, published (-want +got):\n%s", term.name, wrote, diff)
 			}
+		}
+	})
+}
+
+// Everybody may get what was published, by its name. Whom an operator lets read it instead stays.
+func TestLead_LetsUsersReadTheSettings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := newAPI(t)
+		operator, err := kubernetes.NewForConfig(api.Config("operator"))
+		check(t, err)
+		publishedBy(t, api, Settings{ServerURL: "https://drover.example.com"})
+		name := (Settings{}).ConfigMap("test").Name
+		role, err := operator.RbacV1().Roles(controllers.SettingsNamespace).Get(t.Context(), name, metav1.GetOptions{})
+		check(t, err)
+		binding, err := operator.RbacV1().RoleBindings(controllers.SettingsNamespace).Get(t.Context(), name, metav1.GetOptions{})
+		check(t, err)
+		want := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"}}}
+		if diff := cmp.Diff(want, role.Rules); diff != "" || binding.RoleRef.Name != name || len(binding.Subjects) != 1 || binding.Subjects[0].Name != "system:authenticated" {
+			t.Errorf("binding %v, rules (-want +got):\n%s", binding, diff)
+		}
+		binding.Subjects = nil
+		_, err = operator.RbacV1().RoleBindings(binding.Namespace).Update(t.Context(), binding, metav1.UpdateOptions{})
+		check(t, err)
+		publishedBy(t, api, Settings{ServerURL: "https://drover.example.com"})
+		binding, err = operator.RbacV1().RoleBindings(binding.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || len(binding.Subjects) != 0 {
+			t.Errorf("an operator's binding is now %v, %v", binding, err)
 		}
 	})
 }

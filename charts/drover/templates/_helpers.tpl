@@ -163,6 +163,7 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 - "--crds={{ $v.server.crds }}"
 - "--leader-elect={{ $v.server.leaderElect }}"
 - "--shutdown-delay={{ $v.server.shutdownDelay }}"
+- "--cluster-access-verb={{ $v.server.clusterAccessVerb }}"
 - "--log-level={{ $v.server.log.level }}"
 - "--log-format={{ $v.server.log.format }}"
 - "--bind-address={{ $v.server.bindAddress }}"

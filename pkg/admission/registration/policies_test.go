@@ -31,6 +31,7 @@ var (
 	namespaceController = program("kube-system", "namespace-controller")
 	controllerManager   = &user.DefaultInfo{Name: "system:kube-controller-manager"}
 	clusterAPI          = program("capi-system", "capi-manager")
+	tenant              = &user.DefaultInfo{Name: "tenant", Groups: []string{"system:authenticated"}}
 	embedded            = &user.DefaultInfo{Name: "drover-admin"}
 )
 
@@ -89,7 +90,11 @@ func newJudge(t *testing.T, parameters ...*unstructured.Unstructured) judge {
 	plugin.SetRESTMapper(mapper)
 	plugin.SetDynamicClient(dynamic)
 	plugin.SetDrainedNotification(t.Context().Done())
-	plugin.SetAuthorizer(authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	plugin.SetAuthorizer(authorizer.AuthorizerFunc(func(_ context.Context, asked authorizer.Attributes) (authorizer.Decision, string, error) {
+		mayName := asked.GetVerb() == "create" && asked.GetAPIGroup() == "management.cattle.io" && asked.GetResource() == "clusters" && asked.GetNamespace() == ""
+		if asked.GetUser().GetName() == tenant.GetName() || !mayName {
+			return authorizer.DecisionNoOpinion, "", nil
+		}
 		return authorizer.DecisionAllow, "", nil
 	}))
 	check(t, plugin.ValidateInitialization())
@@ -298,6 +303,39 @@ func TestPolicies_KeepTheCreator(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if refusal, _ := j.ask(alice, tc.before, tc.after); (refusal == "") != (tc.refused == "") || !strings.Contains(refusal, tc.refused) {
 				t.Errorf("refusal %q", refusal)
+			}
+		})
+	}
+}
+
+// Who may not make management clusters does not choose the name of one, which another cluster may have had.
+func TestPolicies_NamesOfManagementClustersAreNotForTenants(t *testing.T) {
+	t.Parallel()
+	const name = "provisioning.cattle.io/management-cluster-name"
+	j := newJudge(t)
+	plain, asking := demo("home"), annotated(demo("home"), name, "c-m-gone0000")
+	for what, tc := range map[string]struct {
+		before, after *unstructured.Unstructured
+		tenantMay     bool
+	}{
+		"made with one":             {nil, asking, false},
+		"made without":              {nil, plain, true},
+		"made with an empty one":    {nil, annotated(plain, name, ""), true},
+		"added":                     {plain, asking, false},
+		"changed":                   {asking, annotated(asking, name, "c-m-other000"), false},
+		"kept, as it was restored":  {asking, annotated(asking, "a", "b"), true},
+		"taken away":                {asking, plain, true},
+		"nothing to do with a name": {plain, annotated(plain, "a", "b"), true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			for _, who := range []user.Info{alice, clusterAPI, embedded} { // an administrator who restores, programs, and Drover
+				if refusal, _ := j.ask(who, tc.before, tc.after); refusal != "" {
+					t.Errorf("%s: refusal %q", who.GetName(), refusal)
+				}
+			}
+			refusal, _ := j.ask(tenant, tc.before, tc.after)
+			if (refusal == "") != tc.tenantMay || !tc.tenantMay && !strings.Contains(refusal, "tenant may not create clusters.management.cattle.io; remove it") {
+				t.Errorf("a tenant: refusal %q", refusal)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ var Purposes = []Purpose{
 	},
 	{
 		Role: Own, Group: "rbac.authorization.k8s.io", Resources: "roles rolebindings",
-		Text: "What the accounts of machines and of Jobs may do: read and write Secrets that the role names.",
+		Text: "What the accounts of machines and of Jobs may do: read and write Secrets that the role names. And that everybody may get what Drover publishes.",
 	},
 	{Role: Own, Group: "batch", Resources: "jobs", Text: "Jobs make and remove machines."},
 	{Role: Own, Resources: "pods", Text: "Pods of Jobs say why they failed."},

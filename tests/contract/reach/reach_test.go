@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -110,6 +109,7 @@ func (w *world) kubectl(kubeconfig, stdin string, args ...string) (string, error
 	defer cancel()
 	command := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	command.Stdin = strings.NewReader(stdin)
+	command.Env = append(os.Environ(), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH")) // where kubeconfigs find drover token
 	out, err := command.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -234,38 +234,6 @@ func (w *world) agentLog() string {
 
 func (w *world) secret(namespace, name string) (*corev1.Secret, error) {
 	return w.upstream.CoreV1().Secrets(namespace).Get(w.Context(), name, metav1.GetOptions{})
-}
-
-// kubeconfig writes the kubeconfig of a cluster to a file.
-func (w *world) kubeconfig(namespace, name string) string {
-	w.Helper()
-	path := filepath.Join(w.dir, namespace+"-"+name)
-	plane.Until(w, time.Minute, func() string {
-		secret, err := w.secret(namespace, name+"-kubeconfig")
-		if err != nil {
-			return err.Error()
-		}
-		w.must(os.WriteFile(path, secret.Data["value"], 0o600))
-		return ""
-	})
-	return path
-}
-
-// userKubeconfig writes a kubeconfig with which a service account of the management cluster asks for a cluster.
-func (w *world) userKubeconfig(namespace, account, id string) string {
-	w.Helper()
-	accounts := w.upstream.CoreV1().ServiceAccounts(namespace)
-	if _, err := accounts.Get(w.Context(), account, metav1.GetOptions{}); err != nil {
-		_, err := accounts.Create(w.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
-		w.must(err)
-	}
-	token := w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "token", account)
-	path := filepath.Join(w.dir, account+"-"+id)
-	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
-clusters: [{name: c, cluster: {server: "%s/k8s/clusters/%s", certificate-authority-data: %s}}], users: [{name: u, user: {token: "%s"}}]}`,
-		w.server.ServerURL, id, base64.StdEncoding.EncodeToString([]byte(w.authority())), token)
-	w.must(os.WriteFile(path, []byte(content), 0o600))
-	return path
 }
 
 // TestImport imports a cluster by its command, uses it as kubectl does, and removes it.
@@ -397,9 +365,9 @@ func (w *world) follow(kubeconfig string, lines int, args ...string) string {
 // users shows who gets where: by rights on the Cluster here, and by rights in the cluster there.
 func (w *world) users(namespace, id, other, administrator string) {
 	w.Helper()
-	allowed := w.userKubeconfig(namespace, "allowed", id)
 	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "user-of-imported", "--verb=get", "--resource=clusters.provisioning.cattle.io", "--resource-name=imported")
 	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "user-of-imported", "--role=user-of-imported", "--serviceaccount="+namespace+":allowed")
+	allowed := w.writtenKubeconfig(namespace, "allowed", "imported")
 	plane.Until(w, 30*time.Second, func() string {
 		out, err := w.kubectl(allowed, "", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 		if err != nil || out != "system:drover:serviceaccount:"+namespace+":allowed" {

@@ -271,17 +271,12 @@ func (w *world) writeDoors() {
 		cluster := naming(w.a, "thief", func(c *provv1.Cluster) {
 			c.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: w.idOfB}
 		})
-		check(w.T, w.alice.Create(ctx, cluster))
-		plane.Until(w.T, time.Minute, func() string {
-			if len(w.cluster(w.a, "thief").Status.Conditions) == 0 {
-				return "nobody has looked at the cluster"
-			}
-			return ""
-		})
-		if got := w.cluster(w.a, "thief").Status.ClusterName; got != w.idOfB {
-			return shut("it is " + got)
-		}
-		return nil
+		return w.alice.Create(ctx, cluster)
+	})
+	w.door("take the identifier of a cluster that is gone", func() error {
+		return w.alice.Create(ctx, naming(w.a, "heir", func(c *provv1.Cluster) {
+			c.Annotations = map[string]string{provv1.ManagementClusterNameAnnotation: "c-m-gone0000"}
+		}))
 	})
 }
 
