@@ -79,6 +79,9 @@ func (w *world) playMachines() error {
 
 func (w *world) playCreation(machine *clusterv1.Machine) error {
 	bootstrap, err := w.c.RKE.RKEBootstrap().Get(namespace, machine.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil // addMember has made it
+	}
 	if err != nil {
 		return err
 	}
@@ -153,3 +156,22 @@ func (w *world) playDeletion(machine *clusterv1.Machine) error {
 }
 
 // machine is the infrastructure machine, nil when there is none.
+
+// addMember adds a machine that works as a member of etcd, and has nothing else to do with the story.
+func (w *world) addMember(name string) {
+	w.Helper()
+	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo", rkev1.EtcdRoleLabel: "true"}
+	must(w.T, w.api.Add(
+		&corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.PlanSecret(name)}, Type: rkev1.SecretTypeMachinePlan,
+		},
+		&clusterv1.Machine{
+			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+			Spec: clusterv1.MachineSpec{
+				ClusterName: "demo", Bootstrap: clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "rke.cattle.io", Kind: "RKEBootstrap", Name: name}},
+			},
+			Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: name}},
+		}))
+}

@@ -63,6 +63,7 @@ func TestStory_MachineBecomesANodeAndGoes(t *testing.T) {
 			t.Errorf("a restart writes: %v", writes)
 		}
 
+		w.addMember("m0") // with the last member the data would go, and so that one would stay
 		must(t, w.c.CAPI.Machine().Delete(namespace, "m1", nil))
 		w.leaveEtcd("m1")
 		w.run()

@@ -37,6 +37,7 @@ import (
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/machinejob"
 	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/rights"
@@ -361,7 +362,7 @@ func (w *world) owned() []string {
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "RoleBinding"},
 	} {
 		for _, obj := range w.api.Objects(gvk) {
-			if obj.GetNamespace() == namespace && obj.GetName() != "default" && obj.GetName() != "demo-kubeconfig" {
+			if obj.GetNamespace() == namespace && obj.GetName() != "default" && obj.GetName() != "demo-kubeconfig" && obj.GetName() != naming.PlanSecret("m0") {
 				out = append(out, gvk.Kind+" "+obj.GetName())
 			}
 		}
