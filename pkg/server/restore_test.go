@@ -42,7 +42,7 @@ func (w *world) elsewhere(ctx context.Context) {
 	check(w.T, err)
 	w.live, err = dynamic.NewForConfig(w.api.Config("user"))
 	check(w.T, err)
-	hosts, err := w.hosts.Under(w.api.Config("ignored"))
+	hosts, err := w.hosts.Under(w.api.Config("ignored"), nil)
 	check(w.T, err)
 	w.hosts = hosts
 	core, err := fakecapi.New(fakecapi.Options{API: w.api, Log: w.note, Downstream: func(namespace, name string) kubernetes.Interface {
