@@ -3,8 +3,11 @@ package clusteragent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 )
 
@@ -22,9 +25,45 @@ func health(connected func() bool) http.Handler {
 	return mux
 }
 
+// healthNetwork is where an address is: the path of a socket follows "unix:".
+func healthNetwork(address string) (network, at string) {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return "unix", path
+	}
+	return "tcp", address
+}
+
+// Ready asks the agent at a health address whether it is connected to its server; nil is yes.
+func Ready(ctx context.Context, address string) error {
+	network, at := healthNetwork(address)
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, at)
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent/readyz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the agent at %s: %w", address, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return errors.New("the agent is not connected to its server")
+	}
+	return nil
+}
+
 // serveHealth serves until the context ends.
 func serveHealth(ctx context.Context, address string, connected func() bool) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	network, at := healthNetwork(address)
+	if network == "unix" {
+		_ = os.Remove(at) // that of a process before, which had no time to take it away
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, network, at)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type Options struct {
 	// APIServerCAFile and APIServerTokenFile are the authorities of the API server and the agent's credential; empty is what a pod's service
 	// account has. The credential is read anew, at most every 10 s.
 	APIServerCAFile, APIServerTokenFile string
-	// HealthAddress is where /healthz and /readyz are answered; empty is nowhere.
+	// HealthAddress is where /healthz and /readyz are answered, HOST:PORT or unix: and the path of a socket; empty is nowhere.
 	HealthAddress string
 	// Heartbeat is how often each session gives a sign of life; 0 is every 1.5 s.
 	Heartbeat time.Duration

@@ -20,9 +20,13 @@ const (
 	// healthAddress is the variable by which the agent is told where to answer probes.
 	healthAddress = "DROVER_HEALTH_ADDRESS"
 	healthPort    = "health"
-	// podPort is where the agent answers probes in a network of its own; hostPort on the loopback of a node, where 8080 is often taken.
-	podPort, hostPort = 8080, 19480
-	loopback          = "127.0.0.1"
+	// podPort is where the agent answers probes in a network of its own.
+	podPort = 8080
+	// runFolder has the socket where it does so on the network of its host. A port there is one for all pods of a node.
+	runFolder    = "/run/drover"
+	healthSocket = "unix:" + runFolder + "/health.sock"
+	// everFailing is for how many probes an agent may take to connect. It is not to be restarted because its server is away.
+	everFailing = int32(1 << 30)
 	// user is the one of Drover's image.
 	user = int64(65532)
 	// tokenSeconds is the life of the account's token; the kubelet replaces it in time.
@@ -32,13 +36,12 @@ const (
 	credentialPath = "/cattle-credentials" //nolint:gosec // a folder
 )
 
-// deployment is the agent. On the network of its host two agents cannot be on one node, since both would answer probes on one port: there is one,
-// and its successor starts when it has ended, or else a cluster of one node could never be updated. Elsewhere there are two, and one
-// more starts before another one ends.
+// deployment is the agent. None ends before its successor has connected: with an image that cannot be pulled, or an address of the server that is wrong,
+// the cluster is still reached through the one before.
 func (in Input) deployment() *appsv1.Deployment {
 	replicas, unavailable, surge := int32(2), intstr.FromInt32(0), intstr.FromInt32(1)
 	if in.HostNetwork {
-		replicas, unavailable, surge = 1, surge, unavailable
+		replicas = 1
 	}
 	return &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"},
@@ -82,19 +85,15 @@ func (in Input) pod() corev1.PodSpec {
 
 func (in Input) container() corev1.Container {
 	yes, no := true, false
-	port := in.port()
 	resources := corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("25m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}}
 	if custom := in.customization().OverrideResourceRequirements; custom != nil {
 		resources = *custom
 	}
-	return corev1.Container{
+	made := corev1.Container{
 		Name: container, Image: in.Image, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{command},
 		Env: in.environment(), Resources: resources,
-		Ports:          []corev1.ContainerPort{{Name: healthPort, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
-		ReadinessProbe: in.probe("/readyz", 10, 3),
-		LivenessProbe:  in.probe("/healthz", 20, 6),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes,
 			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
@@ -106,20 +105,28 @@ func (in Input) container() corev1.Container {
 			{Name: "account", MountPath: accountPath, ReadOnly: true},
 		},
 	}
+	in.addProbes(&made)
+	return made
 }
 
-func (in Input) port() int32 {
+// addProbes lets the kubelet ask the agent whether it is connected. On the network of its host two agents have to be on one node while one replaces the
+// other, so that they cannot listen on a port that the manifest names: there a program asks, which costs more, and only until the agent has been
+// connected once.
+func (in Input) addProbes(agent *corev1.Container) {
 	if in.HostNetwork {
-		return hostPort
+		agent.VolumeMounts = append(agent.VolumeMounts, corev1.VolumeMount{Name: "run", MountPath: runFolder})
+		agent.StartupProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"drover", command, "ready"}}},
+			PeriodSeconds: 5, FailureThreshold: everFailing, TimeoutSeconds: 5,
+		}
+		return
 	}
-	return podPort
+	agent.Ports = []corev1.ContainerPort{{Name: healthPort, ContainerPort: podPort, Protocol: corev1.ProtocolTCP}}
+	agent.ReadinessProbe, agent.LivenessProbe = probe("/readyz", 10, 3), probe("/healthz", 20, 6)
 }
 
-func (in Input) probe(path string, period, failures int32) *corev1.Probe {
+func probe(path string, period, failures int32) *corev1.Probe {
 	get := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(healthPort), Scheme: corev1.URISchemeHTTP}
-	if in.HostNetwork {
-		get.Host = loopback
-	}
 	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: get}, PeriodSeconds: period, FailureThreshold: failures, TimeoutSeconds: 5}
 }
 
@@ -128,7 +135,7 @@ func (in Input) probe(path string, period, failures int32) *corev1.Probe {
 func (in Input) environment() []corev1.EnvVar {
 	address := ":" + strconv.Itoa(podPort)
 	if in.HostNetwork {
-		address = loopback + ":" + strconv.Itoa(hostPort)
+		address = healthSocket
 	}
 	variables := []corev1.EnvVar{
 		{Name: "CATTLE_SERVER", Value: in.ServerURL},
@@ -152,7 +159,7 @@ func (in Input) environment() []corev1.EnvVar {
 
 func (in Input) volumes() []corev1.Volume {
 	mode, seconds := int32(0o440), tokenSeconds
-	return []corev1.Volume{
+	volumes := []corev1.Volume{
 		{Name: "cattle-credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: in.credentialName(), DefaultMode: &mode}}},
 		{Name: "account", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: &mode, Sources: []corev1.VolumeProjection{
 			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
@@ -164,6 +171,10 @@ func (in Input) volumes() []corev1.Volume {
 			}}}},
 		}}}},
 	}
+	if in.HostNetwork {
+		volumes = append(volumes, corev1.Volume{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
+	return volumes
 }
 
 // affinity prefers the nodes that are there as long as the cluster is, one agent each. (spec/06 §4.7.1.)

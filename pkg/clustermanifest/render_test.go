@@ -211,19 +211,34 @@ func TestRender_PodIsRestricted(t *testing.T) {
 	}
 }
 
-// Two agents on the network of one host would answer probes on one port, and the second one never starts: a cluster of one node has to be
-// updated nevertheless.
-func TestRender_CanBeUpdatedOnOneNode(t *testing.T) {
+// An agent stays until its successor has connected, in a cluster of one node, too: nothing that the two use can be used by one of them only. Otherwise
+// an image that cannot be pulled would take away the way by which a better one comes.
+func TestRender_AnAgentStaysUntilItsSuccessorIsConnected(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"import": "2 replicas, 0 unavailable, 1 more", "plan": "1 replicas, 1 unavailable, 0 more"} {
+	for name, replicas := range map[string]int32{"import": 2, "plan": 1} {
 		in := minimal()
 		if name == "plan" {
 			planFile(&in)
 		}
 		spec := find[*appsv1.Deployment](t, render(t, in)).Spec
 		rolling := spec.Strategy.RollingUpdate
-		if got := fmt.Sprintf("%d replicas, %s unavailable, %s more", *spec.Replicas, rolling.MaxUnavailable, rolling.MaxSurge); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+		if *spec.Replicas != replicas || rolling.MaxUnavailable.IntValue() != 0 || rolling.MaxSurge.IntValue() != 1 {
+			t.Errorf("%s: %d replicas, %s unavailable, %s more", name, *spec.Replicas, rolling.MaxUnavailable, rolling.MaxSurge)
+		}
+		agent := spec.Template.Spec.Containers[0]
+		if agent.ReadinessProbe == nil && agent.StartupProbe == nil {
+			t.Errorf("%s: nobody asks whether the agent is connected before the former one ends", name)
+		}
+		if !in.HostNetwork {
+			continue
+		}
+		if len(agent.Ports) > 0 || agent.LivenessProbe != nil || agent.ReadinessProbe != nil {
+			t.Errorf("%s: on the network of its host the agent uses a port: %v", name, agent.Ports)
+		}
+		for _, variable := range agent.Env {
+			if variable.Name == "DROVER_HEALTH_ADDRESS" && !strings.HasPrefix(variable.Value, "unix:") {
+				t.Errorf("%s: it listens at %s, as its successor does", name, variable.Value)
+			}
 		}
 	}
 }

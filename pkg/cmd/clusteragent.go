@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -64,7 +66,7 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 	f.StringVar(&o.APIServer, "api-server", "", "`URL` of the cluster's API server (default that of the pod's environment)")
 	f.StringVar(&o.APIServerCAFile, "api-server-ca-file", "", "`file` with the authorities of the API server (default that of the pod's service account)")
 	f.StringVar(&o.APIServerTokenFile, "api-server-token-file", "", "`file` with the agent's credential (default that of the pod's service account)")
-	f.StringVar(&o.HealthAddress, "health-address", ":8080", "`address` of /healthz and /readyz; empty is none")
+	f.StringVar(&o.HealthAddress, "health-address", ":8080", "`address` of /healthz and /readyz, or unix: and the path of a socket; empty is none")
 	f.StringVar(&o.logLevel, "log-level", "info", "least `level` of messages: debug, info, warning or error")
 	f.StringVar(&o.logFormat, "log-format", logs.FormatText, "`format` of messages: text or json")
 	for flag, values := range map[string][]string{
@@ -72,6 +74,29 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
+	cmd.AddCommand(newClusterAgentReadyCommand(environ))
+	return cmd
+}
+
+// newClusterAgentReadyCommand is what the kubelet runs where it cannot ask the agent by itself.
+func newClusterAgentReadyCommand(environ []string) *cobra.Command {
+	var address string
+	cmd := &cobra.Command{
+		Use:     "ready",
+		Short:   "Tell by the exit code whether the agent beside it is connected",
+		Long:    `Ask the agent in the same pod whether it is connected to Drover's server. The exit code is 0 when it is.`,
+		Example: `  drover cluster-agent ready --health-address unix:/run/drover/health.sock`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fill(cmd.Flags(), environment(environ), "environment")
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 4*time.Second)
+			defer cancel()
+			return clusteragent.Ready(ctx, address)
+		},
+	}
+	cmd.Flags().StringVar(&address, "health-address", "127.0.0.1:8080", "`address` of the agent's /readyz, or unix: and the path of a socket")
 	return cmd
 }
 

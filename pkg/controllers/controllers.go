@@ -61,6 +61,8 @@ type Deps struct {
 	Access *access.Checker
 	// Disruptions counts restarts, drains and replacements; nil counts nothing.
 	Disruptions *metrics.Disruptions
+	// AgentUpdates tells of agents of clusters that are replaced; nil tells nobody.
+	AgentUpdates *metrics.AgentUpdates
 	// Reasons is told what clusters wait for; nil is told nothing.
 	Reasons *metrics.Reasons
 	Log     logrus.FieldLogger
@@ -236,7 +238,7 @@ func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) 
 	}
 	return clusteragent.Register(ctx, clusteragent.Deps{
 		Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(), Secrets: c.Core.Secret(),
-		InstanceID: d.InstanceID, Log: d.Log, Tunnel: d.Tunnel, Downstream: downstream,
+		InstanceID: d.InstanceID, Log: d.Log, Tunnel: d.Tunnel, Downstream: downstream, Metrics: d.AgentUpdates,
 		Source: d.Settings.AgentSource(d.AgentImage),
 	})
 }

@@ -70,6 +70,8 @@ var (
 		"Connections that are open within sessions."}
 	tunnelBytes = Definition{"drover_tunnel_bytes_total", TypeCounter, []string{"direction"},
 		"Bytes that sessions have carried, by direction."}
+	agentUpdates = Definition{"drover_cluster_agent_updates", TypeGauge, []string{"state"},
+		"Clusters whose agent is being replaced by a newer one, by state. With several lost ones no others are replaced."}
 	proxyRequests = Definition{"drover_proxy_requests_total", TypeCounter, []string{"verb", "code"},
 		"Requests to clusters below /k8s/clusters/, by verb of Kubernetes and class of the answer's code."}
 	proxyInFlight = Definition{"drover_proxy_requests_in_flight", TypeGauge, []string{"long_running"},
@@ -86,7 +88,7 @@ func Definitions() []Definition {
 		failuresTotal, disruptionsTotal,
 		reconcileDuration, reconcileErrors,
 		certificateExpiration, snapshotAge, withoutSnapshot,
-		tunnelSessions, tunnelConnects, tunnelEnds, tunnelRefused, tunnelStreams, tunnelBytes,
+		tunnelSessions, tunnelConnects, tunnelEnds, tunnelRefused, tunnelStreams, tunnelBytes, agentUpdates,
 		proxyRequests, proxyInFlight, proxyDuration,
 	}
 }

@@ -119,8 +119,8 @@ func (s *Server) deps(c *clients.Clients, checker *access.Checker) controllers.D
 		Tunnel:      s.reach.tunnel,
 		AgentImage:  s.opts.installedAgent(),
 		Access:      checker,
-		Disruptions: s.disruptions,
-		Reasons:     s.fleet.Reasons,
-		Log:         s.opts.Log,
+		Disruptions: s.disruptions, AgentUpdates: s.agentUpdates,
+		Reasons: s.fleet.Reasons,
+		Log:     s.opts.Log,
 	}
 }

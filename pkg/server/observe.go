@@ -28,6 +28,9 @@ func (s *Server) registerMetrics() (err error) {
 	if s.reconciles, err = metrics.NewReconciles(s.opts.Registerer); err != nil {
 		return err
 	}
+	if s.agentUpdates, err = metrics.NewAgentUpdates(s.opts.Registerer); err != nil {
+		return err
+	}
 	s.fleet, err = metrics.NewFleet(s.opts.Registerer, time.Now)
 	return err
 }

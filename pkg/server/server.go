@@ -49,9 +49,10 @@ type Server struct {
 	// grantsKey signs what admission remembers of references to other namespaces.
 	grantsKey []byte
 	// disruptions, reconciles and fleet are metrics over all terms.
-	disruptions *metrics.Disruptions
-	reconciles  *metrics.Reconciles
-	fleet       *metrics.Fleet
+	disruptions  *metrics.Disruptions
+	agentUpdates *metrics.AgentUpdates
+	reconciles   *metrics.Reconciles
+	fleet        *metrics.Fleet
 
 	// serving is closed once the endpoints serve; serveContext is that of Serve and is set before.
 	serving      chan struct{}

@@ -20,6 +20,7 @@ import (
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/registration"
 	"github.com/drover-io/drover/pkg/topology"
@@ -45,6 +46,8 @@ type Deps struct {
 	InstanceID string
 	// Source is what manifests are made from.
 	Source clustermanifest.Source
+	// Metrics tells how many agents are being replaced; nil tells nobody.
+	Metrics *metrics.AgentUpdates
 	// Log says what becomes of manifests, never what is in them; nil means the standard logger.
 	Log logrus.FieldLogger
 }

@@ -2,19 +2,15 @@ package clusteragent
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -27,17 +23,17 @@ const (
 	updaters = 4
 	// againFirst and againLast are how soon an update that failed is tried again.
 	againFirst, againLast = 2 * time.Second, 5 * time.Minute
-	// fieldManager owns what Drover applies in clusters.
-	fieldManager = "drover"
 )
 
 // updates keep the agents up to date that are connected. What is installed is read in the cluster itself, once per session and whenever what
-// should be has changed, so that nothing is written here about it. An agent that carries no digest is somebody else's, and is left alone.
+// should be has changed, so that nothing is written here about it. An agent that carries no digest is somebody else's, and is left alone. Not all are
+// replaced at once: a worker applies and goes on, and what the queue brings next about that cluster is that its agent has come, or that it is time to look.
 type updates struct {
 	*handler
 	//nolint:containedctx // the queue's workers end with it
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	turns *rollout
 
 	mu sync.Mutex
 	// seen is from which objects it was found out last that a cluster's agent is up to date.
@@ -46,7 +42,7 @@ type updates struct {
 
 // newUpdates starts the workers, if there is a tunnel. They end with ctx.
 func newUpdates(ctx context.Context, h *handler) *updates {
-	u := &updates{handler: h, ctx: ctx, seen: map[types.NamespacedName]string{}}
+	u := &updates{handler: h, ctx: ctx, turns: newRollout(), seen: map[types.NamespacedName]string{}}
 	if h.Tunnel == nil || h.Downstream == nil {
 		return u
 	}
@@ -111,9 +107,17 @@ func (u *updates) work() {
 
 // update brings the agent of a cluster up to date, if one is connected.
 func (u *updates) update(name types.NamespacedName) error {
+	defer u.follow(name)
 	cluster, err := clients.Optional(u.clusters.Get(name.Namespace, name.Name))
-	if err != nil || !u.ours(cluster) || !u.Tunnel.Connected(cluster.Status.ClusterName) {
+	if err != nil {
 		return err
+	}
+	if !u.ours(cluster) {
+		u.turns.forget(name)
+		return nil
+	}
+	if !u.Tunnel.Connected(cluster.Status.ClusterName) {
+		return nil
 	}
 	facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster})
 	if err != nil || facts == nil || u.isSeen(name, version(facts)) {
@@ -130,60 +134,68 @@ func (u *updates) update(name types.NamespacedName) error {
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	if err := u.apply(client, name, objects); err != nil {
+	done, err := u.apply(client, name, version(facts), objects)
+	if err != nil || !done {
 		return err
 	}
+	u.turns.landed(name, time.Now())
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.seen[name] = version(facts)
 	return nil
 }
 
-// apply applies a manifest, unless it is there already. The Deployment is last: its pods find what they need.
-func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, objects []runtime.Object) error {
+// apply applies a manifest, unless it is there already or others come first, and tells whether an agent of it is connected. The Deployment is last: its
+// pods find what they need.
+func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, version string, objects []runtime.Object) (done bool, err error) {
 	found, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Deployment, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // the agent is deployed in another way
+		return true, nil // the agent is deployed in another way
 	}
 	if err != nil {
-		return fmt.Errorf("read what the agent is installed with: %w", err)
+		return false, fmt.Errorf("read what the agent is installed with: %w", err)
 	}
-	if has := found.Annotations[clustermanifest.DigestAnnotation]; has == "" || has == clustermanifest.Digest(objects) {
-		return nil
+	switch has := found.Annotations[clustermanifest.DigestAnnotation]; {
+	case has == "":
+		return true, nil
+	case has == clustermanifest.Digest(objects) && (over(found) || found.Status.ObservedGeneration == 0): // or nobody makes pods there
+		return true, nil
+	case has == clustermanifest.Digest(objects):
+		u.turns.watch(name, version, time.Now())
+		return false, nil
 	}
-	for _, object := range objects {
-		if err := applyTo(u.ctx, client.CoreV1().RESTClient(), object); err != nil {
-			return err
-		}
+	if !u.turns.take(name, version, time.Now()) {
+		return false, nil
+	}
+	if err := applyAll(u.ctx, client, found, objects); err != nil {
+		u.turns.forget(name)
+		return false, err
 	}
 	u.Log.WithField("namespace", name.Namespace).WithField("cluster", name.Name).Info("The agent of a cluster is brought up to date")
-	return nil
+	return false, nil
 }
 
-// applyTo applies one object. Errors name it, and hold nothing of it.
-func applyTo(ctx context.Context, client rest.Interface, object runtime.Object) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return fmt.Errorf("encode what the agent is installed with: %w", err)
+// follow sees to what comes after an attempt: that the cluster is looked at again while its agent has not come, and that those come whose turn it is.
+func (u *updates) follow(name types.NamespacedName) {
+	now := time.Now()
+	if again, pending := u.turns.pending(name, now); pending {
+		u.queue.AddAfter(name, again)
 	}
-	unstructured.RemoveNestedField(content, "status")
-	body, err := json.Marshal(content)
-	if err != nil {
-		return fmt.Errorf("encode what the agent is installed with: %w", err)
+	for _, next := range u.turns.next(now) {
+		u.queue.Add(next)
 	}
-	applied := unstructured.Unstructured{Object: content}
-	resource, _ := meta.UnsafeGuessKindToResource(applied.GroupVersionKind())
-	path := []string{"/api", resource.Version}
-	if resource.Group != "" {
-		path = []string{"/apis", resource.Group, resource.Version}
+	state, changed := u.turns.state(now)
+	if u.Metrics != nil {
+		u.Metrics.Set(state.under-len(state.lost), len(state.lost), state.waiting)
 	}
-	if applied.GetNamespace() != "" {
-		path = append(path, "namespaces", applied.GetNamespace())
+	if !changed {
+		return
 	}
-	err = client.Patch(types.ApplyPatchType).AbsPath(append(path, resource.Resource, applied.GetName())...).
-		Param("fieldManager", fieldManager).Param("force", "true").Body(body).Do(ctx).Error()
-	if err != nil {
-		return fmt.Errorf("apply %s %s: %w", applied.GetKind(), applied.GetName(), err)
+	log := u.Log.WithField("waiting", state.waiting)
+	if state.stopped {
+		log.WithField("clusters", state.lost).Warn("New agents of several clusters do not connect: no others are replaced until they do, or are to be other ones. " +
+			"See whether their image can be pulled, and whether they reach the server")
+	} else {
+		log.Info("New agents of clusters connect again: others are replaced, too")
 	}
-	return nil
 }

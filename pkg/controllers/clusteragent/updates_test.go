@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
@@ -25,6 +28,8 @@ type agents struct {
 	connected map[string]bool
 	listeners []func(string)
 	cluster   *memkube.Server
+	// others are clusters besides that one.
+	others map[string]*memkube.Server
 }
 
 func (a *agents) Connected(id string) bool {
@@ -39,7 +44,10 @@ func (a *agents) Subscribe(_ context.Context, listener func(string)) {
 	a.listeners = append(a.listeners, listener)
 }
 
-func (a *agents) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
+func (a *agents) Client(_ context.Context, cluster types.NamespacedName) (kubernetes.Interface, error) {
+	if other := a.others[cluster.Name]; other != nil {
+		return kubernetes.NewForConfig(other.Config("drover"))
+	}
 	return kubernetes.NewForConfig(a.cluster.Config("drover"))
 }
 
@@ -135,6 +143,82 @@ func TestStory_UpdatesAreTriedAgain(t *testing.T) {
 			t.Errorf("the agent is %s; log %s", got, w.log)
 		}
 	})
+}
+
+// One cluster gets a new agent first, and others when that has come: what is wrong with it is not wrong everywhere at once.
+func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
+	tell(t, func(w *world) {
+		w.agents.connected, w.agents.others = map[string]bool{}, map[string]*memkube.Server{}
+		for _, name := range []string{"a", "b", "c"} {
+			other := memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})
+			must(t, other.Add(&appsv1.Deployment{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: map[string]string{clustermanifest.DigestAnnotation: "before"}},
+				Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
+			}))
+			w.agents.others[name], w.agents.connected["c-m-"+name] = other, true
+			credential := token()
+			credential.Namespace = "c-m-" + name
+			must(t, w.api.Add(
+				&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}}, credential,
+				&mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}},
+				&provv1.Cluster{
+					TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+					Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: "c-m-" + name},
+				},
+			))
+		}
+		w.pass()
+		first := w.replaced()
+		if len(first) != 1 {
+			t.Fatalf("at first these are replaced: %v", first)
+		}
+		time.Sleep(4 * time.Minute)
+		synctest.Wait()
+		if got := w.replaced(); len(got) != 1 {
+			t.Fatalf("while the first one does not come, these are replaced: %v", got)
+		}
+		w.comes(first[0])
+		if got := w.replaced(); len(got) != 3 {
+			t.Fatalf("after the first one has come, these are replaced: %v; log %s", got, w.log)
+		}
+		if strings.Contains(w.log.String(), "do not connect") {
+			t.Errorf("log %s", w.log)
+		}
+	})
+}
+
+// comes lets the new agent of another cluster connect.
+func (w *world) comes(name string) {
+	w.Helper()
+	found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
+	_, err := w.agents.others[name].Get(found)
+	must(w.T, err)
+	client, err := w.agents.Client(w.Context(), types.NamespacedName{Name: name})
+	must(w.T, err)
+	found.Status = appsv1.DeploymentStatus{ObservedGeneration: found.Generation, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+	_, err = client.AppsV1().Deployments(found.Namespace).UpdateStatus(w.Context(), found, metav1.UpdateOptions{})
+	must(w.T, err)
+	for _, listener := range w.agents.listeners {
+		listener("c-m-" + name)
+	}
+	w.pass()
+}
+
+// replaced are the other clusters that have a new agent.
+func (w *world) replaced() []string {
+	w.Helper()
+	var replaced []string
+	for name, other := range w.agents.others {
+		found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
+		_, err := other.Get(found)
+		must(w.T, err)
+		if found.Annotations[clustermanifest.DigestAnnotation] != "before" {
+			replaced = append(replaced, name)
+		}
+	}
+	return replaced
 }
 
 func newAgents(t *testing.T) *agents {

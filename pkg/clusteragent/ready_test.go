@@ -1,0 +1,44 @@
+package clusteragent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Two agents may be on the network of one node: each answers at a socket of its own, and whoever is beside it finds out whether it is connected.
+func TestReady_AsksAtASocket(t *testing.T) {
+	address := "unix:" + filepath.Join(t.TempDir(), "health.sock")
+	if err := os.WriteFile(strings.TrimPrefix(address, "unix:"), nil, 0o600); err != nil { // left by a process before
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	connected, ended := false, make(chan error)
+	if err := Ready(ctx, address); err == nil {
+		t.Error("nobody answers, and the agent is ready")
+	}
+	ask := make(chan bool)
+	go func() { ended <- serveHealth(ctx, address, func() bool { return <-ask }) }()
+	answer := func() error {
+		go func() { ask <- connected }()
+		var err error
+		poll(t, "an answer", func() bool {
+			err = Ready(ctx, address)
+			return err == nil || !strings.Contains(err.Error(), "ask the agent")
+		})
+		return err
+	}
+	if err := answer(); err == nil {
+		t.Error("an agent without a session is ready")
+	}
+	connected = true
+	if err := answer(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

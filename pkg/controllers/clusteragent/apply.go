@@ -1,0 +1,87 @@
+package clusteragent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"github.com/drover-io/drover/pkg/clustermanifest"
+)
+
+// fieldManager owns what Drover applies in clusters.
+const fieldManager = "drover"
+
+// applyAll applies a manifest over the one that a Deployment is of.
+func applyAll(ctx context.Context, client kubernetes.Interface, found *appsv1.Deployment, objects []runtime.Object) error {
+	if err := takeOver(ctx, client, found); err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := applyTo(ctx, client.CoreV1().RESTClient(), object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOver makes what others have written of a Deployment Drover's own: kubectl has, or the distribution from the plan of a server. Otherwise the API server
+// would keep for them what is no more in the manifest, such as a port or a variable. Nothing is changed by it but who owns what.
+func takeOver(ctx context.Context, client kubernetes.Interface, found *appsv1.Deployment) error {
+	writers := sets.New[string]()
+	for _, entry := range found.ManagedFields {
+		if entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == "" {
+			writers.Insert(entry.Manager)
+		}
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(found, writers, fieldManager)
+	if err != nil {
+		return fmt.Errorf("take over what the agent is installed with: %w", err)
+	}
+	if patch == nil {
+		return nil
+	}
+	_, err = client.AppsV1().Deployments(found.Namespace).Patch(ctx, found.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+	if err != nil {
+		return fmt.Errorf("take over Deployment %s/%s: %w", clustermanifest.Namespace, found.Name, err)
+	}
+	return nil
+}
+
+// applyTo applies one object. Errors name it, and hold nothing of it.
+func applyTo(ctx context.Context, client rest.Interface, object runtime.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return fmt.Errorf("encode what the agent is installed with: %w", err)
+	}
+	unstructured.RemoveNestedField(content, "status")
+	body, err := json.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("encode what the agent is installed with: %w", err)
+	}
+	applied := unstructured.Unstructured{Object: content}
+	resource, _ := meta.UnsafeGuessKindToResource(applied.GroupVersionKind())
+	path := []string{"/api", resource.Version}
+	if resource.Group != "" {
+		path = []string{"/apis", resource.Group, resource.Version}
+	}
+	if applied.GetNamespace() != "" {
+		path = append(path, "namespaces", applied.GetNamespace())
+	}
+	err = client.Patch(types.ApplyPatchType).AbsPath(append(path, resource.Resource, applied.GetName())...).
+		Param("fieldManager", fieldManager).Param("force", "true").Body(body).Do(ctx).Error()
+	if err != nil {
+		return fmt.Errorf("apply %s %s: %w", applied.GetKind(), applied.GetName(), err)
+	}
+	return nil
+}

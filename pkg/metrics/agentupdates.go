@@ -1,0 +1,24 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// AgentUpdates tells how it goes with agents of clusters that are replaced by newer ones.
+type AgentUpdates struct{ clusters *prometheus.GaugeVec }
+
+// NewAgentUpdates registers the metric; nil is the process-wide registerer.
+func NewAgentUpdates(registerer prometheus.Registerer) (*AgentUpdates, error) {
+	clusters, err := register(registerer, agentUpdates.Name, agentUpdates.gauge())
+	if err != nil {
+		return nil, err
+	}
+	u := &AgentUpdates{clusters}
+	u.Set(0, 0, 0)
+	return u, nil
+}
+
+// Set notes in how many clusters a new agent is expected to connect, in how many that took too long, and how many have to wait for their turn.
+func (u *AgentUpdates) Set(updating, lost, waiting int) {
+	for state, n := range map[string]int{"updating": updating, "lost": lost, "waiting": waiting} {
+		u.clusters.WithLabelValues(state).Set(float64(n))
+	}
+}
