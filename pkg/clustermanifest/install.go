@@ -62,19 +62,16 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret := &corev1.Secret{
+	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.Cluster.Namespace, Name: naming.ClusterAgent(f.Cluster.Name),
 			Labels:          map[string]string{rkev1.BackupLabel: "true", rkev1.ClusterNameLabel: f.Cluster.Name},
+			Annotations:     map[string]string{rkev1.ReachedByAgentAnnotation: "true"}, // or the agent has been connected: no other way is tried any more
 			OwnerReferences: []metav1.OwnerReference{topology.OwnerReference(f.Cluster, false)},
 		},
 		Type: rkev1.SecretTypeClusterAgent,
 		Data: map[string][]byte{rkev1.ClusterAgentManifestKey: manifest, rkev1.ClusterAgentTokenKey: []byte(f.Token)},
-	}
-	if !f.Initialized {
-		secret.Annotations = map[string]string{rkev1.ReachedByAgentAnnotation: "true"}
-	}
-	return secret, nil
+	}, nil
 }
 
 // Desired is what the agent of a cluster is to be installed with now. In a cluster that was imported it is what the command for that has installed.

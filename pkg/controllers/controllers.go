@@ -222,13 +222,15 @@ func (d Deps) endpoints() cluster.Endpoints {
 
 func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 	c := d.Clients
+	settings := d.Settings.registration()
+	settings.AgentsFollow = d.installsAgents()
 	return clusterregistrationtoken.Register(ctx, clusterregistrationtoken.Deps{
 		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
-		Secrets: c.Core.Secret(), InstanceID: d.InstanceID, Settings: d.Settings.registration(), Log: d.Log,
+		Secrets: c.Core.Secret(), InstanceID: d.InstanceID, Settings: settings, Log: d.Log,
 	})
 }
 
-// installsAgents reports whether clusters get agents: that needs a tunnel for them to dial.
+// installsAgents reports whether clusters get agents, which are kept up to date then: that needs a tunnel for them to dial.
 func (d Deps) installsAgents() bool { return d.AgentImage != "" && d.Tunnel != nil }
 
 func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) error {
@@ -252,7 +254,7 @@ func (s Settings) AgentSource(image string) clustermanifest.Source {
 	}
 }
 
-// registration are the settings of registration tokens. Nobody brings new tokens to agents yet.
+// registration are the settings of registration tokens.
 func (s Settings) registration() registration.Settings {
 	return registration.Settings{
 		ServerURL: strings.TrimRight(s.ServerURL, "/"), CAChecksum: connect.CAChecksum([]byte(s.CACerts)),

@@ -2,10 +2,13 @@ package registration
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 )
@@ -36,6 +39,26 @@ const (
 	KeyExpiresAt     = "expiresAt"
 	KeyGraceEndsAt   = "gracePeriodExpiresAt"
 )
+
+// FollowedAnnotation on such a Secret has the digest of the token with which an agent of Drover's has connected. Until it is that of the present token, the
+// one before stays good.
+const FollowedAnnotation = "drover.io/token-followed"
+
+// Followed is the Secret of a token with the note that the agents that had the former one now have this one; nil when there is nothing to note.
+func Followed(secret *corev1.Secret, token string) *corev1.Secret {
+	c := Read(secret)
+	if c.Token != token || c.Previous == "" || secret.Annotations[FollowedAnnotation] == digest(token) {
+		return nil
+	}
+	noted := secret.DeepCopy()
+	metav1.SetMetaDataAnnotation(&noted.ObjectMeta, FollowedAnnotation, digest(token))
+	return noted
+}
+
+func digest(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])[:16]
+}
 
 // IsSecretName reports whether a Secret of that name holds a registration token, and returns the name of its ClusterRegistrationToken.
 func IsSecretName(name string) (registration string, ok bool) {

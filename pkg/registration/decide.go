@@ -23,6 +23,8 @@ const (
 	minTTL             = 30 * time.Minute
 	minGracePeriod     = 10 * time.Minute
 	maxJitter          = 24 * time.Hour
+	// held is for how much longer a token is good at a time whose agents have not followed.
+	held = 24 * time.Hour
 	// longest keeps minutes that a user asks for within what a Duration holds.
 	longest = 100 * 365 * 24 * time.Hour
 )
@@ -40,8 +42,9 @@ type Settings struct {
 	TTL time.Duration
 	// GracePeriod is for how long the token before is good; 0 or less is DefaultGracePeriod.
 	GracePeriod time.Duration
-	// AgentsFollow says that somebody brings new tokens to the agents that have old ones. Without it tokens for agents are replaced only where
-	// spec.ttl asks for that: an agent that nobody tells would be locked out at the end of the grace period.
+	// AgentsFollow says that somebody brings new tokens to the agents that have old ones, and notes that with Followed. Until then the token before is good,
+	// however long an agent is away. Without it tokens for agents are replaced only where spec.ttl asks for that: an agent that nobody tells would be locked
+	// out at the end of the grace period.
 	AgentsFollow bool
 }
 
@@ -108,15 +111,26 @@ func (f Facts) content() (Content, Event) {
 		c.ExpiresAt = f.in(ttl + jitter(f.Registration.UID, ttl))
 	case c.ExpiresAt.IsZero():
 		c.ExpiresAt = f.firstExpiry(ttl)
+	case !c.ExpiresAt.After(f.Now) && f.awaited(c): // two tokens are good, and agents may have the first of them
+		c.ExpiresAt = f.in(held)
 	case !c.ExpiresAt.After(f.Now):
 		c, event = Content{Token: f.Fresh, Previous: c.Token, ExpiresAt: f.in(ttl), GraceEndsAt: f.in(grace)}, Replaced
 	case c.ExpiresAt.After(f.in(ttl + maxJitter)): // it was made to last longer than it now may
 		c.ExpiresAt = f.in(ttl + jitter(f.Registration.UID, ttl))
 	}
+	if !c.GraceEndsAt.IsZero() && !c.GraceEndsAt.After(f.Now) && f.awaited(c) {
+		c.GraceEndsAt = f.in(held)
+	}
 	if c.Previous == "" || !c.GraceEndsAt.After(f.Now) {
 		c.Previous, c.GraceEndsAt = "", time.Time{}
 	}
 	return c, event
+}
+
+// awaited reports whether agents may have the token before only. Where spec.ttl says how long tokens are good, it is its word.
+func (f Facts) awaited(c Content) bool {
+	return f.Settings.AgentsFollow && f.Registration.Spec.TTL == nil && Serves(f.Registration.Labels, ForAgent) && c.Previous != "" && f.Secret != nil &&
+		f.Secret.Annotations[FollowedAnnotation] != digest(c.Token)
 }
 
 // first is a token for a registration that has none: the one that earlier releases of others kept in the status, because agents have it, and for a

@@ -71,6 +71,11 @@ func data(d registration.Decision) map[string]string {
 // spread is by how much the first time of the token with UID uid-1 is longer, with the lifetime of a month.
 const spread = 23*time.Minute + 36*time.Second
 
+// agentsFollow makes a token one of agents, to whom somebody brings new ones.
+func agentsFollow(f *registration.Facts) {
+	f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent, true
+}
+
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	const month = registration.DefaultTTL
@@ -159,6 +164,39 @@ func TestDecide(t *testing.T) {
 				f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent, true
 			},
 			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"an agent has not come with the new one, and the one before stays": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(48*time.Hour), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(48 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
+		},
+		"no third one comes before": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(0), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(24 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
+		},
+		"it has come": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			edit: func(f *registration.Facts) {
+				agentsFollow(f)
+				f.Secret = registration.Followed(f.Secret, "new")
+			},
+			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+		},
+		"that it had come with the token before says nothing": {
+			facts: facts("token", old, "previousToken", "older", "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			edit: func(f *registration.Facts) {
+				agentsFollow(f)
+				f.Secret = registration.Followed(f.Secret, old)
+				f.Secret.Data["token"], f.Secret.Data["previousToken"] = []byte("new"), []byte(old)
+			},
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: time.Hour,
+		},
+		"who says how long the token is good is obeyed": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			edit: func(f *registration.Facts) {
+				agentsFollow(f)
+				f.Registration.Spec.TTL = new(int64(60))
+			},
+			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
 		},
 		"a token for everybody is kept, too": {
 			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Labels = nil }, event: registration.Made, want: map[string]string{"token": fresh},

@@ -14,8 +14,11 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/registration"
 )
 
 const (
@@ -23,6 +26,9 @@ const (
 	updaters = 4
 	// againFirst and againLast are how soon an update that failed is tried again.
 	againFirst, againLast = 2 * time.Second, 5 * time.Minute
+	// lookAgain is how often it is looked whether an agent is still what it should be: a server of RKE2 or K3s that starts applies the manifest of its plan,
+	// which is that of the cluster's first day.
+	lookAgain = 15 * time.Minute
 )
 
 // updates keep the agents up to date that are connected. What is installed is read in the cluster itself, once per session and whenever what
@@ -37,12 +43,17 @@ type updates struct {
 
 	mu sync.Mutex
 	// seen is from which objects it was found out last that a cluster's agent is up to date.
-	seen map[types.NamespacedName]string
+	seen map[types.NamespacedName]found
+}
+
+type found struct {
+	version string
+	at      time.Time
 }
 
 // newUpdates starts the workers, if there is a tunnel. They end with ctx.
 func newUpdates(ctx context.Context, h *handler) *updates {
-	u := &updates{handler: h, ctx: ctx, turns: newRollout(), seen: map[types.NamespacedName]string{}}
+	u := &updates{handler: h, ctx: ctx, turns: newRollout(), seen: map[types.NamespacedName]found{}}
 	if h.Tunnel == nil || h.Downstream == nil {
 		return u
 	}
@@ -85,7 +96,8 @@ func version(facts *clustermanifest.Facts) string {
 func (u *updates) isSeen(name types.NamespacedName, version string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.seen[name] == version
+	seen := u.seen[name]
+	return seen.version == version && time.Since(seen.at) < lookAgain
 }
 
 func (u *updates) work() {
@@ -135,44 +147,92 @@ func (u *updates) update(name types.NamespacedName) error {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
 	done, err := u.apply(client, name, version(facts), objects)
-	if err != nil || !done {
+	if err != nil || done == waits {
 		return err
 	}
 	u.turns.landed(name, time.Now())
+	if done == connected {
+		if err := u.noteToken(facts); err != nil {
+			return err
+		}
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.seen[name] = version(facts)
+	u.seen[name] = found{version(facts), time.Now()}
+	u.queue.AddAfter(name, lookAgain)
 	return nil
 }
 
+// noteToken notes that the agent of a cluster has connected with its present token: the one before is needed no more.
+func (u *updates) noteToken(facts *clustermanifest.Facts) error {
+	secret, err := clients.Optional(u.secrets.Get(facts.Management.Name, naming.RegistrationTokenSecret(clustermanifest.RegistrationToken(facts.Cluster))))
+	if err != nil || secret == nil {
+		return err
+	}
+	noted := registration.Followed(secret, facts.Token)
+	if noted == nil {
+		return nil
+	}
+	if _, err := u.Secrets.Update(noted); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("note in secret %s/%s that its token is used: %w", secret.Namespace, secret.Name, err)
+	}
+	return u.keepToken(facts)
+}
+
+// keepToken keeps the new token where it stays with the Cluster when that is moved. The manifest beside it stays as it is: it is in plans.
+func (u *updates) keepToken(facts *clustermanifest.Facts) error {
+	stored, err := clients.Optional(u.secrets.Get(facts.Cluster.Namespace, naming.ClusterAgent(facts.Cluster.Name)))
+	if err != nil || stored == nil || string(stored.Data[rkev1.ClusterAgentTokenKey]) == facts.Token {
+		return err
+	}
+	kept := stored.DeepCopy()
+	kept.Data[rkev1.ClusterAgentTokenKey] = []byte(facts.Token)
+	if _, err := u.Secrets.Update(kept); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("keep the token of the agent in secret %s/%s: %w", stored.Namespace, stored.Name, err)
+	}
+	return nil
+}
+
+// outcome is what came of an attempt.
+type outcome int
+
+const (
+	// waits: the agent is not connected yet, or it is not its turn.
+	waits outcome = iota
+	// foreign: somebody else sees to the agent.
+	foreign
+	// connected: it is what it should be.
+	connected
+)
+
 // apply applies a manifest, unless it is there already or others come first, and tells whether an agent of it is connected. The Deployment is last: its
 // pods find what they need.
-func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, version string, objects []runtime.Object) (done bool, err error) {
+func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, version string, objects []runtime.Object) (outcome, error) {
 	found, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Deployment, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return true, nil // the agent is deployed in another way
+		return foreign, nil // the agent is deployed in another way
 	}
 	if err != nil {
-		return false, fmt.Errorf("read what the agent is installed with: %w", err)
+		return waits, fmt.Errorf("read what the agent is installed with: %w", err)
 	}
 	switch has := found.Annotations[clustermanifest.DigestAnnotation]; {
 	case has == "":
-		return true, nil
+		return foreign, nil
 	case has == clustermanifest.Digest(objects) && (over(found) || found.Status.ObservedGeneration == 0): // or nobody makes pods there
-		return true, nil
+		return connected, nil
 	case has == clustermanifest.Digest(objects):
 		u.turns.watch(name, version, time.Now())
-		return false, nil
+		return waits, nil
 	}
 	if !u.turns.take(name, version, time.Now()) {
-		return false, nil
+		return waits, nil
 	}
 	if err := applyAll(u.ctx, client, found, objects); err != nil {
 		u.turns.forget(name)
-		return false, err
+		return waits, err
 	}
 	u.Log.WithField("namespace", name.Namespace).WithField("cluster", name.Name).Info("The agent of a cluster is brought up to date")
-	return false, nil
+	return waits, nil
 }
 
 // follow sees to what comes after an attempt: that the cluster is looked at again while its agent has not come, and that those come whose turn it is.

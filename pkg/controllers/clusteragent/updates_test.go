@@ -19,6 +19,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/registration"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
@@ -116,14 +117,80 @@ func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 	})
 }
 
-func TestStory_AgentsOfOthersAreLeftAlone(t *testing.T) {
+// A server that starts applies the manifest of its plan again, over what the cluster has by now.
+func TestStory_WhatWasUndoneIsDoneAgain(t *testing.T) {
 	tell(t, func(w *world) {
 		w.add(token(), controlPlane(false))
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+		w.agents.set(true)
+		w.pass()
+		found := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment}}
+		_, err := w.agents.cluster.Get(found)
+		must(t, err)
+		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
+		must(t, err)
+		found.Annotations[clustermanifest.DigestAnnotation], found.Spec.Template.Spec.Containers[0].Image = "that of the first day", "drover-io/drover:v0"
+		_, err = client.AppsV1().Deployments(found.Namespace).Update(t.Context(), found, metav1.UpdateOptions{})
+		must(t, err)
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if got := w.image(); got != "r.example.com/drover-io/drover:v1" {
+			t.Errorf("the agent is %s", got)
+		}
+	})
+}
+
+// A token that was replaced is good until the agent has connected with the new one, and that is noted where it is decided about tokens.
+func TestStory_TheTokenThatAnAgentHasIsNoted(t *testing.T) {
+	tell(t, func(w *world) {
+		replaced := token()
+		replaced.Data["previousToken"] = []byte("hunter1")
+		stored := &corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-cluster-agent"},
+			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{"manifest": []byte("of the first day"), "token": []byte("hunter1")},
+		}
+		w.add(replaced, stored, controlPlane(false))
+		noted := func() bool {
+			found := token()
+			_, err := w.api.Get(found)
+			must(t, err)
+			return found.Annotations[registration.FollowedAnnotation] != ""
+		}
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "with the token before"})
+		if noted() {
+			t.Fatal("it is noted, and nobody is connected")
+		}
+		w.agents.set(true)
+		w.pass()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !noted() {
+			t.Errorf("the agent has the new token, and that is not noted; log %s", w.log)
+		}
+		_, err := w.api.Get(stored)
+		must(t, err)
+		if string(stored.Data["token"]) == "hunter1" || string(stored.Data["manifest"]) != "of the first day" {
+			t.Errorf("the Cluster goes elsewhere with %q and %q", stored.Data["token"], stored.Data["manifest"])
+		}
+	})
+}
+
+func TestStory_AgentsOfOthersAreLeftAlone(t *testing.T) {
+	tell(t, func(w *world) {
+		replaced := token()
+		replaced.Data["previousToken"] = []byte("hunter1")
+		w.add(replaced, controlPlane(false))
 		w.installed(nil)
 		w.agents.set(true)
 		w.pass()
 		if writes := w.agents.cluster.Writes("drover"); len(writes) > 0 || w.image() != "drover-io/drover:v0" {
 			t.Errorf("writes %v", writes)
+		}
+		found := token()
+		_, err := w.api.Get(found)
+		must(t, err)
+		if len(found.Annotations) > 0 {
+			t.Errorf("that it has a new token is made up: %v", found.Annotations)
 		}
 	})
 }

@@ -213,6 +213,35 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 	})
 }
 
+// Tokens of agents are replaced, too. The one before is good until an agent has connected with the new one, and no other one takes its place
+// in the meantime: a cluster that was away for months comes back by itself.
+func TestStory_TokensOfAgentsWaitForThem(t *testing.T) {
+	tell(t, func(w *world) {
+		w.stop()
+		w.settings.AgentsFollow = true
+		w.start()
+		must(w.T, w.api.Add(registrationToken("system", mgmtv3.TokenPurposeAgent)))
+		w.pass(time.Second)
+		first := string(w.secret("system").Data["token"])
+		for range 3 {
+			w.sleep(35 * 24 * time.Hour)
+			w.pass(time.Second)
+			content := registration.Read(w.secret("system"))
+			if accepted := content.Accepted(time.Now()); len(accepted) != 2 || accepted[1] != first || accepted[0] == first {
+				t.Fatalf("%d tokens are good, and the agent that is away has the first of them", len(accepted))
+			}
+		}
+		second := w.secret("system")
+		w.quiet(time.Hour)
+		_, err := w.user.Core.Secret().Update(registration.Followed(second, string(second.Data["token"])))
+		must(t, err)
+		w.pass(25 * time.Hour)
+		if slices.Contains(registration.Read(w.secret("system")).Accepted(time.Now()), first) {
+			t.Error("the token before is still good, and nobody needs it")
+		}
+	})
+}
+
 func TestStory_ReplacedWhileNobodyRuns(t *testing.T) {
 	tell(t, func(w *world) {
 		must(w.T, w.api.Add(registrationToken("default-token", mgmtv3.TokenPurposeNode)))

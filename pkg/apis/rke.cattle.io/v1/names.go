@@ -224,8 +224,8 @@ const (
 	// FoundAnnotation tells, as digests, what the plan of a machine was made from when the machine was adopted from another manager, on M. It
 	// goes with the first plan that Drover renders.
 	FoundAnnotation = "drover.io/found"
-	// ReachedByAgentAnnotation on the Secret with the manifest of a cluster's agent is "true" where that agent has been the only way to the cluster from
-	// the beginning: no server prints the administrator's kubeconfig.
+	// ReachedByAgentAnnotation on the Secret with the manifest of a cluster's agent is "true" where that agent is the only way to the cluster: no
+	// server prints the administrator's kubeconfig.
 	ReachedByAgentAnnotation = "drover.io/reached-by-agent"
 	// ProxyTokenAnnotation on a kubeconfig that leads through Drover names the Secret that its token is known by.
 	ProxyTokenAnnotation = "drover.io/proxy-token"
