@@ -49,6 +49,10 @@ test-model: ## random models of the planner: 100,000 steps, without the race det
 test-crash: ## stories with the process killed after every single write, of which test-unit takes samples (RUN=regex); about an hour
 	scripts/test-crash
 
+.PHONY: fuzz
+fuzz: ## look for inputs that break what reads paths, headers, plans and frames, 60 s for each target (FUZZ=10s, RUN=regex)
+	scripts/fuzz
+
 .PHONY: mutants
 mutants: ## put a fault for every invariant and weakness into the code; the tests must notice all (RUN=regex)
 	scripts/mutants

@@ -50,7 +50,7 @@ type crowd struct {
 
 // TestCrowd_EveryAnswerIsForWhoAsked: many users ask two clusters, again and again, whose agents lose their sessions every five seconds. Nobody gets what
 // somebody else asked for, or from another cluster; nothing takes longer than it may; and who reads in vain is told to come back. It lasts a quarter of a
-// minute, and a minute with DROVER_TEST_ALL.
+// minute, and a minute with DROVER_TEST_ALL, which `make test-contract` sets with RUN=TestCrowd or FULL=1.
 func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	lasts := 16 * time.Second
 	if os.Getenv("DROVER_TEST_ALL") != "" {

@@ -18,7 +18,8 @@ import (
 )
 
 // TestTunnelCut_TwoReplicas: an agent has a session to each of two replicas behind one address. When the one that leads is killed, who asks the other
-// does not notice, and the cluster never counts as disconnected; and the one that is started again gets its session.
+// does not notice, and the cluster never counts as disconnected; who watches goes on where he was, and misses nothing; and the one that is started again gets its
+// session.
 func TestTunnelCut_TwoReplicas(t *testing.T) {
 	one, two := newServer(t, "one"), newServer(t, "two")
 	gate := newGate(t, one, two)
@@ -34,10 +35,12 @@ func TestTunnelCut_TwoReplicas(t *testing.T) {
 	_, manifest := w.fetch(w.command(id), nil)
 	w.kubectlOK(w.downstream.Kubeconfig(), manifest, "apply", "-f", "-")
 	w.awaitCondition(id, "Connected", "True", time.Minute)
-	w.kubeconfig(namespace, "imported")
+	kubeconfig := w.kubeconfig(namespace, "imported")
 	asker := w.asker(namespace, id)
 	asker.await(one, time.Minute)
 	asker.await(two, time.Minute)
+
+	watches := w.watch(kubeconfig, 6)
 
 	killed, other := one, two
 	if replica.Leader(t, time.Minute, one, two) == two {
@@ -48,6 +51,8 @@ func TestTunnelCut_TwoReplicas(t *testing.T) {
 	at := time.Now()
 	replica.Leader(t, time.Minute, other)
 	t.Logf("%s leads %s after %s was killed", other.Name, time.Since(at).Round(time.Millisecond), killed.Name)
+	watches.see("after")
+	watches.resumed()
 	w.awaitCondition(id, "Connected", "True", 5*time.Second)
 	end()
 	if asked := asker.asked.Load(); asked < 50 {
