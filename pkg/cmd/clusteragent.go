@@ -55,7 +55,10 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
 			o.Version, o.Log = Version, log
 			beSmall(environ)
-			return clusteragent.Run(cmd.Context(), o.Options)
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			go staySmall(ctx)
+			return clusteragent.Run(ctx, o.Options)
 		},
 	}
 	f := cmd.Flags()
@@ -111,6 +114,25 @@ func beSmall(environ []string) {
 	}
 	debug.FreeOSMemory()
 	releasePages()
+}
+
+// giveBackEvery is how often the process gives back what it does not need now. What it needs again costs some hundred faults, which take less than a
+// millisecond together.
+const giveBackEvery = time.Minute
+
+// staySmall gives memory back until the context ends: what was needed to connect, or for many requests at once, is not needed afterwards.
+func staySmall(ctx context.Context) {
+	tick := time.NewTicker(giveBackEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			debug.FreeOSMemory()
+			releasePages()
+		}
+	}
 }
 
 // fromManifest takes what no flag has said from the environment and the files that the agent's manifest gives it.
