@@ -204,7 +204,7 @@ func (c *comparison) effect(to *side, m planner.Machine) planner.Class {
 	case had && was.replaces(now):
 		return planner.ClassReplace
 	}
-	return planner.ClassBetween(c.before.expected[m.Name], to.expected[m.Name])
+	return strongest(planner.ClassBetween(c.before.expected[m.Name], to.expected[m.Name]), c.asked(to, m.Name))
 }
 
 // machines says what becomes of those that exist.
@@ -226,6 +226,8 @@ func (c *comparison) machines() []Machine {
 			if stays && p.paused {
 				line.Held = "the machine pool is paused"
 			}
+		} else {
+			c.operate(&line)
 		}
 		line.Pending = edit == planner.ClassNone && line.Class != planner.ClassNone
 		if edit != planner.ClassNone {
