@@ -24,7 +24,15 @@ func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 			func(s *rkev1.RKEControlPlaneSpec) {
 				s.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
 			},
-			"would begin without them in /mnt/other",
+			"spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
+		},
+		"the same for some machines": {
+			func(s *rkev1.RKEControlPlaneSpec) {
+				s.MachineSelectorConfig = append(s.MachineSelectorConfig, rkev1.RKESystemConfig{
+					Config: rkev1.GenericMap{Data: map[string]any{"data-dir": "/mnt/other"}},
+				})
+			},
+			".config.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
 		},
 		"another distribution": {
 			func(s *rkev1.RKEControlPlaneSpec) { s.KubernetesVersion = k3sVersion },
@@ -87,5 +95,20 @@ func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
 	w.edit(func(s *rkev1.RKEControlPlaneSpec) { *s = *spec })
 	if d := Decide(w.snapshot(t)); d.Wait == nil || d.Wait.Failed || !slices.Equal(deliveries(d), []string{"b"}) {
 		t.Errorf("wait %+v, plans are delivered to %v", d.Wait, deliveries(d))
+	}
+}
+
+// A directory that is not named any more moves the data as well as another one.
+func TestDecide_TheKeyThatNamedTheDataDirectoryIsTold(t *testing.T) {
+	w := newWorld(rke2Version)
+	for _, name := range []string{"a", "b", "c"} {
+		w.add(name, allRoles)
+	}
+	w.cp.Spec.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
+	w.bringUp(t)
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = nil })
+	want := "spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /mnt/other, and would begin without them in /var/lib/rancher/rke2"
+	if d := w.run(t); d.Wait == nil || !strings.Contains(d.Wait.Message, want) {
+		t.Errorf("wait %+v", d.Wait)
 	}
 }

@@ -64,7 +64,7 @@ func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict
 	}
 	v := o.oneByOne("rotate", o.certificateOrder(request), func(m *machine) (task, string) {
 		work := o.node(m).RotateCertificatesWork(m.have(), m.roles, request.Services, o.attempt())
-		return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true}, ""
+		return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true, proves: true}, ""
 	})
 	if v != nil {
 		return *v

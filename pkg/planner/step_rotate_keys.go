@@ -222,5 +222,5 @@ func (p *pass) aroundLeader(leader *machine) (before, followers []*machine) {
 
 func (o *operation) keyRestart(m *machine, phase rkev1.RotateEncryptionKeysPhase, stage, attempt string) task {
 	work := o.node(m).RestartForKeysWork(m.roles, string(phase), stage, attempt)
-	return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true}
+	return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true, proves: true}
 }
