@@ -60,6 +60,9 @@ func Compute(in Input) (Report, error) {
 	for _, w := range c.after.outlook.Warnings {
 		r.Warnings = append(r.Warnings, Warning{w.Field, w.Message})
 	}
+	for _, ignored := range topology.WithoutEffect(cluster) {
+		r.Warnings = append(r.Warnings, Warning{ignored.Field, ignored.Message})
+	}
 	for _, m := range r.Machines {
 		if !m.Pending && m.Class.Stronger(r.Result) {
 			r.Result = m.Class
