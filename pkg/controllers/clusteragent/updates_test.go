@@ -40,7 +40,7 @@ func (a *agents) Subscribe(_ context.Context, listener func(string)) {
 }
 
 func (a *agents) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
-	return kubernetes.NewForConfig(a.cluster.Config("drover"))
+	return kubernetes.NewForConfig(a.cluster.Config(inside))
 }
 
 // set lets an agent come or go.
