@@ -7,10 +7,11 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
-// unknownKeys warns of configuration that the release is not known to understand. It is passed on all the same, so it is no
-// error; the planner says the same of machines later, in condition ConfigurationUnderstood.
+// unknownKeys warns of configuration that the release is not known to understand, which is passed on all the same, and of fields that nothing is
+// done about. Neither is an error; condition ConfigurationUnderstood says the same later.
 func unknownKeys(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil {
@@ -21,6 +22,9 @@ func unknownKeys(r Request, a *Answer) error {
 	}
 	for _, text := range keyWarnings(r.Facts, after) {
 		a.warn(text)
+	}
+	for _, ignored := range topology.WithoutEffect(after) {
+		a.warn(ignored.String())
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package admission_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,5 +65,15 @@ func TestDecide_WarnsOfNothingWithoutReleaseData(t *testing.T) {
 	a := decide(t, request(t, "provisioning.cattle.io", "clusters", admission.Facts{Known: true}, nil, cluster))
 	if len(a.Warnings) > 0 {
 		t.Errorf("warnings %q", a.Warnings)
+	}
+}
+
+// Fields that nothing is done about are told of when they are applied.
+func TestDecide_WarnsOfFieldsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	cluster := demo(func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 })
+	a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), nil, cluster))
+	if len(a.Warnings) != 1 || !strings.HasPrefix(a.Warnings[0], "spec.redeploySystemAgentGeneration: has no effect: ") || !a.Allowed() {
+		t.Errorf("allowed %v, warnings %q", a.Allowed(), a.Warnings)
 	}
 }

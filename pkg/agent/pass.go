@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// retryCooldown is the least time between two attempts at a failing plan.
+	// retryCooldown is the least time between the first two attempts at a failing plan. It doubles with each further one, up to maxCooldown.
 	retryCooldown = 30 * time.Second
+	maxCooldown   = 10 * time.Minute
 	// defaultPeriod is the time between two passes when nothing happens.
 	defaultPeriod = 5 * time.Second
 	// unhealthyPeriod is the same while a probe is unhealthy soon after an apply, when a server waits for it.
@@ -36,8 +37,9 @@ type decision struct {
 // this process, know the checksum in "applied-checksum" as applied here. now is compared with the time of the last apply.
 //
 // In checksum mode a plan runs unless it is the one applied last, or failed too often, or failed a moment ago. An applied
-// plan that this machine has no record of runs again: the disk was replaced, or another agent applied it.
-func decide(data map[string][]byte, confirmed bool, now time.Time) decision {
+// plan that this machine has no record of runs again: the disk was replaced, or another agent applied it. started is when this process began:
+// whoever has repaired the host and restarts its agent does not wait for what the process before has learned.
+func decide(data map[string][]byte, confirmed bool, started, now time.Time) decision {
 	checksum := nodeplan.Checksum(data[nodeplan.KeyPlan])
 	failures := 0
 	if string(data[nodeplan.KeyFailedChecksum]) == checksum {
@@ -54,13 +56,26 @@ func decide(data map[string][]byte, confirmed bool, now time.Time) decision {
 		if limit := number(data, nodeplan.KeyMaxFailures, nodeplan.NoLimit); limit != nodeplan.NoLimit && failures >= limit {
 			return d
 		}
-		if wait := retryCooldown - since(data, nodeplan.KeyLastApplyTime, now); wait > 0 {
-			d.retryAfter = min(wait, retryCooldown)
+		pause, ago := cooldown(failures), since(data, nodeplan.KeyLastApplyTime, now)
+		if ago > now.Sub(started) {
+			pause = retryCooldown
+		}
+		if wait := pause - ago; wait > 0 {
+			d.retryAfter = min(wait, pause)
 			return d
 		}
 	}
 	d.apply = true
 	return d
+}
+
+// cooldown is the pause after that many failures of a plan.
+func cooldown(failures int) time.Duration {
+	pause := retryCooldown
+	for n := 1; n < failures && pause < maxCooldown; n++ {
+		pause *= 2
+	}
+	return min(pause, maxCooldown)
 }
 
 // decideState is decide for state mode: pending runs after the start has been recorded, in-progress is what a killed agent

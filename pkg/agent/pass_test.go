@@ -27,6 +27,7 @@ func TestDecide(t *testing.T) {
 	tests := map[string]struct {
 		data           map[string][]byte
 		confirmed      bool
+		started        time.Time
 		wantApply      bool
 		wantAttempt    int
 		wantBegin      bool
@@ -45,7 +46,15 @@ func TestDecide(t *testing.T) {
 		},
 		"failed a moment ago": {
 			data:        secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2", nodeplan.KeyLastApplyTime, ago(10*time.Second)),
-			wantAttempt: 3, wantRetryAfter: 20 * time.Second,
+			wantAttempt: 3, wantRetryAfter: 50 * time.Second,
+		},
+		"failed a moment ago, before this process began": {
+			data:    secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyLastApplyTime, ago(10*time.Second)),
+			started: noon.Add(-time.Second), wantAttempt: 10, wantRetryAfter: 20 * time.Second,
+		},
+		"failed often, some minutes ago": {
+			data:        secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "9", nodeplan.KeyLastApplyTime, ago(4*time.Minute)),
+			wantAttempt: 10, wantRetryAfter: 6 * time.Minute,
 		},
 		"failed as often as allowed": {
 			data: secretData("{}", nodeplan.KeyFailedChecksum, sum, nodeplan.KeyFailureCount, "2", nodeplan.KeyMaxFailures, "2",
@@ -74,7 +83,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := decide(tc.data, tc.confirmed, noon)
+			got := decide(tc.data, tc.confirmed, tc.started, noon)
 			if got.apply != tc.wantApply || got.attempt != tc.wantAttempt || (got.begin != nil) != tc.wantBegin || got.retryAfter != tc.wantRetryAfter {
 				t.Errorf("decide = %+v", got)
 			}
@@ -82,8 +91,20 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// Who fails again and again is tried less and less often, and never given up by the pause alone.
+func TestCooldown(t *testing.T) {
+	for failures, want := range map[int]time.Duration{
+		0: 30 * time.Second, 1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute, 4: 4 * time.Minute, 5: 8 * time.Minute, 6: 10 * time.Minute,
+		7: 10 * time.Minute, 1 << 62: 10 * time.Minute,
+	} {
+		if got := cooldown(failures); got != want {
+			t.Errorf("after %d failures: %s, want %s", failures, got, want)
+		}
+	}
+}
+
 func TestDecide_PendingRaisesRevision(t *testing.T) {
-	got := decide(secretData("{}", nodeplan.KeyPlanState, "pending", nodeplan.KeyPlanRevision, "7"), false, noon)
+	got := decide(secretData("{}", nodeplan.KeyPlanState, "pending", nodeplan.KeyPlanRevision, "7"), false, time.Time{}, noon)
 	want := map[string][]byte{nodeplan.KeyPlanState: []byte("in-progress"), nodeplan.KeyPlanRevision: []byte("8")}
 	if diff := cmp.Diff(want, got.begin); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -44,6 +44,8 @@ type remoteSource struct {
 	uid types.UID
 	// applied is the checksum of the plan this machine applied last, as far as it knows.
 	applied string
+	// started is when this process began to look.
+	started time.Time
 	// appliedAt is when this process applied a plan last.
 	appliedAt time.Time
 }
@@ -52,7 +54,7 @@ type remoteSource struct {
 func (r *remoteSource) run(ctx context.Context) {
 	updates := make(chan *corev1.Secret)
 	go r.watch(ctx, updates)
-	r.applied = r.applier.history.newest()
+	r.applied, r.started = r.applier.history.newest(), r.now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -146,7 +148,7 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 		return defaultPeriod
 	}
 	checksum := nodeplan.Checksum(raw)
-	d := decide(data, r.confirmed(checksum), r.now())
+	d := decide(data, r.confirmed(checksum), r.started, r.now())
 	if d.begin != nil && !r.begin(ctx, d) {
 		return minReportDelay
 	}
@@ -167,7 +169,7 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 	if r.current == nil {
 		return defaultPeriod
 	}
-	next := decide(r.current.Data, true, r.now())
+	next := decide(r.current.Data, true, r.started, r.now())
 	if next.apply {
 		return replacedDelay
 	}

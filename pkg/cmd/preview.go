@@ -33,14 +33,16 @@ func newPreviewCommand(environ []string, o *inspectOptions) *cobra.Command {
 		Long: `Say what applying a Cluster would do to each machine, with the code of the server that then does it:
 
   None      nothing happens on the node
-  InPlace   files change, nothing restarts
+  InPlace   files change or commands run, nothing restarts
   Restart   the distribution on the node restarts, perhaps in another version; with DRAIN its pods leave first
   Replace   a new machine takes the place of this one
   Add       a machine comes
   Remove    a machine goes
 
-Beside it are the fields of the file that cause it, found by changing each of them alone, and the order. The spec in the file counts as
-the whole new spec, as with kubectl replace. What the server fills in itself, and requests for operations, may be missing.
+Beside it are the fields of the file that cause it, found by changing each of them alone, and the order. Requests for operations count too:
+a snapshot is InPlace on the machines that take it, a rotation or a restore is Restart on those that it stops. They come before the tiers.
+The spec in the file counts as the whole new spec, as with kubectl replace. What the server fills in itself, and requests for operations,
+may be missing.
 Machine configs of the pools in the same file count too. Other objects in it do not.
 
 Exit codes: 0 the edit changes nothing on machines, 1 an error, also when the Cluster is not valid or some machine could be given no plan, 2 it

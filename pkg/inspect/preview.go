@@ -100,13 +100,14 @@ func (r *Reader) inputs(file File, live *provv1.Cluster, controlPlane *rkev1.RKE
 
 // gather reads what is there: the snapshot, with the objects that the edited configuration refers to in addition.
 func (r *Reader) gather(out *preview.Input, controlPlane *rkev1.RKEControlPlane) error {
-	var err error
-	if out.Snapshot, err = r.planner.Snapshot(controlPlane); err != nil {
-		return err
-	}
 	edited, err := preview.ControlPlane(out.After)
 	if err != nil {
 		return fmt.Errorf("plan the edited cluster: %w", err)
+	}
+	asks := controlPlane.DeepCopy()
+	asks.Spec.ETCDSnapshotRestore = edited.Spec.ETCDSnapshotRestore // the snapshot that is named now has to be looked up
+	if out.Snapshot, err = r.planner.Snapshot(asks); err != nil {
+		return err
 	}
 	more, err := r.planner.Objects(edited)
 	if err != nil {

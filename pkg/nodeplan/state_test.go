@@ -117,6 +117,7 @@ func TestParse_ReportsAllMalformedKeys(t *testing.T) {
 	}
 }
 
+// A delivery leaves the mode of the agent alone. (spec/02 §9, W-34.)
 func TestDeliver(t *testing.T) {
 	old := map[string][]byte{
 		KeyPlan: []byte("old"), KeyProbeStatuses: []byte("{}"), KeyPlanState: []byte("succeeded"), KeyMaxFailures: []byte("3"),
@@ -160,6 +161,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
+// A plan that failed is not kept as the one that was applied. (spec/02 §9, W-33.)
 func TestApplied(t *testing.T) {
 	planBytes := []byte(`{"periodicInstructions":[{"name":"keep"}]}`)
 	sum := []byte(Checksum(planBytes))

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -70,15 +71,21 @@ func (p *pass) proven(m *machine) plan.NodePlan {
 	if !m.roles.ETCD || !m.inEtcdBefore() || m.SkipProof || p.isDown(m) || restartFree(&m.Plan.State, m.desired) && !m.outstanding() {
 		return m.desired
 	}
+	return p.withProof(m, m.desired)
+}
+
+// withProof is a plan that a member of etcd carries out only when it proves that the others can do without it, the plan itself where there are no
+// others.
+func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
 	proof := render.EtcdProof{Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)}
 	for _, o := range p.otherMembers(m) {
 		proof.Others++
 		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
 	}
 	if proof.Others == 0 {
-		return m.desired
+		return want
 	}
-	return p.node(m).WithEtcdProof(m.desired, proof)
+	return p.node(m).WithEtcdProof(want, proof)
 }
 
 // mayHave are the plans of which a node may have the configuration now.
@@ -268,6 +275,17 @@ func (p *pass) moves(m *machine, desired plan.NodePlan) string {
 		return fmt.Sprintf("spec.kubernetesVersion: the node has the cluster's data as %s, which %s does not take over: name a version of %s",
 			had.Runtime, wanted.Runtime, had.Runtime)
 	}
-	return fmt.Sprintf("spec.rkeConfig.dataDirectories.k8sDistro: the node has the cluster's data in %s, and would begin without them in %s: "+
-		"set it back, it cannot change once there are machines", had.Dir, wanted.Dir)
+	return fmt.Sprintf("%s: the node has the cluster's data in %s, and would begin without them in %s: "+
+		"set it back, it cannot change once there are machines", p.movedBy(m), had.Dir, wanted.Dir)
+}
+
+// movedBy is the field that moves a machine away from its data: the one that names the directory now, or named it before and does not any more.
+func (p *pass) movedBy(m *machine) string {
+	in := p.inputFor(m, "")
+	now := render.DataDirField(in)
+	if now == "" && p.status.AppliedSpec != nil {
+		in.ControlPlane.Spec = *p.status.AppliedSpec
+		now = render.DataDirField(in)
+	}
+	return cmp.Or(now, render.FieldDataDir)
 }

@@ -26,7 +26,15 @@ func TestDecide_NoEtcdMemberIsMovedAwayFromItsData(t *testing.T) {
 			func(s *rkev1.RKEControlPlaneSpec) {
 				s.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
 			},
-			"would begin without them in /mnt/other",
+			"spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
+		},
+		"the same for some machines": {
+			func(s *rkev1.RKEControlPlaneSpec) {
+				s.MachineSelectorConfig = append(s.MachineSelectorConfig, rkev1.RKESystemConfig{
+					Config: rkev1.GenericMap{Data: map[string]any{"data-dir": "/mnt/other"}},
+				})
+			},
+			".config.data-dir: the node has the cluster's data in /var/lib/rancher/rke2, and would begin without them in /mnt/other",
 		},
 		"another datastore": {
 			func(s *rkev1.RKEControlPlaneSpec) {
@@ -138,4 +146,19 @@ func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
 			t.Errorf("wait %+v", d.Wait)
 		}
 	})
+}
+
+// A directory that is not named any more moves the data as well as another one.
+func TestDecide_TheKeyThatNamedTheDataDirectoryIsTold(t *testing.T) {
+	w := newWorld(rke2Version)
+	for _, name := range []string{"a", "b", "c"} {
+		w.add(name, allRoles)
+	}
+	w.cp.Spec.MachineGlobalConfig.Data = map[string]any{"data-dir": "/mnt/other"}
+	w.bringUp(t)
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = nil })
+	want := "spec.rkeConfig.machineGlobalConfig.data-dir: the node has the cluster's data in /mnt/other, and would begin without them in /var/lib/rancher/rke2"
+	if d := w.run(t); d.Wait == nil || !strings.Contains(d.Wait.Message, want) {
+		t.Errorf("wait %+v", d.Wait)
+	}
 }

@@ -29,6 +29,8 @@ type task struct {
 	attempts int
 	// disrupts puts the machine on a ticket.
 	disrupts bool
+	// proves has the node prove that etcd can do without its member, as the plans of roll-outs do: the server's view may be old.
+	proves bool
 	// joinURL replaces the mark joined-to when rejoins is set.
 	joinURL string
 	rejoins bool
@@ -60,8 +62,10 @@ func (o *operation) assigned(t task) report {
 	switch {
 	case t.m.Plan.Malformed != "":
 		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
-	case !state.PlanExists || !nodeplan.Equal(state.Plan, t.plan):
+	case !state.PlanExists || !nodeplan.Equal(render.WithoutEtcdProof(state.Plan), t.plan), t.m.SkipProof && t.m.refused():
 		return o.hand(t)
+	case state.Failed && t.m.refused():
+		return report{failed: o.failureOf(t.m)}
 	case state.Failed:
 		return report{failed: msgFailed}
 	case !state.InSync:
@@ -78,7 +82,11 @@ func (o *operation) hand(t task) report {
 	if err := nodeplan.Check(t.plan); err != nil {
 		return report{failed: "cannot deliver the plan: " + err.Error()}
 	}
-	data, err := nodeplan.Encode(t.plan)
+	want := t.plan
+	if t.proves && t.m.roles.ETCD && !t.m.SkipProof {
+		want = o.withProof(t.m, want)
+	}
+	data, err := nodeplan.Encode(want)
 	if err != nil {
 		return report{failed: "cannot encode the plan"}
 	}
@@ -141,7 +149,7 @@ func (p *pass) work(m *machine, work render.Work) plan.NodePlan {
 // etcdHolds is why the member on a machine must not be stopped now: another one is not well. Empty when it may, and for a
 // machine that has its orders already.
 func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
-	if !m.roles.ETCD || nodeplan.Equal(m.Plan.State.Plan, want) {
+	if !m.roles.ETCD || nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) {
 		return ""
 	}
 	var others []note

@@ -99,7 +99,7 @@ func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 	}
 }
 
-// A wait of an operation is timed: when the time is over it fails, and says who it waited for.
+// A wait of an operation is timed: when the time is over it fails, and says who it waited for. (spec/02 §9, W-29.)
 func TestDecide_OperationsEndInTime(t *testing.T) {
 	w := small(t)
 	w.cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
@@ -133,7 +133,7 @@ func TestDecide_OperationsEndInTime(t *testing.T) {
 	}
 }
 
-// A pause with the note of an operation goes away whatever holds up the cluster, one without never.
+// A pause with the note of an operation goes away whatever holds up the cluster, one without never. (spec/02 §9, W-23.)
 func TestDecide_PausesAreOwned(t *testing.T) {
 	for name, edit := range map[string]func(w *world){
 		"after the operation":     func(*world) {},

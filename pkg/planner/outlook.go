@@ -37,6 +37,8 @@ type Outlook struct {
 	Tiers []TierOutlook
 	// Others are machines that no tier configures: those that are deleting or have no plan secret yet.
 	Others []MachineOutlook
+	// Operations are asked for and have not ended. They come before the tiers.
+	Operations []OperationOutlook
 	// Warnings are oddities of the configuration.
 	Warnings []render.Warning
 }
@@ -70,7 +72,7 @@ type MachineOutlook struct {
 // whatever holds up the first of them, and whether or not the cluster is paused.
 func Assess(s Snapshot) Outlook {
 	p := newPass(&s)
-	out := Outlook{}
+	out := Outlook{Operations: operationsOf(&s)}
 	if v := stepElect(p); v.stop {
 		out.Blocked = v.wait.Message
 	} else {

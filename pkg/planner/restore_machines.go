@@ -126,7 +126,7 @@ func (o *operation) stopMachines(phase string, except ...*machine) *verdict {
 		o.last = append(o.last, ForceRemoveMachine{Machine: m.Name})
 	}
 	var tasks []task
-	for _, m := range o.collect(isLive, func(m *machine) bool { return !m.windows && m.roles != render.Roles{} && m.Plan.State.PlanExists }) {
+	for _, m := range o.collect(isLive, stops) {
 		if slices.Contains(except, m) && render.OperationOf(m.Plan.State.Plan) == render.OperationRestore {
 			continue // it has gone on from there already
 		}
@@ -138,6 +138,11 @@ func (o *operation) stopMachines(phase string, except ...*machine) *verdict {
 		return v
 	}
 	return o.otherMembers(phase)
+}
+
+// stops reports that a restore stops what runs on a machine.
+func stops(m *machine) bool {
+	return !m.windows && m.roles != render.Roles{} && m.Plan.State.PlanExists
 }
 
 // otherMembers waits for members of etcd that cannot be told to stop.

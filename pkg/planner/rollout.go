@@ -262,6 +262,7 @@ func (r *rollOut) leaveOut(m *machine) {
 		m.found.message += msgNodeLost + stamp(m.NodeLostSince)
 		if r.missed(m, m.NodeLostSince) {
 			m.found.message += msgNodeLostFor
+			m.stranded = true
 		}
 	}
 }

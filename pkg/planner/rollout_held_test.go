@@ -247,16 +247,57 @@ func TestDecide_AServerThatIsOffIsWaitedForUntilAPersonDecides(t *testing.T) {
 		}
 		return d
 	}
-	if d := pass(); d.Wait == nil || strings.Contains(d.Wait.Message, rkev1.RollOutSkipAnnotation) || d.Wait.After <= 0 {
+	if d := pass(); d.Wait == nil || d.Wait.Failed || strings.Contains(d.Wait.Message, rkev1.RollOutSkipAnnotation) || d.Wait.After <= 0 {
 		t.Fatalf("in the beginning: %+v", d.Wait)
 	}
 	w.now = w.now.Add(lostAfter)
-	if d := pass(); !strings.Contains(d.Wait.Message, "p: waiting for plan to be applied"+msgNodeLost) || !strings.HasSuffix(d.Wait.Message, msgNodeLostFor) {
+	if d := pass(); !strings.Contains(d.Wait.Message, "p: waiting for plan to be applied"+msgNodeLost) || !strings.HasSuffix(d.Wait.Message, msgNodeLostFor) || !d.Wait.Failed {
 		t.Fatalf("after a while: %+v", d.Wait)
+	}
+	if e := Explain(w.snapshot(t)); !e.Wait.NeedsPerson {
+		t.Errorf("explained as %+v", e.Wait)
 	}
 	before := w.plans()["w"]
 	w.machines["p"].m.Skip = true
 	if d := pass(); d.Wait == nil || d.Wait.Reason != ReasonLeftOut || w.plans()["w"] == before {
 		t.Errorf("without it: %+v", d.Wait)
+	}
+}
+
+// Beside others that are waited for too, the one that needs a person is named, and what that person can do.
+func TestDecide_AServerThatIsOffBesideOneThatIsBusy(t *testing.T) {
+	const server = "etcd,control-plane"
+	for name, tc := range map[string]struct {
+		concurrency, roles string
+		want               string
+	}{
+		"a control plane": {"2", "control-plane", "configuring control plane node(s) p,q; the nodes are unreachable for long of p" + msgNodeLostFor},
+		"an etcd machine": {"2", "etcd", "p: waiting for plan to be applied" + msgNodeLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ready(t, map[string]string{"a": server, "b": server, "c": server, "p": tc.roles, "q": tc.roles, "w": "worker"})
+			w.machines["p"].m.NodeLostSince = w.now
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+				restartAll(s)
+				s.UpgradeStrategy.ControlPlaneConcurrency = tc.concurrency
+			})
+			for range 8 {
+				w.run(t)
+				for _, name := range []string{"a", "b", "c"} {
+					w.machines[name].applyPlan()
+					w.machines[name].probes(true)
+				}
+				if tc.roles == "etcd" {
+					w.machines["q"].applyPlan()
+					w.machines["q"].probes(true)
+				}
+			}
+			w.now = w.now.Add(lostAfter)
+			before := w.plans()["w"]
+			d := w.run(t)
+			if d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, tc.want) || !strings.HasSuffix(d.Wait.Message, msgNodeLostFor) || w.plans()["w"] != before {
+				t.Errorf("wait is %+v", d.Wait)
+			}
+		})
 	}
 }

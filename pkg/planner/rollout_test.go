@@ -69,6 +69,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
+// An init node that is powered off is replaced. (spec/02 §9, W-10.)
 func TestDecide_WhoTakesThePlaceOfTheInitNode(t *testing.T) {
 	lose := func(w *world) { w.machines["s1"].m.NodeLostSince = w.now.Add(-lostAfter) }
 	for name, tc := range map[string]struct {
@@ -187,7 +188,7 @@ func TestDecide_TheMemberThatDoesNotWorkComesFirst(t *testing.T) {
 	w.bringUp(t)
 }
 
-// Two members are out: nobody is restarted that still works, until a person says that one of them does not matter.
+// Two members are out: nobody is restarted that still works, until a person says that one of them does not matter. (spec/02 §9, W-26.)
 func TestDecide_AMinorityOfEtcdIsLeftAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		members int
@@ -278,6 +279,7 @@ func TestDecide_MinorChangesWaitForNobody(t *testing.T) {
 	}
 }
 
+// A worker that is powered off does not hold up the others for ever. (spec/02 §9, W-9.)
 func TestDecide_WhoIsUnreachable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(w *world, h *host)

@@ -123,20 +123,27 @@ func (o *operation) loseData() verdict {
 
 // checkRestore finds what would make the restore fail while everything still runs.
 func (o *operation) checkRestore() verdict {
-	source, problem := o.source()
-	if problem != "" {
+	if _, problem := o.restoreCheck(); problem != "" {
 		return o.fail(problem)
-	}
-	m, problem := o.restoreOn()
-	if problem != "" {
-		return o.fail(problem)
-	}
-	if r := o.tryRender(m, source); r.failed != "" {
-		return o.fail(m.Name + ": " + r.failed)
 	}
 	o.setInitialized(false)
 	o.enter(rkev1.ETCDSnapshotPhaseShutdown)
 	return o.next("shutting down cluster")
+}
+
+// restoreCheck is the machine that etcd would begin anew on, or why the restore cannot work.
+func (o *operation) restoreCheck() (m *machine, problem string) {
+	source, problem := o.source()
+	if problem != "" {
+		return nil, problem
+	}
+	if m, problem = o.restoreOn(); problem != "" {
+		return nil, problem
+	}
+	if r := o.tryRender(m, source); r.failed != "" {
+		return nil, m.Name + ": " + r.failed
+	}
+	return m, ""
 }
 
 // shutDown stops every machine, all at once.

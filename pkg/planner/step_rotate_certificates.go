@@ -12,27 +12,49 @@ import (
 // status but the generation that was done last; everything else is in its record.
 func stepRotateCertificates(p *pass) verdict {
 	o := &operation{pass: p, kind: kindCertificates}
-	request, record := p.s.ControlPlane.Spec.RotateCertificates, p.record(kindCertificates)
+	request := p.s.ControlPlane.Spec.RotateCertificates
 	if request == nil {
 		o.cancel()
 		return goOn("no rotation of certificates is asked for")
 	}
-	var last rkev1.RotateCertificates
-	if record.Request != "" && json.Unmarshal([]byte(record.Request), &last) == nil && p.isRunning(kindCertificates) {
+	if last, known := p.lastCertificates(); known && p.isRunning(kindCertificates) {
 		return o.rotateCertificates(last)
 	}
-	switch {
-	case request.Generation == p.status.CertificateRotationGeneration:
-		return goOn("the rotation of certificates that is asked for was done")
-	case record.State == rkev1.OperationStateFailed && last.Generation == request.Generation:
-		return goOn("the rotation of certificates that is asked for has failed")
-	case !p.initialized():
-		return goOn("a rotation of certificates is asked for, but the cluster is not up")
+	if ended := p.certificatesEnded(); ended != "" {
+		return goOn("the rotation of certificates that is asked for " + ended)
 	}
-	if why := p.rotatesLater(kindCertificates); why != "" {
+	if why := p.certificatesNotNow(); why != "" {
 		return goOn("a rotation of certificates is asked for, " + why)
 	}
 	return o.start(request)
+}
+
+// lastCertificates is the request of the rotation that ran last.
+func (p *pass) lastCertificates() (last rkev1.RotateCertificates, known bool) {
+	record := p.record(kindCertificates)
+	known = record.Request != "" && json.Unmarshal([]byte(record.Request), &last) == nil
+	return last, known
+}
+
+// certificatesEnded is how the rotation that is asked for has ended, empty when it has not.
+func (p *pass) certificatesEnded() string {
+	request := p.s.ControlPlane.Spec.RotateCertificates
+	last, _ := p.lastCertificates()
+	switch {
+	case request.Generation == p.status.CertificateRotationGeneration:
+		return "was done"
+	case p.record(kindCertificates).State == rkev1.OperationStateFailed && last.Generation == request.Generation:
+		return "has failed"
+	}
+	return ""
+}
+
+// certificatesNotNow is why a rotation cannot start now, empty when it can.
+func (p *pass) certificatesNotNow() string {
+	if !p.initialized() {
+		return "but the cluster is not up"
+	}
+	return p.rotatesLater(kindCertificates)
 }
 
 // rotateCertificates works on the request as it was at the start, so that no node is treated otherwise than the one before.
@@ -40,6 +62,19 @@ func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict
 	if v := o.pause(); v != nil {
 		return *v
 	}
+	v := o.oneByOne("rotate", o.certificateOrder(request), func(m *machine) (task, string) {
+		work := o.node(m).RotateCertificatesWork(m.have(), m.roles, request.Services, o.attempt())
+		return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true, proves: true}, ""
+	})
+	if v != nil {
+		return *v
+	}
+	o.status.CertificateRotationGeneration = request.Generation
+	return o.succeed(o.leftOut())
+}
+
+// certificateOrder are the machines that get new certificates, in their order.
+func (p *pass) certificateOrder(request rkev1.RotateCertificates) []*machine {
 	var machines []*machine
 	for _, group := range []func(*machine) bool{
 		func(m *machine) bool { return m.roles.OnlyETCD() },
@@ -47,17 +82,9 @@ func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict
 		func(m *machine) bool { return m.roles.OnlyControlPlane() },
 		func(m *machine) bool { return m.roles.OnlyWorker() },
 	} {
-		machines = append(machines, o.collect(group, takesPart, func(m *machine) bool { return render.RotatesCertificates(m.roles, request.Services) })...)
+		machines = append(machines, p.collect(group, takesPart, func(m *machine) bool { return render.RotatesCertificates(m.roles, request.Services) })...)
 	}
-	v := o.oneByOne("rotate", machines, func(m *machine) (task, string) {
-		work := o.node(m).RotateCertificatesWork(m.have(), m.roles, request.Services, o.attempt())
-		return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true}, ""
-	})
-	if v != nil {
-		return *v
-	}
-	o.status.CertificateRotationGeneration = request.Generation
-	return o.succeed(o.leftOut())
+	return machines
 }
 
 // leftOut names machines that a rotation cannot be asked of: what has no role has no service either.

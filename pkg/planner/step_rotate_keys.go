@@ -55,10 +55,8 @@ func stepRotateKeys(p *pass) verdict {
 	if i := slices.Index(keyPhases[:len(keyPhases)-1], phase); i >= 0 && p.isRunning(kindKeys) {
 		return o.rotateKeys(phase, keyPhases[i+1])
 	}
-	same := status.RotateEncryptionKeys != nil && *status.RotateEncryptionKeys == *request
-	ended := phase == rkev1.RotateEncryptionKeysPhaseDone || phase == rkev1.RotateEncryptionKeysPhaseFailed
 	switch {
-	case same && ended:
+	case p.keysEnded():
 		return goOn("the rotation of encryption keys that is asked for has ended: " + string(phase))
 	case request.Generation <= 0:
 		return goOn("no rotation of encryption keys is asked for")
@@ -69,6 +67,12 @@ func stepRotateKeys(p *pass) verdict {
 	status.RotateEncryptionKeys, status.RotateEncryptionKeysLeader = request.DeepCopy(), ""
 	status.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhasePrepare
 	return o.start(request)
+}
+
+// keysEnded reports that the rotation that is asked for was done, or has failed.
+func (p *pass) keysEnded() bool {
+	request, last, phase := p.s.ControlPlane.Spec.RotateEncryptionKeys, p.status.RotateEncryptionKeys, p.status.RotateEncryptionKeysPhase
+	return last != nil && *last == *request && (phase == rkev1.RotateEncryptionKeysPhaseDone || phase == rkev1.RotateEncryptionKeysPhaseFailed)
 }
 
 // keysNotNow is why a rotation cannot start now: every server has to follow each of its steps, so all must be in order.
@@ -82,9 +86,15 @@ func (p *pass) keysNotNow() string {
 	return p.rotatesLater(kindKeys)
 }
 
+// knowsKeys reports that the cluster's version can rotate encryption keys, as far as is known.
+func (p *pass) knowsKeys() bool {
+	features := p.s.Release.Features
+	return len(features) == 0 || features[featureKeyRotation] != ""
+}
+
 // rotateKeys works on one phase.
 func (o *operation) rotateKeys(phase, then rkev1.RotateEncryptionKeysPhase) verdict {
-	if features := o.s.Release.Features; phase == keyPhases[0] && len(features) > 0 && features[featureKeyRotation] == "" {
+	if phase == keyPhases[0] && !o.knowsKeys() {
 		return o.fail("version " + o.s.ControlPlane.Spec.KubernetesVersion + " cannot rotate encryption keys")
 	}
 	if v := o.pause(); v != nil {
@@ -117,7 +127,7 @@ func (o *operation) rotateKeys(phase, then rkev1.RotateEncryptionKeysPhase) verd
 // chosen once, for nobody else knows what it did.
 func (o *operation) keyLeader(phase rkev1.RotateEncryptionKeysPhase) (*machine, *verdict) {
 	name := o.status.RotateEncryptionKeysLeader
-	servers := o.collect(isControlPlane, takesPart, func(m *machine) bool { return m.HasNode })
+	servers := o.keyServers()
 	if i := slices.IndexFunc(servers, func(m *machine) bool { return m.Name == name }); i >= 0 {
 		return servers[i], nil
 	}
@@ -125,15 +135,28 @@ func (o *operation) keyLeader(phase rkev1.RotateEncryptionKeysPhase) (*machine, 
 		v := o.fail(fmt.Sprintf("leader %s is gone in phase %s", name, phase))
 		return nil, &v
 	}
-	servers = slices.DeleteFunc(servers, func(m *machine) bool { return m.Health.Failing || m.Health.NotReady })
-	if len(servers) == 0 {
+	leader := o.electKeyLeader()
+	if leader == nil {
 		v := o.await("Prepare: leader", stepDeadline, "waiting for a control plane machine that can be leader", WakeMachine, WakePlanSecret)
 		return nil, &v
 	}
-	leader := servers[max(0, slices.IndexFunc(servers, func(m *machine) bool { return m.marks.InitNode }))]
 	o.status.RotateEncryptionKeysLeader = leader.Name
 	v := o.next(fmt.Sprintf("elected %s as control plane leader for encryption key rotation", leader.Name))
 	return nil, &v
+}
+
+// keyServers are the machines that know the keys, by themselves and by their nodes.
+func (p *pass) keyServers() []*machine {
+	return p.collect(isControlPlane, takesPart, func(m *machine) bool { return m.HasNode })
+}
+
+// electKeyLeader is the machine that would become leader now, nil when there is none.
+func (p *pass) electKeyLeader() *machine {
+	servers := slices.DeleteFunc(p.keyServers(), func(m *machine) bool { return m.Health.Failing || m.Health.NotReady })
+	if len(servers) == 0 {
+		return nil
+	}
+	return servers[max(0, slices.IndexFunc(servers, func(m *machine) bool { return m.marks.InitNode }))]
 }
 
 // runKeyCommand runs one command on the leader, and sees that it had its effect.
@@ -168,12 +191,7 @@ func (m *machine) rotationStage(attempt string) string {
 // restartForKeys restarts the servers, one after the other: those that the leader depends on, the leader, and those that
 // follow it, each of which has to come to the leader's stage.
 func (o *operation) restartForKeys(phase rkev1.RotateEncryptionKeysPhase, leader *machine) *verdict {
-	var before []*machine
-	if !leader.marks.InitNode {
-		before = o.collect(takesPart, func(m *machine) bool { return m.marks.InitNode && m.roles.Server() })
-		before = append(before, o.collect(takesPart, notInit, func(m *machine) bool { return m.roles.OnlyETCD() })...)
-	}
-	followers := o.collect(takesPart, isControlPlane, notInit, func(m *machine) bool { return m != leader })
+	before, followers := o.aroundLeader(leader)
 	attempt := o.attempt() + "/" + string(phase)
 	v := o.oneByOne(string(phase), append(before, leader), func(m *machine) (task, string) { return o.keyRestart(m, phase, "", attempt), "" })
 	if v != nil {
@@ -193,7 +211,16 @@ func (o *operation) restartForKeys(phase rkev1.RotateEncryptionKeysPhase, leader
 	})
 }
 
+// aroundLeader are the servers that are restarted before the leader, and those that are after it, in their order.
+func (p *pass) aroundLeader(leader *machine) (before, followers []*machine) {
+	if !leader.marks.InitNode {
+		before = p.collect(takesPart, func(m *machine) bool { return m.marks.InitNode && m.roles.Server() })
+		before = append(before, p.collect(takesPart, notInit, func(m *machine) bool { return m.roles.OnlyETCD() })...)
+	}
+	return before, p.collect(takesPart, isControlPlane, notInit, func(m *machine) bool { return m != leader })
+}
+
 func (o *operation) keyRestart(m *machine, phase rkev1.RotateEncryptionKeysPhase, stage, attempt string) task {
 	work := o.node(m).RestartForKeysWork(m.roles, string(phase), stage, attempt)
-	return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true}
+	return task{m: m, plan: o.work(m, work), attempts: restartAttempts, disrupts: true, proves: true}
 }

@@ -26,34 +26,43 @@ func stepSnapshotCreate(p *pass) verdict {
 	if p.isRunning(kindCreate) && phase == rkev1.ETCDSnapshotPhaseRestartCluster {
 		return o.givePlansBack()
 	}
-	same := p.status.ETCDSnapshotCreate != nil && *p.status.ETCDSnapshotCreate == *request
-	if same && slices.Contains([]rkev1.ETCDSnapshotPhase{rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed}, phase) {
+	if p.snapshotEnded() {
 		return goOn("the snapshot that is asked for has ended: " + string(phase))
 	}
-	if why := p.occupied(kindCreate); why != "" {
-		return goOn("a snapshot is asked for, " + why)
-	}
 	if why := p.noSnapshotNow(); why != "" {
-		return goOn("a snapshot is asked for, but " + why)
+		return goOn("a snapshot is asked for, " + why)
 	}
 	p.status.ETCDSnapshotCreate, p.status.ETCDSnapshotCreatePhase = request.DeepCopy(), rkev1.ETCDSnapshotPhaseStarted
 	return o.start(request)
 }
 
+// snapshotEnded reports that the snapshot that is asked for was taken, or that it failed.
+func (p *pass) snapshotEnded() bool {
+	request, last := p.s.ControlPlane.Spec.ETCDSnapshotCreate, p.status.ETCDSnapshotCreate
+	ended := []rkev1.ETCDSnapshotPhase{rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed}
+	return last != nil && *last == *request && slices.Contains(ended, p.status.ETCDSnapshotCreatePhase)
+}
+
 // noSnapshotNow is why a snapshot cannot be taken now, empty when it can.
 func (p *pass) noSnapshotNow() string {
+	why := p.occupied(kindCreate)
 	switch {
+	case why != "":
+		return why
 	case !p.initialized(), !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped):
-		return "the cluster is not up"
+		return "but the cluster is not up"
 	case len(p.collect(isEtcd, isLive, (*machine).leftHalfWay)) > 0:
-		return "another operation has left etcd machines half-way"
+		return "but another operation has left etcd machines half-way"
 	}
 	return ""
 }
 
+// snapshotMembers are the machines that take a snapshot.
+func (p *pass) snapshotMembers() []*machine { return p.collect(isEtcd, takesPart) }
+
 // takeSnapshots asks all members at once: none of them stops for it.
 func (o *operation) takeSnapshots() verdict {
-	members := o.collect(isEtcd, takesPart)
+	members := o.snapshotMembers()
 	if len(members) == 0 {
 		return o.await("Started", stepDeadline, "waiting for a machine with etcd", WakePlanSecret, WakeMachine)
 	}

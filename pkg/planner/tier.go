@@ -98,11 +98,30 @@ func (p *pass) tier(t tier) *Wait {
 	if wait == nil && slices.ContainsFunc(t.members, p.staysBehind) {
 		return p.held
 	}
+	t.needsPerson(wait)
 	changes := func(n note) bool { return strings.HasPrefix(n.message, msgPending) } // others wait for their turn to join
 	if wait != nil && r.failedAt != "" && slices.ContainsFunc(byReason[ReasonChangePending], changes) {
 		wait.Message += msgStopped + r.failedAt // said once, and not on each of the machines that wait
 	}
 	return wait
+}
+
+// needsPerson marks the wait for servers that are off for longer than anybody waits. Whoever comes after them must not be newer than they are, so
+// a person has to say that it goes on without them.
+func (t tier) needsPerson(wait *Wait) {
+	var stranded []note
+	for _, m := range t.members {
+		if wait != nil && m.stranded && m.found.reason == wait.Reason {
+			stranded = append(stranded, note{name: m.Name})
+		}
+	}
+	if len(stranded) == 0 {
+		return
+	}
+	wait.Failed = true
+	if !strings.HasSuffix(wait.Message, msgNodeLostFor) { // which one it is cannot be told from several names
+		wait.Message += about("; the nodes are unreachable for long of", stranded) + msgNodeLostFor
+	}
 }
 
 // hold remembers why the cluster is not in order because of machines that do not hold up others.

@@ -237,7 +237,7 @@ func TestPlans_NoteReport(t *testing.T) {
 	}
 }
 
-// Each request changes what it has to say and nothing else, and what is there already is not written.
+// Each request changes what it has to say and nothing else, and what is there already is not written. (spec/02 §9, W-12.)
 func TestPlans_DrainAndInitLabel(t *testing.T) {
 	const options, other, hooked = `{"enabled":true}`, `{"enabled":false}`, `{"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`
 	drain := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {

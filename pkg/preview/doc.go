@@ -10,6 +10,5 @@
 //
 // # What is not looked at
 //
-// Operations (snapshots, restores, rotations) are asked for by fields of the Cluster and are not configuration: a note says that one
-// would begin. What Cluster API does by itself, such as replacing machines that are not healthy, is no consequence of an edit.
+// What Cluster API does by itself, such as replacing machines that are not healthy, is no consequence of an edit.
 package preview

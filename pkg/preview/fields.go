@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -169,8 +170,9 @@ func compareMaps(before, after map[string]any, path []any) []change {
 		old, was := before[key]
 		here := with(path, key)
 		switch {
-		case was && stays:
+		case was && stays && !isRequest(here):
 			out = append(out, compare(old, value, here...)...)
+		case was && stays && reflect.DeepEqual(old, value):
 		case divisible(here, old) || divisible(here, value):
 			oldFields, _ := asMap(old)
 			fields, _ := asMap(value)
@@ -182,11 +184,16 @@ func compareMaps(before, after map[string]any, path []any) []change {
 	return out
 }
 
-// divisible reports that an object that comes or goes is told of field by field. A machine pool is one thing.
+// divisible reports that an object that comes or goes is told of field by field. A machine pool is one thing, and so is a request.
 func divisible(path []any, value any) bool {
 	fields, ok := asMap(value)
 	isPool := len(path) == 4 && path[1] == partRKE && path[2] == partPools
-	return ok && len(fields) > 0 && !isPool && path[0] != partConfigs
+	return ok && len(fields) > 0 && !isPool && !isRequest(path) && path[0] != partConfigs
+}
+
+// isRequest reports that a path is that of a request for an operation, whose fields mean nothing without each other.
+func isRequest(path []any) bool {
+	return len(path) == 3 && path[1] == partRKE && slices.Contains(planner.OperationFields, fmt.Sprint(path[2]))
 }
 
 func asMap(value any) (map[string]any, bool) {

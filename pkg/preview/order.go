@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,12 +18,13 @@ func (c *comparison) stages(r *Report) {
 	for i := range r.Machines {
 		byName[r.Machines[i].Name] = &r.Machines[i]
 	}
+	r.Order = operationStages(c.after.outlook.Operations, byName)
 	for _, tier := range c.after.outlook.Tiers {
 		stage := Stage{Name: tier.Name, Pace: tier.LimitText()}
 		for _, expected := range tier.Machines {
-			if m := byName[expected.Name]; m.Class == planner.ClassInPlace || m.Class == planner.ClassRestart {
+			if m := byName[expected.Name]; staysItself(m) && expected.Class != planner.ClassNone {
 				stage.Machines = append(stage.Machines, m.Name)
-				m.Stage = len(r.Order) + 1
+				m.Stage = cmp.Or(m.Stage, len(r.Order)+1)
 			}
 		}
 		if len(stage.Machines) > 0 {
@@ -79,20 +81,11 @@ func (c *comparison) fields(machines []Machine) []Cause {
 	return out
 }
 
-// operations are the fields of rkeConfig that ask for one.
-var operations = []string{"etcdSnapshotCreate", "etcdSnapshotRestore", "rotateCertificates", "rotateEncryptionKeys"}
-
 func (c *comparison) notes(r Report) []string {
-	var notes []string
-	for _, operation := range operations {
-		prefix := "spec." + partRKE + "." + operation
-		if slices.ContainsFunc(r.Fields, func(f Cause) bool { return f.Field == prefix || strings.HasPrefix(f.Field, prefix+".") }) {
-			notes = append(notes, prefix+" asks for an operation, which is not previewed")
-		}
-	}
+	notes := c.operationNotes()
 	notes = append(notes, c.rollNotes(r)...)
 	if cluster := c.in.Snapshot.Cluster; cluster != nil && cluster.Paused {
-		notes = append(notes, "the cluster is paused: nothing happens until it is resumed")
+		notes = append(notes, "the cluster is paused: nothing but operations happens until it is resumed")
 	}
 	if c.after.outlook.Blocked != "" && !r.New && len(r.Machines) > 0 {
 		notes = append(notes, "no plans can be made now: "+c.after.outlook.Blocked)

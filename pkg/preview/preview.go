@@ -60,6 +60,9 @@ func Compute(in Input) (Report, error) {
 	for _, w := range c.after.outlook.Warnings {
 		r.Warnings = append(r.Warnings, Warning{w.Field, w.Message})
 	}
+	for _, ignored := range topology.WithoutEffect(cluster) {
+		r.Warnings = append(r.Warnings, Warning{ignored.Field, ignored.Message})
+	}
 	for _, m := range r.Machines {
 		if !m.Pending && m.Class.Stronger(r.Result) {
 			r.Result = m.Class
@@ -204,7 +207,7 @@ func (c *comparison) effect(to *side, m planner.Machine) planner.Class {
 	case had && was.replaces(now):
 		return planner.ClassReplace
 	}
-	return planner.ClassBetween(c.before.expected[m.Name], to.expected[m.Name])
+	return strongest(planner.ClassBetween(c.before.expected[m.Name], to.expected[m.Name]), c.asked(to, m.Name))
 }
 
 // machines says what becomes of those that exist.
@@ -226,6 +229,8 @@ func (c *comparison) machines() []Machine {
 			if stays && p.paused {
 				line.Held = "the machine pool is paused"
 			}
+		} else {
+			c.operate(&line)
 		}
 		line.Pending = edit == planner.ClassNone && line.Class != planner.ClassNone
 		if edit != planner.ClassNone {

@@ -228,16 +228,6 @@ func TestCompute_FieldsThatWorkOnlyTogetherAreAllNamed(t *testing.T) {
 	}
 }
 
-func TestCompute_OperationsAreNoted(t *testing.T) {
-	w := newWorld(t)
-	r := w.preview(t, func(c *provv1.Cluster) {
-		c.Spec.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
-	}, nil)
-	if r.Result != planner.ClassNone || !slices.Contains(r.Notes, "spec.rkeConfig.rotateCertificates asks for an operation, which is not previewed") {
-		t.Errorf("result %s, notes %q", r.Result, r.Notes)
-	}
-}
-
 func TestCompute_ProblemsAreToldPerMachine(t *testing.T) {
 	w := newWorld(t)
 	r := w.preview(t, func(c *provv1.Cluster) {

@@ -31,6 +31,7 @@ type world struct {
 	configs  map[topology.ConfigRef]*unstructured.Unstructured
 	snapshot planner.Snapshot
 	data     map[string]map[string][]byte
+	features map[string]string
 }
 
 func release(version string) distro.Release { return distro.Release{Version: version, Known: true} }
@@ -163,7 +164,10 @@ func (w *world) preview(t *testing.T, edit func(*provv1.Cluster), sizes map[stri
 		}
 	}
 	r, err := Compute(Input{
-		Before: &before, After: w.input(edited, configs), Snapshot: w.snapshot, Release: release,
+		Before: &before, After: w.input(edited, configs), Snapshot: w.snapshot,
+		Release: func(version string) distro.Release {
+			return distro.Release{Version: version, Known: true, Features: w.features}
+		},
 		Machines: map[string]MachineFacts{"worker-1": {Created: start.Add(time.Hour)}, "worker-2": {Created: start}},
 	})
 	if err != nil {

@@ -79,6 +79,7 @@ func (w *world) leaves(name string) {
 	must(w.T, err)
 }
 
+// A machine whose member has left goes, though no join URL of it is known. (spec/02 §9, W-27.)
 func TestHook_MemberLeavesBeforeItsMachineGoes(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")

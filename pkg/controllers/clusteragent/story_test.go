@@ -30,6 +30,7 @@ const (
 	instance = "instance-1"
 	fleet    = "fleet-default"
 	agent    = "drover/test"
+	inside   = "drover" // in the cluster of the agent
 )
 
 func TestMain(m *testing.M) {
@@ -45,12 +46,21 @@ type world struct {
 	log  *bytes.Buffer
 	// agents are in a cluster of their own.
 	agents *agents
+	stop   func()
+	// cut is closed when the process is killed; nil when nobody kills it.
+	cut chan struct{}
 }
 
 // tell runs a story in virtual time. There is a cluster of ours that has everything but what the story adds.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
+	inWorld(t, f)
+}
+
+// inWorld is tell for one of several tellings of the same story, which come one after the other.
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		scheme, err := clients.NewScheme()
 		must(t, err)
@@ -69,13 +79,14 @@ func tell(t *testing.T, f func(w *world)) {
 		must(t, w.api.Add(cluster, management))
 		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
 		must(t, err)
-		defer w.start()()
+		w.start()
+		defer func() { w.stop() }()
 		f(w)
 	})
 }
 
-// start runs the controller; what it returns ends it.
-func (w *world) start() (stop func()) {
+// start runs the controller, as a new process would.
+func (w *world) start() {
 	w.Helper()
 	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
 	must(w.T, err)
@@ -89,8 +100,10 @@ func (w *world) start() (stop func()) {
 		},
 	}))
 	workers, cancel := context.WithCancel(w.Context())
-	must(w.T, c.Start(workers))
-	return func() {
+	if err := c.Start(workers); err != nil {
+		w.Log("the controller did not start:", err) // it was cut off meanwhile
+	}
+	w.stop = func() {
 		cancel()
 		c.Stop()
 		synctest.Wait()
@@ -103,9 +116,22 @@ func (w *world) add(objects ...runtime.Object) {
 	w.pass()
 }
 
-func (w *world) pass() {
-	time.Sleep(time.Second)
+func (w *world) pass() { w.elapse(time.Second) }
+
+// elapse lets that much time pass, and as much again for the next process when one was killed meanwhile.
+func (w *world) elapse(d time.Duration) {
+	time.Sleep(d)
 	synctest.Wait()
+	select {
+	case <-w.cut:
+		w.cut = nil // once is enough
+		w.stop()
+		w.api.Mend(agent)
+		w.agents.cluster.Mend(inside)
+		w.start()
+		w.elapse(d)
+	default:
+	}
 }
 
 // manifest is what the Secret has; "" when there is none.

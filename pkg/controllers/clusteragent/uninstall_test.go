@@ -70,7 +70,7 @@ func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
 		t.Errorf("what is left is not what there was before (-before +after):\n%s", diff)
 	}
 	// Whoever takes the agent's own rights first can go no further: the binding of Drover's rights is the one thing that is deleted, and the last.
-	writes := a.cluster.Writes("drover")
+	writes := a.cluster.Writes(inside)
 	for i, write := range writes {
 		if last := i == len(writes)-1; (write.Verb == "delete") != last {
 			t.Errorf("request %d of %d is %v", i+1, len(writes), write)
@@ -83,7 +83,7 @@ func TestUninstall_AgentsOfOthersAreLeftAlone(t *testing.T) {
 	w := &world{T: t, agents: newAgents(t)}
 	w.installed(nil)
 	must(t, clusteragent.Uninstall(t.Context(), w.agents, types.NamespacedName{Namespace: fleet, Name: "demo"}))
-	if writes := w.agents.cluster.Writes("drover"); len(writes) > 0 {
+	if writes := w.agents.cluster.Writes(inside); len(writes) > 0 {
 		t.Errorf("writes %v", writes)
 	}
 }

@@ -47,9 +47,9 @@ func (a *agents) Subscribe(_ context.Context, listener func(string)) {
 
 func (a *agents) Client(_ context.Context, cluster types.NamespacedName) (kubernetes.Interface, error) {
 	if other := a.others[cluster.Name]; other != nil {
-		return kubernetes.NewForConfig(other.Config("drover"))
+		return kubernetes.NewForConfig(other.Config(inside))
 	}
-	return kubernetes.NewForConfig(a.cluster.Config("drover"))
+	return kubernetes.NewForConfig(a.cluster.Config(inside))
 }
 
 // set lets an agent come or go.
@@ -102,7 +102,7 @@ func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 		w.agents.set(false)
 		w.agents.set(true)
 		w.pass()
-		if writes := w.agents.cluster.Writes("drover"); len(writes) > 0 {
+		if writes := w.agents.cluster.Writes(inside); len(writes) > 0 {
 			t.Errorf("an agent that is up to date is written: %v", writes)
 		}
 		edited, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
@@ -111,7 +111,7 @@ func TestStory_AgentsAreKeptUpToDate(t *testing.T) {
 		_, err = w.user.Management.Cluster().Update(edited)
 		must(t, err)
 		w.pass()
-		if writes := w.agents.cluster.Writes("drover"); len(writes) == 0 {
+		if writes := w.agents.cluster.Writes(inside); len(writes) == 0 {
 			t.Error("a proxy that the agent needs does not reach it")
 		}
 	})
@@ -183,7 +183,7 @@ func TestStory_AgentsOfOthersAreLeftAlone(t *testing.T) {
 		w.installed(nil)
 		w.agents.set(true)
 		w.pass()
-		if writes := w.agents.cluster.Writes("drover"); len(writes) > 0 || w.image() != "drover-io/drover:v0" {
+		if writes := w.agents.cluster.Writes(inside); len(writes) > 0 || w.image() != "drover-io/drover:v0" {
 			t.Errorf("writes %v", writes)
 		}
 		found := token()

@@ -43,12 +43,20 @@ type world struct {
 	settings registration.Settings
 	log      *bytes.Buffer
 	stop     func()
+	// cut is closed when the process is killed; nil when nobody kills it.
+	cut chan struct{}
 }
 
 // tell runs a story in virtual time. There is a cluster of ours.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	t.Parallel()
+	inWorld(t, f)
+}
+
+// inWorld is tell for one of several tellings of the same story, which come one after the other.
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		scheme, err := clients.NewScheme()
 		must(t, err)
@@ -104,7 +112,9 @@ func (w *world) start() {
 		Secrets: c.Core.Secret(), InstanceID: instance, Settings: w.settings, Log: log,
 	}))
 	workers, cancel := context.WithCancel(w.Context())
-	must(w.T, c.Start(workers))
+	if err := c.Start(workers); err != nil {
+		w.Log("the controller did not start:", err) // it was cut off meanwhile
+	}
 	w.stop = func() {
 		cancel()
 		c.Stop()
@@ -122,9 +132,19 @@ func (w *world) mark(instance string) {
 	must(w.T, err)
 }
 
+// pass lets that much time pass, and as much again for the next process when one was killed meanwhile.
 func (w *world) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+	select {
+	case <-w.cut:
+		w.cut = nil // once is enough
+		w.stop()
+		w.api.Mend(agent)
+		w.start()
+		w.pass(d)
+	default:
+	}
 }
 
 // sleep lets time pass without the controller: weeks of its watches take minutes to tell.

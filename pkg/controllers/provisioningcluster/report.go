@@ -3,6 +3,7 @@ package provisioningcluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/outcome"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/tenancy"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 const (
@@ -63,7 +65,7 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 	outcome.Record(&status.Conditions, condition, retry, seen.now)
 	said := lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition)
 	forget(&status.Conditions, said)
-	for _, line := range slices.Concat(said, warnings(seen.controlPlane)) {
+	for _, line := range slices.Concat(said, warnings(seen.controlPlane), understood(cluster, seen.controlPlane)) {
 		conditions.Set(&status.Conditions, line, seen.now)
 	}
 	updated, err := h.write(cluster, status)
@@ -119,12 +121,45 @@ func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
 		return nil
 	}
 	var out []conditions.Condition
-	for _, conditionType := range []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum, planner.ConditionRenderVersions} {
+	for _, conditionType := range []string{planner.ConditionEtcdQuorum, planner.ConditionRenderVersions} {
 		if found := conditions.Get(controlPlane.Status.Conditions, conditionType); found != nil {
 			out = append(out, conditions.Condition{Type: conditionType, Status: found.Status, Reason: found.Reason, Message: found.Message})
 		}
 	}
 	return out
+}
+
+// namedIgnored is how many fields without effect a condition names.
+const namedIgnored = 3
+
+// understood is the condition about what is odd in the configuration: what the control plane says, and fields of the
+// Cluster that never get there. Nothing is said while nothing ever was.
+func understood(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
+	line := conditions.Condition{Type: planner.ConditionConfigurationUnderstood}
+	if controlPlane != nil {
+		if found := conditions.Get(controlPlane.Status.Conditions, line.Type); found != nil {
+			line.Status, line.Reason, line.Message = found.Status, found.Reason, found.Message
+		}
+	}
+	ignored := topology.WithoutEffect(cluster)
+	var texts []string
+	for _, one := range ignored[:min(len(ignored), namedIgnored)] {
+		texts = append(texts, one.String())
+	}
+	if more := len(ignored) - namedIgnored; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more fields without effect", more))
+	}
+	switch old := conditions.Get(cluster.Status.Conditions, line.Type); {
+	case len(texts) > 0 && line.Status == rkev1.ConditionFalse:
+		line.Message += "; " + strings.Join(texts, "; ")
+	case len(texts) > 0:
+		line.Status, line.Reason, line.Message = rkev1.ConditionFalse, topology.ReasonWithoutEffect, strings.Join(texts, "; ")
+	case line.Status == "" && old != nil && old.Reason == topology.ReasonWithoutEffect:
+		line.Status = rkev1.ConditionTrue // the fields are gone
+	case line.Status == "":
+		return nil
+	}
+	return []conditions.Condition{line}
 }
 
 // reportRemoval shows what a removal waits for in condition Removed, and nothing

@@ -203,7 +203,7 @@ func (m *machinePlan) layerDataDir() error {
 		m.set(key, m.dirs.Data)
 	} else if own, set := m.config[key]; set && own != m.dirs.Data {
 		m.warn(ReasonMisplacedKey, m.origin[key],
-			"Key %s is passed through, but files and health checks stay in %s: set spec.rkeConfig.dataDirectories.k8sDistro instead", key, m.dirs.Data)
+			"Key %s is passed through, but files and health checks stay in %s: set "+FieldDataDir+" instead", key, m.dirs.Data)
 	}
 	return nil
 }

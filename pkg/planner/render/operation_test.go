@@ -95,6 +95,7 @@ func names(p []plan.OneTimeInstruction) []string {
 	return out
 }
 
+// No command of an operation takes for ever. (spec/02 §9, W-24.)
 func TestRotateCertificatesWork(t *testing.T) {
 	t.Parallel()
 	const key = "certificate-rotation/"

@@ -88,7 +88,7 @@ type ClusterSpec struct {
 	// +optional
 	WebhookDeploymentCustomization *WebhookDeploymentCustomization `json:"webhookDeploymentCustomization,omitempty"`
 
-	// DefaultPodSecurityAdmissionConfigurationTemplateName names the template of the cluster's pod security admission.
+	// DefaultPodSecurityAdmissionConfigurationTemplateName is passed on to the management cluster and has no effect on provisioning.
 	// +nullable
 	// +optional
 	DefaultPodSecurityAdmissionConfigurationTemplateName string `json:"defaultPodSecurityAdmissionConfigurationTemplateName,omitempty"`
@@ -108,7 +108,7 @@ type ClusterSpec struct {
 	// +optional
 	EnableNetworkPolicy *bool `json:"enableNetworkPolicy,omitempty"`
 
-	// RedeploySystemAgentGeneration is changed to install the node agents once more.
+	// RedeploySystemAgentGeneration is accepted for manifests of other managers and has no effect.
 	// +optional
 	RedeploySystemAgentGeneration int64 `json:"redeploySystemAgentGeneration,omitempty"`
 }

@@ -1,0 +1,75 @@
+package topology
+
+import (
+	"fmt"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+)
+
+// ReasonWithoutEffect: a field is set that nothing is done about.
+const ReasonWithoutEffect = "FieldWithoutEffect"
+
+// Ignored is a field that is set, and that nothing is done about.
+type Ignored struct {
+	// Field is its path. Message says what to do instead.
+	Field, Message string
+}
+
+// String is a line for users.
+func (i Ignored) String() string { return i.Field + ": " + i.Message }
+
+// ofCluster are the fields of a Cluster that manifests for other managers have, and that Drover accepts and does nothing about.
+var ofCluster = []struct {
+	field, message string
+	isSet          func(*provv1.ClusterSpec) bool
+}{
+	{
+		"spec.redeploySystemAgentGeneration", "has no effect: to install the agent of a node once more, run the registration command on it, or replace the machine",
+		func(s *provv1.ClusterSpec) bool { return s.RedeploySystemAgentGeneration != 0 },
+	},
+	{
+		"spec.defaultPodSecurityAdmissionConfigurationTemplateName",
+		"has no effect: write the configuration by machineSelectorFiles, and name the file in kube-apiserver-arg of machineGlobalConfig",
+		func(s *provv1.ClusterSpec) bool { return s.DefaultPodSecurityAdmissionConfigurationTemplateName != "" },
+	},
+	{
+		"spec.defaultPodSecurityPolicyTemplateName", "has no effect: Kubernetes has no PodSecurityPolicies any more, remove it",
+		func(s *provv1.ClusterSpec) bool { return s.DefaultPodSecurityPolicyTemplateName != "" },
+	},
+	{
+		"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.ignoreErrors", drainsFail,
+		func(s *provv1.ClusterSpec) bool {
+			return s.RKEConfig.UpgradeStrategy.ControlPlaneDrainOptions.IgnoreErrors
+		},
+	},
+	{
+		"spec.rkeConfig.upgradeStrategy.workerDrainOptions.ignoreErrors", drainsFail,
+		func(s *provv1.ClusterSpec) bool { return s.RKEConfig.UpgradeStrategy.WorkerDrainOptions.IgnoreErrors },
+	},
+}
+
+const drainsFail = "has no effect: a drain that fails is tried again; set timeout, or force and disableEviction, for pods that do not leave"
+
+// WithoutEffect are the fields of a Cluster that are set for nothing. They are no errors: manifests of other managers have them.
+func WithoutEffect(cluster *provv1.Cluster) []Ignored {
+	if cluster.Spec.RKEConfig == nil {
+		return nil
+	}
+	var out []Ignored
+	for _, f := range ofCluster {
+		if f.isSet(&cluster.Spec) {
+			out = append(out, Ignored{f.field, f.message})
+		}
+	}
+	for i := range cluster.Spec.RKEConfig.MachinePools {
+		pool, at := &cluster.Spec.RKEConfig.MachinePools[i], fmt.Sprintf("spec.rkeConfig.machinePools[%d]", i)
+		_, ours := configRef(pool)
+		if ours && pool.Userdata != nil && pool.Userdata.InlineUserdata != "" {
+			out = append(out, Ignored{at + ".userdata", "has no effect on machines of node drivers: set the user data in the pool's machine config, if its driver takes them"})
+		}
+		if ref := pool.NodeConfig; ref != nil && ref.Namespace != "" && ref.Namespace != cluster.Namespace {
+			out = append(out, Ignored{at + ".machineConfigRef.namespace", fmt.Sprintf("has no effect: the machine config is looked for in %s, the cluster's namespace", cluster.Namespace)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package topology
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// Whoever sets a field that nothing is done about is told, and nobody else.
+func TestWithoutEffect(t *testing.T) {
+	own := &corev1.ObjectReference{Kind: "PodConfig", Name: "a"}
+	foreign := &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "a"}
+	data := &rkev1.UserdataSpec{InlineUserdata: "#cloud-config\n"}
+	pool := func(c *provv1.Cluster, edit func(*provv1.RKEMachinePool)) {
+		p := provv1.RKEMachinePool{Name: "p", NodeConfig: own.DeepCopy()}
+		edit(&p)
+		c.Spec.RKEConfig.MachinePools = []provv1.RKEMachinePool{p}
+	}
+	for name, tc := range map[string]struct {
+		edit func(*provv1.Cluster)
+		want []string
+	}{
+		"nothing": {func(c *provv1.Cluster) { pool(c, func(*provv1.RKEMachinePool) {}) }, nil},
+		"the agents are to be installed once more": {
+			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 }, []string{"spec.redeploySystemAgentGeneration"},
+		},
+		"templates of pod security": {
+			func(c *provv1.Cluster) {
+				c.Spec.DefaultPodSecurityAdmissionConfigurationTemplateName, c.Spec.DefaultPodSecurityPolicyTemplateName = "restricted", "old"
+			},
+			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName", "spec.defaultPodSecurityPolicyTemplateName"},
+		},
+		"errors of drains are to be ignored": {
+			func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.UpgradeStrategy.WorkerDrainOptions.IgnoreErrors = true
+				c.Spec.RKEConfig.UpgradeStrategy.ControlPlaneDrainOptions.IgnoreErrors = true
+			},
+			[]string{"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.ignoreErrors", "spec.rkeConfig.upgradeStrategy.workerDrainOptions.ignoreErrors"},
+		},
+		"user data of a node driver's machines": {
+			func(c *provv1.Cluster) { pool(c, func(p *provv1.RKEMachinePool) { p.Userdata = data }) },
+			[]string{"spec.rkeConfig.machinePools[0].userdata"},
+		},
+		"user data of another provider's machines": {
+			func(c *provv1.Cluster) {
+				pool(c, func(p *provv1.RKEMachinePool) { p.NodeConfig, p.Userdata = foreign.DeepCopy(), data })
+			}, nil,
+		},
+		"a machine config of another namespace": {
+			func(c *provv1.Cluster) {
+				pool(c, func(p *provv1.RKEMachinePool) { p.NodeConfig.Namespace = "elsewhere" })
+			},
+			[]string{"spec.rkeConfig.machinePools[0].machineConfigRef.namespace"},
+		},
+		"the cluster's own namespace is named": {
+			func(c *provv1.Cluster) {
+				pool(c, func(p *provv1.RKEMachinePool) { p.NodeConfig.Namespace = "fleet-default" })
+			}, nil,
+		},
+		"an imported cluster": {
+			func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration, c.Spec.RKEConfig = 2, nil }, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := &provv1.Cluster{Spec: provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}}
+			cluster.Namespace = "fleet-default"
+			tc.edit(cluster)
+			var got []string
+			for _, ignored := range WithoutEffect(cluster) {
+				got = append(got, ignored.Field)
+				if ignored.Message == "" {
+					t.Errorf("%s: nothing is said about it", ignored.Field)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("fields (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
