@@ -46,10 +46,19 @@ func (a *agents) Subscribe(_ context.Context, listener func(string)) {
 }
 
 func (a *agents) Client(_ context.Context, cluster types.NamespacedName) (kubernetes.Interface, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if other := a.others[cluster.Name]; other != nil {
 		return kubernetes.NewForConfig(other.Config(inside))
 	}
 	return kubernetes.NewForConfig(a.cluster.Config(inside))
+}
+
+// join adds another cluster, whose agent is connected.
+func (a *agents) join(name string, cluster *memkube.Server) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.others[name], a.connected["c-m-"+name] = cluster, true
 }
 
 // set lets an agent come or go.
@@ -215,7 +224,6 @@ func TestStory_UpdatesAreTriedAgain(t *testing.T) {
 // One cluster gets a new agent first, and others when that has come: what is wrong with it is not wrong everywhere at once.
 func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
 	tell(t, func(w *world) {
-		w.agents.connected, w.agents.others = map[string]bool{}, map[string]*memkube.Server{}
 		for _, name := range []string{"a", "b", "c"} {
 			other := memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})
 			must(t, other.Add(&appsv1.Deployment{
@@ -223,7 +231,7 @@ func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: map[string]string{clustermanifest.DigestAnnotation: "before"}},
 				Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
 			}))
-			w.agents.others[name], w.agents.connected["c-m-"+name] = other, true
+			w.agents.join(name, other)
 			credential := token()
 			credential.Namespace = "c-m-" + name
 			must(t, w.api.Add(
@@ -290,5 +298,5 @@ func (w *world) replaced() []string {
 
 func newAgents(t *testing.T) *agents {
 	t.Helper()
-	return &agents{cluster: memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})}
+	return &agents{connected: map[string]bool{}, others: map[string]*memkube.Server{}, cluster: memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})}
 }
