@@ -481,39 +481,3 @@ func TestOnChange_KindIsNotServedYet(t *testing.T) {
 		}
 	})
 }
-
-// A field that nothing is done about is told beside what the control plane says, until it is gone, and is no news in every pass.
-func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, func(w *world) {
-		w.controlPlane = &rkev1.RKEControlPlane{}
-		w.cluster.Spec.RedeploySystemAgentGeneration = 2
-	})
-	handle := w.register()
-	pass := func() *rkev1.GenericCondition {
-		w.clock = w.clock.Add(time.Hour)
-		w.writes = nil
-		if _, err := handle("", w.cluster.DeepCopy()); err != nil {
-			t.Fatal(err)
-		}
-		return conditions.Get(w.cluster.Status.Conditions, "ConfigurationUnderstood")
-	}
-	const field = "spec.redeploySystemAgentGeneration: has no effect"
-	if got := pass(); got == nil || got.Status != "False" || got.Reason != "FieldWithoutEffect" || !strings.HasPrefix(got.Message, field) {
-		t.Fatalf("condition %+v", got)
-	}
-	if pass(); slices.Contains(w.writes, "status") {
-		t.Errorf("writes %v although nothing has changed", w.writes)
-	}
-	odd := conditions.Condition{Type: "ConfigurationUnderstood", Status: "False", Reason: "Odd", Message: "look at it"}
-	conditions.Set(&w.controlPlane.Status.Conditions, odd, now)
-	if got := pass(); got.Reason != "Odd" || !strings.HasPrefix(got.Message, "look at it; "+field) {
-		t.Errorf("condition %+v", got)
-	}
-	w.controlPlane.Status.Conditions = nil
-	pass()
-	w.cluster.Spec.RedeploySystemAgentGeneration = 0
-	if got := pass(); got.Status != "True" || got.Message != "" {
-		t.Errorf("condition %+v", got)
-	}
-}
