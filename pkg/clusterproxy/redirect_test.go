@@ -56,7 +56,7 @@ echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","s
 				for _, scheme := range []string{"http:", ""} {
 					for _, verb := range []string{http.MethodGet, http.MethodPost} {
 						err := client.CoreV1().RESTClient().Verb(verb).AbsPath(path).Param("scheme", scheme).Do(t.Context()).Error()
-						if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != http.StatusBadGateway { //nolint:errorlint // client-go wraps none
+						if status, ok := err.(apierrors.APIStatus); !ok || status.Status().Code != http.StatusBadGateway {
 							t.Errorf("%s %s is answered with %v", verb, path, err)
 						}
 						if r := came.Swap(nil); r != nil {

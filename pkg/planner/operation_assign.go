@@ -10,6 +10,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
@@ -99,14 +100,8 @@ func (o *operation) hand(t task) report {
 		effect.Cause = o.cause
 	}
 	effect.Evidence = t.m.keptEvidence(delivery.Checksum, effect.Cause)
-	if t.rejoins || t.m.marks.RenderVersion == "" { // others go on with the plan that they have
-		t.m.marks.RenderVersion = o.versionFor(t.m)
-	}
-	if t.rejoins {
-		t.m.joins, t.m.marks.JoinedTo = t.joinURL, t.joinURL
-		effect.Evidence = o.evidenceOf(t.m).because(effect.Cause).about(delivery.Checksum)
-	} else if !o.s.ControlPlane.Spec.UnmanagedConfig {
-		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // of the plan in force, which may not be the one delivered last
+	if evidence := o.mark(t, effect.Cause, delivery.Checksum); evidence != "" {
+		effect.Evidence = evidence
 	}
 	t.m.sent = true
 	effect.Marks = t.m.marks
@@ -115,6 +110,21 @@ func (o *operation) hand(t task) report {
 	}
 	o.deliver = append(o.deliver, effect)
 	return report{missing: msgApplied}
+}
+
+// mark notes on a machine what its plan makes of it. It returns what the plan was rendered from where that is another one than before.
+func (o *operation) mark(t task, cause disruption.Cause, checksum string) (evidence string) {
+	if t.rejoins || t.m.marks.RenderVersion == "" { // others go on with the plan that they have
+		t.m.marks.RenderVersion = o.versionFor(t.m)
+	}
+	if t.rejoins {
+		t.m.joins, t.m.marks.JoinedTo = t.joinURL, t.joinURL
+		return o.evidenceOf(t.m).because(cause).about(checksum)
+	}
+	if !o.s.ControlPlane.Spec.UnmanagedConfig {
+		t.m.marks.JoinedTo = render.JoinedServer(t.plan) // of the plan in force, which may not be the one delivered last
+	}
+	return ""
 }
 
 // have is the plan that is in force on a machine: the one that was applied last, or one of an operation on top of that.

@@ -118,13 +118,18 @@ func (f Facts) content() (Content, Event) {
 	case c.ExpiresAt.After(f.in(ttl + maxJitter)): // it was made to last longer than it now may
 		c.ExpiresAt = f.in(ttl + jitter(f.Registration.UID, ttl))
 	}
+	return f.former(c), event
+}
+
+// former ends the time of the token before, unless agents may have no other one.
+func (f Facts) former(c Content) Content {
 	if !c.GraceEndsAt.IsZero() && !c.GraceEndsAt.After(f.Now) && f.awaited(c) {
 		c.GraceEndsAt = f.in(held)
 	}
 	if c.Previous == "" || !c.GraceEndsAt.After(f.Now) {
 		c.Previous, c.GraceEndsAt = "", time.Time{}
 	}
-	return c, event
+	return c
 }
 
 // awaited reports whether agents may have the token before only. Where spec.ttl says how long tokens are good, it is its word.

@@ -6,7 +6,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// ReasonWithoutEffect: a field is set that nothing is done about.
+// ReasonWithoutEffect is that of a field which is set, and which nothing is done about.
 const ReasonWithoutEffect = "FieldWithoutEffect"
 
 // Ignored is a field that is set, and that nothing is done about.

@@ -20,7 +20,7 @@ func TestTakeOver(t *testing.T) {
 	entry := func(manager, subresource, fields string, operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "apps/v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)},
+			FieldsV1: metav1.NewFieldsV1(fields),
 		}
 	}
 	const spec = `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"cluster-register\"}":{".":{},"f:ports":{}}}}}}}`
@@ -52,7 +52,7 @@ func TestTakeOver(t *testing.T) {
 	}
 	managers := map[string]string{}
 	for _, e := range entries {
-		managers[e.Manager+"/"+e.Subresource] = string(e.FieldsV1.Raw)
+		managers[e.Manager+"/"+e.Subresource] = e.FieldsV1.GetRawString()
 	}
 	if len(managers) != 3 || !strings.Contains(managers["drover/"], "f:ports") || !strings.Contains(managers["drover/"], "f:strategy") || managers["kubectl/scale"] == "" {
 		t.Errorf("owners %v", managers)

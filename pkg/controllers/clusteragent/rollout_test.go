@@ -1,7 +1,7 @@
 package clusteragent
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -11,7 +11,7 @@ import (
 )
 
 func cluster(i int) types.NamespacedName {
-	return types.NamespacedName{Namespace: "fleet", Name: fmt.Sprint(i)}
+	return types.NamespacedName{Namespace: "fleet", Name: strconv.Itoa(i)}
 }
 
 // One cluster is first, and each that comes back lets one more follow.

@@ -131,15 +131,8 @@ func (u *updates) update(name types.NamespacedName) error {
 	if !u.Tunnel.Connected(cluster.Status.ClusterName) {
 		return nil
 	}
-	facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster})
-	if err != nil || facts == nil || u.isSeen(name, version(facts)) {
-		return err
-	}
-	if facts.PullSecrets, err = u.pullSecrets(facts.Management); err != nil {
-		return err
-	}
-	objects, err := clustermanifest.Desired(u.Source, *facts)
-	if err != nil {
+	facts, objects, err := u.wanted(cluster)
+	if err != nil || facts == nil {
 		return err
 	}
 	client, err := u.Downstream.Client(u.ctx, name)
@@ -161,6 +154,19 @@ func (u *updates) update(name types.NamespacedName) error {
 	u.seen[name] = found{version(facts), time.Now()}
 	u.queue.AddAfter(name, lookAgain)
 	return nil
+}
+
+// wanted is what the agent of a cluster is to be installed with, and what that follows from; nil when something is missing, or when it was seen to be there.
+func (u *updates) wanted(cluster *provv1.Cluster) (*clustermanifest.Facts, []runtime.Object, error) {
+	facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster})
+	if err != nil || facts == nil || u.isSeen(types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}, version(facts)) {
+		return nil, nil, err
+	}
+	if facts.PullSecrets, err = u.pullSecrets(facts.Management); err != nil {
+		return nil, nil, err
+	}
+	objects, err := clustermanifest.Desired(u.Source, *facts)
+	return facts, objects, err
 }
 
 // noteToken notes that the agent of a cluster has connected with its present token: the one before is needed no more.

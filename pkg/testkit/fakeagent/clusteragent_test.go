@@ -60,7 +60,7 @@ func TestRoad(t *testing.T) {
 	go func() { defer close(ended); road.run(ctx) }()
 	client := server.Client()
 	client.Transport.(*http.Transport).Proxy = road.proxy
-	response, err := client.Get("https://example.com/") //nolint:noctx // ends with the server
+	response, err := client.Get("https://example.com/")
 	if err != nil {
 		t.Fatal(err)
 	}

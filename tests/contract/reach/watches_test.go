@@ -2,8 +2,8 @@ package reach
 
 import (
 	"context"
-	"fmt"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -98,7 +98,7 @@ func (w *watchers) resumed() {
 	var times []string
 	some := false
 	for _, one := range w.each {
-		times = append(times, fmt.Sprint(one.begun.Load()))
+		times = append(times, strconv.FormatInt(one.begun.Load(), 10))
 		some = some || one.begun.Load() > 1
 	}
 	w.Logf("each watch was begun so many times: %v", times)
