@@ -50,6 +50,7 @@ func TestLead_PublishesSettings(t *testing.T) {
 			wantWrite bool
 		}{{"a first start", first, true}, {"a restart", first, false}, {"other settings", second, true}} {
 			data, wrote := publishedBy(t, api, term.settings)
+			term.settings.ClusterAgentImage = "drover-io/drover:test" // what clusters get, too
 			if diff := cmp.Diff(term.settings.ConfigMap("test").Data, data); diff != "" || wrote != term.wantWrite {
 				t.Errorf("%s: wrote %v, published (-want +got):\n%s", term.name, wrote, diff)
 			}
