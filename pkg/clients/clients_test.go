@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -339,13 +340,13 @@ func TestShare_NothingIsCachedTwice(t *testing.T) {
 		c.CRDs.CustomResourceDefinition().Cache()
 		start()
 		for term := range 3 {
-			handled := 0
+			var handled atomic.Int64 // by two workers
 			ctx, cancel := context.WithCancel(c.HandlerContext())
 			leader, err := New(api.Config("x"), Options{Version: "leader", Share: c})
 			check(t, err)
 			leader.RKE.RKECluster().Cache().AddIndexer("by-name", func(obj *rkev1.RKECluster) ([]string, error) { return []string{obj.Name}, nil })
 			leader.RKE.RKECluster().OnChange(leader.HandlerContext(), "count", func(_ string, obj *rkev1.RKECluster) (*rkev1.RKECluster, error) {
-				handled++
+				handled.Add(1)
 				return obj, nil
 			})
 			leader.Core.ConfigMap().Cache()
@@ -355,8 +356,8 @@ func TestShare_NothingIsCachedTwice(t *testing.T) {
 			pass(time.Second)
 			found, err := leader.RKE.RKECluster().Cache().GetByIndex("by-name", "c0")
 			check(t, err)
-			if handled != term+1 || len(found) != 1 {
-				t.Errorf("term %d handled %d objects and found %d by index", term, handled, len(found))
+			if handled.Load() != int64(term+1) || len(found) != 1 {
+				t.Errorf("term %d handled %d objects and found %d by index", term, handled.Load(), len(found))
 			}
 			cancel()
 			leader.Stop()
