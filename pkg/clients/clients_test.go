@@ -362,13 +362,13 @@ func TestShare_NothingIsCachedTwice(t *testing.T) {
 			cancel()
 			leader.Stop()
 			synctest.Wait()
-			before := handled
+			before := handled.Load()
 			changed := found[0].DeepCopy()
 			changed.Labels = map[string]string{"term": strconv.Itoa(term)}
 			_, err = c.RKE.RKECluster().Update(changed)
 			check(t, err)
 			pass(time.Second)
-			if handled != before {
+			if handled.Load() != before {
 				t.Error("a term that has ended still handles events")
 			}
 		}
