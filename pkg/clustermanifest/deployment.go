@@ -83,6 +83,9 @@ func (in Input) pod() corev1.PodSpec {
 	return pod
 }
 
+// program is where the image has Drover (Dockerfile). An image need not say where programs are looked for.
+const program = "/usr/local/bin/drover"
+
 func (in Input) container() corev1.Container {
 	yes, no := true, false
 	resources := corev1.ResourceRequirements{Requests: corev1.ResourceList{
@@ -116,7 +119,7 @@ func (in Input) addProbes(agent *corev1.Container) {
 	if in.HostNetwork {
 		agent.VolumeMounts = append(agent.VolumeMounts, corev1.VolumeMount{Name: "run", MountPath: runFolder})
 		agent.StartupProbe = &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"drover", command, "ready"}}},
+			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{program, command, "ready"}}},
 			PeriodSeconds: 5, FailureThreshold: everFailing, TimeoutSeconds: 5,
 		}
 		return
