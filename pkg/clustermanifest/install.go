@@ -5,6 +5,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,18 +41,26 @@ type Facts struct {
 	Token string
 	// Stored is the Secret with the manifest; nil when there is none.
 	Stored *corev1.Secret
+	// Kubeconfig is true when the Secret with the cluster's kubeconfig exists: somebody has reached the cluster already.
+	Kubeconfig bool
 	// PullSecrets are those of the source that exist.
 	PullSecrets []PullSecret
 }
 
 // Install returns the Secret from which the plans of a cluster's servers take the manifest of its agent; nil when there is nothing to write.
 //
-// It is written once: another manifest would be another plan of servers that nobody has touched, whenever Drover itself is upgraded. A cluster that had
-// been made before there were agents gets none, until somebody has installed one in it: then it is told apart by its condition AgentDeployed, and servers
-// that come later keep what it was given.
+// It is written once: another manifest would be another plan of servers that nobody has touched, whenever Drover itself is upgraded. Only while no agent of the
+// cluster has ever been connected it follows what it is made from, because a wrong one, with an image that is not to be had for example, could be mended in no
+// other way. A cluster that had been made before there were agents gets none, until somebody has installed one in it: then it is told apart by its condition
+// AgentDeployed, and servers that come later keep what it was given.
 func Install(source Source, f Facts) (*corev1.Secret, error) {
 	agent := conditions.IsTrue(f.Management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
-	if f.Stored != nil || f.Token == "" || f.Initialized && !agent {
+	switch {
+	case f.Token == "":
+		return nil, nil
+	case f.Stored == nil && (f.Initialized || f.Kubeconfig) && !agent:
+		return nil, nil
+	case f.Stored != nil && (agent || f.Stored.Annotations[rkev1.ReachedByAgentAnnotation] != "true"):
 		return nil, nil
 	}
 	objects, err := Desired(source, f)
@@ -62,6 +71,10 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
+	data := map[string][]byte{rkev1.ClusterAgentManifestKey: manifest, rkev1.ClusterAgentTokenKey: []byte(f.Token)}
+	if f.Stored != nil {
+		return renewed(f.Stored, data), nil
+	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: f.Cluster.Namespace, Name: naming.ClusterAgent(f.Cluster.Name),
@@ -70,8 +83,18 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 			OwnerReferences: []metav1.OwnerReference{topology.OwnerReference(f.Cluster, false)},
 		},
 		Type: rkev1.SecretTypeClusterAgent,
-		Data: map[string][]byte{rkev1.ClusterAgentManifestKey: manifest, rkev1.ClusterAgentTokenKey: []byte(f.Token)},
+		Data: data,
 	}, nil
+}
+
+// renewed is a Secret with other data; nil when it has them.
+func renewed(stored *corev1.Secret, data map[string][]byte) *corev1.Secret {
+	if equality.Semantic.DeepEqual(stored.Data, data) {
+		return nil
+	}
+	secret := stored.DeepCopy()
+	secret.Data = data
+	return secret
 }
 
 // Desired is what the agent of a cluster is to be installed with now. In a cluster that was imported it is what the command for that has installed.

@@ -19,9 +19,18 @@ func TestInstall(t *testing.T) {
 		edit func(f *clustermanifest.Facts)
 		want bool
 	}{
-		"a new cluster gets an agent":                               {func(*clustermanifest.Facts) {}, true},
-		"one whose agent has no token yet waits":                    {func(f *clustermanifest.Facts) { f.Token = "" }, false},
-		"one that has a manifest keeps it":                          {func(f *clustermanifest.Facts) { f.Stored = &corev1.Secret{} }, false},
+		"a new cluster gets an agent":                                {func(*clustermanifest.Facts) {}, true},
+		"one whose agent has no token yet waits":                     {func(f *clustermanifest.Facts) { f.Token = "" }, false},
+		"one that has a manifest keeps it":                           {func(f *clustermanifest.Facts) { f.Stored = &corev1.Secret{} }, false},
+		"one that is begun anew without an agent, by a restore, too": {func(f *clustermanifest.Facts) { f.Kubeconfig = true }, false},
+		"one whose agent never came gets what is wanted now": {func(f *clustermanifest.Facts) {
+			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}, Data: map[string][]byte{"manifest": []byte("wrong")}}
+			f.Initialized = true
+		}, true},
+		"and keeps it once the agent has come": {func(f *clustermanifest.Facts) {
+			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}}
+			f.Management.Status.Conditions = deployed
+		}, false},
 		"one that runs without an agent is left alone":              {func(f *clustermanifest.Facts) { f.Initialized = true }, false},
 		"one whose agent runs gets the manifest anew that was lost": {func(f *clustermanifest.Facts) { f.Initialized, f.Management.Status.Conditions = true, deployed }, true},
 	}

@@ -134,10 +134,22 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if secret == nil {
 		return cluster, nil
 	}
-	if _, err := h.Secrets.Create(secret); err != nil && !apierrors.IsAlreadyExists(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return cluster, fmt.Errorf("create secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	return cluster, h.write(secret, facts.Stored != nil)
+}
+
+// write makes the Secret of a manifest, or writes it anew. When the cache is behind, its event brings us back.
+func (h *handler) write(secret *corev1.Secret, exists bool) error {
+	write := h.Secrets.Create
+	if exists {
+		write = h.Secrets.Update
 	}
-	return cluster, nil
+	_, err := write(secret)
+	switch {
+	case err == nil, apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause),
+		exists && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
+		return nil
+	}
+	return fmt.Errorf("write secret %s/%s: %w", secret.Namespace, secret.Name, err)
 }
 
 func (h *handler) ours(cluster *provv1.Cluster) bool {
@@ -149,9 +161,14 @@ func (h *handler) ours(cluster *provv1.Cluster) bool {
 func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error) {
 	facts := &clustermanifest.Facts{Cluster: cluster}
 	var err error
-	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil || facts.Stored != nil {
+	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil {
 		return nil, err
 	}
+	kubeconfig, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name)))
+	if err != nil {
+		return nil, err
+	}
+	facts.Kubeconfig = kubeconfig != nil
 	controlPlane, err := clients.Optional(h.controlPlanes.Get(cluster.Namespace, cluster.Name))
 	if err != nil || controlPlane == nil {
 		return nil, err

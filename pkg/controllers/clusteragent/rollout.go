@@ -105,6 +105,16 @@ func (r *rollout) landed(name types.NamespacedName, now time.Time) {
 	r.leaveLine(name)
 }
 
+// away notes that no agent of a cluster is connected, neither a new one nor the one before, which stays until then: it is not the new one that is at fault. A
+// cluster that is away for long holds up no others.
+func (r *rollout) away(name types.NamespacedName, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if update, ok := r.under[name]; ok && now.Sub(update.at) >= patience {
+		delete(r.under, name)
+	}
+}
+
 // forget drops a cluster that gets no agent from here any more, or none now.
 func (r *rollout) forget(name types.NamespacedName) {
 	r.mu.Lock()

@@ -117,3 +117,23 @@ func TestOver(t *testing.T) {
 		}
 	}
 }
+
+// Three clusters that are switched off are no reason to keep the new agent from all others.
+func TestRollout_ClustersThatAreAwayHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	now, r := time.Now(), newRollout()
+	r.last = now
+	for i := range 3 {
+		r.watch(cluster(i), "v2", now)
+	}
+	now = now.Add(patience)
+	if r.take(cluster(9), "v2", now) {
+		t.Fatal("others follow although three have not come back")
+	}
+	for i := range 3 {
+		r.away(cluster(i), now)
+	}
+	if !r.take(cluster(9), "v2", now) {
+		t.Error("clusters whose agents are not connected at all hold up the others")
+	}
+}

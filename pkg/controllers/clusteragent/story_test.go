@@ -163,6 +163,28 @@ func token() *corev1.Secret {
 	}
 }
 
+// edit changes the management cluster.
+func (w *world) edit(change func(*mgmtv3.Cluster)) {
+	w.Helper()
+	found, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
+	must(w.T, err)
+	change(found)
+	_, err = w.user.Management.Cluster().Update(found)
+	must(w.T, err)
+	w.pass()
+}
+
+// deployed notes that an agent has been connected.
+func (w *world) deployed() {
+	w.Helper()
+	found, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
+	must(w.T, err)
+	found.Status.Conditions = []rkev1.GenericCondition{{Type: mgmtv3.ClusterConditionAgentDeployed, Status: "True"}}
+	_, err = w.user.Management.Cluster().UpdateStatus(found)
+	must(w.T, err)
+	w.pass()
+}
+
 func controlPlane(initialized bool) *rkev1.RKEControlPlane {
 	return &rkev1.RKEControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"},
@@ -193,14 +215,15 @@ func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
 				if !strings.Contains(made, "image: r.example.com/drover-io/drover:v1") || !strings.Contains(made, "kubernetes.io/dockerconfigjson") {
 					t.Fatalf("manifest %s", made)
 				}
-				edited, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
-				must(t, err)
-				edited.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}}
-				_, err = w.user.Management.Cluster().Update(edited)
-				must(t, err)
-				w.pass()
-				if w.manifest() != made || len(w.api.Writes(agent)) != 1 {
-					t.Errorf("the manifest was changed; writes %v", w.api.Writes(agent))
+				w.edit(func(c *mgmtv3.Cluster) { c.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}} })
+				mended := w.manifest()
+				if !strings.Contains(mended, "http://proxy") || len(w.api.Writes(agent)) != 2 {
+					t.Errorf("an agent that cannot come without a proxy never gets it; writes %v", w.api.Writes(agent))
+				}
+				w.deployed()
+				w.edit(func(c *mgmtv3.Cluster) { c.Spec.AgentEnvVars[0].Value = "http://other" })
+				if w.manifest() != mended || len(w.api.Writes(agent)) != 2 {
+					t.Errorf("the manifest of a cluster that is reached was changed; writes %v", w.api.Writes(agent))
 				}
 				if strings.Contains(w.log.String(), "hunter2") {
 					t.Error("the token is in the log")
@@ -216,12 +239,7 @@ func TestStory_ClusterThatRunsWithoutAnAgentIsLeftAlone(t *testing.T) {
 		if w.manifest() != "" || len(w.api.Writes(agent)) != 0 {
 			t.Fatal("plans of a cluster that runs are changed")
 		}
-		found, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
-		must(t, err)
-		found.Status.Conditions = []rkev1.GenericCondition{{Type: mgmtv3.ClusterConditionAgentDeployed, Status: "True"}}
-		_, err = w.user.Management.Cluster().UpdateStatus(found)
-		must(t, err)
-		w.pass()
+		w.deployed()
 		if w.manifest() == "" {
 			t.Error("servers that join later do not bring the agent that somebody has installed")
 		}

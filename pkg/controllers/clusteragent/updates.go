@@ -83,7 +83,7 @@ func (u *updates) changed(cluster *provv1.Cluster) {
 		return
 	}
 	name := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
-	if facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster}); err == nil && facts != nil && !u.isSeen(name, version(facts)) {
+	if facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster}); err == nil && facts != nil && u.seenFor(name, version(facts)) <= 0 {
 		u.queue.Add(name)
 	}
 }
@@ -93,11 +93,15 @@ func version(facts *clustermanifest.Facts) string {
 	return fmt.Sprint(facts.Management.UID, "/", facts.Management.Generation, "/", facts.Token)
 }
 
-func (u *updates) isSeen(name types.NamespacedName, version string) bool {
+// seenFor is for how long that version need not be looked for again in a cluster, because it was seen there; 0 or less when it has to be now.
+func (u *updates) seenFor(name types.NamespacedName, version string) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	seen := u.seen[name]
-	return seen.version == version && time.Since(seen.at) < lookAgain
+	if seen.version != version {
+		return 0
+	}
+	return lookAgain - time.Since(seen.at)
 }
 
 func (u *updates) work() {
@@ -129,6 +133,7 @@ func (u *updates) update(name types.NamespacedName) error {
 		return nil
 	}
 	if !u.Tunnel.Connected(cluster.Status.ClusterName) {
+		u.turns.away(name, time.Now())
 		return nil
 	}
 	facts, objects, err := u.wanted(cluster)
@@ -159,8 +164,13 @@ func (u *updates) update(name types.NamespacedName) error {
 // wanted is what the agent of a cluster is to be installed with, and what that follows from; nil when something is missing, or when it was seen to be there.
 func (u *updates) wanted(cluster *provv1.Cluster) (*clustermanifest.Facts, []runtime.Object, error) {
 	facts, err := u.complete(&clustermanifest.Facts{Cluster: cluster})
-	if err != nil || facts == nil || u.isSeen(types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}, version(facts)) {
+	if err != nil || facts == nil {
 		return nil, nil, err
+	}
+	name := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
+	if left := u.seenFor(name, version(facts)); left > 0 {
+		u.queue.AddAfter(name, left) // a queue keeps the earliest time, which this one may have come at
+		return nil, nil, nil
 	}
 	if facts.PullSecrets, err = u.pullSecrets(facts.Management); err != nil {
 		return nil, nil, err
@@ -175,17 +185,16 @@ func (u *updates) noteToken(facts *clustermanifest.Facts) error {
 	if err != nil || secret == nil {
 		return err
 	}
-	noted := registration.Followed(secret, facts.Token)
-	if noted == nil {
-		return nil
-	}
-	if _, err := u.Secrets.Update(noted); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("note in secret %s/%s that its token is used: %w", secret.Namespace, secret.Name, err)
+	if noted := registration.Followed(secret, facts.Token); noted != nil {
+		if _, err := u.Secrets.Update(noted); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("note in secret %s/%s that its token is used: %w", secret.Namespace, secret.Name, err)
+		}
 	}
 	return u.keepToken(facts)
 }
 
-// keepToken keeps the new token where it stays with the Cluster when that is moved. The manifest beside it stays as it is: it is in plans.
+// keepToken keeps the token that the agent has where it stays with the Cluster when that is moved, whether it was replaced or taken back. The manifest beside
+// it stays as it is: it is in plans.
 func (u *updates) keepToken(facts *clustermanifest.Facts) error {
 	stored, err := clients.Optional(u.secrets.Get(facts.Cluster.Namespace, naming.ClusterAgent(facts.Cluster.Name)))
 	if err != nil || stored == nil || string(stored.Data[rkev1.ClusterAgentTokenKey]) == facts.Token {
