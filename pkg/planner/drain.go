@@ -89,6 +89,9 @@ func (p *pass) toDrain(m *machine) (options string, needed bool) {
 // opensTheCluster reports a server that nobody could drain: what drains nodes needs the kubeconfig that a server prints when it has a plan of ours,
 // and in a cluster that was made by another manager none has one yet. Hooks that somebody asked for are not passed over.
 func (p *pass) opensTheCluster(m *machine) bool {
+	if p.s.ClusterAgent.OnlyWay && p.s.Connected {
+		return false // by its agent
+	}
 	options := p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
 	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0 {
 		return false

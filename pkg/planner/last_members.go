@@ -35,21 +35,34 @@ func (p *pass) maySurvive(m *machine) bool {
 	return m.HasNode || !p.overdue(m.Plan.DeliveredAt)
 }
 
-// waitForNewMembers is the wait for somebody to whom the data can go.
-func waitForNewMembers(staying []*machine) *Wait {
-	notes := make([]note, 0, len(staying))
+// unseenForLong reports that nobody could look at a machine's node for longer than it takes to repair a connection. Its last report is worth little then:
+// others are not sent to join it.
+func (p *pass) unseenForLong(m *machine) bool {
+	return m.NodeUnknown && !m.NodeUnknownSince.IsZero() && p.overdue(m.NodeUnknownSince)
+}
+
+// waitForNewMembers is the wait for somebody to whom the data can go. Where they have been out of sight for long, it is a person who knows whether they are gone.
+func (p *pass) waitForNewMembers(staying []*machine) *Wait {
+	notes, unseen := make([]note, 0, len(staying)), true
 	for _, m := range staying {
 		notes = append(notes, note{name: m.Name})
+		unseen = unseen && p.unseenForLong(m)
+	}
+	const remedy = "annotate the RKEBootstraps " + rkev1.ForceRemoveEtcdAnnotation + "=true"
+	if unseen {
+		return failure(ReasonEtcdStays, about("Nobody has seen the machines that have the cluster's data for long, and all machines with etcd are being deleted", notes)+
+			". If their hosts are gone, "+remedy+", and restore a snapshot on other machines; otherwise repair the connection to them", WakeMachine, WakePlanSecret)
 	}
 	return waitFor(ReasonEtcdStays, about("waiting for another machine with etcd to be registered: all are being deleted, and the cluster's data are on", notes)+
-		". If none is coming, raise the quantity of a pool with etcd; to give the data up, annotate the RKEBootstraps "+rkev1.ForceRemoveEtcdAnnotation+"=true",
-		WakeMachine, WakePlanSecret)
+		". If none is coming, raise the quantity of a pool with etcd; to give the data up, "+remedy, WakeMachine, WakePlanSecret)
 }
 
 // keepMember stays with a member that works although its machine is being deleted, so that others can join it: the init node if it is one. It is nil
 // when there is none. The machine gets no other plan.
 func (p *pass) keepMember(gone []*machine) *machine {
-	joinable := func(m *machine) bool { return isEtcd(m) && isHeld(m) && m.etcdServes() && m.marks.JoinURL != "" }
+	joinable := func(m *machine) bool {
+		return isEtcd(m) && isHeld(m) && m.etcdServes() && m.marks.JoinURL != "" && !p.unseenForLong(m)
+	}
 	for _, m := range gone {
 		if m.marks.InitNode && m.Plan != nil && joinable(m) {
 			return m

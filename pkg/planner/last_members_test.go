@@ -133,3 +133,28 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 		})
 	}
 }
+
+// Nobody is sent to join a server that has been out of sight for long, whatever it reported last: its host may be gone, and a new machine with a plan looks
+// like a part of the cluster ever after. A person is told, who knows.
+func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
+	w := newWorld(k3sVersion)
+	w.add("s1", allRoles)
+	w.bringUp(t)
+	w.now = start.Add(2 * time.Hour)
+	s1 := w.machines["s1"]
+	s1.m.Deleting, s1.m.Held, s1.m.NodeUnknown, s1.m.NodeUnknownSince = true, true, true, start.Add(time.Hour)
+	d := w.run(t)
+	if d.Wait == nil || d.Wait.Reason != ReasonEtcdStays || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "If their hosts are gone") {
+		t.Errorf("wait %+v", d.Wait)
+	}
+	w.add("t1", allRoles)
+	d = w.run(t)
+	if len(w.plans()["t1"]) > 0 {
+		t.Errorf("t1 is sent to join it: %+v", d.Wait)
+	}
+	s1.m.NodeUnknown, s1.m.NodeUnknownSince = false, time.Time{}
+	w.run(t)
+	if len(w.plans()["t1"]) == 0 {
+		t.Error("the server is seen again, and nobody joins it")
+	}
+}

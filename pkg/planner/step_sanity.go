@@ -26,7 +26,7 @@ func stepSanity(p *pass) verdict {
 		}
 	}
 	if len(etcd) == 0 && len(staying) > 0 {
-		return stopFor(waitForNewMembers(staying))
+		return stopFor(p.waitForNewMembers(staying))
 	}
 	return stopFor(waitFor(ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered",
 		WakePlanSecret, WakeMachine))

@@ -215,7 +215,9 @@ func TestStory_NewClusterGetsItsManifestOnce(t *testing.T) {
 				if !strings.Contains(made, "image: r.example.com/drover-io/drover:v1") || !strings.Contains(made, "kubernetes.io/dockerconfigjson") {
 					t.Fatalf("manifest %s", made)
 				}
-				w.edit(func(c *mgmtv3.Cluster) { c.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}} })
+				w.edit(func(c *mgmtv3.Cluster) {
+					c.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "http://proxy"}}
+				})
 				mended := w.manifest()
 				if !strings.Contains(mended, "http://proxy") || len(w.api.Writes(agent)) != 2 {
 					t.Errorf("an agent that cannot come without a proxy never gets it; writes %v", w.api.Writes(agent))

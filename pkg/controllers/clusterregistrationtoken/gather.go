@@ -2,8 +2,11 @@ package clusterregistrationtoken
 
 import (
 	"fmt"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -55,26 +58,35 @@ func (h *handler) gather(token *mgmtv3.ClusterRegistrationToken) (*registration.
 		facts.Secret = secret
 		h.written.Shown(token.Namespace + "/" + name)
 	}
-	if facts.Brought, err = h.brought(token, owner); err != nil {
+	if err := h.gatherGiven(facts, owner); err != nil {
 		return nil, err
 	}
 	facts.Fresh, err = tokens.Generate(h.Random)
 	return facts, err
 }
 
-// brought is the token that the agent of a Cluster was given, if it is this registration that agents of such Clusters use.
-func (h *handler) brought(token *mgmtv3.ClusterRegistrationToken, cluster *provv1.Cluster) (string, error) {
-	if token.Name != clustermanifest.RegistrationToken(cluster) || !registration.Serves(token.Labels, registration.ForAgent) {
-		return "", nil
+// gatherGiven reads what the agent of a Cluster was given, if it is this registration that agents of such Clusters use. Servers of such a Cluster have its token in
+// their plans, and etcd has it in its snapshots: it is replaced only where spec.ttl asks for that.
+func (h *handler) gatherGiven(facts *registration.Facts, cluster *provv1.Cluster) error {
+	if facts.Registration.Name != clustermanifest.RegistrationToken(cluster) || !registration.Serves(facts.Registration.Labels, registration.ForAgent) {
+		return nil
 	}
 	secret, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name)))
 	if err != nil {
-		return "", fmt.Errorf("read what the agent of cluster %s/%s was given: %w", cluster.Namespace, cluster.Name, err)
+		return fmt.Errorf("read what the agent of cluster %s/%s was given: %w", cluster.Namespace, cluster.Name, err)
 	}
-	if secret == nil || secret.Type != rkev1.SecretTypeClusterAgent {
-		return "", nil
+	if cluster.Spec.RKEConfig != nil {
+		facts.Settings.AgentsFollow = false
 	}
-	return string(secret.Data[rkev1.ClusterAgentTokenKey]), nil
+	if secret != nil && secret.Type == rkev1.SecretTypeClusterAgent && belongs(secret, cluster) {
+		facts.Brought = string(secret.Data[rkev1.ClusterAgentTokenKey])
+	}
+	return nil
+}
+
+// belongs reports that a Secret is that of a Cluster, and not of one before it that had its name: hosts of that one may still run.
+func belongs(secret *corev1.Secret, cluster *provv1.Cluster) bool {
+	return !slices.ContainsFunc(secret.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "Cluster" && ref.UID != cluster.UID })
 }
 
 // ours is the Cluster with our mark that a management cluster, which is there to stay, belongs to; nil when somebody else has one, or nobody.

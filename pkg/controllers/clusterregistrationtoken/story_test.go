@@ -367,6 +367,9 @@ func TestStory_WakeUps(t *testing.T) {
 // here has taken it back.
 func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 	tell(t, func(w *world) {
+		w.stop()
+		w.settings.AgentsFollow = true
+		w.start()
 		brought := strings.Repeat("given-elsewhere-", 3)
 		ours := cluster(instance)
 		ours.Spec.RKEConfig = &provv1.RKEConfig{}
@@ -387,6 +390,31 @@ func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 		w.pass(time.Minute)
 		if got := string(w.secret("system").Data["token"]); got == brought || got == "" {
 			t.Errorf("a token that was taken back is good again: %q", got)
+		}
+		if expires := w.status("system").ExpiresAt; expires != "" {
+			t.Errorf("the agent's token is replaced at %v, and servers have it in their plans", expires)
+		}
+	})
+}
+
+// The Secret of a Cluster that was deleted may be there for a moment after another one has its name; hosts of the former may still run.
+func TestStory_ATokenOfAFormerClusterIsNotTakenOver(t *testing.T) {
+	tell(t, func(w *world) {
+		brought := strings.Repeat("of-the-former-one-", 3)
+		ours := cluster(instance)
+		ours.Spec.RKEConfig = &provv1.RKEConfig{}
+		must(t, w.api.Add(ours, &corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo-cluster-agent", OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "former"},
+			}},
+			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{rkev1.ClusterAgentTokenKey: []byte(brought)},
+		}))
+		w.pass(time.Second)
+		must(t, w.api.Add(registrationToken("system", mgmtv3.TokenPurposeAgent)))
+		w.pass(time.Second)
+		if secret := w.secret("system"); secret == nil || string(secret.Data["token"]) == brought {
+			t.Error("hosts of the former cluster could come as the agent of this one")
 		}
 	})
 }
