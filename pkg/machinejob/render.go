@@ -176,7 +176,7 @@ func podSpec(in Input, args []string) corev1.PodSpec {
 				LocalObjectReference: corev1.LocalObjectReference{Name: naming.MachineDriverSecret(in.Machine.Name)},
 			}}},
 			SecurityContext: &corev1.SecurityContext{
-				RunAsUser: new(user), RunAsGroup: new(user), AllowPrivilegeEscalation: new(false),
+				RunAsUser: new(user), RunAsGroup: new(user), RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
 				Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
