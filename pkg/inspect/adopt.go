@@ -98,16 +98,16 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	if err != nil {
 		return out, err
 	}
-	core, err := r.hasCore(name)
+	made, err := r.made(name, controlPlane)
 	if err != nil {
 		return out, err
 	}
-	out.setOwner(cluster, core || controlPlane != nil)
+	out.setOwner(cluster, made > 0)
 	if controlPlane != nil && cluster.Status.ClusterName == "" {
 		cluster = cluster.DeepCopy() // moved here without its status: it gets the name back that its control plane remembers
 		cluster.Status.ClusterName = controlPlane.Spec.ManagementClusterName
 	}
-	if !out.comparable(cluster, core, controlPlane != nil) {
+	if !out.comparable(cluster, made) {
 		return out, nil
 	}
 	out.Activity = lastActivity(cluster, controlPlane, out.Owner == OwnerReleased)
@@ -120,19 +120,34 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	return out, r.compare(ctx, &out, cluster, controlPlane)
 }
 
-// comparable reports that a cluster can be compared, and notes why not otherwise. core and controlPlane say what there is of what its manager makes
-// of it, which is nothing for a cluster that was imported.
-func (a *Adoption) comparable(cluster *provv1.Cluster, core, controlPlane bool) bool {
+// allMade is how many objects a manager makes of a cluster that tell whose it is: an RKEControlPlane and a Cluster of Cluster API.
+const allMade = 2
+
+// made counts them.
+func (r *Reader) made(name string, controlPlane *rkev1.RKEControlPlane) (int, error) {
+	core, err := r.hasCore(name)
+	made := 0
+	for _, there := range []bool{core, controlPlane != nil} {
+		if there {
+			made++
+		}
+	}
+	return made, err
+}
+
+// comparable reports that a cluster can be compared, and notes why not otherwise. made is how much there is of what its manager makes of it, which is
+// nothing for a cluster that was imported.
+func (a *Adoption) comparable(cluster *provv1.Cluster, made int) bool {
 	problem := ""
 	switch imported := cluster.Spec.RKEConfig == nil; {
 	case cluster.DeletionTimestamp != nil:
 		problem = "it is being deleted: let its manager finish that"
-	case imported && (core || controlPlane):
+	case imported && made > 0:
 		problem = "it was provisioned with spec.rkeConfig, which is not there any more: put it back"
 	case !topology.HasOwnManagement(cluster):
 		problem = "its management cluster came first, as names of the form c-xxxxx and local tell: Drover manages none of those; " +
 			"make a Cluster of another name, and import the cluster into that"
-	case cluster.Status.ClusterName != "" && (imported || core && controlPlane):
+	case cluster.Status.ClusterName != "" && (imported || made == allMade):
 		return true
 	case a.Owner == OwnerNone: // its server makes it
 	case imported:
