@@ -21,7 +21,7 @@ var layers = []struct {
 	packages []string
 }{
 	{"API types", []string{"apis/**", "generated/**"}},
-	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact"}},
+	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "pullsecret"}},
 	{"pure decisions", []string{
 		"releases", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata", "driverschema", "machinejob", "events", "diagnose", "supportbundle",
 		"admission", "registration", "clustermanifest",
@@ -41,7 +41,7 @@ var testOnly = []string{"testkit/**"}
 
 // pure packages decide and render. They get everything as values, so they can be tested, replayed and reasoned about without a cluster.
 var pure = []string{
-	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata",
+	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "pullsecret", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata",
 	"driverschema", "machinejob", "events", "diagnose", "supportbundle", "admission", "registration", "clustermanifest",
 }
 

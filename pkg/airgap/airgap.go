@@ -2,6 +2,7 @@
 package airgap
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -39,7 +41,7 @@ func Architectures() []string { return []string{"amd64", "arm64"} }
 
 // Options say for what a list is.
 type Options struct {
-	// ServerImage is that of Drover itself.
+	// ServerImage is that of Drover itself, and of the agent inside clusters unless the settings name another.
 	ServerImage string
 	// Settings are those of the server. Images are named as they will be asked for: with a default registry, in it.
 	Settings controllers.Settings
@@ -62,6 +64,7 @@ func Items(o Options) ([]Item, error) {
 	}
 	items := []Item{
 		{Image, o.ServerImage, "Drover's server, in the management cluster"},
+		{Image, naming.ImageIn(o.Settings.SystemDefaultRegistry, cmp.Or(o.Settings.ClusterAgentImage, o.ServerImage)), "Drover's agent, inside clusters"},
 		{Image, o.Settings.MachineImage(), "the Jobs that make machines, in the management cluster"},
 	}
 	for _, v := range o.KubernetesVersions {

@@ -24,6 +24,7 @@ func TestItems_AreNamedAsTheyWillBeAskedFor(t *testing.T) {
 	}
 	want := []string{
 		"image r.example.com/drover-io/drover:v1",
+		"image r.example.com/drover-io/drover:v1",
 		"image r.example.com/" + controllers.DefaultMachineProvisionImage,
 		"image r.example.com/rancher/system-agent-installer-rke2:v1.36.2-rke2r1",
 		"list https://github.com/rancher/rke2/releases/download/v1.36.2%2Brke2r1/rke2-images-all.linux-amd64.txt",
@@ -36,8 +37,28 @@ func TestItems_AreNamedAsTheyWillBeAskedFor(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("items (-want +got):\n%s", diff)
 	}
-	if own, other := items[7].For, items[8].For; strings.Contains(own, "--assets-dir") || !strings.Contains(other, "--assets-dir") {
+	if own, other := items[8].For, items[9].For; strings.Contains(own, "--assets-dir") || !strings.Contains(other, "--assets-dir") {
 		t.Errorf("agents: %q, %q", own, other)
+	}
+}
+
+// The agent inside clusters is Drover's own image, in the registry of clusters: in the one of the management cluster nobody there looks.
+func TestItems_NameTheImageOfAgents(t *testing.T) {
+	for name, tc := range map[string]struct {
+		server, agent, registry string
+		want                    string
+	}{
+		"of Docker Hub":                         {server: "drover-io/drover:v1", want: "drover-io/drover:v1"},
+		"in the registry of clusters":           {server: "docker.io/drover-io/drover:v1", registry: "r.example.com", want: "r.example.com/drover-io/drover:v1"},
+		"in the registry of the charts":         {server: "m.example.com/drover-io/drover:v1", registry: "r.example.com", want: "m.example.com/drover-io/drover:v1"},
+		"another one, as the server is told so": {server: "drover-io/drover:v1", agent: "ours/agent:v2", registry: "r.example.com", want: "r.example.com/ours/agent:v2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			items, err := Items(Options{ServerImage: tc.server, Settings: controllers.Settings{ClusterAgentImage: tc.agent, SystemDefaultRegistry: tc.registry}})
+			if err != nil || len(items) < 2 || items[1].Name != tc.want || !strings.Contains(items[1].For, "inside clusters") {
+				t.Errorf("%+v, %v; want %s", items, err, tc.want)
+			}
+		})
 	}
 }
 

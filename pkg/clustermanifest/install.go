@@ -16,6 +16,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/pullsecret"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -27,7 +28,7 @@ type Source struct {
 	Image string
 	// Registry is that of clusters that name none; empty for none.
 	Registry string
-	// PullSecrets are for Registry, of type kubernetes.io/dockerconfigjson.
+	// PullSecrets are for Registry, and for the registries that they list, of type kubernetes.io/dockerconfigjson.
 	PullSecrets []types.NamespacedName
 }
 
@@ -129,12 +130,15 @@ func (s Source) Input(cluster *mgmtv3.Cluster, token string, pullSecrets []PullS
 	return in
 }
 
-// ReadPullSecrets reads those of the source's pull secrets that a cluster's images are pulled with. One that is not there, or cannot be used, is left out,
-// and warn is told why.
+// ReadPullSecrets reads those of the source's pull secrets that the image of a cluster's agent is pulled with: all where it comes from the default registry; where
+// it comes from the one that the installation has named with it, those that list that one. One that is not there, or cannot be used, is left out, and warn
+// is told why.
 func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, name string) (*corev1.Secret, error), warn func(secret types.NamespacedName, problem string),
 ) ([]PullSecret, error) {
-	if !s.UsesDefaultRegistry(cluster) {
-		return nil, nil
+	image := For(cluster, s.Image, s.Registry).Image
+	all := pullsecret.In(s.Registry, image)
+	if !all && image != s.Image {
+		return nil, nil // the cluster has a registry of its own, whatever else the Secrets are good for
 	}
 	var found []PullSecret
 	for _, key := range s.PullSecrets {
@@ -151,14 +155,10 @@ func (s Source) ReadPullSecrets(cluster *mgmtv3.Cluster, get func(namespace, nam
 			warn(key, problem)
 			continue
 		}
+		if !all && !pullsecret.Lists(usable.DockerConfigJSON, image) {
+			continue
+		}
 		found = append(found, usable)
 	}
 	return found, nil
-}
-
-// UsesDefaultRegistry reports whether the images of a cluster come from the registry of clusters that name none, which is pulled from with the
-// source's pull secrets.
-func (s Source) UsesDefaultRegistry(cluster *mgmtv3.Cluster) bool {
-	own := cluster.Spec.ClusterSecrets.PrivateRegistryURL
-	return s.Registry != "" && (own == "" || own == s.Registry)
 }

@@ -4,8 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -68,22 +72,50 @@ func TestInstall_SaysWhatIsWrongAndNotTheToken(t *testing.T) {
 	}
 }
 
-func TestUsesDefaultRegistry(t *testing.T) {
+// TestReadPullSecrets: they go along with an image of the registry that they are for, which is the default one, or one that they list where the installation's own
+// image comes from there. What a cluster names as its registry opens none.
+func TestReadPullSecrets(t *testing.T) {
+	const hub, of = "drover-io/drover:v1", "r.example.com/drover-io/drover:v1"
 	for name, test := range map[string]struct {
-		registry, own string
-		want          bool
+		image, registry, own string
+		want                 []string
 	}{
-		"no registry at all":         {"", "", false},
-		"that of the installation":   {"r.example.com", "", true},
-		"the same, named again":      {"r.example.com", "r.example.com", true},
-		"another one of the cluster": {"r.example.com", "own.example.com", false},
-		"one of the cluster alone":   {"", "own.example.com", false},
+		"no registry at all":                               {hub, "", "", nil},
+		"that of the installation":                         {hub, "r.example.com", "", []string{"listed", "other"}},
+		"the same, named again":                            {hub, "r.example.com", "r.example.com", []string{"listed", "other"}},
+		"another one of the cluster":                       {hub, "r.example.com", "own.example.com", nil},
+		"another one of the cluster, which a Secret lists": {hub, "", "r.example.com", nil},
+		"one of the cluster alone":                         {hub, "", "own.example.com", nil},
+		"that of the image":                                {of, "", "", []string{"listed"}},
+		"that of the image, and one of the cluster":        {of, "", "own.example.com", []string{"listed"}},
+		"that of the image, not the default one":           {of, "other.example.com", "", []string{"listed"}},
+		"that of the image, which nobody knows":            {"quay.io/drover-io/drover:v1", "r.example.com", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			source := clustermanifest.Source{Image: test.image, Registry: test.registry}
+			for _, secret := range []string{"listed", "other", "gone"} {
+				source.PullSecrets = append(source.PullSecrets, types.NamespacedName{Namespace: "drover-system", Name: secret})
+			}
 			cluster := &mgmtv3.Cluster{}
 			cluster.Spec.ClusterSecrets.PrivateRegistryURL = test.own
-			if got := (clustermanifest.Source{Registry: test.registry}).UsesDefaultRegistry(cluster); got != test.want {
-				t.Errorf("got %v", got)
+			found, err := source.ReadPullSecrets(cluster, func(_, name string) (*corev1.Secret, error) {
+				content, there := map[string]string{"listed": `{"auths":{"r.example.com":{}}}`, "other": `{"auths":{"elsewhere.example.com":{}}}`}[name]
+				if !there {
+					return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
+				}
+				return &corev1.Secret{
+					ObjectMeta: metav1.ObjectMeta{Name: name}, Type: corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(content)},
+				}, nil
+			}, func(types.NamespacedName, string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, secret := range found {
+				got = append(got, secret.Name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -50,6 +50,7 @@ The program is that of the server to install, so that its version is the right o
 	f.StringSliceVar(&s.KubernetesVersions, "kubernetes-version", nil, "`versions` that clusters will have, for example v1.36.2+rke2r1")
 	f.StringSliceVar(&s.Architectures, "arch", []string{runtime.GOARCH}, "`architectures` of the nodes: amd64, arm64")
 	f.StringVar(&s.ServerImage, "server-image", serverImage+":"+Version, "`image` of Drover, as the chart names it")
+	f.StringVar(&s.Settings.ClusterAgentImage, "cluster-agent-image", "", "`image` of the agent inside clusters, as the server's; empty is --server-image")
 	f.StringVar(&s.Settings.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, as the server's")
 	f.StringVar(&s.Settings.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage, "`image` of rancher-machine, as the server's")
 	f.StringVar(&s.Settings.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, as the server's")

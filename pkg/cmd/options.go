@@ -79,7 +79,7 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	s := &o.settings
 	f.StringVar(&s.ServerURL, "server-url", "", "https `address` under which machines reach this server; empty with --embedded is that of this host by its route to others, required without")
 	f.StringVar(&s.SystemDefaultRegistry, "system-default-registry", "", "`registry` for images of clusters that name none")
-	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil, "`names` of Secrets in drover-system for that registry")
+	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, "system-default-registry-pull-secrets", nil, "`names` of Secrets in drover-system for that registry, and for that of Drover's own images if they list it; tenants can read them")
 	f.StringVar(&s.MachineProvisionImage, "machine-provision-image", controllers.DefaultMachineProvisionImage, "`image` of rancher-machine")
 	f.StringVar(&s.MachineProvisionImagePullPolicy, "machine-provision-image-pull-policy", "Always", "`policy` Always, IfNotPresent or Never")
 	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images")

@@ -44,7 +44,8 @@ func (d Deps) bootstrapSettings() bootstrap.Settings {
 // machineSettings are the settings of the Jobs that make machines.
 func (d Deps) machineSettings() machinejob.Settings {
 	settings := machinejob.Settings{
-		Image: d.Settings.MachineImage(), PullPolicy: d.Settings.MachineProvisionImagePullPolicy, PullSecrets: d.Settings.SystemDefaultRegistryPullSecrets,
+		Image: d.Settings.MachineImage(), PullPolicy: d.Settings.MachineProvisionImagePullPolicy,
+		Registry: d.Settings.SystemDefaultRegistry, PullSecrets: d.Settings.Render().RegistryPullSecrets,
 		Proxy: d.Settings.ProxyEnv, CreateDeadline: createDeadline, RemoveDeadline: removeDeadline,
 		DeleteFailedAfter: d.Settings.DeleteMachineOnFailureAfter,
 	}

@@ -14,7 +14,8 @@ type Settings struct {
 	CACerts string
 	// SystemDefaultRegistry prefixes images of clusters that name no registry of their own.
 	SystemDefaultRegistry string
-	// SystemDefaultRegistryPullSecrets name Secrets of that registry, in namespace drover-system.
+	// SystemDefaultRegistryPullSecrets name Secrets of that registry, in namespace drover-system. Images of Drover's own that come from another registry are
+	// pulled with those of them that list that one.
 	SystemDefaultRegistryPullSecrets []string
 	// MachineProvisionImage is the image of rancher-machine.
 	MachineProvisionImage string

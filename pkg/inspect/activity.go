@@ -24,8 +24,8 @@ const droverWriter = "drover"
 // lastWords is for how long whoever made an object, or let go of a cluster, goes on writing what belongs to that.
 const lastWords = 10 * time.Second
 
-// lastActivity is the newest write of a manager: to the status of the Cluster, and to the control plane other than its owner references, which are
-// Cluster API's. Of a cluster that was released, what was written until then does not count, nor how it came here: objects that were just made
+// lastActivity is the newest write of a manager: to the status of the Cluster, and to the control plane, if it has one, other than its owner
+// references, which are Cluster API's. Of a cluster that was released, what was written until then does not count, nor how it came here: objects that were just made
 // were moved or restored, and no Drover manages a cluster without its mark.
 func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane, released bool) *Activity {
 	var last *Activity
@@ -41,6 +41,9 @@ func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane, 
 		}
 	}
 	look("status of the Cluster", cluster, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" })
+	if controlPlane == nil {
+		return last // it was imported
+	}
 	look("the RKEControlPlane", controlPlane, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" || e.FieldsV1 != nil && strings.Contains(e.FieldsV1.GetRawString(), `"f:spec"`)
 	})

@@ -98,41 +98,67 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	if err != nil {
 		return out, err
 	}
-	core, err := r.hasCore(name)
+	made, err := r.made(name, controlPlane)
 	if err != nil {
 		return out, err
 	}
-	out.setOwner(cluster, core || controlPlane != nil)
+	out.setOwner(cluster, made > 0)
 	if controlPlane != nil && cluster.Status.ClusterName == "" {
 		cluster = cluster.DeepCopy() // moved here without its status: it gets the name back that its control plane remembers
 		cluster.Status.ClusterName = controlPlane.Spec.ManagementClusterName
 	}
-	if !out.comparable(cluster, core && controlPlane != nil) {
+	if !out.comparable(cluster, made) {
 		return out, nil
 	}
 	out.Activity = lastActivity(cluster, controlPlane, out.Owner == OwnerReleased)
+	if cluster.Spec.RKEConfig == nil {
+		return out, r.compareImported(ctx, &out, cluster)
+	}
 	if err := r.references(ctx, &out, cluster); err != nil || len(out.Problems) > 0 {
 		return out, err
 	}
 	return out, r.compare(ctx, &out, cluster, controlPlane)
 }
 
-// comparable reports that a cluster can be compared, and notes why not otherwise. whole: it has all that its manager makes of it.
-func (a *Adoption) comparable(cluster *provv1.Cluster, whole bool) bool {
-	switch {
-	case cluster.DeletionTimestamp != nil:
-		a.Problems = append(a.Problems, "it is being deleted: let its manager finish that")
-		return false
-	case cluster.Spec.RKEConfig == nil:
-		a.Problems = append(a.Problems, "it has no spec.rkeConfig: it was imported, and there is nothing to manage")
-		return false
-	case !whole || cluster.Status.ClusterName == "":
-		if a.Owner != OwnerNone {
-			a.Problems = append(a.Problems, "its manager has not finished making it: it has no RKEControlPlane, no Cluster of Cluster API or no status.clusterName yet")
+// allMade is how many objects a manager makes of a cluster that tell whose it is: an RKEControlPlane and a Cluster of Cluster API.
+const allMade = 2
+
+// made counts them.
+func (r *Reader) made(name string, controlPlane *rkev1.RKEControlPlane) (int, error) {
+	core, err := r.hasCore(name)
+	made := 0
+	for _, there := range []bool{core, controlPlane != nil} {
+		if there {
+			made++
 		}
-		return false
 	}
-	return true
+	return made, err
+}
+
+// comparable reports that a cluster can be compared, and notes why not otherwise. made is how much there is of what its manager makes of it, which is
+// nothing for a cluster that was imported.
+func (a *Adoption) comparable(cluster *provv1.Cluster, made int) bool {
+	problem := ""
+	switch imported := cluster.Spec.RKEConfig == nil; {
+	case cluster.DeletionTimestamp != nil:
+		problem = "it is being deleted: let its manager finish that"
+	case imported && made > 0:
+		problem = "it was provisioned with spec.rkeConfig, which is not there any more: put it back"
+	case !topology.HasOwnManagement(cluster):
+		problem = "its management cluster came first, as names of the form c-xxxxx and local tell: Drover manages none of those; " +
+			"make a Cluster of another name, and import the cluster into that"
+	case cluster.Status.ClusterName != "" && (imported || made == allMade):
+		return true
+	case a.Owner == OwnerNone: // its server makes it
+	case imported:
+		problem = "its manager has not finished making it: it has no status.clusterName yet"
+	default:
+		problem = "its manager has not finished making it: it has no RKEControlPlane, no Cluster of Cluster API or no status.clusterName yet"
+	}
+	if problem != "" {
+		a.Problems = append(a.Problems, problem)
+	}
+	return false
 }
 
 // hasCore reports whether a cluster has one of Cluster API's.
@@ -144,13 +170,31 @@ func (r *Reader) hasCore(name string) (bool, error) {
 	return err == nil, nil
 }
 
-// HasChildren reports whether somebody made objects for a cluster.
+// HasChildren reports whether somebody made objects for a cluster. Of one that was imported they are those of the management side.
 func (r *Reader) HasChildren(name string) (bool, error) {
 	controlPlane, err := r.controlPlane(name)
 	if err != nil || controlPlane != nil {
 		return controlPlane != nil, err
 	}
-	return r.hasCore(name)
+	if core, err := r.hasCore(name); err != nil || core {
+		return core, err
+	}
+	cluster, err := r.Cluster(name)
+	return err == nil && cluster.Spec.RKEConfig == nil && cluster.Status.ClusterName != "", err
+}
+
+// compareImported fills in what would be done for a cluster that was imported: there are no machines, and of objects only those by which the
+// management side knows it.
+func (r *Reader) compareImported(ctx context.Context, out *Adoption, cluster *provv1.Cluster) error {
+	in, problems, err := r.adopted(cluster, out.Instance, false)
+	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
+		return err
+	}
+	if out.Objects, err = r.changes(ctx, cluster, in, nil); err != nil {
+		return err
+	}
+	out.Problems = append(out.Problems, out.refused()...)
+	return nil
 }
 
 func (a *Adoption) setOwner(cluster *provv1.Cluster, hasChildren bool) {
@@ -197,7 +241,7 @@ func (r *Reader) adopter(instance string) (string, error) {
 
 // compare fills in what would be done.
 func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) error {
-	in, problems, err := r.adopted(cluster, out.Instance)
+	in, problems, err := r.adopted(cluster, out.Instance, true)
 	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
 		return err
 	}
@@ -234,7 +278,8 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 }
 
 // adopted is a cluster with the mark of an instance, completed as its server would, with all that its objects follow from; or what is wrong with it.
-func (r *Reader) adopted(cluster *provv1.Cluster, instance string) (in topology.Input, problems []string, err error) {
+// provisioned: it has a control plane.
+func (r *Reader) adopted(cluster *provv1.Cluster, instance string, provisioned bool) (in topology.Input, problems []string, err error) {
 	marked := cluster.DeepCopy()
 	if marked.Annotations == nil {
 		marked.Annotations = map[string]string{}
@@ -243,7 +288,7 @@ func (r *Reader) adopted(cluster *provv1.Cluster, instance string) (in topology.
 	if in, err = r.desired.Input(marked); err != nil {
 		return in, nil, err
 	}
-	for _, problem := range provisioningcluster.Problems(in, true) {
+	for _, problem := range provisioningcluster.Problems(in, provisioned) {
 		problems = append(problems, problem.Error())
 	}
 	if len(problems) > 0 {

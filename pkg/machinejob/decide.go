@@ -263,7 +263,7 @@ func (s Snapshot) credentialReason() string {
 }
 
 func (s Snapshot) input() Input {
-	in := Input{Machine: s.Machine, Driver: s.Driver, Credential: s.Credential, Settings: s.Settings}
+	in := Input{Machine: s.Machine, Driver: s.Driver, Credential: s.Credential, PullSecrets: s.PullSecrets, Settings: s.Settings}
 	if s.Cluster != nil {
 		in.Cluster = s.Cluster.Cluster
 	}

@@ -3,6 +3,8 @@ package machinejob
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
@@ -73,8 +75,9 @@ type Settings struct {
 	Image string
 	// PullPolicy of the image: Always, IfNotPresent or Never. Anything else is Always.
 	PullPolicy string
-	// PullSecrets are names of Secrets for the image.
-	PullSecrets []string
+	// Registry is the default one of the installation; empty for none. PullSecrets are Secrets for it, and for the registries that they list.
+	Registry    string
+	PullSecrets []types.NamespacedName
 	// Proxy are environment variables, by name, that every driver gets.
 	Proxy map[string]string
 	// Certificates are authorities that the container trusts, PEM by name of the file.
@@ -94,5 +97,7 @@ type Input struct {
 	BootstrapSecret string
 	// Credential is the data of the credential's Secret. Nil when the machine needs none.
 	Credential map[string][]byte
-	Settings   Settings
+	// PullSecrets are the contents of the settings' Secrets of type kubernetes.io/dockerconfigjson that are there.
+	PullSecrets map[types.NamespacedName][]byte
+	Settings    Settings
 }

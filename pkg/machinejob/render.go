@@ -15,6 +15,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/pullsecret"
 )
 
 const (
@@ -42,6 +43,8 @@ type Objects struct {
 	State *corev1.Secret
 	// Env, Files and Certs follow the machine's spec, the credential and the settings.
 	Env, Files, Certs *corev1.Secret
+	// Pull are copies of the Secrets that the image is pulled with: a pod names none of another namespace.
+	Pull []*corev1.Secret
 
 	ServiceAccount *corev1.ServiceAccount
 	Role           *rbacv1.Role
@@ -51,7 +54,7 @@ type Objects struct {
 
 // Secrets are those Secrets that may be written again, without the nil ones.
 func (o Objects) Secrets() []*corev1.Secret {
-	return slices.DeleteFunc([]*corev1.Secret{o.Env, o.Files, o.Certs}, func(s *corev1.Secret) bool { return s == nil })
+	return slices.DeleteFunc(append([]*corev1.Secret{o.Env, o.Files, o.Certs}, o.Pull...), func(s *corev1.Secret) bool { return s == nil })
 }
 
 // RenderCreate renders what makes the machine.
@@ -114,7 +117,20 @@ func shared(in Input) Objects {
 		out.Certs = secret(in, naming.MachineCerts(in.Machine.Name), corev1.SecretTypeOpaque, nil)
 		out.Certs.Data = bytesOf(in.Settings.Certificates)
 	}
+	for i, key := range in.Settings.PullSecrets {
+		if in.copies(key) {
+			pull := secret(in, naming.MachinePull(in.Machine.Name, i), corev1.SecretTypeDockerConfigJson, nil)
+			pull.Data = map[string][]byte{corev1.DockerConfigJsonKey: in.PullSecrets[key]}
+			out.Pull = append(out.Pull, pull)
+		}
+	}
 	return out
+}
+
+// copies reports that a pull secret is copied for the Job, into the namespace of the machine: only one that is for the registry of the image.
+func (in Input) copies(key types.NamespacedName) bool {
+	content, there := in.PullSecrets[key]
+	return there && (pullsecret.In(in.Settings.Registry, in.Settings.Image) || pullsecret.Lists(content, in.Settings.Image))
 }
 
 // meta makes the machine an owner, so that everything goes with it. It is not the controller: Jobs are adopted by none.
@@ -176,13 +192,17 @@ func podSpec(in Input, args []string) corev1.PodSpec {
 				LocalObjectReference: corev1.LocalObjectReference{Name: naming.MachineDriverSecret(in.Machine.Name)},
 			}}},
 			SecurityContext: &corev1.SecurityContext{
-				RunAsUser: new(user), RunAsGroup: new(user), AllowPrivilegeEscalation: new(false),
+				RunAsUser: new(user), RunAsGroup: new(user), RunAsNonRoot: new(true), AllowPrivilegeEscalation: new(false),
 				Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 		}},
 	}
-	for _, name := range in.Settings.PullSecrets {
+	for i, key := range in.Settings.PullSecrets {
+		name := key.Name // of one that is in the machine's own namespace, if somebody has put it there
+		if in.copies(key) {
+			name = naming.MachinePull(in.Machine.Name, i)
+		}
 		spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
 	return spec

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -40,6 +41,10 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
+func pullSecret(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "drover-system", Name: name}
+}
+
 func simInput() machinejob.Input {
 	return machinejob.Input{
 		Machine: machinejob.Machine{
@@ -58,8 +63,9 @@ func simInput() machinejob.Input {
 		Cluster:         machinejob.Cluster{Name: "demo", ProvisioningName: "demo", ManagementName: "c-m-abcdefgh"},
 		BootstrapSecret: "demo-pool-a-7c9fd-x2k4q-machine-bootstrap",
 		Credential:      map[string][]byte{"simcredentialConfig-apiToken": []byte("s3cret")},
+		PullSecrets:     map[types.NamespacedName][]byte{pullSecret("pull"): []byte(`{"auths":{"https://index.docker.io/v1/":{"auth":"eA=="}}}`)},
 		Settings: machinejob.Settings{
-			Image: "rancher/machine:v1", PullPolicy: "Whenever", PullSecrets: []string{"pull"}, Proxy: map[string]string{"HTTPS_PROXY": "http://proxy:3128"},
+			Image: "rancher/machine:v1", PullPolicy: "Whenever", PullSecrets: []types.NamespacedName{pullSecret("gone"), pullSecret("pull")}, Proxy: map[string]string{"HTTPS_PROXY": "http://proxy:3128"},
 			Certificates: map[string]string{"tls.crt": "PEM\n", "extra.crt": "PEM\n"}, CreateDeadline: time.Hour, RemoveDeadline: 30 * time.Minute,
 		},
 	}
@@ -94,6 +100,47 @@ func TestRender_Golden(t *testing.T) {
 	bare.Driver = machinejob.Driver{Name: "sim"}
 	bare.Machine.Spec, bare.Credential, bare.Settings = nil, nil, machinejob.Settings{Image: "rancher/machine:v1", PullPolicy: "IfNotPresent"}
 	golden(t, "create-bare.yaml", text(t, machinejob.RenderCreate(bare)))
+}
+
+// A pod names no Secret of another namespace, so the Job gets copies, of Secrets for the registry of its image and of no others: tenants read them.
+func TestRender_CopiesPullSecretsOfTheImage(t *testing.T) {
+	const (
+		named  = "pull"
+		copied = "demo-pool-a-7c9fd-x2k4q-machine-pull-0"
+		other  = `{"auths":{"quay.io":{"auth":"eA=="}}}`
+		r      = `{"auths":{"r.example.com":{"auth":"eA=="}}}`
+	)
+	for name, tc := range map[string]struct {
+		registry, image, content string // content: of the Secret in drover-system; empty: there is none
+		want                     string
+	}{
+		"of the default registry":                    {"r.example.com", "r.example.com/rancher/machine:v1", r, copied},
+		"of the default registry, whatever it lists": {"r.example.com", "r.example.com/rancher/machine:v1", other, copied},
+		"not there":                                      {"r.example.com", "r.example.com/rancher/machine:v1", "", named},
+		"for an image of another registry":               {"r.example.com", "quay.io/rancher/machine:v1", r, named},
+		"without a default registry, for one it lists":   {"", "r.example.com/rancher/machine:v1", r, copied},
+		"without a default registry, for one it has not": {"", "r.example.com/rancher/machine:v1", other, named},
+		"without a default registry, for Docker Hub":     {"", "rancher/machine:v1", r, named},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := simInput()
+			in.Settings.Registry, in.Settings.Image, in.Settings.PullSecrets = tc.registry, tc.image, []types.NamespacedName{pullSecret(named)}
+			in.PullSecrets = nil
+			if tc.content != "" {
+				in.PullSecrets = map[types.NamespacedName][]byte{pullSecret(named): []byte(tc.content)}
+			}
+			for job, o := range map[string]machinejob.Objects{"create": machinejob.RenderCreate(in), "remove": machinejob.RenderRemove(in, 1)} {
+				if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: tc.want}}, o.Job.Spec.Template.Spec.ImagePullSecrets); diff != "" {
+					t.Errorf("%s: the pod names (-want +got):\n%s", job, diff)
+				}
+				if want := tc.want == copied; want != (len(o.Pull) == 1) || want && !strings.Contains(string(text(t, o)), "kubernetes.io/dockerconfigjson") {
+					t.Errorf("%s: %d copies", job, len(o.Pull))
+				} else if want && (o.Pull[0].Name != copied || string(o.Pull[0].Data[corev1.DockerConfigJsonKey]) != tc.content) {
+					t.Errorf("%s: the copy is %s with %s", job, o.Pull[0].Name, o.Pull[0].Data)
+				}
+			}
+		})
+	}
 }
 
 func TestRender_LongNames(t *testing.T) {

@@ -3,6 +3,8 @@ package machinejob
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
@@ -37,8 +39,10 @@ type Snapshot struct {
 	PoolFailedAt time.Time
 	// FailingPools is how many pools of the same namespace fail again and again, this one among them.
 	FailingPools int
-	Settings     Settings
-	Now          time.Time
+	// PullSecrets are the contents of the settings' pull secrets that are there and can be used.
+	PullSecrets map[types.NamespacedName][]byte
+	Settings    Settings
+	Now         time.Time
 }
 
 // CAPIMachine is a Machine of Cluster API.

@@ -9,12 +9,25 @@ func ImageIn(registry, image string) string {
 	if registry == "" || strings.HasPrefix(image, registry+"/") {
 		return image
 	}
-	host, rest, named := strings.Cut(image, "/")
-	switch {
-	case named && (host == "docker.io" || host == "index.docker.io"):
-		image = rest
-	case named && (strings.ContainsAny(host, ".:") || host == "localhost"):
+	host, rest := RegistryOf(image)
+	if host != dockerHub {
 		return image
 	}
-	return registry + "/" + image
+	return registry + "/" + rest
+}
+
+// dockerHub is the registry of images that name none.
+const dockerHub = "docker.io"
+
+// RegistryOf returns the registry that an image comes from, and what it is called there.
+func RegistryOf(image string) (registry, rest string) {
+	host, rest, named := strings.Cut(image, "/")
+	switch {
+	case named && (host == dockerHub || host == "index.docker.io"):
+		return dockerHub, rest
+	case named && (strings.ContainsAny(host, ".:") || host == "localhost"):
+		return host, rest
+	default:
+		return dockerHub, image
+	}
 }

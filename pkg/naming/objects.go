@@ -3,6 +3,7 @@ package naming
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 )
 
@@ -81,6 +82,12 @@ func MachineDriverSecret(infraMachine string) string {
 func MachineCerts(infraMachine string) string {
 	sum := sha256.Sum256([]byte(infraMachine))
 	return "machine-certs-" + hex.EncodeToString(sum[:16])
+}
+
+// MachinePull names the copy of a Secret with which the provisioning Job pulls
+// its image, counted from 0.
+func MachinePull(infraMachine string, i int) string {
+	return SafeConcat(infraMachine, "machine", "pull", strconv.Itoa(i))
 }
 
 // Instance is the name under which the driver creates the machine. Dots become

@@ -37,7 +37,8 @@ func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
 			more:  map[string]any{"admission": map[string]any{"enabled": false}},
 			roles: []string{rights.Own, rights.System, rights.Core}, holds: []string{rights.WhenDefinitions},
 		},
-		"without roles": {more: map[string]any{"rbac": map[string]any{"create": false}}},
+		"for another management cluster": {server: map[string]any{"capi": "external", "kubeconfig": map[string]any{"secretName": "other"}}},
+		"without roles":                  {more: map[string]any{"rbac": map[string]any{"create": false}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{"server": map[string]any{"url": "https://drover.example.com"}}

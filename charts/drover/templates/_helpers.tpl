@@ -96,6 +96,15 @@ imagePullSecrets:
 {{- if and .Values.admission.enabled (not .Values.server.kubeconfig.secretName) }}true{{ end }}
 {{- end }}
 
+{{/* drover.programs are the accounts that may delete machines of protected clusters, as a list in CEL. */}}
+{{- define "drover.programs" -}}
+{{- $names := list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "drover.serviceAccountName" .)) }}
+{{- if eq .Values.server.capi "external" }}
+{{- range .Values.admission.clusterAPINamespaces }}{{ $names = append $names (printf "system:serviceaccounts:%s" .) }}{{ end }}
+{{- end }}
+{{- toJson $names }}
+{{- end }}
+
 {{/*
 drover.rules are the rules of a role: those of the file files/rights.yaml under its name whose conditions hold. Above each is what it is for.
 */}}
@@ -142,6 +151,9 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- $delay := int (include "drover.seconds" (toString .Values.server.shutdownDelay)) }}
 {{- if le (int .Values.terminationGracePeriodSeconds) (add $delay 10 | int) }}
 {{- fail (printf "terminationGracePeriodSeconds must be more than %d: server.shutdownDelay, and 10 seconds for requests under way; else pods are killed while machines ask them" (add $delay 10)) }}
+{{- end }}
+{{- if and .Values.networkPolicy.enabled (empty .Values.networkPolicy.metricsFrom) (or .Values.metrics.serviceMonitor.enabled .Values.metrics.rules.enabled) }}
+{{- fail "networkPolicy.metricsFrom must say where Prometheus is, with metrics.serviceMonitor.enabled or metrics.rules.enabled: nobody else than pods of this namespace reaches the metrics, and DroverAbsent would fire. For one in namespace monitoring: --set networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=monitoring; for one in this namespace: --set-json 'networkPolicy.metricsFrom=[{\"podSelector\":{}}]'" }}
 {{- end }}
 {{- if and .Values.tls.privateCA (eq .Values.tls.source "drover") }}
 {{- fail "tls.privateCA is for a certificate from a Secret or from cert-manager: machines are told Drover's own authority anyway" }}

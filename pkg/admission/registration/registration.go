@@ -12,8 +12,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -71,13 +74,21 @@ func Objects() ([]*unstructured.Unstructured, error) {
 }
 
 // Install makes the objects, or makes them as they are now. The API server asks for the webhooks at url, an https address
-// without a path, and verifies it by the authorities in caCerts (PEM). word is the secret part of one path.
+// without a path, and verifies it by the authorities in caCerts (PEM). word is the secret part of one path. Our user may delete machines of protected
+// clusters, as Drover's account in the chart may.
 func Install(ctx context.Context, client dynamic.Interface, url string, caCerts []byte, word string) error {
 	objects, err := Objects()
 	if err != nil {
 		return err
 	}
+	own, err := whoami(ctx, client)
+	if err != nil {
+		return err
+	}
 	for _, object := range objects {
+		if err := admit(object, own); err != nil {
+			return err
+		}
 		if err := direct(object, url, caCerts, word); err != nil {
 			return err
 		}
@@ -88,6 +99,44 @@ func Install(ctx context.Context, client dynamic.Interface, url string, caCerts 
 		}
 	}
 	return nil
+}
+
+// whoami is the name that the API server knows our user by, empty where it cannot be asked.
+func whoami(ctx context.Context, client dynamic.Interface) (string, error) {
+	version := authenticationv1.SchemeGroupVersion
+	question := &unstructured.Unstructured{Object: map[string]any{}}
+	question.SetGroupVersionKind(version.WithKind("SelfSubjectReview"))
+	answer, err := client.Resource(version.WithResource("selfsubjectreviews")).Create(ctx, question, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask who we are: %w", err)
+	}
+	name, _, err := unstructured.NestedString(answer.Object, "status", "userInfo", "username")
+	return name, err
+}
+
+// programs is the variable of a policy that lists who deletes machines to scale, replace and repair.
+const programs = "programs"
+
+// admit adds a user to the programs of a policy, if it has some.
+func admit(object *unstructured.Unstructured, user string) error {
+	variables, found, err := unstructured.NestedSlice(object.Object, "spec", "variables")
+	if err != nil || !found || user == "" {
+		return err
+	}
+	name, err := json.Marshal(user) // which is a literal in CEL, too
+	if err != nil {
+		return err
+	}
+	for _, item := range variables {
+		if variable, _ := item.(map[string]any); variable["name"] == programs {
+			list, _ := variable["expression"].(string)
+			variable["expression"] = strings.TrimSuffix(list, "]") + ", " + string(name) + "]"
+		}
+	}
+	return unstructured.SetNestedSlice(object.Object, variables, "spec", "variables")
 }
 
 // direct makes the webhooks of a configuration those at an address.

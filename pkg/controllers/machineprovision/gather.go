@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -59,7 +60,7 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if err := h.gatherCluster(&s, machine.Namespace, cluster, provisioning); err != nil {
 		return s, false, err
 	}
-	if err := errors.Join(h.gatherDriver(&s), h.gatherState(&s)); err != nil {
+	if err := errors.Join(h.gatherDriver(&s), h.gatherState(&s), h.gatherPullSecrets(&s)); err != nil {
 		return s, false, err
 	}
 	if known, err := h.gatherCredential(&s, orUnknown(provisioning, machine.Namespace, cluster)); err != nil || !known {
@@ -247,6 +248,24 @@ func (h *handler) gatherState(s *machinejob.Snapshot) error {
 	if state != nil {
 		content := state.Data[rkev1.MachineStateKey]
 		s.State = machinejob.StateSecret{Exists: true, Written: len(content) > 0, Holds: machinejob.StateHolds(content)}
+	}
+	return nil
+}
+
+// gatherPullSecrets reads the Secrets with which the image is pulled. Those that are not there, or are of another type, are left out.
+func (h *handler) gatherPullSecrets(s *machinejob.Snapshot) error {
+	for _, key := range s.Settings.PullSecrets {
+		secret, err := orNil(h.secrets.Get(key.Namespace, key.Name))
+		if err != nil {
+			return err
+		}
+		if secret == nil || secret.Type != corev1.SecretTypeDockerConfigJson || len(secret.Data[corev1.DockerConfigJsonKey]) == 0 {
+			continue
+		}
+		if s.PullSecrets == nil {
+			s.PullSecrets = map[types.NamespacedName][]byte{}
+		}
+		s.PullSecrets[key] = secret.Data[corev1.DockerConfigJsonKey]
 	}
 	return nil
 }
