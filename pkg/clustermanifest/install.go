@@ -61,7 +61,7 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 		return nil, nil
 	case f.Stored == nil && (f.Initialized || f.Kubeconfig) && !agent:
 		return nil, nil
-	case f.Stored != nil && (agent || f.Stored.Annotations[rkev1.ReachedByAgentAnnotation] != "true"):
+	case f.Stored != nil && (agent || f.Kubeconfig || f.Stored.Annotations[rkev1.ReachedByAgentAnnotation] != "true"):
 		return nil, nil
 	}
 	objects, err := Desired(source, f)

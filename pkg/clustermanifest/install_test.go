@@ -31,6 +31,10 @@ func TestInstall(t *testing.T) {
 			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}, Data: map[string][]byte{"manifest": []byte("wrong")}}
 			f.Initialized = true
 		}, true},
+		"one that was moved here keeps what its servers have, before its agent has come": {func(f *clustermanifest.Facts) {
+			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}}
+			f.Kubeconfig = true
+		}, false},
 		"and keeps it once the agent has come": {func(f *clustermanifest.Facts) {
 			f.Stored = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.ReachedByAgentAnnotation: "true"}}}
 			f.Management.Status.Conditions = deployed
