@@ -55,13 +55,7 @@ type Facts struct {
 // other way. A cluster that had been made before there were agents gets none, until somebody has installed one in it: then it is told apart by its condition
 // AgentDeployed, and servers that come later keep what it was given.
 func Install(source Source, f Facts) (*corev1.Secret, error) {
-	agent := conditions.IsTrue(f.Management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
-	switch {
-	case f.Token == "":
-		return nil, nil
-	case f.Stored == nil && (f.Initialized || f.Kubeconfig) && !agent:
-		return nil, nil
-	case f.Stored != nil && (agent || f.Kubeconfig || f.Stored.Annotations[rkev1.ReachedByAgentAnnotation] != "true"):
+	if !f.wanted() {
 		return nil, nil
 	}
 	objects, err := Desired(source, f)
@@ -86,6 +80,19 @@ func Install(source Source, f Facts) (*corev1.Secret, error) {
 		Type: rkev1.SecretTypeClusterAgent,
 		Data: data,
 	}, nil
+}
+
+// wanted tells whether the Secret is to be written now: see Install.
+func (f Facts) wanted() bool {
+	agent := conditions.IsTrue(f.Management.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
+	switch {
+	case f.Token == "":
+		return false
+	case f.Stored == nil:
+		return agent || !f.Initialized && !f.Kubeconfig
+	default:
+		return !agent && !f.Kubeconfig && f.Stored.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
+	}
 }
 
 // renewed is a Secret with other data; nil when it has them.
