@@ -96,6 +96,21 @@ func TestPurge_ForgetsTheSet(t *testing.T) {
 	})
 }
 
+// When the owner of a set is gone nothing is remembered of the set, and nothing is written: its objects go with the owner.
+func TestEnd_ForgetsTheSetAndWritesNothing(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.apply(configMap("a", "1"))
+		f.apply(configMap("a", "1"))
+		check(t, f.set.End(setID, configMaps, "ns", "owner"))
+		if f.known() {
+			t.Error("a set that has ended is remembered")
+		}
+		if diff := cmp.Diff([]string{"a"}, f.left()); diff != "" {
+			t.Errorf("left by End (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A create that meets the object, because the cache is behind, finds nothing to change: that is no sign that the cached objects
 // are all there is to watch over.
 func TestApply_CacheBehindIsNotSettled(t *testing.T) {

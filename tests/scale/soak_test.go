@@ -67,10 +67,9 @@ func TestSoak(t *testing.T) {
 	s.report(duration)
 }
 
-// keptOfOne is how much live heap, in KiB, may be left of a cluster that is gone. That much is in caches that have bounds of their own, which half an hour does not
-// reach: what Cluster API has applied last of each Machine, which it clears every ten hours (4 KiB and more), and which sets of objects need nothing, 50,000 of
-// them (2 KiB for each cluster). wrangler keeps a limiter of rates for each of the sets (1 KiB).
-const keptOfOne = 8
+// keptOfOne is how much live heap, in KiB, may be left of a cluster that is gone: what Cluster API remembers of the last apply of its Machine, 4 KiB and
+// more, which it clears every ten hours and lets nobody else clear. What Drover and the other libraries remember ends with the cluster.
+const keptOfOne = 6
 
 // figures are what is looked at, and how much each may grow. Goroutines and files would grow by at least one for each cluster that they are left over from.
 // Resident memory is what the runtime has not given back, which depends on the worst moment that there was.

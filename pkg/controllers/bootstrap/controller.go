@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -43,6 +44,7 @@ type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
 		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
+	End(setID string, owner schema.GroupVersionKind, namespace, name string) error
 }
 
 // Downstream reaches the clusters that machines belong to; proxy.Clients does.
@@ -191,8 +193,12 @@ func (h *handler) ofCluster(namespace, name string) []wakeup.Key {
 	return keys
 }
 
-func (h *handler) onChange(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
-	if bootstrap == nil || bootstrap.DeletionTimestamp != nil || h.written.Behind(bootstrap, h.Now()) {
+func (h *handler) onChange(key string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
+	if bootstrap == nil {
+		namespace, name, _ := cache.SplitMetaNamespaceKey(key) // lasso makes the key
+		return nil, h.Apply.End(handlerName, rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"), namespace, name)
+	}
+	if bootstrap.DeletionTimestamp != nil || h.written.Behind(bootstrap, h.Now()) {
 		return bootstrap, nil
 	}
 	if label := bootstrap.Labels[clusterv1.ClusterNameLabel]; label != "" && label != bootstrap.Spec.ClusterName {
