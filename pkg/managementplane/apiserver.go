@@ -1,6 +1,7 @@
 package managementplane
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"time"
 )
@@ -14,12 +15,9 @@ const (
 	auditFile = "audit.log"
 )
 
-// auditPolicy records who wrote what, and nothing of the contents: the log may hold no Secret.
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: None
+// auditPolicy records who wrote what, and what some users asked for, but nothing of the contents: the log may hold no Secret.
+func auditPolicy(users []string) []byte {
+	rules := `- level: None
   verbs: [get, list, watch]
 - level: None
   resources:
@@ -29,6 +27,12 @@ rules:
   verbs: [create, update, patch, delete, deletecollection]
 - level: None
 `
+	if len(users) > 0 {
+		quoted, _ := json.Marshal(users) // strings can be encoded
+		rules = "- level: Metadata\n  users: " + string(quoted) + "\n" + rules
+	}
+	return []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n" + rules)
+}
 
 // apiServer describes kube-apiserver with RBAC and node authorization.
 //
@@ -66,7 +70,7 @@ func apiServer(s settings) Component {
 	var files []File
 	if s.AuditLog {
 		policy := s.runFile("audit-policy.yaml")
-		files = append(files, File{Path: policy, Content: []byte(auditPolicy)})
+		files = append(files, File{Path: policy, Content: auditPolicy(s.AuditUsers)})
 		args = append(args,
 			"--audit-policy-file="+policy,
 			"--audit-log-path="+filepath.Join(s.Dir, "logs", auditFile),

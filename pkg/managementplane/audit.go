@@ -8,9 +8,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
+
+// refused is the value of annotation authorization.k8s.io/decision, with which the API server marks what it refuses for want of a right.
+const refused = "forbid"
+
+// writes are the verbs of writes.
+var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 // Write is one answered write request to the API server, from its audit log.
 type Write struct {
@@ -51,43 +58,72 @@ type auditEvent struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	RequestReceivedTimestamp time.Time `json:"requestReceivedTimestamp"`
+	RequestReceivedTimestamp time.Time         `json:"requestReceivedTimestamp"`
+	Annotations              map[string]string `json:"annotations"`
+}
+
+func (e auditEvent) request() Write {
+	return Write{
+		UserAgent: e.UserAgent, User: e.User.Username, Verb: e.Verb,
+		Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource, Subresource: e.ObjectRef.Subresource,
+		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+		Code: e.ResponseStatus.Code, Time: e.RequestReceivedTimestamp,
+	}
 }
 
 // ReadWrites reads the writes in an audit log in the order in which they were answered. A log that does not exist yet
 // holds none. The last line may still be in the making; it is left out.
 func ReadWrites(path string) ([]Write, error) {
+	var out []Write
+	err := readAudit(path, func(event auditEvent) {
+		if slices.Contains(writes, event.Verb) && !tokenOrAccess(event.ObjectRef.APIGroup) {
+			out = append(out, event.request())
+		}
+	})
+	return out, err
+}
+
+// ReadRefusals reads what the users that Config.AuditUsers names were refused for want of a right. Of the reads of others the log says nothing.
+func ReadRefusals(path string) ([]Write, error) {
+	var out []Write
+	err := readAudit(path, func(event auditEvent) {
+		if event.Annotations["authorization.k8s.io/decision"] == refused {
+			out = append(out, event.request())
+		}
+	})
+	return out, err
+}
+
+// tokenOrAccess tells the groups whose objects are created and never stored: they are questions.
+func tokenOrAccess(group string) bool {
+	return group == "authentication.k8s.io" || group == "authorization.k8s.io"
+}
+
+func readAudit(path string, each func(auditEvent)) error {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read audit log: %w", err)
+		return fmt.Errorf("read audit log: %w", err)
 	}
 	defer file.Close()
-	var out []Write
 	reader := bufio.NewReader(file)
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read audit log: %w", err)
+			return fmt.Errorf("read audit log: %w", err)
 		}
 		var event auditEvent
 		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("read audit log: line %d: %w", number, err)
+			return fmt.Errorf("read audit log: line %d: %w", number, err)
 		}
-		if event.Stage != "ResponseComplete" {
-			continue
+		if event.Stage == "ResponseComplete" {
+			each(event)
 		}
-		out = append(out, Write{
-			UserAgent: event.UserAgent, User: event.User.Username, Verb: event.Verb,
-			Group: event.ObjectRef.APIGroup, Resource: event.ObjectRef.Resource, Subresource: event.ObjectRef.Subresource,
-			Namespace: event.ObjectRef.Namespace, Name: event.ObjectRef.Name,
-			Code: event.ResponseStatus.Code, Time: event.RequestReceivedTimestamp,
-		})
 	}
 }
 

@@ -196,6 +196,17 @@ func TestReadWrites(t *testing.T) {
 	if !writes[1].Bookkeeping() || writes[0].Bookkeeping() {
 		t.Error("only the Lease is bookkeeping")
 	}
+	refusals, err := ReadRefusals(filepath.Join("testdata", "audit.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := []Write{{
+		UserAgent: "drover/v1 (linux/amd64)", User: "system:serviceaccount:drover-system:drover", Verb: "list", Resource: "nodes", Code: 403,
+		Time: time.Date(2030, 1, 2, 3, 4, 8, 0, time.UTC),
+	}}
+	if diff := cmp.Diff(refused, refusals); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
 	if none, err := ReadWrites(filepath.Join(t.TempDir(), "missing")); len(none) > 0 || err != nil {
 		t.Errorf("a log that does not exist holds %v, %v", none, err)
 	}

@@ -52,6 +52,8 @@ type Config struct {
 	FeatureGates string
 	// AuditLog records every write at DIR/logs/audit.log; see ReadWrites.
 	AuditLog bool
+	// AuditUsers are the names of users of whom that log records everything that they ask for; see ReadRefusals.
+	AuditUsers []string
 	// NodeName is the process kubelet's node; default "local".
 	NodeName string
 	// Images tells the process kubelet what stands for an image; the first match wins.

@@ -43,7 +43,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatalf("DROVER_SOAK: %v", err)
 	}
-	server := replica.New(t, "drover", plane.Kubeconfig(t), "--shutdown-delay=0s")
+	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s")
 	st := stage.Start(t, stage.Settings{
 		Machines: func(o *fakeagent.Options) { o.Dial = replica.Dial(server) },
 		Drover:   func(*testing.T) { server.Start(); server.AwaitReady() },

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
 )
 
 // door is the way of one replica to the API server. What goes through it is told from what others ask by the replica's name at
@@ -41,7 +41,7 @@ type heldWrite struct {
 
 func newDoor(t *testing.T, name string) *door {
 	t.Helper()
-	config := plane.Config(t, "")
+	config := stage.AccountConfig(t)
 	transport := func(config *rest.Config) http.RoundTripper {
 		made, err := rest.TransportFor(config)
 		if err != nil {
@@ -81,7 +81,7 @@ func newDoor(t *testing.T, name string) *door {
 	return d
 }
 
-// byCredential passes on what agents ask with their own credentials, and gives the replica those of an administrator.
+// byCredential passes on what agents ask with their own credentials, and gives the replica those of the chart's account.
 type byCredential struct{ agents, replica http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.

@@ -42,6 +42,9 @@ type Options struct {
 	WithoutCRDs bool
 }
 
+// Account is the name of the service account by which the Drover of the chart acts. What it asks for is in the audit log.
+const Account = "system:serviceaccount:drover-system:drover"
+
 var (
 	running *managementplane.Plane
 	options Options
@@ -91,7 +94,7 @@ func start(dir string, opts Options) (*managementplane.Plane, error) {
 	log.SetLevel(logrus.WarnLevel)
 	plane, err := managementplane.New(managementplane.Config{
 		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers,
-		Images: opts.Images, EndPods: true, AuditLog: true, Log: log,
+		Images: opts.Images, EndPods: true, AuditLog: true, AuditUsers: []string{Account}, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -132,6 +135,12 @@ func installCRDs(ctx context.Context, config *rest.Config) error {
 	}
 	_, err = crds.Ensure(ctx, client.ApiextensionsV1().CustomResourceDefinitions(), all, crds.Options{})
 	return err
+}
+
+// Running returns the plane of the package.
+func Running(tb testing.TB) *managementplane.Plane {
+	tb.Helper()
+	return plane(tb)
 }
 
 // Binary returns the path of a program that scripts/build made: in the directory that DROVER_BIN names, else in bin/.

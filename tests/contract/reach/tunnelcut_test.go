@@ -15,6 +15,7 @@ import (
 
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
+	"github.com/drover-io/drover/tests/contract/stage"
 )
 
 // TestTunnelCut_TwoReplicas: an agent has a session to each of two replicas behind one address. When the one that leads is killed, who asks the other
@@ -66,7 +67,7 @@ func TestTunnelCut_TwoReplicas(t *testing.T) {
 // newServer is a replica whose clusters run the program under test as their agent.
 func newServer(t *testing.T, name string) *replica.Replica {
 	t.Helper()
-	return replica.New(t, name, plane.Kubeconfig(t), "--shutdown-delay=0s", "--cluster-agent-image=drover.test/drover:test")
+	return replica.New(t, name, stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--cluster-agent-image=drover.test/drover:test")
 }
 
 // asker asks replicas for something of a cluster.

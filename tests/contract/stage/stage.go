@@ -162,7 +162,7 @@ func (st *Stage) startDrover(s Settings) {
 	st.t.Cleanup(func() { disruptions.Check(st.t, registry) }) // after drover has ended, which is run later
 	admission, reviews := st.admission(s)
 	drover, err := server.New(server.Options{
-		Admission: admission, RESTConfig: st.Config(""), InstanceID: cmp.Or(s.InstanceID, "contract"), Version: "contract", CAPI: s.CAPI,
+		Admission: admission, RESTConfig: st.account(s), InstanceID: cmp.Or(s.InstanceID, "contract"), Version: "contract", CAPI: s.CAPI,
 		DataDir: st.t.TempDir(), Log: log, Registerer: registry,
 		Settings: server.Settings{
 			ServerURL: endpoint.URL, CACerts: string(authority), MachineProvisionImage: "rancher/machine:test",
@@ -186,6 +186,15 @@ func (st *Stage) startDrover(s Settings) {
 		}
 		return ""
 	})
+}
+
+// account is as whom Drover acts: as the chart's account, with the chart's rights. Where it installs webhooks itself, which that does not do, it is an administrator.
+func (st *Stage) account(s Settings) *rest.Config {
+	st.t.Helper()
+	if s.Admission {
+		return st.Config("")
+	}
+	return chartAccount(st.t, cmp.Or(st.plane, plane.Running(st.t)), s.CAPI)
 }
 
 // dial connects agents inside clusters: to Server, whatever address the one before it had, or to the address that they were told.

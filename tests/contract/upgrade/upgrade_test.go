@@ -70,7 +70,7 @@ func run(m *testing.M) int {
 // TestUpgradeDowngrade upgrades Drover while a hundred clusters live, makes one more, and takes the upgrade back. No plan changes, no machine is
 // replaced, nothing that Cluster API acts on changes, and hardly anything is written.
 func TestUpgradeDowngrade(t *testing.T) {
-	server := replica.New(t, "drover", plane.Kubeconfig(t), "--shutdown-delay=0s")
+	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s")
 	present := server.Program
 	st := stage.Start(t, stage.Settings{
 		Machines: func(o *fakeagent.Options) { o.Dial = replica.Dial(server) },

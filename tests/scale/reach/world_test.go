@@ -31,6 +31,7 @@ import (
 	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
+	"github.com/drover-io/drover/tests/contract/stage"
 )
 
 // Namespaces of the cluster that is reached.
@@ -69,7 +70,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, dir: t.TempDir(), namespace: plane.Namespace(t), other: plane.Another(t)}
-	w.server = replica.New(t, "drover", plane.Kubeconfig(t), "--shutdown-delay=0s", "--log-level=warning")
+	w.server = replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--log-level=warning")
 	w.server.ServerURL = "https://" + w.server.Address
 	w.server.Start()
 	w.server.AwaitReady()

@@ -1,0 +1,130 @@
+package stage
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/server"
+	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// tokenTTL is longer than any story.
+const tokenTTL = 6 * time.Hour
+
+// AccountConfig returns the configuration of a client that acts by the chart's account. See AccountKubeconfig.
+func AccountConfig(t *testing.T) *rest.Config {
+	t.Helper()
+	return chartAccount(t, plane.Running(t), server.CAPIEmbedded)
+}
+
+// AccountKubeconfig returns the path of a kubeconfig for a Drover that is a program of its own, with the chart's account: it has no rights but those
+// that the chart gives it, and the test fails when it asks for more.
+func AccountKubeconfig(t *testing.T) string {
+	t.Helper()
+	config := AccountConfig(t)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		CurrentContext: "drover", Contexts: map[string]*clientcmdapi.Context{"drover": {Cluster: "drover", AuthInfo: "drover"}},
+		Clusters:  map[string]*clientcmdapi.Cluster{"drover": {Server: config.Host, CertificateAuthorityData: config.CAData, CertificateAuthority: config.CAFile}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"drover": {Token: config.BearerToken}},
+	}, kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// chartAccount makes the chart's account, its rights and its share of the API server's time in a management plane, if they are not there, and returns the configuration of a client that acts by it.
+// In the end the test fails for everything that the account was refused meanwhile.
+func chartAccount(t *testing.T, p *managementplane.Plane, capi server.CAPIMode) *rest.Config {
+	t.Helper()
+	admin := p.RESTConfig()
+	admin.UserAgent, admin.QPS = "contract-tests", -1
+	c, err := client.New(admin, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := charts.Objects(filepath.Join(plane.Root(t), "charts", "drover"), charts.Release{}, map[string]any{
+		"server": map[string]any{"url": "https://drover.test", "capi": string(capi), "crds": "install"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: charts.SystemNamespace}})
+	for _, object := range objects {
+		switch group := object.GroupVersionKind().Group; {
+		case group == rbacv1.GroupName, group == flowcontrolv1.GroupName, object.GetKind() == "ServiceAccount":
+			ensure(t, c, object)
+		}
+	}
+	expectNoRefusals(t, p.AuditLog(), time.Now())
+	return withToken(t, admin)
+}
+
+// ensure makes an object, or gives one of a set-up with other values the rules of this one.
+func ensure(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	err := c.Create(t.Context(), object)
+	wanted, isRole := object.(*unstructured.Unstructured)
+	if apierrors.IsAlreadyExists(err) && isRole && wanted.GetKind() == "ClusterRole" {
+		err = c.Update(t.Context(), wanted)
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+func withToken(t *testing.T, admin *rest.Config) *rest.Config {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := kube.CoreV1().ServiceAccounts(charts.SystemNamespace).CreateToken(t.Context(), "drover", &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenTTL.Seconds()))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.AnonymousClientConfig(admin)
+	config.BearerToken, config.QPS, config.UserAgent = answer.Status.Token, -1, ""
+	return config
+}
+
+// expectNoRefusals fails the test in the end for what the chart's account was refused since a moment, when Drover has ended and asks for nothing more.
+func expectNoRefusals(t *testing.T, log string, since time.Time) {
+	t.Helper()
+	t.Cleanup(func() {
+		refusals, err := managementplane.ReadRefusals(log)
+		if err != nil && !os.IsNotExist(err) {
+			t.Error(err)
+		}
+		told := map[string]bool{}
+		for _, refused := range refusals {
+			if refused.Time.Before(since) {
+				continue
+			}
+			if what := describe(refused); !told[what] {
+				t.Errorf("refused to Drover with the chart's rights: %s", what)
+				told[what] = true
+			}
+		}
+	})
+}
