@@ -22,7 +22,8 @@ var legacyName = regexp.MustCompile(`^c-[a-z0-9]{5}$`)
 // be right. Without rkeConfig nothing is provisioned, and nothing can be wrong.
 //
 // Whatever it reports stops the generation of objects as a whole: a cluster is
-// never half generated.
+// never half generated. In a cluster that was generated before, some of it is
+// Tolerated.
 func Validate(in Input) field.ErrorList {
 	cluster := in.Cluster
 	if cluster.Spec.RKEConfig == nil {
@@ -42,10 +43,11 @@ func Validate(in Input) field.ErrorList {
 	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
 	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
 	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles, config.Child("machineSelectorFiles"))...)
-	if ofPools := validatePools(in, config.Child("machinePools")); len(ofPools) > 0 {
-		return append(errs, ofPools...)
+	ofPools := validatePools(in, config.Child("machinePools"))
+	if !anyRefused(ofPools) {
+		ofPools = append(ofPools, validateServers(KeepRoles(in), config.Child("machinePools"))...)
 	}
-	return append(errs, validateServers(in, config.Child("machinePools"))...)
+	return append(errs, ofPools...)
 }
 
 // ValidateAlone is Validate without the objects that a Cluster refers to, which may
@@ -111,8 +113,12 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 	for i, variable := range variables {
 		switch {
 		case !bootstrapdata.ValidVariable(variable.Name):
-			errs = append(errs, field.Invalid(at.Index(i).Child("name"), variable.Name,
-				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first"))
+			wrong := field.Invalid(at.Index(i).Child("name"), variable.Name,
+				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first")
+			if variable.Name != "" && !strings.ContainsAny(variable.Name, "= \t\n\x00") {
+				wrong = wrong.WithOrigin(safeValue) // plans of machines have it, and stay; only new machines cannot be made with it
+			}
+			errs = append(errs, wrong)
 		case variable.Name == agentDirVariable:
 			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
 				agentDirVariable+" is set from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))
@@ -125,7 +131,7 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 }
 
 // ValidateBudget says what is wrong with the disruption budget of an agent: of both amounts one is to be given, and not as 0. User interfaces write 0 for
-// the other.
+// the other. Safe is to have no budget.
 func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -133,9 +139,9 @@ func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) fiel
 	none := func(s string) bool { return s == "" || s == "0" }
 	switch least, most := wanted.MinAvailable, wanted.MaxUnavailable; {
 	case least == most && none(least):
-		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget")}
+		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget").WithOrigin(safeValue)}
 	case !none(least) && !none(most):
-		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them")}
+		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them").WithOrigin(safeValue)}
 	}
 	return nil
 }
