@@ -38,6 +38,12 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 		"no etcd anywhere": {
 			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "cw", 1) }, "spec.rkeConfig.machinePools: Required value: no pool has machines with etcd",
 		},
+		"a registry with a scheme": {
+			func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"system-default-registry": "https://registry.example.com"}}
+			},
+			`spec.rkeConfig.machineGlobalConfig.system-default-registry: Invalid value: "https://registry.example.com": must be a host`,
+		},
 		"directories in each other": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data", K8sDistro: "/data/k8s"}

@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,16 +52,36 @@ func TestDesired_SafeValues(t *testing.T) {
 		// surge, unavailable and share are what becomes of limits.
 		surge, unavailable, share string
 	}{
-		"in order":                           {edit: ofPool(), surge: "1", unavailable: "0", share: "49%"},
-		"most members are deleted first":     {edit: ofPool(rolled("0", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxSurge", surge: "1", unavailable: "0", share: "49%"},
-		"few members are deleted first":      {edit: ofPool(rolled("0", "1")), surge: "0", unavailable: "1", share: "49%"},
-		"a range with nothing in it":         {edit: ofPool(between("[5-3]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
-		"a range from two on":                {edit: ofPool(between("[2-2]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
-		"a range that is none":               {edit: ofPool(between("3 to 5")), error: true},
-		"a budget with both amounts":         {edit: budget("1", "1"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget.maxUnavailable"},
-		"a budget with none":                 {edit: budget("0", "0"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget"},
-		"a variable that no shell can have":  {edit: variable("a-b"), told: "spec.agentEnvVars[0].name"},
-		"a variable without a name":          {edit: variable(""), error: true},
+		"in order":                          {edit: ofPool(), surge: "1", unavailable: "0", share: "49%"},
+		"most members are deleted first":    {edit: ofPool(rolled("0", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxSurge", surge: "1", unavailable: "0", share: "49%"},
+		"few members are deleted first":     {edit: ofPool(rolled("0", "1")), surge: "0", unavailable: "1", share: "49%"},
+		"a range with nothing in it":        {edit: ofPool(between("[5-3]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
+		"a range from two on":               {edit: ofPool(between("[2-2]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
+		"a range that is none":              {edit: ofPool(between("3 to 5")), error: true},
+		"a budget with both amounts":        {edit: budget("1", "1"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget.maxUnavailable"},
+		"a budget with none":                {edit: budget("0", "0"), told: "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget"},
+		"a variable that no shell can have": {edit: variable("a-b"), told: "spec.agentEnvVars[0].name"},
+		"a variable without a name":         {edit: variable(""), error: true},
+		"a registry with a scheme": {
+			edit: func(in *topology.Input) {
+				in.Cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": "https://me:hunter2@registry.example.com"}
+			},
+			told: "spec.rkeConfig.machineGlobalConfig.system-default-registry",
+		},
+		"a registry with a scheme for some machines": {
+			edit: func(in *topology.Input) {
+				in.Cluster.Spec.RKEConfig.MachineSelectorConfig = []rkev1.RKESystemConfig{
+					{Config: rkev1.GenericMap{Data: map[string]any{"system-default-registry": "registry.example.com:5000/mirror"}}},
+					{Config: rkev1.GenericMap{Data: map[string]any{"system-default-registry": "http://registry.example.com"}}},
+				}
+			},
+			told: "spec.rkeConfig.machineSelectorConfig[1].config.system-default-registry",
+		},
+		"no registry": {
+			edit: func(in *topology.Input) {
+				in.Cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": ""}
+			},
+		},
 		"another system on machines":         {edit: there(servers, ofPool(system("windows"))), told: "spec.rkeConfig.machinePools[0].machineOS", surge: "1", unavailable: "0", share: "49%"},
 		"another system before there is any": {edit: ofPool(system("windows")), error: true},
 		"a system that is no label":          {edit: there(servers, ofPool(system("?"))), error: true},
@@ -80,6 +101,9 @@ func TestDesired_SafeValues(t *testing.T) {
 			}
 			if tc.error {
 				return
+			}
+			if strings.Contains(topology.Explain(told), "hunter2") {
+				t.Errorf("a password is told: %s", topology.Explain(told))
 			}
 			objects, err := topology.Desired(in)
 			if err != nil {

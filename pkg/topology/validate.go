@@ -13,6 +13,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // legacyName is the form of names of clusters that were not provisioned here.
@@ -42,6 +43,7 @@ func Validate(in Input) field.ErrorList {
 	errs = append(errs, validateAuthEndpoint(cluster.Spec.LocalClusterAuthEndpoint, spec.Child("localClusterAuthEndpoint"))...)
 	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
 	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
+	errs = append(errs, validateRegistries(cluster.Spec.RKEConfig, config)...)
 	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles, config.Child("machineSelectorFiles"))...)
 	ofPools := validatePools(in, config.Child("machinePools"))
 	if !anyRefused(ofPools) {
@@ -204,6 +206,26 @@ func validateDirectories(directories rkev1.DataDirectories, at *field.Path) fiel
 
 func nested(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// validateRegistries refuses registries that images cannot be in. Nodes may take
+// some of them all the same, and the agent inside the cluster could not be made.
+func validateRegistries(config *provv1.RKEConfig, at *field.Path) field.ErrorList {
+	errs := validateRegistry(config.MachineGlobalConfig.Data, at.Child("machineGlobalConfig"))
+	for i, selected := range config.MachineSelectorConfig {
+		errs = append(errs, validateRegistry(selected.Config.Data, at.Child("machineSelectorConfig").Index(i).Child("config"))...)
+	}
+	return errs
+}
+
+func validateRegistry(values map[string]any, at *field.Path) field.ErrorList {
+	registry, given := values[registryKey].(string)
+	if !given || registry == "" || naming.IsRegistry(registry) {
+		return nil
+	}
+	// What machines have of it stays. The value may be a URL with a password.
+	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Text(registry),
+		"must be a host, with a port and a path where the registry has them, and without a scheme such as https://, for example registry.example.com:5000").WithOrigin(safeValue)}
 }
 
 func validateFiles(files []rkev1.RKEProvisioningFiles, at *field.Path) field.ErrorList {
