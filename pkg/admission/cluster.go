@@ -1,10 +1,6 @@
 package admission
 
 import (
-	"regexp"
-	"slices"
-	"strconv"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,38 +21,14 @@ func validCluster(r Request, a *Answer) error {
 	}
 	wrong := problems(r.Facts, after)
 	if before != nil {
-		kept := map[string]int{}
-		for _, e := range problems(r.Facts, before) {
-			kept[identity(before, e)]++
-		}
-		wrong = slices.DeleteFunc(wrong, func(e *field.Error) bool {
-			id := identity(after, e)
-			if kept[id] == 0 {
-				return false
-			}
-			kept[id]--
+		var old field.ErrorList
+		wrong, old = topology.News(topology.Wrong{Cluster: before, Errors: problems(r.Facts, before)}, topology.Wrong{Cluster: after, Errors: wrong})
+		for _, e := range old {
 			a.warn(e.Error())
-			return true
-		})
+		}
 	}
 	a.refuse(wrong...)
 	return nil
-}
-
-var (
-	inPool  = regexp.MustCompile(`^spec\.rkeConfig\.machinePools\[(\d+)\]`)
-	indexes = regexp.MustCompile(`\[\d+\]`)
-)
-
-// identity is what is wrong, wherever in its list it stands: an update may take out what stands before it. Pools have names.
-func identity(cluster *provv1.Cluster, e *field.Error) string {
-	at := e.Field
-	if found := inPool.FindStringSubmatch(at); found != nil {
-		if i, err := strconv.Atoi(found[1]); err == nil && i < len(cluster.Spec.RKEConfig.MachinePools) {
-			at = "pool " + strconv.Quote(cluster.Spec.RKEConfig.MachinePools[i].Name) + at[len(found[0]):]
-		}
-	}
-	return indexes.ReplaceAllString(at, "[]") + ": " + e.ErrorBody()
 }
 
 // judged reports that what is wanted of a Cluster of ours is new.

@@ -38,6 +38,12 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 		"no etcd anywhere": {
 			func(c *provv1.Cluster) { *pool(c, 0) = build.Pool("all", "cw", 1) }, "spec.rkeConfig.machinePools: Required value: no pool has machines with etcd",
 		},
+		"a registry with a scheme": {
+			func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"system-default-registry": "https://registry.example.com"}}
+			},
+			`spec.rkeConfig.machineGlobalConfig.system-default-registry: Invalid value: "https://registry.example.com": must be a host`,
+		},
 		"directories in each other": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data", K8sDistro: "/data/k8s"}
@@ -211,6 +217,57 @@ func TestDecide_KnowsWhatWasWrongBeforeByItsName(t *testing.T) {
 			t.Parallel()
 			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), tc.before, tc.after))
 			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused}, "warnings": {strings.Join(a.Warnings, ""), tc.allowed}} {
+				if (got[0] == "") != (got[1] == "") || !strings.HasPrefix(got[0], got[1]) {
+					t.Errorf("%s %q, want %q", what, got[0], got[1])
+				}
+			}
+		})
+	}
+}
+
+// A stored cluster may have what is refused today. Whatever else is edited, and however many machines there are by then, it is let through with
+// a warning; what an edit brings in is refused.
+func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
+	t.Parallel()
+	first := func(c *provv1.Cluster) {
+		pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromString("100%"))}
+	}
+	const maxSurge, rangeOf = "spec.rkeConfig.machinePools[0].rollingUpdate.maxSurge", "spec.rkeConfig.machinePools[0].unhealthyRange"
+	const budgetOf = "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget.maxUnavailable"
+	budget := func(c *provv1.Cluster) {
+		c.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{SchedulingCustomization: &provv1.AgentSchedulingCustomization{
+			PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: "1", MaxUnavailable: "1"},
+		}}
+	}
+	unhealthy := func(text string) func(*provv1.Cluster) {
+		return func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = &text }
+	}
+	restored := func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "snapshot-1"}
+	}
+	larger := func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(5)) }
+	for name, tc := range map[string]struct {
+		before, after   *provv1.Cluster
+		refused, warned string
+	}{
+		"a restore": {demo(first), demo(first, restored), "", maxSurge},
+		"more machines, which changes the counts": {demo(first), demo(first, larger), "", maxSurge},
+		"another rolling update":                  {demo(), demo(first), maxSurge, ""},
+		"a budget beside a restore":               {demo(budget), demo(budget, restored), "", budgetOf},
+		"another budget":                          {demo(), demo(budget), budgetOf, ""},
+		"a range beside a restore":                {demo(unhealthy("[5-3]")), demo(unhealthy("[5-3]"), restored), "", rangeOf},
+		"another range as wrong":                  {demo(unhealthy("[5-3]")), demo(unhealthy("[6-3]")), rangeOf, ""},
+		"a new error beside an old one":           {demo(first), demo(first, budget), budgetOf, maxSurge},
+		"a new cluster":                           {nil, demo(first), maxSurge, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var before any
+			if tc.before != nil {
+				before = tc.before
+			}
+			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), before, tc.after))
+			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused}, "warnings": {strings.Join(a.Warnings, ""), tc.warned}} {
 				if (got[0] == "") != (got[1] == "") || !strings.HasPrefix(got[0], got[1]) {
 					t.Errorf("%s %q, want %q", what, got[0], got[1])
 				}

@@ -93,8 +93,8 @@ func (in Input) check() error {
 	if in.Token == "" || strings.ContainsAny(in.Token, " \t\r\n") {
 		problems = append(problems, errors.New("the registration token must be given, and be one word"))
 	}
-	if _, err := name.ParseReference(in.Image, name.WeakValidation); err != nil {
-		problems = append(problems, fmt.Errorf("the agent's image must be a reference such as drover-io/drover:v1.0.0, not %q", in.Image))
+	if problem := in.checkImage(); problem != nil {
+		problems = append(problems, problem)
 	}
 	for i, variable := range in.Environment {
 		if wrong := validation.IsEnvVarName(variable.Name); len(wrong) > 0 {
@@ -102,6 +102,18 @@ func (in Input) check() error {
 		}
 	}
 	return errors.Join(append(problems, in.checkBudget())...)
+}
+
+func (in Input) checkImage() error {
+	_, err := name.ParseReference(in.Image, name.WeakValidation)
+	switch {
+	case in.Registry != "" && !naming.IsRegistry(in.Registry):
+		return fmt.Errorf("system-default-registry must be a host, with a port and a path where the registry has them, and without a scheme such as https://, not %q", in.Registry)
+	case err == nil:
+		return nil
+	default:
+		return fmt.Errorf("the agent's image must be a reference such as drover-io/drover:v1.0.0, not %q", in.Image)
+	}
 }
 
 func (in Input) checkBudget() error {

@@ -2,6 +2,7 @@ package clustermanifest
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/pullsecret"
+	"github.com/drover-io/drover/pkg/redact"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -112,6 +114,15 @@ func Desired(source Source, f Facts) ([]runtime.Object, error) {
 		in.Namespace, in.HostNetwork = f.Management.Name, true
 	}
 	return Render(in)
+}
+
+// Problem says, in one line without secrets, why no manifest can be made for the agent of a cluster that Drover makes; empty when one can.
+func Problem(source Source, cluster *mgmtv3.Cluster) string {
+	err := source.Input(cluster, "a-token", nil).check()
+	if err == nil {
+		return ""
+	}
+	return strings.ReplaceAll(redact.Text(err.Error()), "\n", "; ")
 }
 
 // Digest is that of rendered objects.

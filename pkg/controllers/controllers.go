@@ -195,7 +195,7 @@ func Register(ctx context.Context, d Deps) error {
 				Bootstraps: c.RKE.RKEBootstrap(), Clusters: c.CAPI.Cluster(), Machines: c.CAPI.Machine(),
 				ManagementClusters: c.Management.Cluster(), Secrets: c.Core.Secret(), ConfigMaps: c.Core.ConfigMap(),
 				Snapshots: c.RKE.ETCDSnapshot(), Release: d.Releases.Release, Settings: d.renderSettings, MachineStore: machineStore,
-				ClusterAgents: d.installsAgents, Access: d.Access, Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
+				ClusterAgents: d.installsAgents, AgentProblem: d.agentProblem, Access: d.Access, Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
 			})
 		}},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},
@@ -232,6 +232,14 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 
 // installsAgents reports whether clusters get agents, which are kept up to date then: that needs a tunnel for them to dial.
 func (d Deps) installsAgents() bool { return d.AgentImage != "" && d.Tunnel != nil }
+
+// agentProblem says why the agent of a cluster cannot be installed, or be kept up to date.
+func (d Deps) agentProblem(cluster *mgmtv3.Cluster) string {
+	if !d.installsAgents() {
+		return ""
+	}
+	return clustermanifest.Problem(d.Settings.AgentSource(d.AgentImage), cluster)
+}
 
 func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) error {
 	c := d.Clients

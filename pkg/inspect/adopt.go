@@ -288,7 +288,8 @@ func (r *Reader) adopted(cluster *provv1.Cluster, instance string, provisioned b
 	if in, err = r.desired.Input(marked); err != nil {
 		return in, nil, err
 	}
-	for _, problem := range provisioningcluster.Problems(in, provisioned) {
+	refused, _ := provisioningcluster.Problems(in, provisioned)
+	for _, problem := range refused {
 		problems = append(problems, problem.Error())
 	}
 	if len(problems) > 0 {

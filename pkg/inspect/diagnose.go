@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/redact"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 // Diagnose finds the first broken links of a cluster. What may not be read is noted in the report, and is no error.
@@ -192,7 +193,7 @@ func (g *gatherer) children() error {
 			return err
 		}
 	}
-	w.Kubeconfig, w.ReachedByAgent = kubeconfig != nil, agent != nil && agent.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
+	w.Kubeconfig, w.ReachedByAgent = kubeconfig != nil, agent != nil && topology.Belongs(agent, w.Cluster) && agent.Annotations[rkev1.ReachedByAgentAnnotation] == "true"
 	return g.poolObjects()
 }
 

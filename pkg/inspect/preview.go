@@ -86,7 +86,7 @@ func (r *Reader) inputs(file File, live *provv1.Cluster, controlPlane *rkev1.RKE
 	if out.After, err = r.edited(file, live, out.Before); err != nil {
 		return out, err
 	}
-	if problems := provisioningcluster.Problems(out.After, controlPlane != nil); len(problems) > 0 {
+	if problems := problemsOf(out, controlPlane != nil); len(problems) > 0 {
 		return out, &InvalidError{problems}
 	}
 	if out.After.Cluster.Spec.RKEConfig == nil {
@@ -96,6 +96,17 @@ func (r *Reader) inputs(file File, live *provv1.Cluster, controlPlane *rkev1.RKE
 		return out, nil
 	}
 	return out, r.gather(&out, controlPlane)
+}
+
+// problemsOf are those of the edited cluster: what its server would find, and what admission would of an edit that brings it in.
+func problemsOf(in preview.Input, provisioned bool) field.ErrorList {
+	problems, told := provisioningcluster.Problems(in.After, provisioned)
+	if in.Before == nil || len(told) == 0 {
+		return append(problems, told...)
+	}
+	_, before := provisioningcluster.Problems(*in.Before, provisioned)
+	news, _ := topology.News(topology.Wrong{Cluster: in.Before.Cluster, Errors: before}, topology.Wrong{Cluster: in.After.Cluster, Errors: told})
+	return append(problems, news...)
 }
 
 // gather reads what is there: the snapshot, with the objects that the edited configuration refers to in addition.

@@ -14,9 +14,11 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/controllers/planner"
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
@@ -78,6 +80,7 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 		ManagementClusters: readOnceGlobal(c.Management.Cluster()),
 		Release:            opts.Releases.Release, Settings: func() render.Settings { return r.settings.Render() }, Now: opts.Now,
 		ClusterAgents: func() bool { return r.settings.ClusterAgentImage != "" },
+		AgentProblem:  r.agentProblem,
 	}
 	r.topology = provisioningcluster.Deps{
 		Clusters: clusters, CAPIClusters: capiClusters, Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
@@ -88,6 +91,14 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	}
 	r.planner, r.desired = planner.NewReader(r.plans), provisioningcluster.NewReader(r.topology)
 	return r, nil
+}
+
+// agentProblem is what the server would find.
+func (r *Reader) agentProblem(cluster *mgmtv3.Cluster) string {
+	if r.settings.ClusterAgentImage == "" {
+		return ""
+	}
+	return clustermanifest.Problem(r.settings.AgentSource(r.settings.ClusterAgentImage), cluster)
 }
 
 // Close gives everything back.

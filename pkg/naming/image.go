@@ -1,6 +1,9 @@
 package naming
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // ImageIn names an image in a registry: an image of Docker Hub, or without a registry, moves into it, one of another registry stays where it
 // is. An empty registry changes nothing.
@@ -15,6 +18,13 @@ func ImageIn(registry, image string) string {
 	}
 	return registry + "/" + rest
 }
+
+// registryName is what stands before the name of an image: a host, maybe with a port, and maybe with a path.
+var registryName = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
+
+// IsRegistry reports that images can be in a registry of that name. References to images are read loosely: https://registry.example.com before one
+// passes for a host named https, and only nodes find out.
+func IsRegistry(name string) bool { return registryName.MatchString(strings.TrimRight(name, "/")) }
 
 // dockerHub is the registry of images that name none.
 const dockerHub = "docker.io"

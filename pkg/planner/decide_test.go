@@ -241,7 +241,10 @@ func TestDecide_Waits(t *testing.T) {
 		"tokens and a plan secret are lost": {func(w *world) {
 			w.addBare("b", allRoles).m.Marks.RenderVersion = "1"
 		}, ReasonTokensLost, "The cluster state secret is missing although plans were delivered; restore it from a backup", true},
-		"tokens are unusable":                {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable, "The cluster state secret cannot be used: secret x must have type y", true},
+		"tokens are unusable": {func(w *world) { w.tokens.Problem = "secret x must have type y" }, ReasonTokensUnusable, "The cluster state secret cannot be used: secret x must have type y", true},
+		"the agent's manifest cannot be made": {func(w *world) {
+			w.tokens.Exists, w.awaits, w.agentProblem = true, true, "the registry is none"
+		}, ReasonAgentInvalid, "the manifest of the cluster's agent cannot be made: the registry is none", true},
 		"the agent's manifest is being made": {func(w *world) { w.tokens.Exists, w.awaits = true, true }, ReasonAgentManifest, "waiting for the manifest of the cluster's agent", false},
 		"paused":                             {func(w *world) { w.tokens.Exists = true; w.cluster.Paused = true }, ReasonPaused, "CAPI cluster or RKEControlPlane is paused", false},
 		"no host yet":                        {func(w *world) { w.tokens.Exists = true; w.machines["a"].m.InfrastructureReady = false }, ReasonNoInitNode, "waiting for viable init node", false},
@@ -282,6 +285,20 @@ func TestDecide_Waits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A cluster that has its agent goes on with it, and tells why it can be given no other one.
+func TestDecide_WarnsOfAnAgentThatCannotFollow(t *testing.T) {
+	w := newWorld(rke2Version)
+	w.add("a", allRoles)
+	w.bringUp(t)
+	w.agentProblem = "the registry is none"
+	s := w.snapshot(t)
+	s.ClusterAgent.Manifest = "manifest"
+	d := Decide(s)
+	if d.Step == "agent" || len(d.Warnings) != 1 || d.Warnings[0].Reason != "AgentManifestInvalid" || !strings.HasSuffix(d.Warnings[0].Message, ": the registry is none") {
+		t.Errorf("step %s, warnings %+v", d.Step, d.Warnings)
 	}
 }
 

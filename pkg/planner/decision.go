@@ -66,6 +66,7 @@ const (
 	ReasonTokensLost        Reason = "TokensLost"
 	ReasonTokensUnusable    Reason = "TokensUnusable"
 	ReasonAgentManifest     Reason = "AgentManifestMissing"
+	ReasonAgentInvalid      Reason = "AgentManifestInvalid"
 	ReasonPaused            Reason = "Paused"
 	ReasonRestoreRequired   Reason = "RestoreRequired"
 	ReasonNoInitNode        Reason = "NoViableInitNode"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
 // OperationOutlook is an operation that is asked for and has not ended: one that runs, or has to begin yet.
@@ -16,8 +18,10 @@ type OperationOutlook struct {
 	Class Class
 	// Stages in their order. A machine may be in several of them.
 	Stages []OperationStage
-	// Held says why it does not begin now, Problem why it would fail before it touches a machine.
-	Held, Problem string
+	// Running is true when it has begun. Stages are what is left of it then.
+	Running bool
+	// Held says why it does not begin now, Problem why it would fail before it touches a machine, and Stuck why it cannot go on after it has.
+	Held, Problem, Stuck string
 }
 
 // OperationStage are machines that have the same part in an operation, in their order.
@@ -80,7 +84,7 @@ func snapshotOutlook(p *pass) *OperationOutlook {
 	if request == nil || p.snapshotEnded() {
 		return nil
 	}
-	out := &OperationOutlook{Field: fieldCreate, Title: kindCreate.title, Request: encoded(request), Class: ClassInPlace}
+	out := &OperationOutlook{Field: fieldCreate, Title: kindCreate.title, Request: encoded(request), Class: ClassInPlace, Running: p.isRunning(kindCreate)}
 	out.Stages = stageOf(kindCreate.title, paceAtOnce, p.snapshotMembers())
 	if !p.isRunning(kindCreate) {
 		out.Held = p.noSnapshotNow()
@@ -98,19 +102,64 @@ func restoreOutlook(p *pass) *OperationOutlook {
 	if o.isNews(request) && !p.record(kindRestore).Stopped {
 		out.Held = p.occupied(kindRestore)
 	}
+	out.Running = !o.isNews(request)
+	if phase := p.status.ETCDSnapshotRestorePhase; out.Running && phase != rkev1.ETCDSnapshotPhaseStarted {
+		o.restoreLeft(out, phase)
+		return out
+	}
 	p.status.ETCDSnapshotRestore = request.DeepCopy()
 	on, problem := o.restoreCheck()
 	if problem != "" {
 		out.Problem = problem
 		return out
 	}
+	out.Stages = o.restoreStages(p.collect(isLive, stops), on)
+	return out
+}
+
+// restoreStages are those of a restore on a machine, from the stopping of machines on.
+func (o *operation) restoreStages(stop []*machine, on *machine) []OperationStage {
+	return slices.Concat(stageOf(o.title+": stop", paceAtOnce, stop), stageOf(o.title+": restore and start", paceOne, []*machine{on}),
+		stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool { return m != on && m.Plan.State.PlanExists })))
+}
+
+// byTier are the machines in the order in which a restore starts them.
+func (o *operation) byTier(is func(*machine) bool) []*machine {
 	started := []*machine{}
 	for _, tier := range []func(*machine) bool{isEtcd, func(m *machine) bool { return m.roles.OnlyControlPlane() }, func(m *machine) bool { return m.roles.OnlyWorker() }} {
-		started = append(started, p.collect(isLive, tier, func(m *machine) bool { return m != on && m.Plan.State.PlanExists })...)
+		started = append(started, o.collect(isLive, tier, is)...)
 	}
-	out.Stages = slices.Concat(stageOf(o.title+": stop", paceAtOnce, p.collect(isLive, stops)), stageOf(o.title+": restore and start", paceOne, []*machine{on}),
-		stageOf(o.title+": start", paceTiers, started))
-	return out
+	return started
+}
+
+// restoreLeft tells what a restore still does that has begun to stop machines. The snapshot is looked at until it is back on a machine, and no check keeps the others
+// from being stopped until then.
+func (o *operation) restoreLeft(out *OperationOutlook, phase rkev1.ETCDSnapshotPhase) {
+	down := func(m *machine) bool { return m.stopped() || m.restored() }
+	if slices.Index(restorePhases, phase) <= slices.Index(restorePhases, rkev1.ETCDSnapshotPhaseRestore) {
+		stop := o.collect(isLive, stops, func(m *machine) bool { return !down(m) })
+		on, problem := o.restoreCheck()
+		if problem != "" {
+			out.Stuck, out.Stages = problem, stageOf(o.title+": stop", paceAtOnce, stop)
+			return
+		}
+		out.Stages = o.restoreStages(stop, on)
+		return
+	}
+	if o.dataLost() {
+		out.Stuck = problemDataLost
+		return
+	}
+	out.Stages = stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool { return m.Plan.State.PlanExists && (down(m) || m.windows && beforeStart(phase)) }))
+	if len(out.Stages) == 0 && phase == rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup {
+		out.Class = ClassInPlace
+		out.Stages = stageOf(o.title+": clean up", paceOne, o.collect(isLive, func(m *machine) bool { return m.Marks.InitNode && m.Plan.State.PlanExists }))
+	}
+}
+
+// beforeStart reports that a restore, in a phase after the data are back, has not started all machines again.
+func beforeStart(phase rkev1.ETCDSnapshotPhase) bool {
+	return phase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup || phase == rkev1.ETCDSnapshotPhaseInitialRestartCluster
 }
 
 func certificatesOutlook(p *pass) *OperationOutlook {
@@ -118,7 +167,7 @@ func certificatesOutlook(p *pass) *OperationOutlook {
 	if request == nil || p.certificatesEnded() != "" {
 		return nil
 	}
-	out := &OperationOutlook{Field: fieldCertificates, Title: kindCertificates.title, Request: encoded(request), Class: ClassRestart}
+	out := &OperationOutlook{Field: fieldCertificates, Title: kindCertificates.title, Request: encoded(request), Class: ClassRestart, Running: p.isRunning(kindCertificates)}
 	out.Stages = stageOf(kindCertificates.title, paceOne, p.certificateOrder(*request))
 	if !p.isRunning(kindCertificates) {
 		out.Held = p.certificatesNotNow()
@@ -132,7 +181,7 @@ func keysOutlook(p *pass) *OperationOutlook {
 	if request == nil || request.Generation <= 0 || p.keysEnded() {
 		return nil
 	}
-	out := &OperationOutlook{Field: fieldKeys, Title: kindKeys.title, Request: encoded(request), Class: ClassRestart}
+	out := &OperationOutlook{Field: fieldKeys, Title: kindKeys.title, Request: encoded(request), Class: ClassRestart, Running: p.isRunning(kindKeys)}
 	if !p.isRunning(kindKeys) {
 		out.Held = p.keysNotNow()
 	}

@@ -4,7 +4,7 @@ package planner
 func Reasons() []Reason {
 	return []Reason{
 		ReasonCacheBehind, ReasonDeleting, ReasonInvalidVersion, ReasonNoCluster, ReasonInfrastructure, ReasonUninitializing, ReasonMissingRole,
-		ReasonEtcdDeleting, ReasonEtcdStays, ReasonTokens, ReasonTokensLost, ReasonTokensUnusable, ReasonAgentManifest, ReasonPaused, ReasonRestoreRequired,
+		ReasonEtcdDeleting, ReasonEtcdStays, ReasonTokens, ReasonTokensLost, ReasonTokensUnusable, ReasonAgentManifest, ReasonAgentInvalid, ReasonPaused, ReasonRestoreRequired,
 		ReasonNoInitNode, ReasonInitNodeLost, ReasonDesignatedAbsent, ReasonConfiguring, ReasonDraining, ReasonDrainOverdue, ReasonUncordoning,
 		ReasonChangePending, ReasonEtcdUnhealthy, ReasonPoolPaused, ReasonLeftOut, ReasonRenderFailed, ReasonPlanTooLarge,
 		ReasonVersionUnknown, ReasonJoinURL, ReasonControlPlane, ReasonMachinesUnhealthy, ReasonOperation, ReasonOperationFailed,

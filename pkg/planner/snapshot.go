@@ -47,6 +47,8 @@ type Snapshot struct {
 	Memo *render.Memo `json:"-"`
 	// AwaitsAgent is true while the manifest of the agent inside the cluster does not exist, although clusters that are made have one.
 	AwaitsAgent bool `json:"awaitsAgent,omitempty"`
+	// AgentProblem says why no manifest of that agent can be made now; empty when one can, and when clusters have none.
+	AgentProblem string `json:"agentProblem,omitempty"`
 	// ClusterAgent is the manifest of the agent inside the cluster.
 	ClusterAgent render.ClusterAgent `json:"clusterAgent,omitzero"`
 }

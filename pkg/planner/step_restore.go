@@ -112,13 +112,16 @@ func (o *operation) dataLost() bool {
 	return !slices.ContainsFunc(slices.Concat(o.machines, o.unregistered), func(m *machine) bool { return m.roles.ETCD && m.delivered() && !m.stopped() })
 }
 
+// problemDataLost is what dataLost means to users.
+const problemDataLost = "the machine that etcd was restored on is gone"
+
 // loseData ends a restore whose data went with the machine that they were restored on. Nothing but another restore starts etcd then.
 func (o *operation) loseData() verdict {
 	record := o.record(o.kind)
 	record.Stopped = true
 	o.remember(record)
 	o.hint = hintStopped
-	return o.fail("the machine that etcd was restored on is gone")
+	return o.fail(problemDataLost)
 }
 
 // checkRestore finds what would make the restore fail while everything still runs.

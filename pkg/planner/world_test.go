@@ -34,15 +34,17 @@ type world struct {
 	connected bool
 	deployed  bool // the agent was connected once
 	awaits    bool // the manifest of the agent is being made
-	tokens    Tokens
-	machines  map[string]*host
-	snapshots []ETCDSnapshot
-	objects   []Object
-	versions  render.Versions
-	command   Roll
-	memo      *render.Memo
-	forced    []string
-	writes    int
+	// agentProblem is why it cannot be made.
+	agentProblem string
+	tokens       Tokens
+	machines     map[string]*host
+	snapshots    []ETCDSnapshot
+	objects      []Object
+	versions     render.Versions
+	command      Roll
+	memo         *render.Memo
+	forced       []string
+	writes       int
 }
 
 // host is a machine with the data of its plan secret.
@@ -139,7 +141,7 @@ func (w *world) names() []string { return slices.Sorted(maps.Keys(w.machines)) }
 
 // snapshot is what gather would see: values of their own, as those of caches, which nobody changes.
 func (w *world) snapshot(t interface{ Fatal(args ...any) }) Snapshot {
-	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, AgentDeployed: w.deployed, AwaitsAgent: w.awaits, Tokens: w.tokens, Snapshots: w.snapshots, Objects: w.objects,
+	s := Snapshot{Now: w.now, ControlPlane: w.cp, Cluster: w.cluster, Connected: w.connected, AgentDeployed: w.deployed, AwaitsAgent: w.awaits, AgentProblem: w.agentProblem, Tokens: w.tokens, Snapshots: w.snapshots, Objects: w.objects,
 		Versions: w.versions, Roll: w.command, Memo: w.memo,
 		Release: distro.Release{Version: w.cp.Spec.KubernetesVersion, Known: true}}
 	s.ControlPlane.Spec, s.ControlPlane.Annotations = *w.cp.Spec.DeepCopy(), maps.Clone(w.cp.Annotations)

@@ -71,8 +71,12 @@ func (c *comparison) operationNotes() []string {
 		switch {
 		case o.Problem != "":
 			notes = append(notes, fmt.Sprintf("%s: the %s would fail, and touch no machine: %s", fieldOf(o), o.Title, o.Problem))
+		case o.Stuck != "":
+			notes = append(notes, fmt.Sprintf("%s: the %s is under way, and cannot go on: %s", fieldOf(o), o.Title, o.Stuck))
 		case o.Held != "" && len(o.Stages) > 0:
 			notes = append(notes, fmt.Sprintf("%s: the %s does not begin now: %s", fieldOf(o), o.Title, o.Held))
+		case o.Running && len(o.Stages) == 0:
+			notes = append(notes, fmt.Sprintf("%s: the %s is under way, and stops and starts no machine any more", fieldOf(o), o.Title))
 		case len(o.Stages) == 0:
 			notes = append(notes, fmt.Sprintf("%s: the %s begins later, on machines that are not there yet", fieldOf(o), o.Title))
 		}

@@ -92,6 +92,22 @@ func TestCompute_Operations(t *testing.T) {
 			notes: []string{rke + "etcdSnapshotRestore: the etcd restore would fail, and touch no machine: snapshot x is not known; to restore from a file of that name " +
 				"there must be exactly one machine with etcd"},
 		},
+		"a restore that has stopped machines already, and whose snapshot is gone": {
+			given: func(w *world) {
+				asked := &rkev1.ETCDSnapshotRestore{Name: "x", Generation: 1}
+				w.cluster.Spec.RKEConfig.ETCDSnapshotRestore = asked
+				status := &w.snapshot.ControlPlane.Status
+				status.ETCDSnapshotRestore, status.ETCDSnapshotRestorePhase = asked, rkev1.ETCDSnapshotPhaseShutdown
+				status.Operations = []rkev1.OperationRecord{{Name: "etcd-restore", Attempt: 1, State: rkev1.OperationStateRunning, Stopped: true}}
+			},
+			edit: func(c *provv1.RKEConfig) { c.UpgradeStrategy.WorkerConcurrency = "2" }, result: planner.ClassNone,
+			want: []string{
+				"server-1 Restart pending", "server-2 Restart pending", "server-3 Restart pending", "worker-1 Restart pending", "worker-2 Restart pending",
+			},
+			notes: []string{rke + "etcdSnapshotRestore: the etcd restore is under way, and cannot go on: snapshot x is not known; to restore from a file of that name " +
+				"there must be exactly one machine with etcd", "what is pending comes without the edit too; if the cluster is at rest, this command does not have the settings of the server " +
+				"(--system-default-registry and others)"},
+		},
 		"a rotation beside an edit comes first, and waits for what is in its way": {
 			given: func(w *world) { w.machine("server-3").NodeLostSince = start },
 			edit: func(c *provv1.RKEConfig) {

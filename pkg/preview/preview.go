@@ -60,6 +60,10 @@ func Compute(in Input) (Report, error) {
 	for _, w := range c.after.outlook.Warnings {
 		r.Warnings = append(r.Warnings, Warning{w.Field, w.Message})
 	}
+	_, told := topology.Tolerated(topology.Validate(in.After))
+	for _, safe := range told {
+		r.Warnings = append(r.Warnings, Warning{safe.Field, safe.ErrorBody() + "; it is made harmless until it is corrected"})
+	}
 	for _, ignored := range topology.WithoutEffect(cluster) {
 		r.Warnings = append(r.Warnings, Warning{ignored.Field, ignored.Message})
 	}

@@ -18,7 +18,8 @@ import (
 // pool its templates, MachineDeployment and health check. (spec/06 §1.5.)
 //
 // A Cluster without rkeConfig has none. The cluster must be valid (Validate) and
-// prepared (Prepare); what either would have found is an error here.
+// prepared (Prepare); what either would have found is an error here, but for what is
+// Tolerated: a safe value takes its place.
 func Desired(in Input) ([]runtime.Object, error) {
 	cluster := in.Cluster
 	if cluster.Spec.RKEConfig == nil {
@@ -45,10 +46,12 @@ func Desired(in Input) ([]runtime.Object, error) {
 	if ownInfra && len(pools(cluster)) > 0 {
 		objects = append(objects, sharedBootstrapTemplate(cluster))
 	}
-	for i := range pools(cluster) {
-		ofPool, err := poolObjects(in, &pools(cluster)[i], ownInfra)
+	in = safe(in)
+	for i := range pools(in.Cluster) {
+		pool := &pools(in.Cluster)[i]
+		ofPool, err := poolObjects(in, pool, ownInfra)
 		if err != nil {
-			return nil, fmt.Errorf("machine pool %s: %w", pools(cluster)[i].Name, err)
+			return nil, fmt.Errorf("machine pool %s: %w", pool.Name, err)
 		}
 		objects = append(objects, ofPool...)
 	}

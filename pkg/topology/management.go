@@ -81,6 +81,7 @@ func Workspace(cluster *provv1.Cluster) string {
 // ManagementCluster is the management side's record of a cluster.
 func ManagementCluster(cluster *provv1.Cluster, registry Registry) *mgmtv3.Cluster {
 	spec := cluster.Spec.DeepCopy()
+	safeBudgets(spec)
 	administrated := "false"
 	if spec.RKEConfig != nil {
 		administrated = "true"

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,6 +59,15 @@ func OwnerReference(cluster *provv1.Cluster, controller bool) metav1.OwnerRefere
 		ref.Controller, ref.BlockOwnerDeletion = &yes, &yes
 	}
 	return ref
+}
+
+// Belongs reports that an object is that of a Cluster, and not of one before it that had its name. Whoever moves a
+// Cluster to another management cluster makes its objects there with references to the new Cluster; one that refers to
+// none belongs to whichever has the name.
+func Belongs(object metav1.Object, cluster *provv1.Cluster) bool {
+	return !slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return ref.APIVersion == provisioningGroup && ref.Kind == "Cluster" && ref.UID != cluster.UID
+	})
 }
 
 // TakeConfig makes a machine config belong to a cluster. It returns a changed

@@ -35,7 +35,7 @@ const anotherPool = "; add another pool with the roles that you want, and remove
 // ever, and nobody would remove it. So what was given could not be taken back,
 // and machines that only were nodes until now would be taken for members. And API
 // servers would be gone before others serve. What only workers have, labels and
-// taints, can change at any time.
+// taints, can change at any time. Safe is to keep what the machines have.
 func validateKeptRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
 	had, machines := in.Roles[deployment]
 	if !machines {
@@ -65,5 +65,5 @@ func validateKeptRoles(in Input, pool *provv1.RKEMachinePool, deployment string,
 			errs = append(errs, field.Forbidden(at.Child(role.field), role.given+anotherPool))
 		}
 	}
-	return errs
+	return errs.WithOrigin(safeValue)
 }

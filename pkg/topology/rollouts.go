@@ -1,8 +1,6 @@
 package topology
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -40,13 +38,28 @@ func DeletesFirst(cluster *provv1.Cluster) bool {
 // validateRollOuts refuses that most members of etcd are deleted before others
 // take their place. All pools may be replaced at once, after one edit. A member
 // leaves etcd before its host goes, but the last one cannot: it would wait for
-// another one, and Cluster API for it.
+// another one, and Cluster API for it. Safe is to make others first.
 func validateRollOuts(in Input, at *field.Path) field.ErrorList {
-	if in.alone && in.Registered.Etcd && in.RegisteredMembers == 0 {
-		return nil // nobody has counted how many others there are
+	in = KeepRoles(in)
+	byPool, most := deletedOfMost(in)
+	if !most {
+		return nil
 	}
+	var errs field.ErrorList
+	for i, number := range byPool {
+		if number > 0 {
+			errs = append(errs, field.Invalid(at.Index(i).Child("rollingUpdate", "maxSurge"), strategy(&pools(in.Cluster)[i]).RollingUpdate.MaxSurge.String(),
+				"most members of etcd may be deleted before others take their place: set it to 1, or let fewer be unavailable"))
+		}
+	}
+	return errs.WithOrigin(safeValue)
+}
+
+// deletedOfMost is how many members of etcd may be deleted first, by pool, and
+// whether these are most of all.
+func deletedOfMost(in Input) (byPool []int, most bool) {
 	all, deleted := in.RegisteredMembers, 0
-	byPool := make([]int, len(pools(in.Cluster)))
+	byPool = make([]int, len(pools(in.Cluster)))
 	for i := range pools(in.Cluster) {
 		if pool := &pools(in.Cluster)[i]; pool.EtcdRole {
 			number := members(in, pool)
@@ -54,15 +67,8 @@ func validateRollOuts(in Input, at *field.Path) field.ErrorList {
 			all, deleted = all+number, deleted+byPool[i]
 		}
 	}
-	if 2*deleted <= all {
-		return nil
+	if in.alone && in.Registered.Etcd && in.RegisteredMembers == 0 {
+		return byPool, false // nobody has counted how many others there are
 	}
-	var errs field.ErrorList
-	for i, number := range byPool {
-		if number > 0 {
-			errs = append(errs, field.Invalid(at.Index(i).Child("rollingUpdate", "maxSurge"), strategy(&pools(in.Cluster)[i]).RollingUpdate.MaxSurge.String(),
-				fmt.Sprintf("%d of %d members of etcd may be deleted before others take their place, which are most: set it to 1, or let fewer be unavailable", deleted, all)))
-		}
-	}
-	return errs
+	return byPool, 2*deleted > all
 }

@@ -13,6 +13,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // legacyName is the form of names of clusters that were not provisioned here.
@@ -22,7 +23,8 @@ var legacyName = regexp.MustCompile(`^c-[a-z0-9]{5}$`)
 // be right. Without rkeConfig nothing is provisioned, and nothing can be wrong.
 //
 // Whatever it reports stops the generation of objects as a whole: a cluster is
-// never half generated.
+// never half generated. In a cluster that was generated before, some of it is
+// Tolerated.
 func Validate(in Input) field.ErrorList {
 	cluster := in.Cluster
 	if cluster.Spec.RKEConfig == nil {
@@ -41,11 +43,13 @@ func Validate(in Input) field.ErrorList {
 	errs = append(errs, validateAuthEndpoint(cluster.Spec.LocalClusterAuthEndpoint, spec.Child("localClusterAuthEndpoint"))...)
 	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
 	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
+	errs = append(errs, validateRegistries(cluster.Spec.RKEConfig, config)...)
 	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles, config.Child("machineSelectorFiles"))...)
-	if ofPools := validatePools(in, config.Child("machinePools")); len(ofPools) > 0 {
-		return append(errs, ofPools...)
+	ofPools := validatePools(in, config.Child("machinePools"))
+	if !anyRefused(ofPools) {
+		ofPools = append(ofPools, validateServers(KeepRoles(in), config.Child("machinePools"))...)
 	}
-	return append(errs, validateServers(in, config.Child("machinePools"))...)
+	return append(errs, ofPools...)
 }
 
 // ValidateAlone is Validate without the objects that a Cluster refers to, which may
@@ -111,8 +115,12 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 	for i, variable := range variables {
 		switch {
 		case !bootstrapdata.ValidVariable(variable.Name):
-			errs = append(errs, field.Invalid(at.Index(i).Child("name"), variable.Name,
-				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first"))
+			wrong := field.Invalid(at.Index(i).Child("name"), variable.Name,
+				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first")
+			if variable.Name != "" && !strings.ContainsAny(variable.Name, "= \t\n\x00") {
+				wrong = wrong.WithOrigin(safeValue) // plans of machines have it, and stay; only new machines cannot be made with it
+			}
+			errs = append(errs, wrong)
 		case variable.Name == agentDirVariable:
 			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
 				agentDirVariable+" is set from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))
@@ -125,7 +133,7 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 }
 
 // ValidateBudget says what is wrong with the disruption budget of an agent: of both amounts one is to be given, and not as 0. User interfaces write 0 for
-// the other.
+// the other. Safe is to have no budget.
 func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
 	if wanted == nil {
 		return nil
@@ -133,9 +141,9 @@ func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) fiel
 	none := func(s string) bool { return s == "" || s == "0" }
 	switch least, most := wanted.MinAvailable, wanted.MaxUnavailable; {
 	case least == most && none(least):
-		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget")}
+		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget").WithOrigin(safeValue)}
 	case !none(least) && !none(most):
-		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them")}
+		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them").WithOrigin(safeValue)}
 	}
 	return nil
 }
@@ -198,6 +206,26 @@ func validateDirectories(directories rkev1.DataDirectories, at *field.Path) fiel
 
 func nested(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// validateRegistries refuses registries that images cannot be in. Nodes may take
+// some of them all the same, and the agent inside the cluster could not be made.
+func validateRegistries(config *provv1.RKEConfig, at *field.Path) field.ErrorList {
+	errs := validateRegistry(config.MachineGlobalConfig.Data, at.Child("machineGlobalConfig"))
+	for i, selected := range config.MachineSelectorConfig {
+		errs = append(errs, validateRegistry(selected.Config.Data, at.Child("machineSelectorConfig").Index(i).Child("config"))...)
+	}
+	return errs
+}
+
+func validateRegistry(values map[string]any, at *field.Path) field.ErrorList {
+	registry, given := values[registryKey].(string)
+	if !given || registry == "" || naming.IsRegistry(registry) {
+		return nil
+	}
+	// What machines have of it stays. The value may be a URL with a password.
+	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Text(registry),
+		"must be a host, with a port and a path where the registry has them, and without a scheme such as https://, for example registry.example.com:5000").WithOrigin(safeValue)}
 }
 
 func validateFiles(files []rkev1.RKEProvisioningFiles, at *field.Path) field.ErrorList {

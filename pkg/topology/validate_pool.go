@@ -39,7 +39,11 @@ func validatePools(in Input, at *field.Path) field.ErrorList {
 		errs = append(errs, validatePoolRoles(in, pool, deployment, here)...)
 		errs = append(errs, validatePoolSize(pool, here)...)
 		errs = append(errs, validatePoolHealth(pool, here)...)
-		errs = append(errs, validateFirstBoot(pool, here)...)
+		ofBoot := validateFirstBoot(pool, here)
+		if _, exists := in.Replicas[deployment]; exists && len(validation.IsValidLabelValue(pool.MachineOS)) == 0 {
+			ofBoot = ofBoot.WithOrigin(safeValue) // machines that are there stay, and only new ones cannot be made
+		}
+		errs = append(errs, ofBoot...)
 		errs = append(errs, validatePoolLabels(in.Cluster, pool, here)...)
 		errs = append(errs, validateConfig(in, pool, here.Child("machineConfigRef"))...)
 		errs = append(errs, validateCredential(in, pool, here)...)
@@ -134,17 +138,23 @@ func validateRange(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList 
 		return nil
 	}
 	text := *pool.UnhealthyRange
-	lowest, _, ok := rangeOf(pool)
+	lowest, _, _ := rangeOf(pool)
 	switch {
 	case !unhealthyRange.MatchString(text):
 		return field.ErrorList{field.Invalid(at, text, "must look like [3-5]")}
-	case !ok:
-		return field.ErrorList{field.Invalid(at, text, "must begin with the smaller number, as [3-5] does")}
+	case unreadableRange(pool):
+		return field.ErrorList{field.Invalid(at, text, "must begin with the smaller number, as [3-5] does").WithOrigin(safeValue)}
 	case lowest > 1 && pool.EtcdRole && healthChecked(pool):
 		return field.ErrorList{field.Invalid(at, text, "must begin with 0 or 1 for a pool with etcd: "+
-			"members are replaced while the others are a majority of those that there are at the moment, which a range from more on cannot follow")}
+			"members are replaced while the others are a majority of those that there are at the moment, which a range from more on cannot follow").WithOrigin(safeValue)}
 	}
 	return nil
+}
+
+// unreadableRange reports a range that looks like one and includes no number.
+func unreadableRange(pool *provv1.RKEMachinePool) bool {
+	_, _, ok := rangeOf(pool)
+	return !ok && pool.UnhealthyRange != nil && unhealthyRange.MatchString(*pool.UnhealthyRange)
 }
 
 // Operating systems that a pool may name. (spec/01 Part A.2.4.)

@@ -164,6 +164,9 @@ func (h *handler) gather(cluster *provv1.Cluster) (*clustermanifest.Facts, error
 	if facts.Stored, err = clients.Optional(h.secrets.Get(cluster.Namespace, naming.ClusterAgent(cluster.Name))); err != nil {
 		return nil, err
 	}
+	if facts.Stored != nil && !topology.Belongs(facts.Stored, cluster) {
+		return nil, nil // it goes with the cluster before this one that had its name
+	}
 	kubeconfig, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name)))
 	if err != nil {
 		return nil, err

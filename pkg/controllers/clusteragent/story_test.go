@@ -281,3 +281,36 @@ func TestStory_OnlyOurClustersGetOne(t *testing.T) {
 		})
 	}
 }
+
+// What an earlier cluster of the same name has left is neither used nor written to. Once it is gone, the cluster gets its own.
+func TestStory_ManifestOfAClusterBeforeIsNotTaken(t *testing.T) {
+	tell(t, func(w *world) {
+		former := &corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: fleet, Name: "demo-cluster-agent", Finalizers: []string{"example.org/slow"},
+				Labels:          map[string]string{rkev1.ClusterNameLabel: "demo", rkev1.BackupLabel: "true"},
+				Annotations:     map[string]string{rkev1.ReachedByAgentAnnotation: "true"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "former"}},
+			},
+			Type: rkev1.SecretTypeClusterAgent, Data: map[string][]byte{"manifest": []byte("former")},
+		}
+		w.add(former, token(), controlPlane(false))
+		if got := w.manifest(); got != "former" || len(w.api.Writes(agent)) != 0 {
+			t.Fatalf("manifest %q, writes %v", got, w.api.Writes(agent))
+		}
+		found, err := w.user.Core.Secret().Get(fleet, "demo-cluster-agent", metav1.GetOptions{})
+		must(t, err)
+		found.Finalizers = nil
+		_, err = w.user.Core.Secret().Update(found)
+		must(t, err)
+		w.pass()
+		if err := w.user.Core.Secret().Delete(fleet, "demo-cluster-agent", &metav1.DeleteOptions{}); err == nil && w.manifest() != "" {
+			t.Fatal("the Secret stays")
+		}
+		w.pass()
+		if got := w.manifest(); !strings.Contains(got, "drover-io/drover:v1") {
+			t.Errorf("manifest %q", got)
+		}
+	})
+}

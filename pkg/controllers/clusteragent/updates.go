@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 const (
@@ -197,7 +198,7 @@ func (u *updates) noteToken(facts *clustermanifest.Facts) error {
 // it stays as it is: it is in plans.
 func (u *updates) keepToken(facts *clustermanifest.Facts) error {
 	stored, err := clients.Optional(u.secrets.Get(facts.Cluster.Namespace, naming.ClusterAgent(facts.Cluster.Name)))
-	if err != nil || stored == nil || string(stored.Data[rkev1.ClusterAgentTokenKey]) == facts.Token {
+	if err != nil || stored == nil || !topology.Belongs(stored, facts.Cluster) || string(stored.Data[rkev1.ClusterAgentTokenKey]) == facts.Token {
 		return err
 	}
 	kept := stored.DeepCopy()

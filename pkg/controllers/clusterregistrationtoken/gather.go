@@ -2,11 +2,8 @@ package clusterregistrationtoken
 
 import (
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -78,15 +75,11 @@ func (h *handler) gatherGiven(facts *registration.Facts, cluster *provv1.Cluster
 	if cluster.Spec.RKEConfig != nil {
 		facts.Settings.AgentsFollow = false
 	}
-	if secret != nil && secret.Type == rkev1.SecretTypeClusterAgent && belongs(secret, cluster) {
+	// Hosts of a cluster before it that had its name may still run: what those were given counts for nothing.
+	if secret != nil && secret.Type == rkev1.SecretTypeClusterAgent && topology.Belongs(secret, cluster) {
 		facts.Brought = string(secret.Data[rkev1.ClusterAgentTokenKey])
 	}
 	return nil
-}
-
-// belongs reports that a Secret is that of a Cluster, and not of one before it that had its name: hosts of that one may still run.
-func belongs(secret *corev1.Secret, cluster *provv1.Cluster) bool {
-	return !slices.ContainsFunc(secret.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "Cluster" && ref.UID != cluster.UID })
 }
 
 // ours is the Cluster with our mark that a management cluster, which is there to stay, belongs to; nil when somebody else has one, or nobody.

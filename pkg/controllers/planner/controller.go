@@ -60,6 +60,8 @@ type Deps struct {
 	Settings func() render.Settings
 	// ClusterAgents tells whether clusters get an agent with their first plan, which then waits for its manifest; nil means that none does.
 	ClusterAgents func() bool
+	// AgentProblem tells why no manifest can be made for the agent of a cluster; nil means that nothing is wrong.
+	AgentProblem func(*mgmtv3.Cluster) string
 	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
 	MachineStore *planstore.Machines
 	// Disruptions counts restarts and drains that were begun; nil counts nothing.

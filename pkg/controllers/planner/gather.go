@@ -13,12 +13,14 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/tokens"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 // view is a snapshot together with the objects it was made from, which act writes to.
@@ -166,6 +168,9 @@ func (h *handler) gatherConnected(cp *rkev1.RKEControlPlane, v *view) error {
 		return fmt.Errorf("read the management cluster: %w", err)
 	}
 	v.snapshot.Connected = conditions.IsTrue(cluster.Status.Conditions, mgmtv3.ClusterConditionConnected)
+	if h.AgentProblem != nil {
+		v.snapshot.AgentProblem = h.AgentProblem(cluster)
+	}
 	v.snapshot.AgentDeployed = conditions.IsTrue(cluster.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed)
 	return nil
 }
@@ -205,15 +210,20 @@ func (h *handler) gatherTokens(cp *rkev1.RKEControlPlane, v *view) error {
 	return nil
 }
 
-// gatherAgent reads the manifest of the agent inside the cluster. Where there is none, there is nothing to install.
+// gatherAgent reads the manifest of the agent inside the cluster. Where there is none, there is nothing to install. One that an earlier cluster of the same
+// name has left counts for nothing: its agent would dial in with a token that is not this cluster's. It is on its way out, and its end wakes.
 func (h *handler) gatherAgent(cp *rkev1.RKEControlPlane, v *view) error {
-	secret, err := h.Secrets.Cache().Get(cp.Namespace, naming.ClusterAgent(cp.Name))
-	if apierrors.IsNotFound(err) {
-		v.snapshot.AwaitsAgent = h.ClusterAgents != nil && h.ClusterAgents()
-		return nil
-	}
+	secret, err := clients.Optional(h.Secrets.Cache().Get(cp.Namespace, naming.ClusterAgent(cp.Name)))
 	if err != nil {
 		return fmt.Errorf("read the manifest of the cluster's agent: %w", err)
+	}
+	cluster, err := clients.Optional(h.ProvisioningClusters.Cache().Get(cp.Namespace, cp.Name))
+	if err != nil {
+		return fmt.Errorf("read the cluster: %w", err)
+	}
+	if secret == nil || cluster != nil && !topology.Belongs(secret, cluster) {
+		v.snapshot.AwaitsAgent = h.ClusterAgents != nil && h.ClusterAgents()
+		return nil
 	}
 	v.snapshot.ClusterAgent.Manifest = string(secret.Data[rkev1.ClusterAgentManifestKey])
 	v.snapshot.ClusterAgent.OnlyWay = secret.Annotations[rkev1.ReachedByAgentAnnotation] == "true"

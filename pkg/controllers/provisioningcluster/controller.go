@@ -315,7 +315,7 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if seen.unknown {
 		return h.waitForAccess(seen, cluster)
 	}
-	if errs := seen.problems(); len(errs) > 0 {
+	if errs := seen.judge(); len(errs) > 0 {
 		return h.report(seen, cluster, invalid(seen, topology.Explain(errs)))
 	}
 	prepared, err := h.prepare(seen)

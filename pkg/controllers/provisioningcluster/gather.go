@@ -34,6 +34,8 @@ type facts struct {
 	// denied are the references to Secrets of other namespaces that the cluster may not use. unknown is true while that is not known.
 	denied  field.ErrorList
 	unknown bool
+	// told is what the cluster has safe values for.
+	told field.ErrorList
 	// rival is who else may claim a cluster that is nobody's yet.
 	rival string
 	// unanswered says why that is not known, when it lasts.
@@ -48,9 +50,11 @@ type facts struct {
 // hasChildren reports whether somebody made objects for the cluster.
 func (f *facts) hasChildren() bool { return f.capiCluster != nil || f.controlPlane != nil }
 
-// problems lists what is wrong with the cluster.
-func (f *facts) problems() field.ErrorList {
-	return append(slices.Clone(f.denied), Problems(f.input, f.controlPlane != nil)...)
+// judge lists what is wrong with the cluster, and what a cluster that was made before has safe values for.
+func (f *facts) judge() field.ErrorList {
+	var problems field.ErrorList
+	problems, f.told = Problems(f.input, f.controlPlane != nil)
+	return append(slices.Clone(f.denied), problems...)
 }
 
 func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
@@ -72,6 +76,9 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 		return nil, err
 	}
 	h.gatherServed(seen)
+	if seen.deployments, err = h.gatherReplicas(&seen.input); err != nil {
+		return nil, err
+	}
 	for _, gather := range []func(*topology.Input) error{
 		h.gatherConfigs, h.gatherCredentials, h.gatherRegistered,
 	} {
@@ -79,11 +86,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 			return nil, err
 		}
 	}
-	if err := h.gatherAccess(seen); err != nil {
-		return nil, err
-	}
-	seen.deployments, err = h.gatherReplicas(&seen.input)
-	return seen, err
+	return seen, h.gatherAccess(seen)
 }
 
 // gatherServed finds out which kinds of drivers cannot be read yet. It is asked before their objects are read: a cache that is filled in
@@ -230,9 +233,9 @@ func (h *handler) gatherReplicas(in *topology.Input) ([]*clusterv1.MachineDeploy
 	return found, nil
 }
 
-// gatherRegistered finds out what machines of no pool are for, when that matters.
+// gatherRegistered finds out what machines of no pool are for, when that matters. The roles of those of pools are known.
 func (h *handler) gatherRegistered(in *topology.Input) error {
-	if !topology.CountsRegistered(in.Cluster) {
+	if !topology.CountsRegistered(in.Cluster) && !topology.CountsRegistered(topology.KeepRoles(*in).Cluster) {
 		return nil
 	}
 	selector := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: in.Cluster.Name})

@@ -22,8 +22,8 @@ func NewReader(d Deps) *Reader { return &Reader{newHandler(d)} }
 func (r *Reader) Input(cluster *provv1.Cluster) (topology.Input, error) {
 	in := topology.Input{Cluster: cluster}
 	for _, gather := range []func(*topology.Input) error{
-		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials, r.handler.gatherRegistered,
-		func(in *topology.Input) error { _, err := r.handler.gatherReplicas(in); return err },
+		r.handler.gatherSchemas, r.handler.gatherConfigs, r.handler.gatherCredentials,
+		func(in *topology.Input) error { _, err := r.handler.gatherReplicas(in); return err }, r.handler.gatherRegistered,
 	} {
 		if err := gather(&in); err != nil {
 			return in, err
@@ -45,11 +45,16 @@ func Rehearse(rehearsal applyset.Rehearsal, cluster *provv1.Cluster, objects []r
 	return rehearsal.Apply(handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
 }
 
-// Problems lists what the server would find wrong with a cluster. provisioned tells whether it has a control plane already.
-func Problems(in topology.Input, provisioned bool) field.ErrorList {
+// Problems lists what keeps the server from making the objects of a cluster. provisioned tells whether it has a control plane already: such a cluster is
+// not stopped by what topology has safe values for, and told of that.
+func Problems(in topology.Input, provisioned bool) (problems, told field.ErrorList) {
 	if in.Cluster.Spec.RKEConfig == nil && provisioned {
 		return field.ErrorList{field.Required(field.NewPath("spec", "rkeConfig"),
-			"it was removed from a cluster that was provisioned with it; put it back, or delete the cluster")}
+			"it was removed from a cluster that was provisioned with it; put it back, or delete the cluster")}, nil
 	}
-	return topology.Validate(in)
+	errs := topology.Validate(in)
+	if !provisioned {
+		return errs, nil
+	}
+	return topology.Tolerated(errs)
 }

@@ -65,7 +65,7 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 	outcome.Record(&status.Conditions, condition, retry, seen.now)
 	said := lines(seen.controlPlane, outcome.AsStalled(end) != nil, condition)
 	forget(&status.Conditions, said)
-	for _, line := range slices.Concat(said, warnings(seen.controlPlane), understood(cluster, seen.controlPlane)) {
+	for _, line := range slices.Concat(said, warnings(seen.controlPlane), understood(cluster, seen)) {
 		conditions.Set(&status.Conditions, line, seen.now)
 	}
 	updated, err := h.write(cluster, status)
@@ -129,37 +129,57 @@ func warnings(controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
 	return out
 }
 
-// namedIgnored is how many fields without effect a condition names.
-const namedIgnored = 3
+// namedOdd is how many fields of a kind a condition names.
+const namedOdd = 3
 
-// understood is the condition about what is odd in the configuration: what the control plane says, and fields of the
-// Cluster that never get there. Nothing is said while nothing ever was.
-func understood(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) []conditions.Condition {
+// understood is the condition about what is odd in the configuration: what the control plane says, fields that a safe value is used for, and
+// fields of the Cluster that never get anywhere. Nothing is said while nothing ever was.
+func understood(cluster *provv1.Cluster, seen *facts) []conditions.Condition {
 	line := conditions.Condition{Type: planner.ConditionConfigurationUnderstood}
-	if controlPlane != nil {
-		if found := conditions.Get(controlPlane.Status.Conditions, line.Type); found != nil {
+	if seen.controlPlane != nil {
+		if found := conditions.Get(seen.controlPlane.Status.Conditions, line.Type); found != nil {
 			line.Status, line.Reason, line.Message = found.Status, found.Reason, found.Message
 		}
 	}
-	ignored := topology.WithoutEffect(cluster)
-	var texts []string
-	for _, one := range ignored[:min(len(ignored), namedIgnored)] {
-		texts = append(texts, one.String())
-	}
-	if more := len(ignored) - namedIgnored; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more fields without effect", more))
-	}
+	reason, text := odd(cluster, seen)
 	switch old := conditions.Get(cluster.Status.Conditions, line.Type); {
-	case len(texts) > 0 && line.Status == rkev1.ConditionFalse:
-		line.Message += "; " + strings.Join(texts, "; ")
-	case len(texts) > 0:
-		line.Status, line.Reason, line.Message = rkev1.ConditionFalse, topology.ReasonWithoutEffect, strings.Join(texts, "; ")
-	case line.Status == "" && old != nil && old.Reason == topology.ReasonWithoutEffect:
+	case text != "" && line.Status == rkev1.ConditionFalse:
+		line.Message += "; " + text
+	case text != "":
+		line.Status, line.Reason, line.Message = rkev1.ConditionFalse, reason, text
+	case line.Status == "" && old != nil && (old.Reason == topology.ReasonWithoutEffect || old.Reason == topology.ReasonSafeValue):
 		line.Status = rkev1.ConditionTrue // the fields are gone
 	case line.Status == "":
 		return nil
 	}
 	return []conditions.Condition{line}
+}
+
+// odd tells of fields of the Cluster; both are empty when there is nothing to tell.
+func odd(cluster *provv1.Cluster, seen *facts) (reason, text string) {
+	var safe, ignored []string
+	for _, err := range seen.told {
+		safe = append(safe, "to be corrected, and made harmless until then: "+err.Error())
+	}
+	for _, one := range topology.WithoutEffect(cluster) {
+		ignored = append(ignored, one.String())
+	}
+	texts := slices.Concat(named(safe, "fields to be corrected"), named(ignored, "fields without effect"))
+	switch {
+	case len(safe) > 0:
+		reason = topology.ReasonSafeValue
+	case len(ignored) > 0:
+		reason = topology.ReasonWithoutEffect
+	}
+	return reason, strings.Join(texts, "; ")
+}
+
+// named are the first of the texts, and how many more of what there are.
+func named(texts []string, what string) []string {
+	if more := len(texts) - namedOdd; more > 0 {
+		return append(texts[:namedOdd:namedOdd], fmt.Sprintf("and %d more %s", more, what))
+	}
+	return texts
 }
 
 // reportRemoval shows what a removal waits for in condition Removed, and nothing
