@@ -97,7 +97,7 @@ func hasFailed(machine *clusterv1.Machine) bool {
 			return true
 		}
 	}
-	return machine.Status.GetTypedPhase() == clusterv1.MachinePhaseFailed
+	return false
 }
 
 // failures are the reasons with which the two halves of a machine say so.
