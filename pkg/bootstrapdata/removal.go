@@ -2,6 +2,8 @@ package bootstrapdata
 
 import (
 	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
 // Removal is what decides whether an etcd machine may go: its member has to leave the cluster first, or the cluster loses
@@ -28,13 +30,15 @@ type Removal struct {
 	OnlyTwo bool
 	// Behind is true while the member of another machine that goes has not left yet: they go one at a time.
 	Behind bool
-	// Last is true while no member works that stays, and the data would go with this one.
+	// Keepers are the nodes of other machines that work and do not leave before this one, so that the data are there when it has left.
+	Keepers []string
+	// Last is true while none of the Keepers is known to the cluster as a member, and the data would go with this one.
 	Last bool
 	// Coming is true while another machine with etcd has just been made, and has not joined.
 	Coming bool
-	// OtherLeaving is true while the member of another node was asked to leave and has not left: deletions may come to be known
+	// OtherLeaving is another node whose member was asked to leave and has not left, empty when there is none: deletions may come to be known
 	// in another order than they were made in.
-	OtherLeaving bool
+	OtherLeaving string
 	// Member is how far the node's member is.
 	Member MemberState
 	Now    time.Time
@@ -80,6 +84,18 @@ const (
 	lookAgain = 5 * time.Second
 )
 
+// ReasonEtcdMemberHeld goes with condition EtcdMemberLeft of an RKEBootstrap while its machine is held.
+const ReasonEtcdMemberHeld = "EtcdMemberHeld"
+
+// Waits that a person may have to end.
+const (
+	waitLast = "no other member of etcd works that could keep the cluster's data: another machine with etcd has to join, or to work again. To give the data up, " +
+		"annotate the RKEBootstrap " + rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines"
+	// WaitDown is the wait for a cluster that does not answer.
+	WaitDown = "the cluster does not answer whether the etcd member has left. If its hosts are gone, annotate the RKEBootstrap " +
+		rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines"
+)
+
 // DecideHook returns what to do about the hook of a machine, in words what it waits for, and when to look again. The first
 // rule that applies decides.
 //
@@ -89,7 +105,8 @@ const (
 // gives the member up, as it does for one with a known node. (spec/02 §2.6 lets go of every machine without a reference, and of all while
 // there is no Secret with a kubeconfig, which may come late, be lost, or not be in the cache yet.)
 //
-// The last member that works stays until another one does that stays: machines may all be deleted because others take their place.
+// The last member that works stays until another one does that stays: machines may all be deleted because others take their place. Where none
+// come as long as those are there, all but the last leave, which brings the others.
 func DecideHook(r Removal) (action HookAction, wait string, after time.Duration) {
 	switch {
 	case !r.Etcd, r.Forced:
@@ -121,11 +138,13 @@ func (r Removal) memberHook() (action HookAction, wait string, after time.Durati
 	case r.Member == MemberGone:
 		return HookDrop, "", 0
 	case r.Member == MemberPresent && r.Last:
-		return HookKeep, "no member of etcd works that stays, and the cluster's data would be lost", lookAgain
+		return HookKeep, waitLast, lookAgain
 	case r.Member == MemberPresent && r.Coming:
 		return HookKeep, "another machine has to join etcd first", lookAgain
-	case r.Member == MemberPresent && (r.Behind || r.OtherLeaving):
-		return HookKeep, "the etcd member of another machine has to leave first", lookAgain
+	case r.Member == MemberPresent && r.OtherLeaving != "":
+		return HookKeep, "the etcd member of node " + r.OtherLeaving + " has to leave first", lookAgain
+	case r.Member == MemberPresent && r.Behind:
+		return HookKeep, "the etcd member of another machine has to leave or to be restarted first", lookAgain
 	case r.Member == MemberPresent:
 		return HookAsk, wait, lookAgain
 	case r.Member == MemberLeaving:

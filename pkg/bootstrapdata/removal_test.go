@@ -59,10 +59,10 @@ func TestDecideHook(t *testing.T) {
 		},
 		"others are joined to it": {func(r *bootstrapdata.Removal) { r.Dependents, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
 		"another member was asked to leave": {
-			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second,
+			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = "other", bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second,
 		},
 		"another member was asked to leave, this one is gone": {
-			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = true, bootstrapdata.MemberGone }, bootstrapdata.HookDrop, 0,
+			func(r *bootstrapdata.Removal) { r.OtherLeaving, r.Member = "other", bootstrapdata.MemberGone }, bootstrapdata.HookDrop, 0,
 		},
 		"another member leaves":                  {func(r *bootstrapdata.Removal) { r.Behind, r.Member = true, bootstrapdata.MemberPresent }, bootstrapdata.HookKeep, 5 * time.Second},
 		"the last but one, just deleted":         {func(r *bootstrapdata.Removal) { r.OnlyTwo, r.DeletedAt = true, noon.Add(-5*time.Second) }, bootstrapdata.HookKeep, 15 * time.Second},
@@ -99,7 +99,7 @@ func TestDecideHook_NeverDropsAMember(t *testing.T) {
 		removal.Behind = rapid.Bool().Draw(r, "behind")
 		removal.Last = rapid.Bool().Draw(r, "last")
 		removal.Coming = rapid.Bool().Draw(r, "coming")
-		removal.OtherLeaving = rapid.Bool().Draw(r, "otherLeaving")
+		removal.OtherLeaving = rapid.SampledFrom([]string{"", "other"}).Draw(r, "otherLeaving")
 		removal.Member = bootstrapdata.MemberState(rapid.IntRange(0, 3).Draw(r, "member"))
 		got, _, _ := bootstrapdata.DecideHook(removal)
 		if got == bootstrapdata.HookDrop && removal.Member != bootstrapdata.MemberGone || got == bootstrapdata.HookAsk && removal.Last {

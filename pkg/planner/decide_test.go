@@ -261,7 +261,7 @@ func TestDecide_Waits(t *testing.T) {
 			w.tokens.Exists = true
 			w.machines["a"].m.Marks = Marks{InitNode: true, RenderVersion: "1"}
 			w.machines["a"].m.Phase = "Failed"
-		}, ReasonInitNodeLost, "waiting for the init node, which is deleting, failed or without infrastructure; etcd is on a", false},
+		}, ReasonInitNodeLost, "waiting for the init node, which is deleting, failed or without infrastructure; etcd is on a. If they do not come back, delete them, " + giveUp, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(rke2Version)

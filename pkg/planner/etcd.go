@@ -226,19 +226,24 @@ func (m *machine) etcdHealthy() bool {
 	return m.etcdServes() && !m.sent && !m.asked && !m.inDrain() && m.Plan.State.InSync
 }
 
-// etcdServes reports that the member of a machine works: the last report says so, and its node is there. A plan that the node refuses
-// because etcd cannot do without it changes nothing about that. A plan of a restore that was applied proves the opposite, etcd is down with it.
-func (m *machine) etcdServes() bool {
-	if m.Plan == nil || m.Plan.Malformed != "" || !m.NodeLostSince.IsZero() || m.stopped() || m.restored() {
+// etcdServes reports that the member of a machine works: its plan secret says so, and its node is there.
+func (m *machine) etcdServes() bool { return m.NodeLostSince.IsZero() && EtcdServes(m.Plan) }
+
+// EtcdServes reports that the last report of a machine proves that its member works. A plan that the node refuses because etcd cannot do without
+// it changes nothing about that. A plan of a restore that was applied proves the opposite, etcd is down with it. Whoever removes members asks the
+// same question (planstore.EtcdServes), or a change that waits for a removal is one that the removal waits for.
+func EtcdServes(secret *PlanSecret) bool {
+	if secret == nil || secret.Malformed != "" || secret.stopped() || secret.restored() {
 		return false
 	}
-	state := &m.Plan.State
-	return (state.InSync && !state.Failed || m.refused()) && len(m.unhealthyProbes()) == 0
+	return (secret.State.InSync && !secret.State.Failed || secret.refused()) && len(secret.unhealthyProbes()) == 0
 }
 
+func (m *machine) refused() bool { return m.Plan.refused() }
+
 // refused reports that the node did not carry its plan out, because it could not prove that etcd can do without it.
-func (m *machine) refused() bool {
-	state := &m.Plan.State
+func (s *PlanSecret) refused() bool {
+	state := &s.State
 	if !render.HasEtcdProof(state.Plan) || state.FailedChecksum != state.Checksum {
 		return false
 	}

@@ -15,6 +15,10 @@ func (p *pass) lastMembers() []*machine {
 	return staying
 }
 
+// giveUp is what a person does who knows that the members of machines do not come back.
+const giveUp = "annotate the RKEBootstraps of these machines " + rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines with " +
+	"spec.rkeConfig.etcdSnapshotRestore"
+
 // isHeld reports that a machine is being deleted, and waits for its member to leave etcd.
 func isHeld(m *machine) bool { return m.Deleting && m.Held && !m.ForceRemove }
 
@@ -35,8 +39,7 @@ func (p *pass) maySurvive(m *machine) bool {
 	return m.HasNode || !p.overdue(m.Plan.DeliveredAt)
 }
 
-// unseenForLong reports that nobody could look at a machine's node for longer than it takes to repair a connection. Its last report is worth little then:
-// others are not sent to join it.
+// unseenForLong reports that nobody could look at a machine's node for longer than it takes to repair a connection.
 func (p *pass) unseenForLong(m *machine) bool {
 	return m.NodeUnknown && !m.NodeUnknownSince.IsZero() && p.overdue(m.NodeUnknownSince)
 }
@@ -48,20 +51,20 @@ func (p *pass) waitForNewMembers(staying []*machine) *Wait {
 		notes = append(notes, note{name: m.Name})
 		unseen = unseen && p.unseenForLong(m)
 	}
-	const remedy = "annotate the RKEBootstraps " + rkev1.ForceRemoveEtcdAnnotation + "=true"
 	if unseen {
 		return failure(ReasonEtcdStays, about("Nobody has seen the machines that have the cluster's data for long, and all machines with etcd are being deleted", notes)+
-			". If their hosts are gone, "+remedy+", and restore a snapshot on other machines; otherwise repair the connection to them", WakeMachine, WakePlanSecret)
+			". If their hosts are gone, "+giveUp+"; otherwise repair the connection to them", WakeMachine, WakePlanSecret)
 	}
 	return waitFor(ReasonEtcdStays, about("waiting for another machine with etcd to be registered: all are being deleted, and the cluster's data are on", notes)+
-		". If none is coming, raise the quantity of a pool with etcd; to give the data up, "+remedy, WakeMachine, WakePlanSecret)
+		". If none is coming, raise the quantity of a pool with etcd; to give the data up, "+giveUp, WakeMachine, WakePlanSecret)
 }
 
 // keepMember stays with a member that works although its machine is being deleted, so that others can join it: the init node if it is one. It is nil
-// when there is none. The machine gets no other plan.
+// when there is none. The machine gets no other plan. While nobody can look at its node, nobody is sent there: a host that died has reported that
+// all is well, too, and a machine with a plan looks like a part of the cluster ever after.
 func (p *pass) keepMember(gone []*machine) *machine {
 	joinable := func(m *machine) bool {
-		return isEtcd(m) && isHeld(m) && m.etcdServes() && m.marks.JoinURL != "" && !p.unseenForLong(m)
+		return isEtcd(m) && isHeld(m) && m.etcdServes() && m.marks.JoinURL != "" && !m.NodeUnknown
 	}
 	for _, m := range gone {
 		if m.marks.InitNode && m.Plan != nil && joinable(m) {

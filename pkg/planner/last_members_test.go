@@ -134,27 +134,50 @@ func TestDecide_TheLastMembersAreKept(t *testing.T) {
 	}
 }
 
-// Nobody is sent to join a server that has been out of sight for long, whatever it reported last: its host may be gone, and a new machine with a plan looks
-// like a part of the cluster ever after. A person is told, who knows.
+// Nobody is sent to join a server that is out of sight, not even for a moment, whatever it reported last: its host may be gone, and a new machine with a
+// plan looks like a part of the cluster ever after. What a person can do is told from the start.
 func TestDecide_NobodyJoinsAServerThatIsOutOfSight(t *testing.T) {
-	w := newWorld(k3sVersion)
-	w.add("s1", allRoles)
-	w.bringUp(t)
-	w.now = start.Add(2 * time.Hour)
-	s1 := w.machines["s1"]
-	s1.m.Deleting, s1.m.Held, s1.m.NodeUnknown, s1.m.NodeUnknownSince = true, true, true, start.Add(time.Hour)
-	d := w.run(t)
-	if d.Wait == nil || d.Wait.Reason != ReasonEtcdStays || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "If their hosts are gone") {
-		t.Errorf("wait %+v", d.Wait)
+	for name, tc := range map[string]struct {
+		since  time.Duration
+		failed bool
+		want   string
+	}{
+		"for a moment": {time.Minute, false, "If none is coming"},
+		"for long":     {time.Hour, true, "If their hosts are gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(k3sVersion)
+			w.add("s1", allRoles)
+			w.bringUp(t)
+			w.now = start.Add(2 * time.Hour)
+			s1 := w.machines["s1"]
+			s1.m.Deleting, s1.m.Held, s1.m.NodeUnknown, s1.m.NodeUnknownSince = true, true, true, w.now.Add(-tc.since)
+			d := w.run(t)
+			if d.Wait == nil || d.Wait.Reason != ReasonEtcdStays || d.Wait.Failed != tc.failed || !strings.Contains(d.Wait.Message, tc.want) {
+				t.Fatalf("wait %+v", d.Wait)
+			}
+			told(t, d)
+			w.add("t1", allRoles)
+			d = w.run(t)
+			if len(w.plans()["t1"]) > 0 || d.Wait == nil || d.Wait.Reason != ReasonInitNodeLost {
+				t.Fatalf("t1 is sent to join it: %+v", d.Wait)
+			}
+			told(t, d)
+			s1.m.NodeUnknown, s1.m.NodeUnknownSince = false, time.Time{}
+			w.run(t)
+			if len(w.plans()["t1"]) == 0 {
+				t.Error("the server is seen again, and nobody joins it")
+			}
+		})
 	}
-	w.add("t1", allRoles)
-	d = w.run(t)
-	if len(w.plans()["t1"]) > 0 {
-		t.Errorf("t1 is sent to join it: %+v", d.Wait)
-	}
-	s1.m.NodeUnknown, s1.m.NodeUnknownSince = false, time.Time{}
-	w.run(t)
-	if len(w.plans()["t1"]) == 0 {
-		t.Error("the server is seen again, and nobody joins it")
+}
+
+// told wants a message to name what a person can do who knows that the data are gone.
+func told(t *testing.T, d Decision) {
+	t.Helper()
+	for _, part := range []string{"s1", "RKEBootstraps", "rke.cattle.io/etcd-force-remove=true", "spec.rkeConfig.etcdSnapshotRestore"} {
+		if !strings.Contains(d.Wait.Message, part) {
+			t.Errorf("%q does not name %s", d.Wait.Message, part)
+		}
 	}
 }

@@ -203,13 +203,15 @@ func (p *pass) needsPause() bool {
 }
 
 // stopped reports that a restore has stopped what runs on a machine, and taken its data of etcd away.
-func (m *machine) stopped() bool {
-	return m.Plan != nil && render.OperationOf(m.Plan.State.Plan) == render.OperationStop
-}
+func (m *machine) stopped() bool { return m.Plan != nil && m.Plan.stopped() }
+
+func (s *PlanSecret) stopped() bool { return render.OperationOf(s.State.Plan) == render.OperationStop }
 
 // restored reports that a restore puts the data of etcd back on a machine, or has done so. Nothing runs there yet.
-func (m *machine) restored() bool {
-	return m.Plan != nil && render.OperationOf(m.Plan.State.Plan) == render.OperationRestore
+func (m *machine) restored() bool { return m.Plan != nil && m.Plan.restored() }
+
+func (s *PlanSecret) restored() bool {
+	return render.OperationOf(s.State.Plan) == render.OperationRestore
 }
 
 // isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped what ran there. Windows machines

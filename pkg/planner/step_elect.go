@@ -210,6 +210,6 @@ func lost(machines []*machine) *Wait {
 	for _, m := range machines {
 		notes = append(notes, note{name: m.Name})
 	}
-	return waitFor(ReasonInitNodeLost, about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notes),
-		WakeMachine, WakePlanSecret)
+	return waitFor(ReasonInitNodeLost, about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notes)+
+		". If they do not come back, delete them, "+giveUp, WakeMachine, WakePlanSecret)
 }

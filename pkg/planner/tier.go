@@ -364,10 +364,12 @@ func neverApplied(s *nodeplan.State) bool {
 }
 
 // unhealthyProbes are the names of the plan's probes that have not passed, those without a report included.
-func (m *machine) unhealthyProbes() []string {
+func (m *machine) unhealthyProbes() []string { return m.Plan.unhealthyProbes() }
+
+func (s *PlanSecret) unhealthyProbes() []string {
 	var names []string
-	for name := range m.Plan.State.Plan.Probes {
-		if !m.Plan.State.ProbeStatuses[name].Healthy {
+	for name := range s.State.Plan.Probes {
+		if !s.State.ProbeStatuses[name].Healthy {
 			names = append(names, name)
 		}
 	}

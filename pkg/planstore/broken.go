@@ -8,6 +8,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/planner"
 )
 
 // NodeLostSince is since when a machine's node has not been heard of, or is gone. A node that says itself that it is not ready is not
@@ -87,8 +88,7 @@ func Restarting(secret *corev1.Secret, now time.Time, within time.Duration) bool
 	return plan.State.PlanExists && !plan.State.Works() && now.Sub(plan.DeliveredAt) < within
 }
 
-// Works reports that nothing is wrong with the plan that a node has: it was applied and all its probes pass, or there is none.
-func Works(secret *corev1.Secret) bool {
-	plan := decode(secret)
-	return plan.Malformed == "" && (!plan.State.PlanExists || plan.State.Works())
+// EtcdServes reports that the member of a machine is proven to work, as the planner sees it. secret is its plan secret, nil when there is none.
+func EtcdServes(machine *clusterv1.Machine, secret *corev1.Secret) bool {
+	return secret != nil && NodeLostSince(machine).IsZero() && planner.EtcdServes(decode(secret))
 }

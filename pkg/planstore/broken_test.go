@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner"
 )
 
 func TestNodeLostSince(t *testing.T) {
@@ -78,5 +79,79 @@ func TestBroken(t *testing.T) {
 	}
 	if Broken(&clusterv1.Machine{}, nil, at, 0) {
 		t.Error("a machine without a plan secret is broken")
+	}
+}
+
+// Whoever removes members and whoever restarts them ask the same question, and get the same answer: otherwise one waits for the other, who waits for it.
+func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
+	const (
+		ordinary = `{"probes":{"etcd":{}}}`
+		proof    = `{"probes":{"etcd":{}},"instructions":[{"name":"etcd-healthy"}]}`
+		stop     = `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore-stop"]}]}`
+		restore  = `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore"]}]}`
+		rotation = `{"probes":{"etcd":{}},"instructions":[{"name":"install","env":["DROVER_OPERATION=certificate-rotation"]}]}`
+	)
+	refused, err := nodeplan.EncodeOutput(map[string][]byte{"etcd-healthy": []byte("1 of 2"), nodeplan.OutputFailure: nodeplan.Failure{Instruction: "etcd-healthy", ExitCode: 1}.Encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere, err := nodeplan.EncodeOutput(map[string][]byte{nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 1}.Encode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		plan, probes    string
+		applied, failed bool
+		output          []byte
+		lost            bool
+		want            bool
+	}{
+		"it works":                           {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
+		"its node is lost":                   {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":true}}`, lost: true},
+		"it has no plan":                     {},
+		"its plan is not applied":            {plan: ordinary, probes: `{"etcd":{"healthy":true}}`},
+		"a probe does not pass":              {plan: ordinary, applied: true, probes: `{"etcd":{"healthy":false}}`},
+		"a probe has not been reported":      {plan: ordinary, applied: true},
+		"its reports cannot be read":         {plan: ordinary, applied: true, probes: "{"},
+		"its node refuses the plan":          {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":true}}`, want: true},
+		"it refuses the plan, and is off":    {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":false}}`},
+		"it refuses the plan, and is lost":   {plan: proof, failed: true, output: refused, probes: `{"etcd":{"healthy":true}}`, lost: true},
+		"its plan fails after the proof":     {plan: proof, failed: true, output: elsewhere, probes: `{"etcd":{"healthy":true}}`},
+		"a restore has stopped it":           {plan: stop, applied: true},
+		"a restore puts its data back":       {plan: restore, applied: true},
+		"another operation has been at work": {plan: rotation, applied: true, probes: `{"etcd":{"healthy":true}}`, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := &clusterv1.Machine{}
+			if tc.lost {
+				machine.Status.Conditions = []metav1.Condition{{Type: "NodeReady", Status: "Unknown", Reason: "NodeReadyUnknown", LastTransitionTime: metav1.Now()}}
+			}
+			secret := &corev1.Secret{Type: "rke.cattle.io/machine-plan", Data: map[string][]byte{}}
+			set := func(key, value string) {
+				if value != "" {
+					secret.Data[key] = []byte(value)
+				}
+			}
+			set("plan", tc.plan)
+			set("probe-statuses", tc.probes)
+			checksum := nodeplan.Checksum([]byte(tc.plan))
+			if tc.applied {
+				set("applied-checksum", checksum)
+			}
+			if tc.failed {
+				set("failed-checksum", checksum)
+				set("failure-count", "1")
+				secret.Data["failed-output"] = tc.output
+			}
+			if got := EtcdServes(machine, secret); got != tc.want {
+				t.Errorf("to the hook it serves: %v", got)
+			}
+			if got := planner.EtcdServes(decode(secret)) && !tc.lost; got != tc.want {
+				t.Errorf("to the planner it serves: %v", got)
+			}
+		})
+	}
+	if EtcdServes(&clusterv1.Machine{}, nil) {
+		t.Error("a machine without a plan secret serves")
 	}
 }

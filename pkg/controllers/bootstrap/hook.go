@@ -52,7 +52,7 @@ func (h *handler) onHook(_ string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBoo
 
 // removal does what is decided about the member of an etcd machine.
 func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, removal bootstrapdata.Removal) (*rkev1.RKEBootstrap, error) {
-	action, _, after := bootstrapdata.DecideHook(removal)
+	action, wait, after := bootstrapdata.DecideHook(removal)
 	if action == bootstrapdata.HookLook {
 		// Between the look and the question no other machine of the cluster may be asked for its member.
 		cluster := machine.Namespace + "/" + machine.Spec.ClusterName
@@ -63,38 +63,43 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 		defer h.asking.end(cluster)
 		found, err := h.member(machine)
 		if err != nil {
-			h.down(bootstrap, machine, err)
-			return bootstrap, nil
+			return h.down(bootstrap, machine, err)
 		}
 		removal.NodeName, removal.Member, removal.OtherLeaving = cmp.Or(found.node, removal.NodeName), found.state, found.otherLeaving
-		action, _, after = bootstrapdata.DecideHook(removal)
+		removal.Last = !slices.ContainsFunc(removal.Keepers, func(node string) bool { return slices.Contains(found.stay, node) })
+		action, wait, after = bootstrapdata.DecideHook(removal)
 	}
 	if after > 0 {
 		h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, after)
 	}
-	switch action {
-	case bootstrapdata.HookEnsure, bootstrapdata.HookDrop:
-		present := action == bootstrapdata.HookEnsure
-		if err := h.setHook(machine, present); err != nil {
-			return bootstrap, err
+	return h.carryOut(bootstrap, machine, action, wait, removal.NodeName)
+}
+
+// carryOut does one action about the hook, and tells what it waits for.
+func (h *handler) carryOut(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, action bootstrapdata.HookAction, wait, node string) (*rkev1.RKEBootstrap, error) {
+	if action == bootstrapdata.HookAsk {
+		if err := h.askToLeave(machine, node); err != nil {
+			return h.down(bootstrap, machine, err)
 		}
-		return h.guard(bootstrap, present)
-	case bootstrapdata.HookAsk:
-		if err := h.askToLeave(machine, removal.NodeName); err != nil {
-			h.down(bootstrap, machine, err)
-		}
-		return bootstrap, nil
-	default:
-		return bootstrap, nil
 	}
+	bootstrap, err := h.tellWait(bootstrap, wait)
+	if err != nil || action != bootstrapdata.HookEnsure && action != bootstrapdata.HookDrop {
+		return bootstrap, err
+	}
+	present := action == bootstrapdata.HookEnsure
+	if err := h.setHook(machine, present); err != nil {
+		return bootstrap, err
+	}
+	return h.guard(bootstrap, present)
 }
 
 // down waits for a cluster that does not answer. That is no error of ours: the queue would wait longer and longer, and the
-// machine would be held long after the cluster is up again.
-func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) {
+// machine would be held long after the cluster is up again. What is told is the same each time, whatever the error.
+func (h *handler) down(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine, err error) (*rkev1.RKEBootstrap, error) {
 	h.Log.WithField("controller", hookHandler).WithField("namespace", machine.Namespace).WithField("machine", machine.Name).
 		WithField("cluster", machine.Spec.ClusterName).WithError(err).Info("Machine waits for its etcd member, but its cluster does not answer")
 	h.Bootstraps.EnqueueAfter(bootstrap.Namespace, bootstrap.Name, downAgain)
+	return h.tellWait(bootstrap, bootstrapdata.WaitDown)
 }
 
 func isEtcd(labels map[string]string) bool {

@@ -23,6 +23,8 @@ func etcdCluster(w *world, names ...string) {
 	w.settle()
 	for _, name := range names {
 		w.join(name)
+		w.plan(name)
+		w.report(name)
 	}
 	w.kubeconfig("demo")
 	w.begin("demo")
@@ -179,6 +181,7 @@ func TestHook_LetsGoAtOnceWhereverTheProcessIsKilled(t *testing.T) {
 			w.loseReference("m1")
 		},
 		"machine that never got a plan": func(w *world) {
+			w.planNone("m1")
 			w.loseReference("m1")
 			w.down.set(errDown, false)
 		},
@@ -251,6 +254,7 @@ func TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled(t *
 func TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2") }, func(t *testing.T, w *world) {
 		w.delete("m1")
+		w.elapse(time.Second) // it says why
 		w.elapse(15 * time.Second)
 		if w.asked("m1") {
 			t.Error("the member is asked at once")
@@ -279,6 +283,8 @@ func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 			retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 				w.down.set(c.err, c.hang)
 				w.delete("m1")
+				w.settle()
+				w.down.set(c.err, c.hang)
 				w.elapse(10 * time.Minute)
 				if hook, finalizer := w.held("m1"); !hook || !finalizer {
 					t.Fatalf("hook %v, finalizer %v although nobody knows about the member", hook, finalizer)

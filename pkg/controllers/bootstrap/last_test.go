@@ -6,6 +6,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/nodeplan"
 )
 
@@ -72,7 +75,9 @@ func TestHook_BrokenMemberLeavesBeforeTheLastOne(t *testing.T) {
 		}
 		w.leaves("m2")
 		w.wantReleased("m2")
-		w.wantKept("m1", "m3")
+		w.wantKept("m3")
+		w.wantGone("m1")
+		w.wantKept("m3")
 	})
 }
 
@@ -96,6 +101,30 @@ func TestHook_ClusterWithoutAKubeconfigIsAskedAllTheSame(t *testing.T) {
 		w.leaves("m1")
 		w.wantReleased("m1")
 	})
+}
+
+// wantGone wants the member of a machine to be asked to leave, and the machine to go with it.
+func (w *world) wantGone(name string) {
+	w.Helper()
+	w.elapse(30 * time.Second)
+	if !w.asked(name) {
+		w.Fatalf("%s is never asked to leave: %s", name, w.why(name))
+	}
+	w.leaves(name)
+	w.wantReleased(name)
+}
+
+// why is what the status of a bootstrap object says about the member of its machine, empty when it says nothing.
+func (w *world) why(name string) string {
+	w.Helper()
+	c := conditions.GetMeta(w.bootstrap(name).Status.Conditions, rkev1.ConditionEtcdMemberLeft)
+	if c == nil {
+		return ""
+	}
+	if c.Status != metav1.ConditionFalse || c.Reason != bootstrapdata.ReasonEtcdMemberHeld {
+		w.Errorf("%s: %s for %s", name, c.Status, c.Reason)
+	}
+	return c.Message
 }
 
 // wantKept fails unless machines are held and nobody has asked them to leave.

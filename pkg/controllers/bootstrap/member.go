@@ -38,8 +38,10 @@ type member struct {
 	// node is empty when the machine has none.
 	node  string
 	state bootstrapdata.MemberState
-	// otherLeaving is true while another node was asked to give up its member and has not.
-	otherLeaving bool
+	// otherLeaving is another node that was asked to give up its member and has not, empty when there is none.
+	otherLeaving string
+	// stay are the nodes with members that nobody has asked to leave.
+	stay []string
 }
 
 // member looks for the node of a machine, and how far its etcd member is.
@@ -63,17 +65,44 @@ func (h *handler) member(machine *clusterv1.Machine) (member, error) {
 	if found.state != bootstrapdata.MemberPresent {
 		return found, nil
 	}
-	if broken, err := h.broken(machine); err != nil || broken {
-		return found, err // what does not work takes nothing from the quorum, and etcd may let go of nobody else before it
-	}
 	all, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: etcdNodeLabel + "=" + rkev1.RoleLabelValue})
 	if err != nil {
 		return member{}, fmt.Errorf("list nodes with etcd: %w", err)
 	}
-	found.otherLeaving = slices.ContainsFunc(all.Items, func(node corev1.Node) bool {
-		return node.Name != found.node && node.Annotations[remove] == "true" && node.Annotations[removed] == ""
-	})
+	if all.Items, err = h.withEtcd(machine, all.Items); err != nil {
+		return member{}, err
+	}
+	leaving := ""
+	for i := range all.Items {
+		switch node := &all.Items[i]; {
+		case node.Name == found.node, node.Annotations[removed] != "":
+		case node.Annotations[remove] == "true":
+			leaving = node.Name
+		default:
+			found.stay = append(found.stay, node.Name)
+		}
+	}
+	if broken, err := h.broken(machine); err != nil || broken {
+		return found, err // what does not work takes nothing from the quorum, and etcd may let go of nobody else before it
+	}
+	found.otherLeaving = leaving
 	return found, nil
+}
+
+// withEtcd leaves out nodes of machines without etcd: they have the label from another time, and a removal that they were asked for never ends.
+// A node without a machine counts: its machine may be gone, or not be known to be its own yet, and its member counts towards the quorum all the same.
+func (h *handler) withEtcd(machine *clusterv1.Machine, nodes []corev1.Node) ([]corev1.Node, error) {
+	machines, err := h.machines.GetByIndex(indexMachinesByCluster, machine.Namespace+"/"+machine.Spec.ClusterName)
+	if err != nil {
+		return nil, fmt.Errorf("list machines of the cluster: %w", err)
+	}
+	without := map[string]bool{}
+	for _, other := range machines {
+		if !isEtcd(other.Labels) {
+			without[other.Status.NodeRef.Name] = true
+		}
+	}
+	return slices.DeleteFunc(nodes, func(node corev1.Node) bool { return without[node.Name] }), nil
 }
 
 // nodesOf are the nodes that may be a machine's: the one that Cluster API found, or before it found one, those that say so by

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/bootstrapdata"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planstore"
 )
@@ -18,6 +20,10 @@ import (
 // restartTime is how long a member that is being restarted holds up others that leave. Etcd itself refuses what would break its quorum;
 // this spares it the question, and covers the moments before it notices.
 const restartTime = 10 * time.Minute
+
+// comingTime is how long a member that leaves waits for machines that come: where each of them fails and is replaced, there is always one that was
+// just made.
+const comingTime = 30 * time.Minute
 
 // gatherPeers looks at the other machines of the cluster. Who joined whom is read off the Machines: plan secrets say it too, but
 // a node that could write it there could hold or release another one.
@@ -34,14 +40,16 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 		return err
 	}
 	staying, going := peersOf(machine, machines)
-	r.Dependents = r.Dependents || !broken && joinedBy(staying, machine)
-	if err := h.gatherGoing(r, machine, broken, staying, going); err != nil {
+	self := leaver{machine: machine, broken: broken, waits: !broken && joinedBy(staying, machine)}
+	r.Dependents = r.Dependents || self.waits
+	after, err := h.gatherGoing(r, self, staying, going)
+	if err != nil {
 		return err
 	}
 	staying = slices.DeleteFunc(staying, func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })
 	r.OnlyTwo = len(staying) == 1 && len(going) == 0
-	r.Coming = !broken && slices.ContainsFunc(staying, h.coming)
-	if r.Last, err = h.last(broken, staying, going); err != nil {
+	r.Coming = !broken && h.Now().Sub(r.DeletedAt) < comingTime && slices.ContainsFunc(staying, h.coming)
+	if r.Keepers, err = h.keepers(slices.Concat(staying, after)); err != nil {
 		return err
 	}
 	for _, peer := range staying {
@@ -52,33 +60,48 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 	return nil
 }
 
-// last reports that the data would go with a member: no other one works that stays, and this one is among those that work, or the only one that may.
-func (h *handler) last(broken bool, staying, going []*clusterv1.Machine) (bool, error) {
-	others := staying
-	if broken {
-		others = slices.Concat(staying, going)
-	}
-	for _, peer := range others {
-		if works, err := h.works(peer); works || err != nil {
-			return false, err
+// keepers are the nodes of those machines whose members work.
+func (h *handler) keepers(machines []*clusterv1.Machine) ([]string, error) {
+	var nodes []string
+	for _, peer := range machines {
+		works, err := h.works(peer)
+		if err != nil {
+			return nil, err
+		}
+		if works {
+			nodes = append(nodes, peer.Status.NodeRef.Name)
 		}
 	}
-	return true, nil
+	return nodes, nil
 }
 
-// works reports that the member of a machine is known to work: there is a node, and the plan it has works with all its probes.
+// works reports that the member of a machine is known to work, as the planner sees it too: there is a node, and its last report says so.
 func (h *handler) works(machine *clusterv1.Machine) (bool, error) {
-	if broken, err := h.broken(machine); broken || err != nil || machine.Status.NodeRef.Name == "" {
-		return false, err
+	if machine.Status.NodeRef.Name == "" {
+		return false, nil
 	}
 	secret, err := h.planSecret(machine)
-	return err == nil && secret != nil && planstore.Works(secret), err
+	return err == nil && planstore.EtcdServes(machine, secret), err
 }
 
-// coming reports that a machine was made a moment ago and is no node yet.
+// coming reports that a machine was made a moment ago and is no node yet, and that nobody has said that it never will be.
 func (h *handler) coming(machine *clusterv1.Machine) bool {
-	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < restartTime
+	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < restartTime && !hasFailed(machine)
 }
+
+// hasFailed reports that no host of a machine comes up before it is replaced, or a person has helped.
+func hasFailed(machine *clusterv1.Machine) bool {
+	for _, kind := range []string{clusterv1.MachineInfrastructureReadyCondition, clusterv1.MachineBootstrapConfigReadyCondition} {
+		c := conditions.GetMeta(machine.Status.Conditions, kind)
+		if c != nil && c.Status == metav1.ConditionFalse && slices.Contains(failures, c.Reason) {
+			return true
+		}
+	}
+	return false
+}
+
+// failures are the reasons with which the two halves of a machine say so.
+var failures = []string{rkev1.ReasonCreateError, rkev1.ReasonError, bootstrapdata.ReasonBadInput}
 
 // joinedBy reports that one of the machines is joined to a server.
 func joinedBy(machines []*clusterv1.Machine, server *clusterv1.Machine) bool {
@@ -100,18 +123,41 @@ func peersOf(machine *clusterv1.Machine, machines []*clusterv1.Machine) (staying
 	return staying, going
 }
 
-// gatherGoing finds out whether another machine that is deleted goes before. One that others are joined to does not: they are moved to
-// another server when nobody is leaving, and so this one has to be gone first.
-func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, broken bool, staying, going []*clusterv1.Machine) error {
-	for _, peer := range going {
-		other, err := h.broken(peer)
-		if err != nil {
-			return err
-		}
-		waits := !other && joinedBy(staying, peer)
-		r.Behind = r.Behind || other && !broken || other == broken && !waits && goesBefore(peer, machine)
+// leaver is a machine that is deleted, with what decides when its member leaves.
+type leaver struct {
+	machine *clusterv1.Machine
+	// broken: it does not work. waits: others are joined to it.
+	broken, waits bool
+}
+
+// before is the order in which members leave. What does not work goes first. One that others are joined to goes last: they are moved to
+// another server when nobody is leaving, and so all others have to be gone.
+func (l leaver) before(other leaver) bool {
+	switch {
+	case l.broken != other.broken:
+		return l.broken
+	case l.waits != other.waits:
+		return other.waits
 	}
-	return nil
+	return goesBefore(l.machine, other.machine)
+}
+
+// gatherGoing finds out whether another machine that is deleted goes before, and returns those that go after: they keep the data until their turn comes.
+// Both are told by the same order, so that of two never each counts on the other.
+func (h *handler) gatherGoing(r *bootstrapdata.Removal, self leaver, staying, going []*clusterv1.Machine) (after []*clusterv1.Machine, err error) {
+	for _, peer := range going {
+		broken, err := h.broken(peer)
+		if err != nil {
+			return nil, err
+		}
+		other := leaver{machine: peer, broken: broken, waits: !broken && joinedBy(staying, peer)}
+		if !other.before(self) {
+			after = append(after, peer)
+			continue
+		}
+		r.Behind = true
+	}
+	return after, nil
 }
 
 // behindRestart reports that a member which works waits for one that was just given a plan: its restart and the removal together would
@@ -134,10 +180,10 @@ func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error)
 	return orNil(h.secrets.Get(machine.Namespace, naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
 }
 
-// goesBefore orders machines that are deleted: the one that was deleted first goes first.
+// goesBefore orders machines that are deleted: the one that was deleted first goes first, and last one of which only the bootstrap object was.
 func goesBefore(a, b *clusterv1.Machine) bool {
-	if b.DeletionTimestamp == nil {
-		return true
+	if a.DeletionTimestamp == nil || b.DeletionTimestamp == nil {
+		return b.DeletionTimestamp == nil
 	}
 	return cmp.Or(a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
 }

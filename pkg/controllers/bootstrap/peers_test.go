@@ -35,6 +35,15 @@ func (w *world) plan(name string) {
 	must(w.T, err)
 }
 
+// planNone takes the plan of a machine away.
+func (w *world) planNone(name string) {
+	w.Helper()
+	secret := w.secret(name + "-machine-plan")
+	secret.Data = nil
+	_, err := w.c.Core.Secret().Update(secret)
+	must(w.T, err)
+}
+
 // TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled: each machine that is joined to it would be restarted first, while the lost member counts.
 func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *testing.T) {
 	for name, breaks := range map[string]func(*world){
@@ -122,8 +131,8 @@ func TestHook_MemberLeavesAfterARestartWhereverTheProcessIsKilled(t *testing.T) 
 		if w.asked("m1") {
 			t.Fatal("a member is asked to leave while another one is restarted")
 		}
-		w.wantQuiet(8 * time.Minute)
-		w.elapse(2 * time.Minute)
+		w.wantQuiet(6 * time.Minute)
+		w.elapse(3 * time.Minute)
 		if !w.asked("m1") {
 			t.Error("a member that never ends its restart holds another one for ever")
 		}

@@ -2,11 +2,14 @@ package bootstrap
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/bootstrapdata"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/outcome"
 )
@@ -56,6 +59,19 @@ func (h *handler) reportProblem(bootstrap *rkev1.RKEBootstrap, problem error) (*
 		return updated, err
 	}
 	return updated, retry.Err
+}
+
+// tellWait says why a machine that is deleted is held, or, with nothing to wait for, nothing about it any more.
+func (h *handler) tellWait(bootstrap *rkev1.RKEBootstrap, wait string) (*rkev1.RKEBootstrap, error) {
+	status := bootstrap.Status.DeepCopy()
+	if wait == "" {
+		status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool { return c.Type == rkev1.ConditionEtcdMemberLeft })
+	} else {
+		conditions.SetMeta(&status.Conditions, conditions.Condition{
+			Type: rkev1.ConditionEtcdMemberLeft, Status: rkev1.ConditionFalse, Reason: bootstrapdata.ReasonEtcdMemberHeld, Message: wait,
+		}, bootstrap.Generation, h.Now())
+	}
+	return h.writeStatus(bootstrap, status)
 }
 
 func (h *handler) writeStatus(bootstrap *rkev1.RKEBootstrap, status *rkev1.RKEBootstrapStatus) (*rkev1.RKEBootstrap, error) {

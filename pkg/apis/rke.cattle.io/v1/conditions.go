@@ -26,6 +26,8 @@ const (
 	ConditionUpdated = "Updated"
 	// ConditionPlanApplied on M is false, with what failed, when its plan failed for good.
 	ConditionPlanApplied = "PlanApplied"
+	// ConditionEtcdMemberLeft on BS is false, with what is waited for, while its machine is deleted and held for its etcd member.
+	ConditionEtcdMemberLeft = "EtcdMemberLeft"
 	// ConditionInfrastructureReady on M is Cluster API's.
 	ConditionInfrastructureReady = "InfrastructureReady"
 	// ConditionCreateJob and ConditionDeleteJob on IM follow its Jobs.

@@ -1,0 +1,250 @@
+package bootstrap_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled: a pool makes another machine only when one is gone. The one that others are joined to is the last.
+func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.T) {
+	for name, tc := range map[string]struct {
+		joined string
+		order  []string
+	}{
+		"in the order of their deletion":   {order: []string{"m1", "m2", "m3"}},
+		"a worker is joined to the first":  {joined: "m1", order: []string{"m2", "m3", "m1"}},
+		"a worker is joined to the second": {joined: "m2", order: []string{"m1", "m3", "m2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			retell(t, 2, threeMembers, func(t *testing.T, w *world) {
+				if tc.joined != "" {
+					w.add(machine{name: "w1"})
+					w.noteOnMachine(tc.joined, rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
+					w.noteOnMachine("w1", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
+					w.settle()
+				}
+				for _, name := range []string{"m1", "m2", "m3"} {
+					w.delete(name)
+					w.elapse(time.Second)
+				}
+				w.wantGone(tc.order[0])
+				w.wantGone(tc.order[1])
+				w.elapse(time.Hour)
+				w.wantKept(tc.order[2])
+			})
+		})
+	}
+}
+
+// TestHook_AMemberThatLeavesKeepsNothing: its Machine is there until Cluster API has removed it, and its last report says that it works.
+func TestHook_AMemberThatLeavesKeepsNothing(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2")
+		w.annotateNode("m2", rkev1.RemoveK3sEtcdMemberAnnotation, "true")
+		w.leaves("m2")
+		w.delete("m1")
+		w.elapse(time.Minute)
+		w.wantKept("m1")
+		if why := w.why("m1"); !strings.Contains(why, "no other member of etcd works") || !strings.Contains(why, rkev1.ForceRemoveEtcdAnnotation) {
+			t.Errorf("it waits for %q", why)
+		}
+		w.wantQuiet(10 * time.Minute)
+	})
+}
+
+// TestHook_WhoKeepsTheData: a member whose node refuses its plan works, and one that a restore has stopped does not.
+func TestHook_WhoKeepsTheData(t *testing.T) {
+	for name, tc := range map[string]struct {
+		plan, failedAt string
+		wantKept       bool
+	}{
+		"the other one works":                {plan: `{}`},
+		"the other one refuses its plan":     {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "etcd-healthy"},
+		"the plan of the other one fails":    {plan: `{"instructions":[{"name":"etcd-healthy"}]}`, failedAt: "install", wantKept: true},
+		"a restore has stopped the other":    {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore-stop"]}]}`, wantKept: true},
+		"a restore has put its data back":    {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=etcd-restore"]}]}`, wantKept: true},
+		"nothing is known of the other one":  {wantKept: true},
+		"a rotation has restarted the other": {plan: `{"instructions":[{"name":"install","env":["DROVER_OPERATION=certificate-rotation"]}]}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2")
+				w.planNone("m2")
+				secret := w.secret("m2-machine-plan")
+				secret.Data = map[string][]byte{}
+				if tc.plan != "" {
+					secret.Data[nodeplan.KeyPlan] = []byte(tc.plan)
+				}
+				if checksum := []byte(nodeplan.Checksum(secret.Data[nodeplan.KeyPlan])); tc.failedAt == "" {
+					secret.Data[nodeplan.KeyAppliedChecksum] = checksum
+				} else {
+					output, err := nodeplan.EncodeOutput(map[string][]byte{nodeplan.OutputFailure: nodeplan.Failure{Instruction: tc.failedAt, ExitCode: 1}.Encode()})
+					must(t, err)
+					secret.Data[nodeplan.KeyFailedChecksum], secret.Data[nodeplan.KeyFailureCount], secret.Data[nodeplan.KeyFailedOutput] = checksum, []byte("1"), output
+				}
+				_, err := w.c.Core.Secret().Update(secret)
+				must(t, err)
+				w.elapse(20 * time.Minute)
+				w.delete("m1")
+				w.elapse(time.Minute)
+				if w.asked("m1") == tc.wantKept {
+					t.Errorf("asked to leave: %v (%s)", w.asked("m1"), w.why("m1"))
+				}
+			})
+		})
+	}
+}
+
+// TestHook_WhoseLeavingIsWaitedFor: what a node without etcd was asked for at another time never ends. A node of which no machine is known may be a member.
+func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		add      func(w *world)
+		wantKept string
+	}{
+		"of a worker": {add: func(w *world) { w.add(machine{name: "x"}); w.settle(); w.join("x") }},
+		"of another member": {
+			add: func(w *world) { w.add(machine{name: "x", etcd: true}); w.settle(); w.join("x") }, wantKept: "the etcd member of node x has to leave first",
+		},
+		"of no machine": {
+			add: func(w *world) {
+				w.add(machine{name: "x", etcd: true})
+				w.settle()
+				w.join("x")
+				w.loseReference("x")
+				w.deleteNow("x")
+			},
+			wantKept: "the etcd member of node x has to leave first",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				tc.add(w)
+				w.labelNode("x", "node-role.kubernetes.io/etcd", "true")
+				w.annotateNode("x", rkev1.RemoveK3sEtcdMemberAnnotation, "true")
+				w.settle()
+				w.delete("m1")
+				w.elapse(time.Minute)
+				if tc.wantKept == "" {
+					w.wantGone("m1")
+					return
+				}
+				w.wantKept("m1")
+				if why := w.why("m1"); why != tc.wantKept {
+					t.Errorf("it waits for %q", why)
+				}
+				w.leaves("x")
+				w.wantGone("m1")
+				if why := w.why("m1"); why != "" {
+					t.Errorf("it is released, and waits for %q", why)
+				}
+			})
+		})
+	}
+}
+
+// TestHook_MachinesThatNeverComeAreNotWaitedFor: those that failed, and one new machine after the other.
+func TestHook_MachinesThatNeverComeAreNotWaitedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		kind, reason string
+		wantKept     bool
+	}{
+		"its host is being made":        {clusterv1.MachineInfrastructureReadyCondition, "Creating", true},
+		"its host cannot be made":       {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonCreateError, false},
+		"there are no data for it":      {clusterv1.MachineBootstrapConfigReadyCondition, "BadInput", false},
+		"its data are being written":    {clusterv1.MachineBootstrapConfigReadyCondition, "NotReady", true},
+		"nothing is said about it yet":  {"Other", "Other", true},
+		"an error is said about it all": {clusterv1.MachineInfrastructureReadyCondition, rkev1.ReasonError, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				w.add(machine{name: "n1", etcd: true})
+				w.say("n1", tc.kind, tc.reason)
+				w.delete("m1")
+				w.elapse(time.Minute)
+				if w.asked("m1") == tc.wantKept {
+					t.Errorf("asked to leave: %v (%s)", w.asked("m1"), w.why("m1"))
+				}
+			})
+		})
+	}
+	t.Run("each of them is replaced", func(t *testing.T) {
+		tell(t, func(t *testing.T, w *world) {
+			etcdCluster(w, "m1", "m2", "m3")
+			w.delete("m1")
+			for _, name := range []string{"n1", "n2", "n3", "n4"} {
+				w.add(machine{name: name, etcd: true})
+				w.elapse(8 * time.Minute)
+			}
+			if !w.asked("m1") {
+				t.Errorf("it waits for ever: %s", w.why("m1"))
+			}
+		})
+	})
+}
+
+// TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled: as long as it is, and nothing is written while that does not change.
+func TestHook_WhyAMachineIsHeldIsInItsStatusWhereverTheProcessIsKilled(t *testing.T) {
+	retell(t, 6, threeMembers, func(t *testing.T, w *world) {
+		want := func(part string) {
+			t.Helper()
+			w.elapse(20 * time.Second)
+			if why := w.why("m1"); !strings.Contains(why, part) || part == "" && why != "" {
+				t.Errorf("it waits for %q, want %q", why, part)
+			}
+		}
+		want("")
+		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
+		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
+		w.settle()
+		w.delete("m1")
+		want("joined to this one")
+		w.down.set(errDown, false)
+		w.noteOnMachine("m2", rkev1.JoinedToAnnotation, "https://10.0.0.3:6443")
+		want("does not answer")
+		w.wantQuiet(5 * time.Minute)
+		w.down.set(nil, false)
+		want("the etcd member of node m1 has to leave")
+		w.leaves("m1")
+		w.wantReleased("m1")
+		want("")
+	})
+}
+
+// say is a condition that Cluster API repeats from one of the halves of a machine.
+func (w *world) say(name, kind, reason string) {
+	w.Helper()
+	found := w.machine(name)
+	found.Status.Conditions = append(found.Status.Conditions, metav1.Condition{
+		Type: kind, Status: metav1.ConditionFalse, Reason: reason, LastTransitionTime: metav1.Now(),
+	})
+	_, err := w.c.CAPI.Machine().UpdateStatus(found)
+	must(w.T, err)
+}
+
+// deleteNow takes a machine out of the management cluster, whatever holds it.
+func (w *world) deleteNow(name string) {
+	w.Helper()
+	w.patchMachine(name, map[string]any{"metadata": map[string]any{"finalizers": nil}})
+	w.delete(name)
+}
+
+func (w *world) annotateNode(node, key, value string) { w.editNode(node, "annotations", key, value) }
+
+func (w *world) labelNode(node, key, value string) { w.editNode(node, "labels", key, value) }
+
+func (w *world) editNode(node, field, key, value string) {
+	w.Helper()
+	patch := encode(w.T, map[string]any{"metadata": map[string]any{field: map[string]string{key: value}}})
+	_, err := w.down.nodes.CoreV1().Nodes().Patch(w.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{})
+	must(w.T, err)
+}
