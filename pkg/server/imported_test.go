@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,7 +15,6 @@ import (
 	"github.com/drover-io/drover/pkg/adopt"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/backup"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planner"
@@ -97,19 +95,7 @@ func TestStory_AnImportedClusterIsRestored(t *testing.T) {
 		id, token := w.imported()
 		saved := w.saved()
 		w.elsewhere(ctx)
-		result, err := backup.Restore(ctx, saved, backup.RestoreOptions{Client: w.live})
-		check(t, err)
-		if diff := cmp.Diff([]string{fleet + "/" + demo}, result.Clusters); diff != "" {
-			t.Error(diff)
-		}
-		w.start()
-		time.Sleep(time.Minute)
-		w.api.ResetLog()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		for _, write := range w.api.Writes(ours) {
-			t.Errorf("a cluster that nobody has adopted causes a write: %v", write)
-		}
+		w.restoredUntouched(ctx, saved)
 		w.managed(id, token)
 	})
 }

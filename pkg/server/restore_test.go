@@ -166,19 +166,7 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 				saved := w.saved()
 				lose(saved)
 				w.elsewhere(ctx)
-				result, err := backup.Restore(ctx, saved, backup.RestoreOptions{Client: w.live})
-				check(t, err)
-				if diff := cmp.Diff([]string{fleet + "/" + demo}, result.Clusters); diff != "" {
-					t.Error(diff)
-				}
-				w.start()
-				time.Sleep(time.Minute)
-				w.api.ResetLog()
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				for _, write := range w.api.Writes(ours) {
-					t.Errorf("a cluster that nobody has adopted causes a write: %v", write)
-				}
+				w.restoredUntouched(ctx, saved)
 				w.adopted()
 				w.until("the cluster", 10*time.Minute, w.ready(3))
 				time.Sleep(10 * time.Minute)
@@ -259,4 +247,22 @@ func TestStory_ABackupWithAPlanUnderWayAsksBeforeItGoesOn(t *testing.T) {
 		})
 		w.removed()
 	})
+}
+
+// restoredUntouched restores a backup of one cluster and starts Drover, which writes nothing of a cluster that nobody has adopted.
+func (w *world) restoredUntouched(ctx context.Context, saved *backup.Backup) {
+	w.Helper()
+	result, err := backup.Restore(ctx, saved, backup.RestoreOptions{Client: w.live})
+	check(w.T, err)
+	if diff := cmp.Diff([]string{fleet + "/" + demo}, result.Clusters); diff != "" {
+		w.Error(diff)
+	}
+	w.start()
+	time.Sleep(time.Minute)
+	w.api.ResetLog()
+	time.Sleep(time.Hour)
+	synctest.Wait()
+	for _, write := range w.api.Writes(ours) {
+		w.Errorf("a cluster that nobody has adopted causes a write: %v", write)
+	}
 }

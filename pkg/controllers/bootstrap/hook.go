@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,7 +109,7 @@ func isEtcd(labels map[string]string) bool {
 
 func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Machine) (bootstrapdata.Removal, error) {
 	r := bootstrapdata.Removal{
-		Etcd: isEtcd(bootstrap.Labels), Forced: bootstrap.Annotations[rkev1.ForceRemoveEtcdAnnotation] == "true",
+		Etcd: isEtcd(bootstrap.Labels), Forced: strings.EqualFold(bootstrap.Annotations[rkev1.ForceRemoveEtcdAnnotation], "true"),
 		MachineDeleting: machine.DeletionTimestamp != nil, BootstrapDeleting: bootstrap.DeletionTimestamp != nil,
 		NodeName: machine.Status.NodeRef.Name, Now: h.Now(),
 	}

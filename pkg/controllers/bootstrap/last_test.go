@@ -51,7 +51,7 @@ func TestHook_MembersStayWhileOthersJoin(t *testing.T) {
 		etcdCluster(w, "m1", "m2", "m3")
 		w.add(machine{name: "n1", etcd: true})
 		w.delete("m1")
-		w.elapse(5 * time.Minute)
+		w.elapse(25 * time.Minute)
 		w.wantKept("m1")
 		w.elapse(6 * time.Minute)
 		if !w.asked("m1") {

@@ -21,8 +21,8 @@ import (
 // this spares it the question, and covers the moments before it notices.
 const restartTime = 10 * time.Minute
 
-// comingTime is how long a member that leaves waits for machines that come: where each of them fails and is replaced, there is always one that was
-// just made.
+// comingTime is how long a member that leaves waits for machines that come: for one of them, which may take long to be made, and in all. Where each
+// of them fails and is replaced there is always one that was just made.
 const comingTime = 30 * time.Minute
 
 // gatherPeers looks at the other machines of the cluster. Who joined whom is read off the Machines: plan secrets say it too, but
@@ -86,7 +86,7 @@ func (h *handler) works(machine *clusterv1.Machine) (bool, error) {
 
 // coming reports that a machine was made a moment ago and is no node yet, and that nobody has said that it never will be.
 func (h *handler) coming(machine *clusterv1.Machine) bool {
-	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < restartTime && !hasFailed(machine)
+	return machine.Status.NodeRef.Name == "" && h.Now().Sub(machine.CreationTimestamp.Time) < comingTime && !hasFailed(machine)
 }
 
 // hasFailed reports that no host of a machine comes up before it is replaced, or a person has helped.
