@@ -11,7 +11,7 @@ import (
 )
 
 // told is an outlook in one text.
-func told(list []OperationOutlook) string {
+func toldOf(list []OperationOutlook) string {
 	var out []string
 	for _, o := range list {
 		out = append(out, fmt.Sprintf("%s running=%v problem=%q stuck=%q", o.Class, o.Running, o.Problem, o.Stuck))
@@ -33,7 +33,7 @@ func TestOutlook_RestoreUnderWay(t *testing.T) {
 		for _, edit := range edits {
 			edit(&s)
 		}
-		return told(operationsOf(&s))
+		return toldOf(operationsOf(&s))
 	}
 	lost := func(s *Snapshot) { s.Snapshots = []ETCDSnapshot{{Name: "x", Failed: true, Message: "disk full"}} }
 	const failed = "snapshot x was not taken: disk full"
