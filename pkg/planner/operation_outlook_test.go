@@ -10,7 +10,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// told is an outlook in one text.
+// toldOf is an outlook in one text.
 func toldOf(list []OperationOutlook) string {
 	var out []string
 	for _, o := range list {
