@@ -29,7 +29,7 @@ const (
 )
 
 // EndpointTokensPrefix is the path below which tokens for the authorized endpoint of a cluster are asked for; its identifier follows.
-const EndpointTokensPrefix = "/k8s/endpoint-tokens/"
+const EndpointTokensPrefix = "/k8s/endpoint-tokens/" //nolint:gosec // a path
 
 // DefaultPrefixes are the paths below which clusters are. The second is an alias. (spec/06 §4.9.)
 func DefaultPrefixes() []string { return []string{"/k8s/clusters/", "/k8s/proxy/"} }

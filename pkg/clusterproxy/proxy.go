@@ -72,7 +72,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(escapedPath(r.URL), EndpointTokensPrefix) {
 		serve = p.issue
 	}
-	if err := serve(e); err != nil { //nolint:contextcheck // an exchange has the context of its request
+	if err := serve(e); err != nil {
 		e.refuse(p.refusalOf(err))
 	}
 }

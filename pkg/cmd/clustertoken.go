@@ -135,7 +135,7 @@ func request(ctx context.Context, client *http.Client, way proxy.Proxied, token 
 		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
 	}
 	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
+		request.Header = http.Header{"Authorization": {"Bearer " + token}}
 	}
 	began := time.Now()
 	answer, err := client.Do(request)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -253,10 +254,7 @@ func TestKeys_AreStoredAndReadAgain(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"current", "next", "former", "since"} {
-		spoiled := map[string][]byte{}
-		for key, value := range data {
-			spoiled[key] = value
-		}
+		spoiled := maps.Clone(data)
 		spoiled[name] = []byte("hunter2")
 		if _, err := ParseKeys(spoiled); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: error %v", name, err)
