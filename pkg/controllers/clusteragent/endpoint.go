@@ -42,8 +42,9 @@ func (h *handler) drawKeys(cluster *provv1.Cluster) error {
 }
 
 // endpoint makes the authorized endpoint of a cluster work as it should: what answers about tokens is installed where there is one, and taken out where it
-// has been switched off, with the keys after it. Those tell that there was one.
-func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.Facts) error {
+// has been switched off, with the keys after it. Those tell that there was one. settled says that the agent of the cluster is the one that it should be: what
+// runs beside it is replaced after it, because an image that cannot be pulled is found out there, in one cluster first. Keys wait for nothing.
+func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.Facts, settled bool) error {
 	stored, cluster := facts.EndpointKeys, facts.Cluster
 	switch {
 	case stored == nil, stored.Type != rkev1.SecretTypeEndpointKeys && !endpointtoken.Wanted(cluster):
@@ -66,7 +67,7 @@ func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.F
 	if err != nil {
 		return err
 	}
-	return u.applyAuth(client, wanted)
+	return u.applyAuth(client, wanted, settled)
 }
 
 // turnKeys lets another key sign when it is time, in a cluster that is reached, and so hears of it.
@@ -89,8 +90,8 @@ func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endp
 	return turned, nil
 }
 
-// applyAuth applies what answers about tokens, unless it is there already. Keys come first.
-func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.AuthObjects) error {
+// applyAuth applies what answers about tokens, unless it is there already; another one in its place only when the agent has settled. Keys come first.
+func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.AuthObjects, settled bool) error {
 	keys, err := client.CoreV1().ConfigMaps(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read what answers about tokens: %w", err)
@@ -104,7 +105,7 @@ func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("read what answers about tokens: %w", err)
 	}
-	if err == nil && digest(server) == digest(wanted.Server) {
+	if err == nil && (digest(server) == digest(wanted.Server) || !settled) {
 		return nil
 	}
 	return applyTo(u.ctx, client.CoreV1().RESTClient(), wanted.Server)

@@ -152,6 +152,50 @@ func TestStory_DeletedKeysEndAllTokens(t *testing.T) {
 	})
 }
 
+// What answers about tokens is replaced after the agent: an image that cannot be pulled is found out there, in one cluster first. Keys do not wait.
+func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
+	tell(t, func(w *world) {
+		w.add(token(), controlPlane(true))
+		w.enable(true)
+		before := w.keys()
+		done := appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+		former := map[string]string{clustermanifest.DigestAnnotation: "that of another release"}
+		must(t, w.agents.cluster.Add(
+			&appsv1.Deployment{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: former}, Status: done,
+			},
+			&appsv1.DaemonSet{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth, Annotations: former},
+			},
+		))
+		replaced := func() bool {
+			found := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}}
+			_, err := w.agents.cluster.Get(found)
+			must(t, err)
+			return found.Annotations[clustermanifest.DigestAnnotation] != former[clustermanifest.DigestAnnotation]
+		}
+		w.agents.set(true)
+		w.elapse(time.Minute)
+		if trusted, _ := w.trusts(before); !trusted || replaced() {
+			t.Fatalf("while the new agent has not come: keys trusted %t, replaced %t; log %s", trusted, replaced(), w.log)
+		}
+		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
+		must(t, err)
+		agent, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(t.Context(), clustermanifest.Deployment, metav1.GetOptions{})
+		must(t, err)
+		done.ObservedGeneration = agent.Generation
+		agent.Status = done
+		_, err = client.AppsV1().Deployments(clustermanifest.Namespace).UpdateStatus(t.Context(), agent, metav1.UpdateOptions{})
+		must(t, err)
+		w.elapse(time.Minute)
+		if !replaced() {
+			t.Errorf("the new agent has come; log %s", w.log)
+		}
+	})
+}
+
 // Keys are replaced from time to time, and no token that is good ends by that.
 func TestStory_KeysTurn(t *testing.T) {
 	tell(t, func(w *world) {

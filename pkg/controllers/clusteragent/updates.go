@@ -147,7 +147,7 @@ func (u *updates) update(name types.NamespacedName) error {
 	}
 	done, err := u.apply(client, name, version(facts), objects)
 	// Whatever comes of the agent, the one before it leads there, too.
-	if err := errors.Join(err, u.endpoint(client, facts)); err != nil || done == waits {
+	if err := errors.Join(err, u.endpoint(client, facts, err == nil && done != waits)); err != nil || done == waits {
 		return err
 	}
 	u.turns.landed(name, time.Now())
