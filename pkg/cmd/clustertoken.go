@@ -49,7 +49,13 @@ func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*cl
 		who = whose(own)
 	}
 	is := present.worth(who, time.Now())
-	if is == worthEnough {
+	switch {
+	case is == worthEnough && o.client != 0 && o.client == present.Client:
+		is = worthMakeshift // the cluster has refused it, after its keys were deleted for example
+	case is == worthEnough:
+		if present.Client = o.client; o.client != 0 {
+			_ = cache.write(present)
+		}
 		return present.credential(), nil
 	}
 	var fresh keptToken
@@ -58,7 +64,7 @@ func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*cl
 	}
 	switch {
 	case err == nil:
-		fresh.Who = who
+		fresh.Who, fresh.Client = who, o.client
 		_ = cache.write(fresh) // without it the next one asks again
 		return fresh.credential(), nil
 	case refused(err):

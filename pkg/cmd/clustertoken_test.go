@@ -222,6 +222,39 @@ func TestTokenForCluster_IsKeptForOneUser(t *testing.T) {
 	})
 }
 
+// A client that asks a second time was refused with what it got: the keys of the cluster were deleted, for example. Then it gets another one, if it can be had.
+func TestTokenForCluster_WhatWasRefusedIsReplaced(t *testing.T) {
+	server, args := withEndpoint(t)
+	synctest.Test(t, func(t *testing.T) {
+		config := withAddress(t).Config("user")
+		config.BearerToken = "opaque"
+		get := func(client int) string {
+			t.Helper()
+			command := newTokenCommand([]string{"KUBERNETES_EXEC_INFO={}"}, &tokenOptions{config: config, client: client})
+			code, out, problems := runOne(command, append([]string{"--cluster=" + defaultNamespace + "/demo"}, args...)...)
+			got := clientauthv1.ExecCredential{}
+			if code != 0 || json.Unmarshal([]byte(out), &got) != nil {
+				t.Fatalf("exit code %d, %s%s", code, out, problems)
+			}
+			return got.Status.Token
+		}
+		server.set(http.StatusCreated, 12*time.Hour)
+		for i, step := range []struct {
+			client int
+			code   int
+			want   string
+		}{
+			{1, http.StatusCreated, "token-1"}, {2, http.StatusCreated, "token-1"}, {2, http.StatusCreated, "token-2"}, {3, http.StatusCreated, "token-2"},
+			{3, http.StatusServiceUnavailable, "token-2"}, {3, http.StatusCreated, "token-3"}, {4, http.StatusCreated, "token-3"},
+		} {
+			server.set(step.code, 12*time.Hour)
+			if got := get(step.client); got != step.want {
+				t.Errorf("step %d: client %d gets %s, want %s", i, step.client, got, step.want)
+			}
+		}
+	})
+}
+
 func TestCacheFor_TellsApart(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	seen := map[string]string{}

@@ -24,6 +24,8 @@ import (
 type tokenOptions struct {
 	kubeconfig, context        string
 	cluster, server, authority string
+	// client is the process of the client that runs this as its plugin; 0 when none does. It asks once, and again when what it got was refused.
+	client int
 	// config overrides the kubeconfig in tests.
 	config *rest.Config
 }
@@ -44,6 +46,9 @@ cache folder, in a file that only you can read, and replaced in the last third o
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
 				return err
+			}
+			if _, isPlugin := variable(environ, execInfo); isPlugin && o.client == 0 {
+				o.client = os.Getppid()
 			}
 			return o.check()
 		},
@@ -66,6 +71,18 @@ cache folder, in a file that only you can read, and replaced in the last third o
 	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, with --cluster, instead of the one that the server has published")
 	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify it, with --server")
 	return cmd
+}
+
+// execInfo is the variable by which clients of Kubernetes tell their plugins what they want.
+const execInfo = "KUBERNETES_EXEC_INFO"
+
+func variable(environ []string, name string) (value string, ok bool) {
+	for _, pair := range environ {
+		if value, ok = strings.CutPrefix(pair, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 func (o *tokenOptions) check() error {

@@ -23,6 +23,8 @@ type keptToken struct {
 	Expires time.Time `json:"expires"`
 	// Who is a mark of the credential that it was given for, see whose.
 	Who string `json:"who"`
+	// Client is the process that got it last, see tokenOptions.client.
+	Client int `json:"client,omitempty"`
 }
 
 // worth is what a token that was kept is good for now.

@@ -164,7 +164,30 @@ func TestAuthorizedEndpoint(t *testing.T) {
 	if _, err := w.endpointToken(w.managementOf(namespace, "stranger"), namespace+"/demo"); err == nil {
 		t.Error("a stranger gets a token")
 	}
+	w.refusedOnce(kubeconfig)
 	w.switchedOff(namespace, management)
+}
+
+// refusedOnce expects kubectl to get another token when the one that is kept has ended before its time.
+func (w *world) refusedOnce(kubeconfig string) {
+	w.Helper()
+	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "drover", "endpoint-tokens", "*.json"))
+	w.must(err)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		w.must(err)
+		kept := map[string]any{}
+		w.must(json.Unmarshal(content, &kept))
+		token, _ := kept["token"].(string)
+		kept["token"] = token[:len(token)-8] + "AAAAAAAA"
+		content, err = json.Marshal(kept)
+		w.must(err)
+		w.must(os.WriteFile(file, content, 0o600))
+	}
+	if out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami"); err == nil || len(files) == 0 {
+		w.Errorf("with %d tokens that are not good kubectl gets %s", len(files), out)
+	}
+	w.kubectlOK(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami")
 }
 
 // bearerIn is the token in a kubeconfig.
