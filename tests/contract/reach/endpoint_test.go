@@ -164,6 +164,13 @@ func TestAuthorizedEndpoint(t *testing.T) {
 	if _, err := w.endpointToken(w.managementOf(namespace, "stranger"), namespace+"/demo"); err == nil {
 		t.Error("a stranger gets a token")
 	}
+	plane.Until(w, time.Minute, func() string {
+		ready := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonset", "drover-cluster-auth", "-o", "jsonpath={.status.numberReady}")
+		if ready != "1" {
+			return "of what answers about tokens is ready: " + ready
+		}
+		return ""
+	})
 	w.refusedOnce(kubeconfig)
 	w.switchedOff(namespace, management)
 }
