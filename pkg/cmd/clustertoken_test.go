@@ -341,6 +341,21 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 						t.Errorf("merged: exit code %d %s\n%s", code, problems, diff)
 					}
 				}
+				if before, err := clientcmd.LoadFromFile(existing); err == nil && before.Clusters["demo-fqdn"] != nil { // it had another name
+					before.Clusters["demo-fqdn"].Server = "https://former.example.com"
+					check(t, clientcmd.WriteToFile(*before, existing))
+					code, _, problems = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
+					after, err := clientcmd.LoadFromFile(existing)
+					check(t, err)
+					if code != 0 || after.Clusters["demo-fqdn"].Server != written.Clusters["demo-fqdn"].Server {
+						t.Errorf("after it got another name: exit code %d, %s", code, problems)
+					}
+					before.AuthInfos["demo-fqdn"].Exec.Args = []string{"token", "--cluster=other/lb"}
+					check(t, clientcmd.WriteToFile(*before, existing))
+					if code, _, _ = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...); code != 1 {
+						t.Error("what leads to another cluster is written over")
+					}
+				}
 				check(t, os.Remove(existing))
 				if args := written.AuthInfos["demo"].Exec.Args; strings.Contains(strings.Join(args, " "), "--cluster") {
 					t.Errorf("through Drover with %v", args)

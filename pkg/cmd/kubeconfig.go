@@ -124,7 +124,7 @@ func mergeKubeconfig(written *clientcmdapi.Config, told io.Writer) error {
 func takenBy(present, written *clientcmdapi.Config, name string) string {
 	cluster, user, context := present.Clusters[name], present.AuthInfos[name], present.Contexts[name]
 	switch {
-	case cluster != nil && cluster.Server != written.Clusters[name].Server:
+	case cluster != nil && cluster.Server != written.Clusters[name].Server && !sameEndpoint(user, written.AuthInfos[name]):
 		return "cluster"
 	case user != nil && !isPlugin(user), user != nil && cluster == nil:
 		return "user"
@@ -132,6 +132,13 @@ func takenBy(present, written *clientcmdapi.Config, name string) string {
 		return "context"
 	}
 	return ""
+}
+
+// sameEndpoint reports whether two users of kubeconfigs ask for tokens for the endpoint of the same cluster, which may have got another name since.
+func sameEndpoint(before, after *clientcmdapi.AuthInfo) bool {
+	return before != nil && isPlugin(before) && slices.ContainsFunc(before.Exec.Args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--cluster=") && slices.Contains(after.Exec.Args, arg)
+	})
 }
 
 // way finds a Cluster, and where it is reached. Drover's own address is what the server has published.
