@@ -63,8 +63,8 @@
 //	                                              Secret (credential, referred to), <Driver>Config, answer of access
 //	cluster               Cluster                 management Cluster, CAPI Cluster, RKEControlPlane, Machine (server),
 //	                                              Secret (plan with captured output, kubeconfig, its token), agent (comes, goes)
-//	clusteragent          Cluster                 management Cluster, RKEControlPlane, Secret (manifest, registration token),
-//	                                              agent (comes, goes)
+//	clusteragent          Cluster                 management Cluster, RKEControlPlane, Secret (manifest, registration token, keys of
+//	                                              the endpoint), agent (comes, goes)
 //	clusterregistrationtoken  ClusterRegistrationToken  Secret (its token), management Cluster, Cluster
 //	rkecluster            RKECluster              CAPI Cluster, Cluster
 //	rkecontrolplane       RKEControlPlane         Machine, Cluster
@@ -97,6 +97,7 @@
 //   - applyset: why the framework is wrapped
 //   - admission: what the API server refuses before any controller sees it
 //   - tunnel, clusterproxy, clusteragent: how clusters are reached that let nobody in (docs/reach.md)
+//   - endpointtoken, endpointauth: tokens for one cluster, with which users reach it without Drover, and what verifies them there
 //   - proxy, capi/clustercache: the one door by which our own controllers, and Cluster API's, go there
 //   - registration, clustermanifest: tokens by which agents of clusters are let in, and what they are installed with
 //   - inspect, preview: the same decisions, explained and asked in advance

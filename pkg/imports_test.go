@@ -24,11 +24,11 @@ var layers = []struct {
 	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "pullsecret"}},
 	{"pure decisions", []string{
 		"releases", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata", "driverschema", "machinejob", "events", "diagnose", "supportbundle",
-		"admission", "registration", "clustermanifest",
+		"admission", "registration", "clustermanifest", "endpointtoken",
 	}},
 	{"I/O helpers", []string{
 		"admission/webhook", "admission/registration", "crds", "clients", "access", "metrics", "tracing", "logs", "applyset", "ownwrites", "wakeup", "planstore", "tokens",
-		"registries", "agent", "tunnel/**", "clusteragent", "proxy", "clusterproxy", "connect", "capi", "capi/**", "rival", "managementplane/**",
+		"registries", "agent", "tunnel/**", "clusteragent", "endpointauth", "proxy", "clusterproxy", "connect", "capi", "capi/**", "rival", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
 	{"composition", []string{"controllers", "inspect", "adopt", "airgap", "backup"}},
@@ -42,7 +42,7 @@ var testOnly = []string{"testkit/**"}
 // pure packages decide and render. They get everything as values, so they can be tested, replayed and reasoned about without a cluster.
 var pure = []string{
 	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "pullsecret", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata",
-	"driverschema", "machinejob", "events", "diagnose", "supportbundle", "admission", "registration", "clustermanifest",
+	"driverschema", "machinejob", "events", "diagnose", "supportbundle", "admission", "registration", "clustermanifest", "endpointtoken",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

@@ -22,7 +22,7 @@ const reasonDocs = "../docs/reasons"
 
 // speechless are folders whose reasons are on no object of ours: fakes, programs of their own, answers to machines, and metrics, which have
 // docs/metrics.md.
-var speechless = []string{"testkit", "connect", "embedded", "machinebinary", "generated", "metrics", "managementplane", "tunnel", "clusteragent", "clusterproxy"}
+var speechless = []string{"testkit", "connect", "embedded", "machinebinary", "generated", "metrics", "managementplane", "tunnel", "clusteragent", "clusterproxy", "endpointauth"}
 
 var (
 	reasonName = regexp.MustCompile(`^[rR]eason[A-Z]`)

@@ -5,6 +5,10 @@
 //	                               └─ ClusterRole drover-cluster-agent: impersonate, and nothing else
 //	ClusterRoleBinding drover-cluster-admin: group system:drover:cluster-admin ─► cluster-admin
 //
+// Where spec.localClusterAuthEndpoint is enabled, RenderAuth has what answers API servers about the tokens for it, which comes by the tunnel alone:
+//
+//	DaemonSet drover-cluster-auth, on servers ─ ConfigMap drover-cluster-auth: public keys
+//
 // Names are those that users and tools look for in clusters that Rancher manages. (spec/06 §4.7.1.) Rights are not: the agent's account may
 // impersonate, and is nobody by itself. Whom it impersonates the server says, by request; Drover itself is a member of the group that is bound
 // to cluster-admin here, and loses its rights with that binding, without the agent noticing. The account's token is projected into the pod and

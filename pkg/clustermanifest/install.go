@@ -46,6 +46,8 @@ type Facts struct {
 	Stored *corev1.Secret
 	// Kubeconfig is true when the Secret with the cluster's kubeconfig exists: somebody has reached the cluster already.
 	Kubeconfig bool
+	// EndpointKeys is the Secret with the keys of the cluster's authorized endpoint; nil when there is none.
+	EndpointKeys *corev1.Secret
 	// PullSecrets are those of the source that exist.
 	PullSecrets []PullSecret
 }

@@ -199,20 +199,29 @@ func labels() map[string]string { return map[string]string{AppLabel: Deployment}
 func YAML(objects []runtime.Object) ([]byte, error) {
 	var out bytes.Buffer
 	for _, object := range objects {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		document, err := document(object)
 		if err != nil {
-			return nil, fmt.Errorf("encode the manifest of the cluster's agent: %w", err)
-		}
-		unstructured.RemoveNestedField(content, "status")
-		for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
-			unstructured.RemoveNestedField(content, append(at, "creationTimestamp")...)
-		}
-		document, err := yaml.Marshal(content)
-		if err != nil {
-			return nil, fmt.Errorf("encode the manifest of the cluster's agent: %w", err)
+			return nil, err
 		}
 		out.WriteString("---\n")
 		out.Write(document)
 	}
 	return out.Bytes(), nil
+}
+
+// document is one object of it.
+func document(object any) ([]byte, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode the manifest of the cluster's agent: %w", err)
+	}
+	unstructured.RemoveNestedField(content, "status")
+	for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+		unstructured.RemoveNestedField(content, append(at, "creationTimestamp")...)
+	}
+	document, err := yaml.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encode the manifest of the cluster's agent: %w", err)
+	}
+	return document, nil
 }

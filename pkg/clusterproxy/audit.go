@@ -26,8 +26,10 @@ type Record struct {
 	User string
 	// Impersonated is the user that the caller asked to act as; empty for itself.
 	Impersonated string
-	// Downstream is the user name that the cluster sees; empty when nothing was forwarded.
+	// Downstream is the user name that the cluster sees; empty when nothing was forwarded and no token was made.
 	Downstream string
+	// TokenID is the identifier of the token for the cluster's authorized endpoint that was made; empty when none was. Audit logs of the cluster have it.
+	TokenID string
 	// Cluster identifies the cluster; empty when the path names none.
 	Cluster string
 	// Verb is that of Kubernetes (get, list, watch, create, …), or the method in lower case for what is no resource.
@@ -63,6 +65,9 @@ func logRecords(log logrus.FieldLogger) func(Record) {
 		}
 		if r.Downstream != "" {
 			fields["downstreamUser"] = r.Downstream
+		}
+		if r.TokenID != "" {
+			fields["tokenID"] = r.TokenID
 		}
 		if r.Stage == StageEnded {
 			fields["status"], fields["cut"], fields["duration"] = r.Status, r.Cut, r.Duration.String()

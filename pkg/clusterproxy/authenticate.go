@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/drover-io/drover/pkg/endpointtoken"
 )
 
 // errNobody says that a request does not show who sent it, or that what it shows is not good.
@@ -37,6 +39,8 @@ func (a *authenticator) authenticate(r *http.Request) (Caller, error) {
 		return Caller{}, err
 	case presented && strings.HasPrefix(token, BearerPrefix):
 		return a.ofToken(token)
+	case presented && endpointtoken.IsOne(token):
+		return Caller{}, fmt.Errorf("the token is for a cluster, and not for the way there: %w", errNobody)
 	case presented && a.reviews == nil:
 		return Caller{}, fmt.Errorf("no tokens of the management cluster are accepted: %w", errNobody)
 	case presented:

@@ -28,6 +28,12 @@
 // No two users have the same name downstream. Two identities come from Drover itself: the machine identity of a cluster (system:provisioning:NS:NAME), and the group
 // system:drover:cluster-admin, which the agent's manifest binds to cluster-admin. Who may impersonate that group in the management cluster gets it by asking for it.
 //
+// # Tokens for authorized endpoints
+//
+// Below EndpointTokensPrefix the same callers get, for the clusters that they may reach, a token that opens one cluster without Drover (package endpointtoken).
+// It names them as the cluster knows them, by the table above, whatever PassSystemGroups says. Who shows a token of ours, or asks to be somebody else, gets
+// none: it would be good for longer than what it was made from.
+//
 // # What it takes to serve it
 //
 // The handler must see the path as it came: do not put it below http.ServeMux, which cleans paths. It lifts the connection's read and write deadlines for

@@ -32,7 +32,9 @@ type exchange struct {
 	hosts []string
 	// forwarded says that the cluster may have seen the request.
 	forwarded bool
-	cut       bool
+	// tokenID is that of the token that was made.
+	tokenID string
+	cut     bool
 }
 
 // exchangeKey is where the context of a forwarded request has its exchange.
@@ -101,7 +103,8 @@ func (e *exchange) record(stage Stage) Record {
 	if e.what.Asked != nil {
 		r.Impersonated = e.what.Asked.Name
 	}
-	if e.forwarded {
+	r.TokenID = e.tokenID
+	if e.forwarded || e.tokenID != "" {
 		r.Downstream = e.what.As.Name
 	}
 	if stage == StageEnded {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+
+	"github.com/drover-io/drover/pkg/endpointtoken"
 )
 
 // Defaults of Options. The timeout and the number of requests are those of kube-apiserver.
@@ -25,6 +27,9 @@ const (
 	DefaultMaxLongRunning          = 3000
 	DefaultMaxLongRunningPerCaller = 500
 )
+
+// EndpointTokensPrefix is the path below which tokens for the authorized endpoint of a cluster are asked for; its identifier follows.
+const EndpointTokensPrefix = "/k8s/endpoint-tokens/" //nolint:gosec // a path
 
 // DefaultPrefixes are the paths below which clusters are. The second is an alias. (spec/06 §4.9.)
 func DefaultPrefixes() []string { return []string{"/k8s/clusters/", "/k8s/proxy/"} }
@@ -91,6 +96,12 @@ type Options struct {
 	// Prefixes are the paths below which clusters are, with a slash at both ends; DefaultPrefixes when there are none.
 	Prefixes []string
 
+	// Endpoint returns what tokens for the authorized endpoint of a cluster are made with, for callers that may reach it. Errors that wrap endpointtoken.ErrOff are
+	// told to the caller. nil makes none.
+	Endpoint func(cluster string) (endpointtoken.Endpoint, error)
+	// EndpointTokenLife is the longest that such a token is good for; endpointtoken.DefaultLife when zero.
+	EndpointTokenLife time.Duration
+
 	// Audit gets one Record at the end of each request, and one more at the start of those that are long-running; nil writes them to Log.
 	Audit func(Record)
 	// Log gets what operators should know. It must not be nil.
@@ -106,6 +117,7 @@ func (o Options) complete() (Options, error) {
 	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
 	o.MaxLongRunning = cmp.Or(o.MaxLongRunning, DefaultMaxLongRunning)
 	o.MaxLongRunningPerCaller = cmp.Or(o.MaxLongRunningPerCaller, DefaultMaxLongRunningPerCaller)
+	o.EndpointTokenLife = cmp.Or(o.EndpointTokenLife, endpointtoken.DefaultLife)
 	if o.MaxInFlightPerCaller == 0 {
 		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1)) // without a limit for all there is none for one
 	}
@@ -137,6 +149,10 @@ func (o Options) validate() error {
 		{nobody, "nobody could call: set Authenticator, TokenReviews, Tokens or ClientCA"},
 		{o.Tokens != nil && o.TokenNamespace == "", "TokenNamespace must be set together with Tokens"},
 		{o.RequestTimeout < 0, "RequestTimeout must not be negative"},
+		{
+			o.EndpointTokenLife < endpointtoken.LeastLife || o.EndpointTokenLife > endpointtoken.MaxLife,
+			"EndpointTokenLife must be from " + endpointtoken.LeastLife.String() + " to " + endpointtoken.MaxLife.String(),
+		},
 	} {
 		if rule.broken {
 			return errors.New("clusterproxy: " + rule.text)

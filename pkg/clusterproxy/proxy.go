@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -67,7 +68,11 @@ func (d debugLog) Write(line []byte) (int, error) {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := p.newExchange(w, r)
 	defer e.end()
-	if err := p.serve(e); err != nil { //nolint:contextcheck // an exchange has the context of its request
+	serve := p.serve
+	if strings.HasPrefix(escapedPath(r.URL), EndpointTokensPrefix) {
+		serve = p.issue
+	}
+	if err := serve(e); err != nil {
 		e.refuse(p.refusalOf(err))
 	}
 }

@@ -1,11 +1,14 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +24,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/proxy"
 )
 
@@ -36,7 +40,10 @@ func newKubeconfigCommand(environ []string, o *kubeconfigOptions) *cobra.Command
 		Use:   "kubeconfig CLUSTER",
 		Short: "Write a kubeconfig with which you use a cluster through Drover",
 		Long: `Write a kubeconfig with which you use a cluster through Drover's endpoints, as yourself: it holds no credential, but asks drover token for the one with
-which you reach the management cluster. You need to be allowed to get the Cluster there; what you may do in the cluster is decided by the cluster.`,
+which you reach the management cluster. You need to be allowed to get the Cluster there; what you may do in the cluster is decided by the cluster.
+
+Where the Cluster has an authorized endpoint with a name (spec.localClusterAuthEndpoint.fqdn), a second context, NAME-fqdn, leads there without Drover, with a
+token that is good for that cluster only.`,
 		Example: `  drover kubeconfig demo > demo.kubeconfig
   drover kubeconfig demo --merge && kubectl --context demo get nodes`,
 		Args:              cobra.ExactArgs(1),
@@ -64,11 +71,11 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	if err != nil {
 		return err
 	}
-	way, err := o.way(ctx, config, cluster)
+	found, way, err := o.way(ctx, config, cluster)
 	if err != nil {
 		return err
 	}
-	written, err := o.write(way, cluster)
+	written, err := o.write(way, found)
 	if err != nil {
 		return err
 	}
@@ -90,26 +97,34 @@ func mergeKubeconfig(written *clientcmdapi.Config, told io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig to merge into: %w", err)
 	}
-	name := written.CurrentContext
-	if taken := takenBy(present, written, name); taken != "" {
-		return fmt.Errorf("the kubeconfig has a %s %q that is not the one of this cluster; use --name to give this one another name", taken, name)
+	names := slices.Sorted(maps.Keys(written.Contexts))
+	for _, name := range names {
+		if taken := takenBy(present, written, name); taken != "" {
+			return fmt.Errorf("the kubeconfig has a %s %q that is not the one of this cluster; use --name to give this one another name", taken, name)
+		}
+		if before := present.Contexts[name]; before != nil {
+			written.Contexts[name].Namespace = before.Namespace // kubectl config set-context --namespace
+		}
 	}
-	if before := present.Contexts[name]; before != nil {
-		written.Contexts[name].Namespace = before.Namespace // kubectl config set-context --namespace
+	for _, name := range names {
+		present.Clusters[name], present.AuthInfos[name], present.Contexts[name] = written.Clusters[name], written.AuthInfos[name], written.Contexts[name]
 	}
-	present.Clusters[name], present.AuthInfos[name], present.Contexts[name] = written.Clusters[name], written.AuthInfos[name], written.Contexts[name]
 	if err := clientcmd.ModifyConfig(access, *present, true); err != nil {
 		return fmt.Errorf("write the kubeconfig to merge into: %w", err)
 	}
-	_, err = fmt.Fprintf(told, "Context %q is in %s; use it with: kubectl --context %s get nodes\n", name, access.GetDefaultFilename(), name)
-	return err
+	for _, name := range names {
+		if _, err := fmt.Fprintf(told, "Context %q is in %s; use it with: kubectl --context %s get nodes\n", name, access.GetDefaultFilename(), name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // takenBy names what a kubeconfig has by a name that somebody else gave it: an entry of ours for the same address may be written anew, and nothing else.
 func takenBy(present, written *clientcmdapi.Config, name string) string {
 	cluster, user, context := present.Clusters[name], present.AuthInfos[name], present.Contexts[name]
 	switch {
-	case cluster != nil && cluster.Server != written.Clusters[name].Server:
+	case cluster != nil && cluster.Server != written.Clusters[name].Server && !sameEndpoint(user, written.AuthInfos[name]):
 		return "cluster"
 	case user != nil && !isPlugin(user), user != nil && cluster == nil:
 		return "user"
@@ -119,40 +134,47 @@ func takenBy(present, written *clientcmdapi.Config, name string) string {
 	return ""
 }
 
-// way finds out where a cluster is reached. Drover's own address is what the server has published.
-func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name string) (proxy.Proxied, error) {
-	namespace := orDefault(o.namespace)
+// sameEndpoint reports whether two users of kubeconfigs ask for tokens for the endpoint of the same cluster, which may have got another name since.
+func sameEndpoint(before, after *clientcmdapi.AuthInfo) bool {
+	return before != nil && isPlugin(before) && slices.ContainsFunc(before.Exec.Args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--cluster=") && slices.Contains(after.Exec.Args, arg)
+	})
+}
+
+// way finds a Cluster, and where it is reached. Drover's own address is what the server has published.
+func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name string) (*provv1.Cluster, proxy.Proxied, error) {
+	namespace, none := orDefault(o.namespace), proxy.Proxied{}
 	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
 	if err != nil {
-		return proxy.Proxied{}, err
+		return nil, none, err
 	}
 	cluster, err := c.Provisioning.Cluster().Get(namespace, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return proxy.Proxied{}, fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)
+		return nil, none, refusedError{fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)}
 	case err != nil:
-		return proxy.Proxied{}, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+		return nil, none, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
 	case cluster.Status.ClusterName == "":
-		return proxy.Proxied{}, fmt.Errorf("cluster %s/%s has no management cluster yet; try again when its status.clusterName is set", namespace, name)
+		return nil, none, fmt.Errorf("cluster %s/%s has no management cluster yet; try again when its status.clusterName is set", namespace, name)
 	}
 	way := proxy.Proxied{ID: cluster.Status.ClusterName, Server: o.server}
 	if o.server == "" {
 		settings, err := published(ctx, c.Kubernetes, cluster)
 		if err != nil {
-			return proxy.Proxied{}, err
+			return nil, none, err
 		}
 		way.Server, way.Authority = settings.ServerURL, []byte(settings.CACerts)
-		return way, nil
+		return cluster, way, nil
 	}
 	if !strings.HasPrefix(o.server, "https://") {
-		return proxy.Proxied{}, fmt.Errorf("--server: %q is no https URL", o.server)
+		return nil, none, fmt.Errorf("--server: %q is no https URL", o.server)
 	}
 	if o.authority != "" {
 		if way.Authority, err = readFile(o.authority, nil); err != nil {
-			return proxy.Proxied{}, fmt.Errorf("--certificate-authority: %w", err)
+			return nil, none, fmt.Errorf("--certificate-authority: %w", err)
 		}
 	}
-	return way, nil
+	return cluster, way, nil
 }
 
 // published are the settings of the server that manages a cluster. Everybody may get those of one by their name, and few may list them.
@@ -181,19 +203,12 @@ func published(ctx context.Context, client kubernetes.Interface, cluster *provv1
 	return settings, nil
 }
 
-func (o *kubeconfigOptions) write(way proxy.Proxied, cluster string) (*clientcmdapi.Config, error) {
-	path := o.kubeconfig
-	if path != "" {
-		absolute, err := filepath.Abs(path)
-		if err != nil {
-			return nil, fmt.Errorf("--kubeconfig: %w", err)
-		}
-		path = absolute
+func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster) (*clientcmdapi.Config, error) {
+	path, err := absolute("--kubeconfig", o.kubeconfig)
+	if err != nil {
+		return nil, err
 	}
-	name := o.name
-	if name == "" {
-		name = cluster
-	}
+	name := cmp.Or(o.name, cluster.Name)
 	context := o.context
 	if context == "" && path == "" {
 		// The kubeconfig that is asked is the one that this may be merged into: its current context may be another one then.
@@ -202,13 +217,50 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster string) (*clientcmd
 			context = raw.CurrentContext
 		}
 	}
-	if path == "" && context == name {
-		return nil, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", name)
-	}
 	written := clientcmdapi.NewConfig()
-	written.Clusters[name] = &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}
-	written.AuthInfos[name] = plugin(path, context)
-	written.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	written.CurrentContext = name
+	add := func(name string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) {
+		written.Clusters[name], written.AuthInfos[name], written.Contexts[name] = cluster, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}, plugin(path, context))
+	if endpoint := cluster.Spec.LocalClusterAuthEndpoint; endpointtoken.Wanted(cluster) && endpoint.FQDN != "" {
+		token, err := o.tokenArgs(cluster)
+		if err != nil {
+			return nil, err
+		}
+		add(name+"-fqdn", &clientcmdapi.Cluster{
+			Server: "https://" + strings.TrimPrefix(endpoint.FQDN, "https://"), CertificateAuthorityData: []byte(endpoint.CACerts),
+		}, plugin(path, context, token...))
+	}
+	if _, taken := written.Contexts[context]; path == "" && taken {
+		return nil, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", context)
+	}
 	return written, nil
+}
+
+// tokenArgs are what drover token is called with for a token that opens the cluster and nothing else: the host behind its endpoint is named by whoever may write the
+// Cluster, and must not see the credential for the management cluster.
+func (o *kubeconfigOptions) tokenArgs(cluster *provv1.Cluster) ([]string, error) {
+	args := []string{"--cluster=" + cluster.Namespace + "/" + cluster.Name}
+	if o.server == "" {
+		return args, nil
+	}
+	args = append(args, "--server="+o.server)
+	authority, err := absolute("--certificate-authority", o.authority)
+	if err == nil && authority != "" {
+		args = append(args, "--certificate-authority="+authority)
+	}
+	return args, err
+}
+
+// absolute is the path of a flag's file from wherever somebody looks; empty when the flag is.
+func absolute(flag, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	from, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", flag, err)
+	}
+	return from, nil
 }

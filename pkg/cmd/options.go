@@ -14,6 +14,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/registration"
 )
 
@@ -36,7 +37,7 @@ type serverOptions struct {
 	logLevel, logFormat                     string
 	tracingEndpoint                         string
 	shardKey, clusterAccessVerb             string
-	shutdownDelay                           time.Duration
+	shutdownDelay, endpointTokenLife        time.Duration
 	settings                                controllers.Settings
 	// renewalInterval is how often certificates of our own are looked at; zero means that of the constant.
 	renewalInterval time.Duration
@@ -66,6 +67,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "run the controllers only while holding the lease drover-system/drover; never with --embedded")
 	f.DurationVar(&o.shutdownDelay, "shutdown-delay", 5*time.Second, "`time` for which machines are still served after the order to end, while /readyz says that this replica is not ready; none with --embedded")
 	f.StringVar(&o.clusterAccessVerb, "cluster-access-verb", clusterproxy.DefaultVerb, "`verb` that a user has to be allowed on a Cluster to reach it through Drover: get, or one of your own, such as proxy")
+	f.DurationVar(&o.endpointTokenLife, "endpoint-token-life", endpointtoken.DefaultLife, "`time` for which a token for the authorized endpoint of a cluster is good at most; it can be used that long while Drover is away, and nobody can take it back alone")
 	f.BoolVar(&o.auditLog, "audit-log", false, "with --embedded, record every write to the Kubernetes API in logs/audit.log")
 	f.StringVar(&o.logLevel, "log-level", "info", "debug, info, `level` warning or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` text or json")

@@ -61,6 +61,7 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 		newDiagnoseCommand(environ, &inspectOptions{}),
 		newExplainCommand(environ, &inspectOptions{}),
 		newClusterAgentCommand(environ),
+		newClusterAuthCommand(environ),
 		newImagesCommand(environ),
 		newKubeconfigCommand(environ, &kubeconfigOptions{}),
 		newTokenCommand(environ, &tokenOptions{}),

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/logs"
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/releases"
@@ -208,6 +209,9 @@ func (o *serverOptions) check() error {
 	if !verbPattern.MatchString(o.clusterAccessVerb) {
 		problems = append(problems, fmt.Errorf("--cluster-access-verb: %q is no verb; use get, or another one in lower case", o.clusterAccessVerb))
 	}
+	if life := o.endpointTokenLife; life < endpointtoken.LeastLife || life > endpointtoken.MaxLife {
+		problems = append(problems, fmt.Errorf("--endpoint-token-life: must be from %s to %s, not %s", endpointtoken.LeastLife, endpointtoken.MaxLife, life))
+	}
 	if o.tracingEndpoint != "" {
 		if err := tracing.CheckEndpoint(o.tracingEndpoint); err != nil {
 			problems = append(problems, fmt.Errorf("--tracing-endpoint: %w", err))
@@ -257,7 +261,7 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 	return server.Options{
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi), CRDs: server.CRDMode(o.crds),
 		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir, ShardKey: o.shardKey, Log: log,
-		Reach: server.Reach{Verb: o.clusterAccessVerb},
+		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife},
 	}, nil
 }
 

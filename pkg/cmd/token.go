@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,10 @@ import (
 
 // tokenOptions are the flags of drover token.
 type tokenOptions struct {
-	kubeconfig, context string
+	kubeconfig, context        string
+	cluster, server, authority string
+	// client is the process of the client that runs this as its plugin; 0 when none does. It asks once, and again when what it got was refused.
+	client int
 	// config overrides the kubeconfig in tests.
 	config *rest.Config
 }
@@ -29,30 +33,75 @@ type tokenOptions struct {
 func newTokenCommand(environ []string, o *tokenOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Print the credential for the management cluster, as kubectl's plugin for clusters",
+		Short: "Print the credential for the management cluster, or for a cluster, as kubectl's plugin",
 		Long: `Print the credential with which the kubeconfig reaches the management cluster, in the form that kubectl and other clients expect of an exec plugin.
 Drover's endpoints know the same users as the management cluster, so that no other credential is needed for the clusters behind them. Kubeconfigs that
-drover kubeconfig writes call this command.`,
-		Example: `  drover token --kubeconfig ~/.kube/management`,
-		Args:    cobra.NoArgs,
+drover kubeconfig writes call this command.
+
+With --cluster it prints a token that Drover gives out for that one cluster, for its authorized endpoint: it is good there and nowhere else. It is kept in your
+cache folder, in a file that only you can read, and replaced in the last third of its life; while Drover is away it is used until its end.`,
+		Example: `  drover token --kubeconfig ~/.kube/management
+  drover token --cluster fleet-default/demo`,
+		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fill(cmd.Flags(), environment(environ), "environment")
+			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+				return err
+			}
+			if _, isPlugin := variable(environ, execInfo); isPlugin && o.client == 0 {
+				o.client = os.Getppid()
+			}
+			return o.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := o.load()
 			if err != nil {
 				return err
 			}
-			credential, err := credentialOf(config)
+			credential, err := o.credential(cmd.Context(), config)
 			if err != nil {
 				return err
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(credential)
 		},
 	}
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG or ~/.kube/config")
-	cmd.Flags().StringVar(&o.context, "context", "", "`name` of the context in it; empty uses the current one")
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG or ~/.kube/config")
+	f.StringVar(&o.context, "context", "", "`name` of the context in it; empty uses the current one")
+	f.StringVar(&o.cluster, "cluster", "", "`cluster` that the token shall be for, as NAMESPACE/NAME; empty prints the credential for the management cluster")
+	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, with --cluster, instead of the one that the server has published")
+	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify it, with --server")
 	return cmd
+}
+
+// execInfo is the variable by which clients of Kubernetes tell their plugins what they want.
+const execInfo = "KUBERNETES_EXEC_INFO"
+
+func variable(environ []string, name string) (value string, ok bool) {
+	for _, pair := range environ {
+		if value, ok = strings.CutPrefix(pair, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func (o *tokenOptions) check() error {
+	namespace, name, ok := strings.Cut(o.cluster, "/")
+	switch {
+	case o.cluster == "" && (o.server != "" || o.authority != ""):
+		return errors.New("--server and --certificate-authority: go with --cluster; the credential for the management cluster is in the kubeconfig")
+	case o.cluster != "" && (!ok || namespace == "" || name == "" || strings.Contains(name, "/")):
+		return fmt.Errorf("--cluster: %q must be NAMESPACE/NAME", o.cluster)
+	}
+	return nil
+}
+
+// credential is what was asked for.
+func (o *tokenOptions) credential(ctx context.Context, config *rest.Config) (*clientauthv1.ExecCredential, error) {
+	if o.cluster == "" {
+		return credentialOf(config)
+	}
+	return o.forCluster(ctx, config)
 }
 
 func (o *tokenOptions) load() (*rest.Config, error) {
@@ -151,18 +200,23 @@ func certificateOf(config *rest.Config) (certificate, key string, err error) {
 
 // expiryOf is when a token says that it ends, so that clients ask again before; nil for one that does not say.
 func expiryOf(token string) *metav1.Time {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return nil
-	}
 	claims := struct {
 		Expires int64 `json:"exp"`
 	}{}
-	data, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil || json.Unmarshal(data, &claims) != nil || claims.Expires == 0 {
+	if !readClaims(token, &claims) || claims.Expires == 0 {
 		return nil
 	}
 	return new(metav1.NewTime(time.Unix(claims.Expires, 0).UTC()))
+}
+
+// readClaims reads what a token says of itself, if it is one that says something.
+func readClaims(token string, claims any) bool {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	data, err := base64.RawURLEncoding.DecodeString(parts[1])
+	return err == nil && json.Unmarshal(data, claims) == nil
 }
 
 // isPlugin reports whether the user of a kubeconfig asks drover token, and shows nothing else.
@@ -171,9 +225,9 @@ func isPlugin(user *clientcmdapi.AuthInfo) bool {
 		user.Token == "" && user.TokenFile == "" && user.ClientCertificate == "" && len(user.ClientCertificateData) == 0 && user.Username == ""
 }
 
-// plugin is the user of a kubeconfig that asks drover token.
-func plugin(kubeconfig, context string) *clientcmdapi.AuthInfo {
-	args := []string{"token"}
+// plugin is the user of a kubeconfig that asks drover token, with more arguments.
+func plugin(kubeconfig, context string, more ...string) *clientcmdapi.AuthInfo {
+	args := append([]string{"token"}, more...)
 	if kubeconfig != "" {
 		args = append(args, "--kubeconfig="+kubeconfig)
 	}

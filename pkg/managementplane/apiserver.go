@@ -80,7 +80,7 @@ func apiServer(s settings) Component {
 	}
 	return Component{
 		Name:  apiServerName,
-		Args:  withFeatureGates(args, s),
+		Args:  withFeatureGates(append(args, s.APIServerArgs...), s),
 		Files: files,
 		Ready: ReadyCheck{URL: s.apiURL() + "/readyz", CAFile: c.clusterCA.CertFile, Client: c.admin},
 		Grace: 10 * time.Second,

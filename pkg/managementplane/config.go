@@ -47,6 +47,8 @@ type Config struct {
 	Components []string
 	// Controllers limits the controller manager, in the syntax of its flag --controllers; default all ("*").
 	Controllers []string
+	// APIServerArgs are further flags of kube-apiserver.
+	APIServerArgs []string
 	// FeatureGates is given to kube-apiserver, controller manager and scheduler as it is, for example
 	// "SomeFeature=true".
 	FeatureGates string

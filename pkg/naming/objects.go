@@ -124,6 +124,9 @@ func MachineRequest(kind, machineID string) string {
 	return kind + "-" + sha256Hex(machineID)[:12]
 }
 
+// EndpointKeys names the Secret with the keys of the tokens for a cluster's authorized endpoint.
+func EndpointKeys(cluster string) string { return SafeConcat(cluster, "endpoint", "keys") }
+
 // ClusterState names the Secret with a cluster's join tokens.
 func ClusterState(cluster string) string { return SafeConcat(cluster, "rke", "state") }
 

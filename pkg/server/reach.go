@@ -8,15 +8,19 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/registration"
@@ -63,6 +67,8 @@ type Reach struct {
 	WithoutAgents bool
 	// Verb is what a user has to be allowed on a Cluster to reach it; "get" when it is empty.
 	Verb string
+	// EndpointTokenLife is the longest that a token for the authorized endpoint of a cluster is good for; endpointtoken.DefaultLife when zero.
+	EndpointTokenLife time.Duration
 	// Replica is the identifier of this replica, unlike that of any other; one is drawn when it is empty. Replicas is how many there are: agents keep a
 	// connection to each. One when it is nil.
 	Replica  string
@@ -105,7 +111,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		Tokens: s.every.Core.Secret().Cache(), TokenNamespace: controllers.SystemNamespace,
 		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA, Authenticator: o.Authenticator,
 		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb, Authorizer: o.Authorizer,
-		Log: s.opts.Log, Registerer: s.opts.Registerer,
+		Endpoint: s.endpointOf, EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
 	})
 	if err != nil {
 		return fmt.Errorf("configure the way to clusters: %w", err)
@@ -116,11 +122,36 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 
 // clusterOf finds the Cluster of a management cluster. Of two that claim one, none is it.
 func (s *Server) clusterOf(id string) (namespace, name string, ok bool) {
-	found, err := s.every.Provisioning.Cluster().Cache().GetByIndex(indexByID, id)
-	if err != nil || len(found) != 1 {
+	found, ok := s.cluster(id)
+	if !ok {
 		return "", "", false
 	}
-	return found[0].Namespace, found[0].Name, true
+	return found.Namespace, found.Name, true
+}
+
+func (s *Server) cluster(id string) (*provv1.Cluster, bool) {
+	found, err := s.every.Provisioning.Cluster().Cache().GetByIndex(indexByID, id)
+	if err != nil || len(found) != 1 {
+		return nil, false
+	}
+	return found[0], true
+}
+
+// endpointOf is what tokens for the authorized endpoint of a cluster are made with.
+func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
+	cluster, ok := s.cluster(id)
+	if !ok {
+		return endpointtoken.Endpoint{}, endpointtoken.ErrNotYet
+	}
+	management, err := clients.Optional(s.every.Management.Cluster().Cache().Get(id))
+	if err != nil {
+		return endpointtoken.Endpoint{}, err
+	}
+	secret, err := clients.Optional(s.every.Core.Secret().Cache().Get(cluster.Namespace, naming.EndpointKeys(cluster.Name)))
+	if err != nil {
+		return endpointtoken.Endpoint{}, err
+	}
+	return endpointtoken.For(cluster, management, secret)
 }
 
 // toldOfWays tells, until ctx ends, of every cluster whose agent comes or goes, or whose kubeconfig is written.
@@ -152,7 +183,7 @@ func (s *Server) route(next http.Handler) http.Handler {
 		switch {
 		case s.reach.own != nil && slices.Contains(exact, path):
 			handler = s.reach.own
-		case slices.ContainsFunc(clusterproxy.DefaultPrefixes(), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
+		case slices.ContainsFunc(append(clusterproxy.DefaultPrefixes(), clusterproxy.EndpointTokensPrefix), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
 			handler = s.reach.proxy
 		default:
 			next.ServeHTTP(w, r)

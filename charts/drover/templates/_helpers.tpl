@@ -176,6 +176,7 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 - "--leader-elect={{ $v.server.leaderElect }}"
 - "--shutdown-delay={{ $v.server.shutdownDelay }}"
 - "--cluster-access-verb={{ $v.server.clusterAccessVerb }}"
+- "--endpoint-token-life={{ $v.server.endpointTokenLife }}"
 - "--log-level={{ $v.server.log.level }}"
 - "--log-format={{ $v.server.log.format }}"
 - "--bind-address={{ $v.server.bindAddress }}"

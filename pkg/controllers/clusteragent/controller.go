@@ -96,9 +96,9 @@ func Register(ctx context.Context, d Deps) error {
 	return nil
 }
 
-// ofSecret wakes the cluster of a manifest, or of the token of its agent.
+// ofSecret wakes the cluster of a manifest, of the keys of its endpoint, or of the token of its agent.
 func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
-	if secret.Type == rkev1.SecretTypeClusterAgent {
+	if secret.Type == rkev1.SecretTypeClusterAgent || secret.Type == rkev1.SecretTypeEndpointKeys {
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
 	}
 	if name, ok := registration.IsSecretName(secret.Name); !ok || name != naming.SystemRegistrationToken && name != naming.DefaultRegistrationToken {
@@ -120,24 +120,29 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if cluster.Spec.RKEConfig == nil {
 		return cluster, nil
 	}
+	return cluster, errors.Join(h.drawKeys(cluster), h.install(cluster))
+}
+
+// install writes the manifest of a cluster's agent when it is to be written now.
+func (h *handler) install(cluster *provv1.Cluster) error {
 	facts, err := h.gather(cluster)
 	if err != nil || facts == nil {
-		return cluster, err // an event of what is missing brings us back
+		return err // an event of what is missing brings us back
 	}
 	if facts.PullSecrets, err = h.pullSecrets(facts.Management); err != nil {
-		return cluster, err
+		return err
 	}
 	secret, err := clustermanifest.Install(h.Source, *facts)
 	if err != nil {
-		return cluster, fmt.Errorf("cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
+		return fmt.Errorf("cluster %s/%s: %w", cluster.Namespace, cluster.Name, err)
 	}
 	if secret == nil {
-		return cluster, nil
+		return nil
 	}
-	return cluster, h.write(secret, facts.Stored != nil)
+	return h.write(secret, facts.Stored != nil)
 }
 
-// write makes the Secret of a manifest, or writes it anew. When the cache is behind, its event brings us back.
+// write makes a Secret, or writes it anew. When the cache is behind, its event brings us back.
 func (h *handler) write(secret *corev1.Secret, exists bool) error {
 	write := h.Secrets.Create
 	if exists {
@@ -191,7 +196,8 @@ func (h *handler) complete(facts *clustermanifest.Facts) (*clustermanifest.Facts
 		return nil, err
 	}
 	facts.Token = string(token.Data[registration.KeyToken])
-	return facts, nil
+	facts.EndpointKeys, err = clients.Optional(h.secrets.Get(facts.Cluster.Namespace, naming.EndpointKeys(facts.Cluster.Name)))
+	return facts, err
 }
 
 // pullSecrets are those of the installation's registry, for clusters whose images come from there.

@@ -64,6 +64,8 @@ func installed(ctx context.Context, client kubernetes.Interface, deployment *app
 		"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/" + clustermanifest.AgentRole,
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles/" + clustermanifest.AgentRole,
 		"/api/v1" + within + "/serviceaccounts/" + clustermanifest.ServiceAccount,
+		"/apis/apps/v1" + within + "/daemonsets/" + clustermanifest.Auth,
+		"/api/v1" + within + "/configmaps/" + clustermanifest.Auth,
 	}
 	secrets, err := client.CoreV1().Secrets(clustermanifest.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -23,7 +23,7 @@ func inCluster(t *testing.T, a *agents) []string {
 	names := []string{}
 	for _, kind := range []schema.GroupVersionKind{
 		{Version: "v1", Kind: "Namespace"}, {Version: "v1", Kind: "ServiceAccount"}, {Version: "v1", Kind: "Secret"},
-		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
+		{Version: "v1", Kind: "ConfigMap"}, {Group: "apps", Version: "v1", Kind: "DaemonSet"}, {Group: "apps", Version: "v1", Kind: "Deployment"}, {Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 		{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass"},
 		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding"},
 	} {
@@ -47,6 +47,9 @@ func everything(t *testing.T, a *agents) {
 	objects, err := clustermanifest.Render(source.Input(management, "hunter2", []clustermanifest.PullSecret{{Name: "pull", DockerConfigJSON: []byte("{}")}}))
 	must(t, err)
 	must(t, a.cluster.Add(objects[1:]...)) // the namespace is there
+	auth, err := clustermanifest.RenderAuth(source.Input(management, "hunter2", nil), "localhost", []byte("{}"))
+	must(t, err)
+	must(t, a.cluster.Add(auth.Keys, auth.Server))
 }
 
 func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
@@ -61,8 +64,8 @@ func TestUninstall_LeavesWhatIsNotTheAgents(t *testing.T) {
 	must(t, a.cluster.Add(&corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: "cattle-credentials-former"},
 	}))
-	if got := len(inCluster(t, a)) - len(before); got != 10 {
-		t.Fatalf("the agent is %d objects, want 10: %v", got, inCluster(t, a))
+	if got := len(inCluster(t, a)) - len(before); got != 12 {
+		t.Fatalf("the agent is %d objects, want 12: %v", got, inCluster(t, a))
 	}
 	name := types.NamespacedName{Namespace: fleet, Name: "demo"}
 	must(t, clusteragent.Uninstall(t.Context(), a, name))

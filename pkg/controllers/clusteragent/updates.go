@@ -2,6 +2,7 @@ package clusteragent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -91,7 +92,7 @@ func (u *updates) changed(cluster *provv1.Cluster) {
 
 // version changes with everything in the management cluster that an agent's manifest is made from.
 func version(facts *clustermanifest.Facts) string {
-	return fmt.Sprint(facts.Management.UID, "/", facts.Management.Generation, "/", facts.Token)
+	return fmt.Sprint(facts.Management.UID, "/", facts.Management.Generation, "/", facts.Token, "/", endpointVersion(facts))
 }
 
 // seenFor is for how long that version need not be looked for again in a cluster, because it was seen there; 0 or less when it has to be now.
@@ -146,7 +147,8 @@ func (u *updates) update(name types.NamespacedName) error {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
 	done, err := u.apply(client, name, version(facts), objects)
-	if err != nil || done == waits {
+	// Whatever comes of the agent, the one before it leads there, too.
+	if err := errors.Join(err, u.endpoint(client, facts, err == nil && done != waits)); err != nil || done == waits {
 		return err
 	}
 	u.turns.landed(name, time.Now())

@@ -85,7 +85,7 @@ func runTests(m *testing.M, dir string, opts Options) (int, error) {
 	return m.Run(), nil
 }
 
-func start(dir string, opts Options) (*managementplane.Plane, error) {
+func start(dir string, opts Options, apiServerArgs ...string) (*managementplane.Plane, error) {
 	kube, err := Binary("drover-kube")
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func start(dir string, opts Options) (*managementplane.Plane, error) {
 	log.SetLevel(logrus.WarnLevel)
 	plane, err := managementplane.New(managementplane.Config{
 		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers,
-		Images: opts.Images, EndPods: true, AuditLog: true, AuditUsers: []string{Account}, Log: log,
+		Images: opts.Images, EndPods: true, AuditLog: true, AuditUsers: []string{Account}, APIServerArgs: apiServerArgs, Log: log,
 	})
 	if err != nil {
 		return nil, err
@@ -113,10 +113,10 @@ func start(dir string, opts Options) (*managementplane.Plane, error) {
 	return plane, nil
 }
 
-// Another starts a management plane like the one that runs, for stories of two. It is stopped when the test is done.
-func Another(tb testing.TB) *managementplane.Plane {
+// Another starts a management plane like the one that runs, for stories of two, whose API server may have further flags. It is stopped when the test is done.
+func Another(tb testing.TB, apiServerArgs ...string) *managementplane.Plane {
 	tb.Helper()
-	another, err := start(tb.TempDir(), options)
+	another, err := start(tb.TempDir(), options, apiServerArgs...)
 	if err != nil {
 		tb.Fatal(err)
 	}

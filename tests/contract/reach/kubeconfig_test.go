@@ -55,14 +55,21 @@ clusters: [{name: c, cluster: {server: "%s/k8s/clusters/%s", certificate-authori
 	return path
 }
 
-// writtenKubeconfig has drover kubeconfig write one, as a service account of the management cluster that may do nothing there but get the Cluster.
-func (w *world) writtenKubeconfig(namespace, account, cluster string) string {
+// managementOf writes a kubeconfig with which a service account reaches the management cluster.
+func (w *world) managementOf(namespace, account string) string {
 	w.Helper()
 	config, err := clientcmd.LoadFromFile(plane.Kubeconfig(w))
 	w.must(err)
 	config.AuthInfos = map[string]*clientcmdapi.AuthInfo{config.Contexts[config.CurrentContext].AuthInfo: {Token: w.account(namespace, account)}}
-	management, path := filepath.Join(w.dir, account+"-management"), filepath.Join(w.dir, account+"-"+cluster)
-	w.must(clientcmd.WriteToFile(*config, management))
+	path := filepath.Join(w.dir, account+"-management")
+	w.must(clientcmd.WriteToFile(*config, path))
+	return path
+}
+
+// writtenKubeconfig has drover kubeconfig write one, as a service account of the management cluster that may do nothing there but get the Cluster.
+func (w *world) writtenKubeconfig(namespace, account, cluster string) string {
+	w.Helper()
+	management, path := w.managementOf(namespace, account), filepath.Join(w.dir, account+"-"+cluster)
 	program, err := plane.Binary("drover")
 	w.must(err)
 	plane.Until(w, 30*time.Second, func() string {

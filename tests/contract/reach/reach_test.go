@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		Components: []string{managementplane.ControllerManager, managementplane.Scheduler, managementplane.ProcessKubelet},
 		Controllers: []string{
 			"garbage-collector-controller", "namespace-controller", "serviceaccount-controller", "serviceaccount-token-controller",
-			"root-ca-certificate-publisher-controller", "deployment-controller", "replicaset-controller", "node-lifecycle-controller",
+			"root-ca-certificate-publisher-controller", "deployment-controller", "replicaset-controller", "daemonset-controller", "node-lifecycle-controller",
 		},
 		Images: []managementplane.Image{
 			{Match: "drover.test/pause*", Program: "/usr/bin/sleep", Args: []string{"infinity"}},
@@ -63,21 +63,21 @@ type world struct {
 	dir        string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, apiServerArgs ...string) *world {
 	t.Helper()
 	server := newServer(t, "drover")
 	server.ServerURL = "https://" + server.Address
 	server.Start()
 	server.AwaitReady()
-	return newWorldOf(t, server)
+	return newWorldOf(t, server, apiServerArgs...)
 }
 
 // newWorldOf is a world whose Drover runs already.
-func newWorldOf(t *testing.T, server *replica.Replica) *world {
+func newWorldOf(t *testing.T, server *replica.Replica, apiServerArgs ...string) *world {
 	t.Helper()
 	config := plane.Config(t, "contract-tests")
 	config.QPS = -1
-	w := &world{T: t, server: server, dir: t.TempDir(), downstream: plane.Another(t)}
+	w := &world{T: t, server: server, dir: t.TempDir(), downstream: plane.Another(t, apiServerArgs...)}
 	var err error
 	w.upstream, err = kubernetes.NewForConfig(config)
 	w.must(err)

@@ -17,7 +17,8 @@ type EnvVar struct {
 	Value string `json:"value,omitempty"`
 }
 
-// LocalClusterAuthEndpoint lets users reach the cluster's own API server with the credentials of the management cluster.
+// LocalClusterAuthEndpoint lets users reach the cluster's own API server without Drover on the way, as whom the management cluster knows them: with tokens that
+// Drover gives out for that cluster.
 type LocalClusterAuthEndpoint struct {
 	// Enabled turns the endpoint on.
 	// +optional

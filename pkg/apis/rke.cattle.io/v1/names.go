@@ -282,6 +282,8 @@ const (
 	SecretTypeAuthConfig     = "rke.cattle.io/auth-config"
 	// SecretTypeClusterAgent is the type of the Secret with the manifest of a cluster's agent.
 	SecretTypeClusterAgent = "drover.io/cluster-agent"
+	// SecretTypeEndpointKeys is the type of the Secret with the keys of the tokens for a cluster's authorized endpoint.
+	SecretTypeEndpointKeys = "drover.io/endpoint-keys"
 	// SecretTypeClusterAPI is the type that Cluster API gives to its own Secrets.
 	SecretTypeClusterAPI = "cluster.x-k8s.io/secret"
 )

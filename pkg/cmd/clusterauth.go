@@ -1,0 +1,57 @@
+package cmd
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/endpointauth"
+	"github.com/drover-io/drover/pkg/logs"
+)
+
+// clusterAuthOptions are the flags of drover cluster-auth.
+type clusterAuthOptions struct {
+	endpointauth.Options
+	logLevel, logFormat string
+}
+
+func newClusterAuthCommand(environ []string) *cobra.Command {
+	o := &clusterAuthOptions{}
+	cmd := &cobra.Command{
+		Use:   "cluster-auth",
+		Short: "Tell the API server of a cluster whose the tokens for its authorized endpoint are",
+		Long: `Answer the TokenReviews of the API server on the same host: whose a token for the authorized endpoint of the cluster is. It verifies tokens with the public
+keys in a file, which is read again when it has changed, and needs neither a credential nor the server of Drover for that.
+
+It runs on the servers of clusters whose spec.localClusterAuthEndpoint is enabled, where Drover installs it.`,
+		Example: `  drover cluster-auth --address 127.0.0.1:6440 --trust-file trust.json`,
+		Args:    cobra.NoArgs,
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			return fill(cmd.Flags(), environment(environ), "environment")
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)
+			if err != nil {
+				return err
+			}
+			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
+			o.Log = log
+			beSmall(environ)
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			go staySmall(ctx)
+			return endpointauth.Run(ctx, o.Options)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Address, "address", "localhost:6440", "loopback `address` to answer at, where the API server's --authentication-token-webhook-config-file leads")
+	f.StringVar(&o.TrustFile, "trust-file", "/etc/drover/cluster-auth/trust.json", "`file` with the public keys of the cluster's tokens")
+	f.StringVar(&o.logLevel, "log-level", "info", "least `level` of messages: debug, info, warning or error")
+	f.StringVar(&o.logFormat, "log-format", logs.FormatText, "`format` of messages: text or json")
+	for flag, values := range map[string][]string{
+		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}

@@ -1,0 +1,178 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/clusterproxy"
+	"github.com/drover-io/drover/pkg/proxy"
+)
+
+const (
+	// askFor is how long a server may take to give a token, and askBriefly how long when the present one is still good.
+	askFor, askBriefly = 30 * time.Second, 5 * time.Second
+	// largestAnswer is more than that of a server has, in bytes.
+	largestAnswer = 1 << 20
+)
+
+// refusedError is an answer that will not be another one when the same is asked again.
+type refusedError struct{ error }
+
+// Unwrap returns what was answered.
+func (e refusedError) Unwrap() error { return e.error }
+
+// forCluster is the credential for the authorized endpoint of a cluster: one that is kept, or that the server gives. While the server is away, one that is kept
+// goes on to be used until its end.
+func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*clientauthv1.ExecCredential, error) {
+	cache, err := cacheFor(config, o.cluster, o.server)
+	if err != nil {
+		return nil, err
+	}
+	who, present := "", cache.read()
+	own, err := credentialOf(config)
+	if err == nil {
+		who = whose(own)
+	}
+	is := present.worth(who, time.Now())
+	switch {
+	case is == worthEnough && o.client != 0 && o.client == present.Client:
+		is = worthMakeshift // the cluster has refused it, after its keys were deleted for example
+	case is == worthEnough:
+		if present.Client = o.client; o.client != 0 {
+			_ = cache.write(present)
+		}
+		return present.credential(), nil
+	}
+	var fresh keptToken
+	if err == nil {
+		fresh, err = o.ask(ctx, config, own, is == worthMakeshift)
+	}
+	switch {
+	case err == nil:
+		fresh.Who, fresh.Client = who, o.client
+		_ = cache.write(fresh) // without it the next one asks again
+		return fresh.credential(), nil
+	case refused(err):
+		cache.forget()
+	case is == worthMakeshift:
+		return present.credential(), nil
+	}
+	return nil, err
+}
+
+func (k keptToken) credential() *clientauthv1.ExecCredential {
+	return &clientauthv1.ExecCredential{
+		TypeMeta: metav1.TypeMeta{APIVersion: clientauthv1.SchemeGroupVersion.String(), Kind: "ExecCredential"},
+		Status:   &clientauthv1.ExecCredentialStatus{Token: k.Token, ExpirationTimestamp: new(metav1.NewTime(k.Expires))},
+	}
+}
+
+// refused reports whether somebody has said no, and not merely nothing.
+func refused(err error) bool {
+	return errors.As(err, &refusedError{}) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
+}
+
+// ask gets a token from the server.
+func (o *tokenOptions) ask(ctx context.Context, config *rest.Config, credential *clientauthv1.ExecCredential, briefly bool) (keptToken, error) {
+	within := askFor
+	if briefly {
+		within = askBriefly
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	config = rest.CopyConfig(config)
+	config.Timeout = within
+	namespace, name, _ := strings.Cut(o.cluster, "/")
+	finder := &kubeconfigOptions{server: o.server, authority: o.authority, inspectOptions: inspectOptions{namespace: namespace}}
+	_, way, err := finder.way(ctx, config, name)
+	if err != nil {
+		return keptToken{}, err
+	}
+	client, err := clientOf(way.Authority, credential)
+	if err != nil {
+		return keptToken{}, err
+	}
+	defer client.CloseIdleConnections()
+	return request(ctx, client, way, credential.Status.Token)
+}
+
+// clientOf shows a certificate, if that is the credential, to a server with one from these authorities.
+func clientOf(authority []byte, credential *clientauthv1.ExecCredential) (*http.Client, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(bytes.TrimSpace(authority)) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(authority) {
+			return nil, errors.New("the authorities of Drover's certificate are no PEM")
+		}
+	}
+	if credential.Status.Token == "" {
+		pair, err := tls.X509KeyPair([]byte(credential.Status.ClientCertificateData), []byte(credential.Status.ClientKeyData))
+		if err != nil {
+			return nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return &http.Client{
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // nobody else is shown the credential
+	}, nil
+}
+
+// request posts what asks for a token.
+func request(ctx context.Context, client *http.Client, way proxy.Proxied, token string) (keptToken, error) {
+	address := strings.TrimSuffix(way.Server, "/") + clusterproxy.EndpointTokensPrefix + way.ID
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, http.NoBody)
+	if err != nil {
+		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
+	}
+	if token != "" {
+		request.Header = http.Header{"Authorization": {"Bearer " + token}}
+	}
+	began := time.Now()
+	answer, err := client.Do(request)
+	if err != nil {
+		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, largestAnswer))
+	if err != nil {
+		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
+	}
+	var given authenticationv1.TokenRequest
+	switch {
+	case answer.StatusCode != http.StatusCreated:
+		return keptToken{}, refusal(answer.StatusCode, body)
+	case json.Unmarshal(body, &given) != nil || given.Status.Token == "":
+		return keptToken{}, errors.New("ask for a token: the server answers with something else")
+	}
+	return keptToken{Token: given.Status.Token, Issued: began, Expires: given.Status.ExpirationTimestamp.Time}, nil
+}
+
+// refusal is what the server says in the place of a token. It is away as long as it says that it cannot answer.
+func refusal(code int, body []byte) error {
+	said := http.StatusText(code)
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		said = status.Message
+	}
+	err := fmt.Errorf("ask for a token: the server answers with %d: %s", code, said)
+	if code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout {
+		return err
+	}
+	return refusedError{err}
+}

@@ -1,0 +1,165 @@
+package clusteragent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/endpointtoken"
+	"github.com/drover-io/drover/pkg/naming"
+)
+
+// drawKeys makes the keys of a cluster's authorized endpoint when there are none. Who deletes them has others made, and ends all tokens by that.
+func (h *handler) drawKeys(cluster *provv1.Cluster) error {
+	if !endpointtoken.Wanted(cluster) {
+		return nil
+	}
+	stored, err := clients.Optional(h.secrets.Get(cluster.Namespace, naming.EndpointKeys(cluster.Name)))
+	if err != nil || stored != nil {
+		return err
+	}
+	keys, err := endpointtoken.NewKeys(rand.Reader, time.Now())
+	if err != nil {
+		return err
+	}
+	secret, err := keys.Secret(cluster)
+	if err != nil {
+		return err
+	}
+	return h.write(secret, false)
+}
+
+// endpoint makes the authorized endpoint of a cluster work as it should: what answers about tokens is installed where there is one, and taken out where it
+// has been switched off, with the keys after it. Those tell that there was one. settled says that the agent of the cluster is the one that it should be: what
+// runs beside it is replaced after it, because an image that cannot be pulled is found out there, in one cluster first. Keys wait for nothing.
+func (u *updates) endpoint(client kubernetes.Interface, facts *clustermanifest.Facts, settled bool) error {
+	stored, cluster := facts.EndpointKeys, facts.Cluster
+	switch {
+	case stored == nil, stored.Type != rkev1.SecretTypeEndpointKeys && !endpointtoken.Wanted(cluster):
+		return nil // an event of the keys brings us back
+	case !endpointtoken.Wanted(cluster):
+		return u.withoutEndpoint(client, stored)
+	}
+	keys, err := endpointtoken.KeysOf(stored)
+	if err != nil {
+		return err
+	}
+	if keys, err = u.turnKeys(stored, keys); err != nil {
+		return err
+	}
+	trust, err := keys.Trust(endpointtoken.Audience(facts.Management.Name, facts.Management.UID))
+	if err != nil {
+		return err
+	}
+	wanted, err := clustermanifest.DesiredAuth(u.Source, *facts, trust)
+	if err != nil {
+		return err
+	}
+	return u.applyAuth(client, wanted, settled)
+}
+
+// turnKeys lets another key sign when it is time, in a cluster that is reached, and so hears of it.
+func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endpointtoken.Keys, error) {
+	turned, changed, err := keys.Turn(rand.Reader, time.Now())
+	if err != nil || !changed {
+		return keys, err
+	}
+	secret := stored.DeepCopy()
+	if secret.Data, err = turned.Data(); err != nil {
+		return keys, err
+	}
+	_, err = u.Secrets.Update(secret)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // the cache is behind, and its event brings us back
+		return keys, nil
+	case err != nil:
+		return keys, fmt.Errorf("write secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return turned, nil
+}
+
+// applyAuth applies what answers about tokens, unless it is there already; another one in its place only when the agent has settled. Keys come first.
+func (u *updates) applyAuth(client kubernetes.Interface, wanted clustermanifest.AuthObjects, settled bool) error {
+	keys, err := client.CoreV1().ConfigMaps(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read what answers about tokens: %w", err)
+	}
+	if err != nil || keys.Data[clustermanifest.TrustKey] != wanted.Keys.Data[clustermanifest.TrustKey] || digest(keys) != digest(wanted.Keys) {
+		if err := applyTo(u.ctx, client.CoreV1().RESTClient(), wanted.Keys); err != nil {
+			return err
+		}
+	}
+	server, err := client.AppsV1().DaemonSets(clustermanifest.Namespace).Get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("read what answers about tokens: %w", err)
+	}
+	if err == nil && (digest(server) == digest(wanted.Server) || !settled) {
+		return nil
+	}
+	return applyTo(u.ctx, client.CoreV1().RESTClient(), wanted.Server)
+}
+
+func digest(object metav1.Object) string {
+	return object.GetAnnotations()[clustermanifest.DigestAnnotation]
+}
+
+// withoutEndpoint takes out of a cluster what answers about tokens, if Drover has installed it, and then deletes the keys.
+func (u *updates) withoutEndpoint(client kubernetes.Interface, keys *corev1.Secret) error {
+	servers, maps := client.AppsV1().DaemonSets(clustermanifest.Namespace), client.CoreV1().ConfigMaps(clustermanifest.Namespace)
+	err := errors.Join(
+		remove(u, servers.Get, servers.Delete),
+		remove(u, maps.Get, maps.Delete),
+	)
+	if err != nil {
+		return err
+	}
+	err = u.Secrets.Delete(keys.Namespace, keys.Name, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(keys.UID))})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete secret %s/%s: %w", keys.Namespace, keys.Name, err)
+	}
+	return nil
+}
+
+type (
+	getter[T any] func(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	deleter       func(ctx context.Context, name string, o metav1.DeleteOptions) error
+)
+
+// remove deletes what answers about tokens if it is of Drover's making.
+func remove[T metav1.Object](u *updates, get getter[T], gone deleter) error {
+	found, err := get(u.ctx, clustermanifest.Auth, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && digest(found) == "" {
+		return nil
+	}
+	if err == nil {
+		err = gone(u.ctx, clustermanifest.Auth, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(found.GetUID()))})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove what answers about tokens: %w", err)
+	}
+	return nil
+}
+
+// endpointVersion changes with everything here that the endpoint of a cluster is made from, besides what the agent is.
+func endpointVersion(facts *clustermanifest.Facts) string {
+	if facts.EndpointKeys == nil {
+		return ""
+	}
+	loopback := ""
+	if config := facts.Cluster.Spec.RKEConfig; config != nil {
+		loopback = distro.LoopbackHost(config.Networking)
+	}
+	return fmt.Sprint(endpointtoken.Wanted(facts.Cluster), "/", loopback, "/", facts.EndpointKeys.UID, "/", facts.EndpointKeys.ResourceVersion)
+}

@@ -1,0 +1,267 @@
+package clusteragent_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/endpointtoken"
+)
+
+// enable switches the endpoint of the cluster on or off, as a user and the controllers after him do.
+func (w *world) enable(enabled bool) {
+	w.Helper()
+	found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
+	must(w.T, err)
+	found.Spec.LocalClusterAuthEndpoint.Enabled = enabled
+	_, err = w.user.Provisioning.Cluster().Update(found)
+	must(w.T, err)
+	w.edit(func(c *mgmtv3.Cluster) { c.Spec.LocalClusterAuthEndpoint.Enabled = enabled })
+}
+
+// keys are those of the endpoint; nil when there are none.
+func (w *world) keys() *endpointtoken.Keys {
+	w.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "demo-endpoint-keys"}}
+	exists, err := w.api.Get(secret)
+	must(w.T, err)
+	if !exists {
+		return nil
+	}
+	if secret.Labels[rkev1.ClusterNameLabel] != "demo" || secret.Labels[rkev1.BackupLabel] == "" || len(secret.OwnerReferences) != 1 {
+		w.Errorf("the Secret does not belong to its cluster: %v %v", secret.Labels, secret.OwnerReferences)
+	}
+	keys, err := endpointtoken.KeysOf(secret)
+	must(w.T, err)
+	return &keys
+}
+
+// trusts tells whether the cluster trusts a key, and whether it has what answers about tokens.
+func (w *world) trusts(keys *endpointtoken.Keys) (trusted, served bool) {
+	w.Helper()
+	found := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}}
+	exists, err := w.agents.cluster.Get(found)
+	must(w.T, err)
+	if exists && keys != nil {
+		management, err := w.user.Management.Cluster().Get(id, metav1.GetOptions{})
+		must(w.T, err)
+		trust, err := endpointtoken.ParseTrust([]byte(found.Data[clustermanifest.TrustKey]))
+		must(w.T, err)
+		token, err := keys.Sign(endpointtoken.Claims{
+			ID: "1", Audience: endpointtoken.Audience(id, management.UID), Issued: time.Now(), Expires: time.Now().Add(time.Hour), User: authenticationv1.UserInfo{Username: "jane"},
+		})
+		must(w.T, err)
+		_, err = trust.Verify(token, time.Now())
+		trusted = err == nil
+	}
+	served, err = w.agents.cluster.Get(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}})
+	must(w.T, err)
+	return trusted, served
+}
+
+func (w *world) deleteKeys() {
+	w.Helper()
+	must(w.T, w.user.Core.Secret().Delete(fleet, "demo-endpoint-keys", &metav1.DeleteOptions{}))
+	w.pass()
+}
+
+// aged makes the keys older than they are.
+func (w *world) aged(by time.Duration) {
+	w.Helper()
+	secret, err := w.user.Core.Secret().Get(fleet, "demo-endpoint-keys", metav1.GetOptions{})
+	must(w.T, err)
+	since, err := time.Parse(time.RFC3339, string(secret.Data["since"]))
+	must(w.T, err)
+	secret.Data["since"] = []byte(since.Add(-by).Format(time.RFC3339))
+	_, err = w.user.Core.Secret().Update(secret)
+	must(w.T, err)
+	w.elapse(time.Minute)
+}
+
+// connected is a cluster that runs, with an agent.
+func (w *world) connected() {
+	w.Helper()
+	w.add(token(), controlPlane(true))
+	w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+	w.agents.set(true)
+	w.pass()
+}
+
+// An endpoint that is switched on in a cluster that runs is served soon after, with keys of its own, and goes with them when it is switched off.
+func TestStory_AnEndpointIsSwitchedOnAndOff(t *testing.T) {
+	tell(t, func(w *world) {
+		w.connected()
+		if trusted, served := w.trusts(nil); trusted || served || w.keys() != nil {
+			t.Fatal("there is something of an endpoint that nobody wants")
+		}
+		manifest := w.manifest()
+		w.enable(true)
+		w.elapse(time.Minute)
+		keys := w.keys()
+		if keys == nil {
+			t.Fatalf("there are no keys; log %s", w.log)
+		}
+		if trusted, served := w.trusts(keys); !trusted || !served {
+			t.Fatalf("trusted %t, served %t; log %s", trusted, served, w.log)
+		}
+		if w.manifest() != manifest {
+			t.Error("plans of servers change with it")
+		}
+		w.agents.cluster.ResetLog()
+		w.elapse(time.Hour)
+		if writes := w.agents.cluster.Writes(inside); len(writes) > 0 {
+			t.Errorf("what is as it should be is written: %v", writes)
+		}
+		w.enable(false)
+		w.elapse(time.Minute)
+		if _, served := w.trusts(nil); served || w.keys() != nil {
+			t.Errorf("served %t, keys %v; log %s", served, w.keys(), w.log)
+		}
+	})
+}
+
+// Who deletes the keys ends all tokens: the cluster trusts others from then on.
+func TestStory_DeletedKeysEndAllTokens(t *testing.T) {
+	tell(t, func(w *world) {
+		w.connected()
+		w.enable(true)
+		w.elapse(time.Minute)
+		before := w.keys()
+		w.deleteKeys()
+		w.elapse(time.Minute)
+		after := w.keys()
+		if after == nil {
+			t.Fatal("there are no keys")
+		}
+		if trusted, _ := w.trusts(before); trusted {
+			t.Error("tokens of the keys before are good")
+		}
+		if trusted, served := w.trusts(after); !trusted || !served {
+			t.Errorf("trusted %t, served %t; log %s", trusted, served, w.log)
+		}
+	})
+}
+
+// What answers about tokens is replaced after the agent: an image that cannot be pulled is found out there, in one cluster first. Keys do not wait.
+func TestStory_WhatAnswersAboutTokensIsReplacedAfterTheAgent(t *testing.T) {
+	tell(t, func(w *world) {
+		w.add(token(), controlPlane(true))
+		w.enable(true)
+		before := w.keys()
+		done := appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1}
+		former := map[string]string{clustermanifest.DigestAnnotation: "that of another release"}
+		must(t, w.agents.cluster.Add(
+			&appsv1.Deployment{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: former}, Status: done,
+			},
+			&appsv1.DaemonSet{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth, Annotations: former},
+			},
+		))
+		replaced := func() bool {
+			found := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Auth}}
+			_, err := w.agents.cluster.Get(found)
+			must(t, err)
+			return found.Annotations[clustermanifest.DigestAnnotation] != former[clustermanifest.DigestAnnotation]
+		}
+		w.agents.set(true)
+		w.elapse(time.Minute)
+		if trusted, _ := w.trusts(before); !trusted || replaced() {
+			t.Fatalf("while the new agent has not come: keys trusted %t, replaced %t; log %s", trusted, replaced(), w.log)
+		}
+		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
+		must(t, err)
+		agent, err := client.AppsV1().Deployments(clustermanifest.Namespace).Get(t.Context(), clustermanifest.Deployment, metav1.GetOptions{})
+		must(t, err)
+		done.ObservedGeneration = agent.Generation
+		agent.Status = done
+		_, err = client.AppsV1().Deployments(clustermanifest.Namespace).UpdateStatus(t.Context(), agent, metav1.UpdateOptions{})
+		must(t, err)
+		w.elapse(time.Minute)
+		if !replaced() {
+			t.Errorf("the new agent has come; log %s", w.log)
+		}
+	})
+}
+
+// Keys are replaced from time to time, and no token that is good ends by that.
+func TestStory_KeysTurn(t *testing.T) {
+	tell(t, func(w *world) {
+		w.connected()
+		w.enable(true)
+		w.elapse(time.Minute)
+		before := w.keys()
+		w.aged(endpointtoken.KeyLife)
+		after := w.keys()
+		if before.String() == after.String() {
+			t.Fatalf("the same keys sign after %s", endpointtoken.KeyLife)
+		}
+		for name, keys := range map[string]*endpointtoken.Keys{"before": before, "after": after} {
+			if trusted, _ := w.trusts(keys); !trusted {
+				t.Errorf("the key %s is not trusted", name)
+			}
+		}
+		w.aged(endpointtoken.MaxLife + time.Hour)
+		if trusted, _ := w.trusts(before); trusted {
+			t.Error("the key before is trusted when no token of it can be good any more")
+		}
+	})
+}
+
+// A cluster that is not connected gets it when it is, also when the endpoint was switched on long before; and what somebody else has called so is left alone.
+func TestStory_AnEndpointWaitsForTheAgent(t *testing.T) {
+	tell(t, func(w *world) {
+		w.add(token(), controlPlane(true))
+		w.installed(map[string]string{clustermanifest.DigestAnnotation: "that of another release"})
+		w.enable(true)
+		if _, served := w.trusts(nil); served || w.keys() == nil {
+			t.Fatalf("served %t, keys %v", served, w.keys())
+		}
+		w.agents.set(true)
+		w.elapse(time.Minute)
+		if trusted, served := w.trusts(w.keys()); !trusted || !served {
+			t.Errorf("trusted %t, served %t; log %s", trusted, served, w.log)
+		}
+		client, err := w.agents.Client(t.Context(), types.NamespacedName{})
+		must(t, err)
+		server, err := client.AppsV1().DaemonSets(clustermanifest.Namespace).Get(t.Context(), clustermanifest.Auth, metav1.GetOptions{})
+		must(t, err)
+		server.Annotations = nil
+		_, err = client.AppsV1().DaemonSets(clustermanifest.Namespace).Update(t.Context(), server, metav1.UpdateOptions{})
+		must(t, err)
+		w.enable(false)
+		w.elapse(time.Minute)
+		synctest.Wait()
+		if _, served := w.trusts(nil); !served || w.keys() != nil {
+			t.Errorf("of somebody else's is left %t, keys %v; log %s", served, w.keys(), w.log)
+		}
+	})
+}
+
+// API servers of clusters that were imported are configured by others.
+func TestStory_AnImportedClusterHasNoEndpoint(t *testing.T) {
+	tell(t, func(w *world) {
+		found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
+		must(t, err)
+		found.Spec = provv1.ClusterSpec{}
+		_, err = w.user.Provisioning.Cluster().Update(found)
+		must(t, err)
+		w.enable(true)
+		w.connected()
+		if _, served := w.trusts(nil); served || w.keys() != nil {
+			t.Errorf("served %t, keys %v", served, w.keys())
+		}
+	})
+}

@@ -1,0 +1,281 @@
+package endpointtoken
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+)
+
+var (
+	noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	here = Audience("c-m-1", "uid-1")
+)
+
+// dice are random numbers that are the same each time.
+type dice struct{ *rand.ChaCha8 }
+
+func (d dice) Read(p []byte) (int, error) { return d.ChaCha8.Read(p) }
+
+func seed(n byte) dice { return dice{rand.NewChaCha8([32]byte{n})} }
+
+func newKeys(t *testing.T, n byte) Keys {
+	t.Helper()
+	k, err := NewKeys(seed(n), noon)
+	check(t, err)
+	return k
+}
+
+func trust(t *testing.T, k Keys) *Trust {
+	t.Helper()
+	content, err := k.Trust(here)
+	check(t, err)
+	parsed, err := ParseTrust(content)
+	check(t, err)
+	return parsed
+}
+
+func jane(edits ...func(*Claims)) Claims {
+	c := Claims{
+		ID: "id-1", Audience: here, Issued: noon, Expires: noon.Add(DefaultLife),
+		User: authenticationv1.UserInfo{
+			Username: "jane", UID: "u-7", Groups: []string{"developers", "system:authenticated", "system:drover:serviceaccounts:ns"},
+			Extra: map[string]authenticationv1.ExtraValue{"example.com/scopes": {"a", "b"}},
+		},
+	}
+	for _, edit := range edits {
+		edit(&c)
+	}
+	return c
+}
+
+func signed(t *testing.T, k Keys, c Claims) string {
+	t.Helper()
+	token, err := k.Sign(c)
+	check(t, err)
+	return token
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerify_TellsWhoItIs(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t, 1)
+	got, err := trust(t, k).Verify(signed(t, k, jane()), noon.Add(time.Hour))
+	check(t, err)
+	want := jane().User
+	want.Extra[CredentialIDExtra] = authenticationv1.ExtraValue{"JTI=id-1"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("user (-want +got):\n%s", diff)
+	}
+}
+
+// raw signs whatever it is given, as a mistake or a thief would.
+func raw(t *testing.T, algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
+	check(t, err)
+	token, err := jwt.Signed(signer).Claims(claims).Serialize()
+	check(t, err)
+	return token
+}
+
+// changed is a token of which one part is another one.
+func changed(t *testing.T, token string, part int, edit func(map[string]any)) string {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	content, err := base64.RawURLEncoding.DecodeString(parts[part])
+	check(t, err)
+	var read map[string]any
+	check(t, json.Unmarshal(content, &read))
+	edit(read)
+	content, err = json.Marshal(read)
+	check(t, err)
+	parts[part] = base64.RawURLEncoding.EncodeToString(content)
+	return strings.Join(parts, ".")
+}
+
+func TestVerify_Refuses(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t, 1)
+	good := signed(t, k, jane())
+	id, err := keyID(publicOf(k.current))
+	check(t, err)
+	own := jose.JSONWebKey{Key: k.current, KeyID: id}
+	claims := func(edits ...any) map[string]any {
+		c := map[string]any{"iss": Issuer, "sub": "jane", "aud": here, "jti": "x", "iat": noon.Unix(), "exp": noon.Add(time.Hour).Unix()}
+		for i := 0; i < len(edits); i += 2 {
+			c[edits[i].(string)] = edits[i+1]
+		}
+		return c
+	}
+	if _, err := trust(t, k).Verify(raw(t, jose.EdDSA, own, claims()), noon); err != nil {
+		t.Fatalf("what the cases begin with is refused: %v", err)
+	}
+	for name, c := range map[string]struct {
+		token string
+		at    time.Duration
+		want  error
+	}{
+		"of another cluster":            {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-2", "uid-2") })), 0, ErrAudience},
+		"of a cluster before":           {signed(t, k, jane(func(c *Claims) { c.Audience = Audience("c-m-1", "uid-0") })), 0, ErrAudience},
+		"for two clusters":              {raw(t, jose.EdDSA, own, claims("aud", []string{here, "x"})), 0, ErrAudience},
+		"for no cluster":                {raw(t, jose.EdDSA, own, claims("aud", "")), 0, ErrAudience},
+		"expired":                       {good, DefaultLife + 2*leeway, ErrExpired},
+		"from the future":               {good, -2 * leeway, ErrExpired},
+		"without an end":                {raw(t, jose.EdDSA, own, claims("exp", nil)), 0, ErrExpired},
+		"without a beginning":           {raw(t, jose.EdDSA, own, claims("iat", nil)), 0, ErrExpired},
+		"good for ever":                 {raw(t, jose.EdDSA, own, claims("exp", noon.AddDate(10, 0, 0).Unix())), 0, ErrExpired},
+		"of another issuer":             {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere")), 0, ErrForeign},
+		"of nobody":                     {raw(t, jose.EdDSA, own, claims("sub", "")), 0, ErrUser},
+		"of a node":                     {raw(t, jose.EdDSA, own, claims("sub", "system:node:a")), 0, ErrUser},
+		"of a master":                   {raw(t, jose.EdDSA, own, claims("groups", []string{"a", "system:masters"})), 0, ErrUser},
+		"of kubeadm's administrators":   {raw(t, jose.EdDSA, own, claims("groups", []string{"kubeadm:cluster-admins"})), 0, ErrUser},
+		"of Drover itself":              {raw(t, jose.EdDSA, own, claims("groups", []string{"system:drover:cluster-admin"})), 0, ErrUser},
+		"of another key":                {signed(t, newKeys(t, 2), jane()), 0, ErrUnknown},
+		"of another key by our name":    {raw(t, jose.EdDSA, jose.JSONWebKey{Key: newKeys(t, 2).current, KeyID: id}, claims()), 0, ErrUnknown},
+		"of a key without a name":       {raw(t, jose.EdDSA, k.current, claims()), 0, ErrUnknown},
+		"HMAC with the public key":      {raw(t, jose.HS256, jose.JSONWebKey{Key: []byte(publicOf(k.current)), KeyID: id}, claims()), 0, ErrForeign},
+		"unsigned":                      {noSignature(changed(t, good, 0, func(h map[string]any) { h["alg"] = "none" })), 0, ErrForeign},
+		"unsigned, and says EdDSA":      {noSignature(good), 0, ErrUnknown},
+		"more groups than were signed":  {changed(t, good, 1, func(c map[string]any) { c["groups"] = []string{"admins"} }), 0, ErrUnknown},
+		"another user than was signed":  {changed(t, good, 1, func(c map[string]any) { c["sub"] = "joe" }), 0, ErrUnknown},
+		"longer good than was signed":   {changed(t, good, 1, func(c map[string]any) { c["exp"] = noon.AddDate(0, 0, 6).Unix() }), 0, ErrUnknown},
+		"cut off":                       {good[:len(good)-3], 0, ErrUnknown},
+		"another word":                  {"hunter2", 0, ErrForeign},
+		"nothing":                       {"", 0, ErrForeign},
+		"longer than any":               {good + strings.Repeat("a", longest), 0, ErrForeign},
+		"JSON instead of compact":       {`{"payload":"e30","protected":"e30","signature":"e30"}`, 0, ErrForeign},
+		"a service account's, of sorts": {raw(t, jose.EdDSA, own, claims("iss", "https://kubernetes.default.svc")), 0, ErrForeign},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := trust(t, k).Verify(c.token, noon.Add(c.at))
+			if !errors.Is(err, c.want) || got.Username != "" {
+				t.Errorf("user %q, error %v, want %v", got.Username, err, c.want)
+			}
+		})
+	}
+}
+
+func noSignature(token string) string { return token[:strings.LastIndex(token, ".")+1] }
+
+func TestSign_RefusesWhatNobodyWouldAccept(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t, 1)
+	for name, edit := range map[string]func(*Claims){
+		"no end":                       func(c *Claims) { c.Expires = time.Time{} },
+		"too late an end":              func(c *Claims) { c.Expires = noon.Add(MaxLife + time.Second) },
+		"no ID":                        func(c *Claims) { c.ID = "" },
+		"no audience":                  func(c *Claims) { c.Audience = "" },
+		"no user":                      func(c *Claims) { c.User.Username = "" },
+		"a service account of theirs":  func(c *Claims) { c.User.Username = "system:serviceaccount:kube-system:default" },
+		"Kubernetes' administrators":   func(c *Claims) { c.User.Groups = []string{"system:masters"} },
+		"Drover's own administrators":  func(c *Claims) { c.User.Groups = []string{adminGroup} },
+		"a machine identity":           func(c *Claims) { c.User.Username = "system:provisioning:fleet-default:demo" },
+		"more groups than a token has": func(c *Claims) { c.User.Groups = []string{strings.Repeat("g", longest)} },
+	} {
+		if token, err := k.Sign(jane(edit)); err == nil {
+			t.Errorf("%s: signed as %s", name, token)
+		}
+	}
+}
+
+// Another key signs after some time. Nobody notices: it was trusted before, and the one before is until its last token has ended.
+func TestKeys_Turn(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t, 1)
+	before := trust(t, k)
+	if _, changed, err := k.Turn(seed(2), noon.Add(KeyLife-time.Second)); err != nil || changed {
+		t.Fatalf("turned before its time: %v", err)
+	}
+	at := noon.Add(KeyLife)
+	old := signed(t, k, jane(func(c *Claims) { c.Issued, c.Expires = at, at.Add(DefaultLife) }))
+	turned, changed, err := k.Turn(seed(2), at)
+	if err != nil || !changed {
+		t.Fatalf("not turned: %v", err)
+	}
+	fresh := signed(t, turned, jane(func(c *Claims) { c.Issued, c.Expires = at, at.Add(DefaultLife) }))
+	for name, c := range map[string]struct {
+		by    *Trust
+		token string
+	}{
+		"a token of the key before": {trust(t, turned), old}, "a token of the new key": {trust(t, turned), fresh}, "it, where the cluster has not heard yet": {before, fresh},
+	} {
+		if _, err := c.by.Verify(c.token, at.Add(time.Minute)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, changed, _ := turned.Turn(seed(3), at.Add(MaxLife)); changed {
+		t.Error("the key before is forgotten while tokens of it may be good")
+	}
+	left, changed, err := turned.Turn(seed(3), at.Add(MaxLife+2*leeway))
+	if err != nil || !changed {
+		t.Fatalf("the key before is kept: %v", err)
+	}
+	if _, err := trust(t, left).Verify(old, at.Add(time.Minute)); !errors.Is(err, ErrUnknown) {
+		t.Errorf("its tokens: %v", err)
+	}
+}
+
+func TestKeys_AreStoredAndReadAgain(t *testing.T) {
+	t.Parallel()
+	k, _, err := newKeys(t, 1).Turn(seed(2), noon.Add(KeyLife))
+	check(t, err)
+	data, err := k.Data()
+	check(t, err)
+	read, err := ParseKeys(data)
+	check(t, err)
+	again, err := read.Data()
+	check(t, err)
+	if diff := cmp.Diff(data, again); diff != "" {
+		t.Errorf("read and written again (-want +got):\n%s", diff)
+	}
+	content, err := read.Trust(here)
+	check(t, err)
+	for _, secret := range []string{`"d"`, "PRIVATE"} {
+		if strings.Contains(string(content), secret) || strings.Contains(fmt.Sprintf("%v %+v %#v", k, k, k), secret) {
+			t.Errorf("a private key is shown: %s", content)
+		}
+	}
+	for _, name := range []string{"current", "next", "former", "since"} {
+		spoiled := maps.Clone(data)
+		spoiled[name] = []byte("hunter2")
+		if _, err := ParseKeys(spoiled); err == nil || !strings.HasPrefix(err.Error(), name) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+func TestParseTrust_Refuses(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t, 1)
+	private, err := json.Marshal(jose.JSONWebKey{Key: k.current, KeyID: "a", Algorithm: "EdDSA"})
+	check(t, err)
+	for name, content := range map[string]string{
+		"nothing":        "",
+		"no audience":    `{"keys":[]}`,
+		"a private key":  `{"audience":"a","keys":[` + string(private) + `]}`,
+		"a secret":       `{"audience":"a","keys":[{"kty":"oct","kid":"a","alg":"EdDSA","k":"AAAA"}]}`,
+		"an unknown key": `{"audience":"a","keys":[{"kty":"none"}]}`,
+	} {
+		if _, err := ParseTrust([]byte(content)); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

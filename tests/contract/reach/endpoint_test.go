@@ -1,0 +1,229 @@
+package reach
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// webhook is the file that plans of servers have for an API server.
+const webhook = `apiVersion: v1
+kind: Config
+clusters: [{name: Default, cluster: {insecure-skip-tls-verify: true, server: "http://localhost:6440/v1/authenticate"}}]
+users: [{name: Default, user: {insecure-skip-tls-verify: true}}]
+contexts: [{name: webhook, context: {user: Default, cluster: Default}}]
+current-context: webhook
+`
+
+// provisioned makes a Cluster of Drover's own with an authorized endpoint, which has no machines, and returns the name of its management cluster.
+func (w *world) provisioned(namespace, name, fqdn, caCerts string) string {
+	w.Helper()
+	cluster := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": namespace, "name": name},
+		"spec": map[string]any{
+			"kubernetesVersion": "v1.36.2+k3s1", "rkeConfig": map[string]any{},
+			"localClusterAuthEndpoint": map[string]any{"enabled": true, "fqdn": fqdn, "caCerts": caCerts},
+		},
+	}}
+	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Create(w.Context(), cluster, metav1.CreateOptions{})
+	w.must(err)
+	id := ""
+	plane.Until(w, time.Minute, func() string {
+		found, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.Context(), name, metav1.GetOptions{})
+		w.must(err)
+		id, _, _ = unstructured.NestedString(found.Object, "status", "clusterName")
+		if id == "" {
+			return fmt.Sprintf("cluster %s has no management cluster: %v", name, found.Object["status"])
+		}
+		return ""
+	})
+	return id
+}
+
+// endpointToken has drover token get one for a cluster.
+func (w *world) endpointToken(management, cluster string) (string, error) {
+	w.Helper()
+	program, err := plane.Binary("drover")
+	w.must(err)
+	out, err := exec.CommandContext(w.Context(), program, "token", "--kubeconfig", management, "--cluster", cluster).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("drover token: %w\n%s", err, out)
+	}
+	var credential clientauthv1.ExecCredential
+	w.must(json.Unmarshal(out, &credential))
+	return credential.Status.Token, nil
+}
+
+// whoami asks an API server who shows a token.
+func (w *world) whoami(config *rest.Config, token string) (authenticationv1.UserInfo, error) {
+	w.Helper()
+	anonymous := rest.AnonymousClientConfig(config)
+	anonymous.BearerToken = token
+	client, err := kubernetes.NewForConfig(anonymous)
+	w.must(err)
+	review, err := client.AuthenticationV1().SelfSubjectReviews().Create(w.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return authenticationv1.UserInfo{}, err
+	}
+	return review.Status.UserInfo, nil
+}
+
+// TestAuthorizedEndpoint uses a cluster without Drover on the way: Drover installs what its API server asks about tokens, and gives out tokens for that
+// cluster. Those of another cluster open nothing there, and none opens anything here.
+func TestAuthorizedEndpoint(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	file := filepath.Join(t.TempDir(), "webhook.yaml")
+	if err := os.WriteFile(file, []byte(webhook), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, "--authentication-token-webhook-config-file="+file)
+	namespace, downstream := plane.Namespace(t), w.downstream.RESTConfig()
+	w.kubectlOK(w.downstream.Kubeconfig(), "", "label", "node", "local", "node-role.kubernetes.io/control-plane=true")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "role", "user", "--verb=get", "--resource=clusters.provisioning.cattle.io")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "create", "rolebinding", "user", "--role=user", "--serviceaccount="+namespace+":jane")
+	authority := string(downstream.CAData)
+	if authority == "" {
+		content, err := os.ReadFile(downstream.CAFile)
+		w.must(err)
+		authority = string(content)
+	}
+	id := w.provisioned(namespace, "demo", strings.TrimPrefix(downstream.Host, "https://"), authority)
+	w.provisioned(namespace, "other", "other.example.com", "")
+
+	var manifest []byte
+	plane.Until(w, time.Minute, func() string {
+		secret, err := w.secret(namespace, "demo-cluster-agent")
+		if err != nil {
+			return err.Error()
+		}
+		manifest = secret.Data["manifest"]
+		return ""
+	})
+	w.kubectlOK(w.downstream.Kubeconfig(), string(manifest), "apply", "-f", "-")
+	w.awaitCondition(id, "Connected", "True", time.Minute)
+
+	kubeconfig := w.writtenKubeconfig(namespace, "jane", "demo")
+	management := filepath.Join(w.dir, "jane-management")
+	user, groups := "system:drover:serviceaccount:"+namespace+":jane", []string{"system:drover:serviceaccounts", "system:drover:serviceaccounts:" + namespace, "system:authenticated"}
+	began := time.Now()
+	plane.Until(w, 2*time.Minute, func() string {
+		out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+		if err != nil || out != user {
+			pods, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonsets,pods", "-o", "wide")
+			log, _ := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "logs", "-l", "app=drover-cluster-auth", "--tail=30")
+			return fmt.Sprintf("at the endpoint jane is %q: %v\n%s\n%s", out, err, pods, log)
+		}
+		return ""
+	})
+	t.Logf("at the endpoint %s after the agent was connected", time.Since(began).Round(time.Millisecond))
+
+	token, err := w.endpointToken(management, namespace+"/demo")
+	w.must(err)
+	is, err := w.whoami(downstream, token)
+	w.must(err)
+	if diff := cmp.Diff(groups, is.Groups); diff != "" || is.Username != user || len(is.Extra["authentication.kubernetes.io/credential-id"]) != 1 {
+		t.Errorf("%+v (-want +got):\n%s", is, diff)
+	}
+	elsewhere, err := w.endpointToken(management, namespace+"/other")
+	w.must(err)
+	for name, refused := range map[string]struct {
+		config *rest.Config
+		token  string
+	}{
+		"a token of another cluster":              {downstream, elsewhere},
+		"a token that was changed":                {downstream, token[:len(token)-8] + "AAAAAAAA"},
+		"the token at the management cluster":     {plane.Config(t, "nobody"), token},
+		"jane's credential for the other cluster": {downstream, bearerIn(t, management)},
+	} {
+		if is, err := w.whoami(refused.config, refused.token); !apierrors.IsUnauthorized(err) {
+			t.Errorf("%s: user %q, error %v", name, is.Username, err)
+		}
+	}
+	if status, body := w.fetch(w.server.ServerURL+"/k8s/clusters/"+id+"/version", http.Header{"Authorization": {"Bearer " + token}}); status != http.StatusUnauthorized {
+		t.Errorf("the token at Drover is answered with %d: %s", status, body)
+	}
+	w.account(namespace, "stranger")
+	if _, err := w.endpointToken(w.managementOf(namespace, "stranger"), namespace+"/demo"); err == nil {
+		t.Error("a stranger gets a token")
+	}
+	plane.Until(w, time.Minute, func() string {
+		ready := w.kubectlOK(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonset", "drover-cluster-auth", "-o", "jsonpath={.status.numberReady}")
+		if ready != "1" {
+			return "of what answers about tokens is ready: " + ready
+		}
+		return ""
+	})
+	w.refusedOnce(kubeconfig)
+	w.switchedOff(namespace, management)
+}
+
+// refusedOnce expects kubectl to get another token when the one that is kept has ended before its time.
+func (w *world) refusedOnce(kubeconfig string) {
+	w.Helper()
+	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "drover", "endpoint-tokens", "*.json"))
+	w.must(err)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		w.must(err)
+		kept := map[string]any{}
+		w.must(json.Unmarshal(content, &kept))
+		token, _ := kept["token"].(string)
+		kept["token"] = token[:len(token)-8] + "AAAAAAAA"
+		content, err = json.Marshal(kept)
+		w.must(err)
+		w.must(os.WriteFile(file, content, 0o600))
+	}
+	if out, err := w.kubectl(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami"); err == nil || len(files) == 0 {
+		w.Errorf("with %d tokens that are not good kubectl gets %s", len(files), out)
+	}
+	w.kubectlOK(kubeconfig, "", "--context", "demo-fqdn", "auth", "whoami")
+}
+
+// bearerIn is the token in a kubeconfig.
+func bearerIn(t *testing.T, path string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo].Token
+}
+
+// switchedOff expects nothing to be left of an endpoint that is switched off.
+func (w *world) switchedOff(namespace, management string) {
+	w.Helper()
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "patch", "clusters.provisioning.cattle.io", "demo", "--type=merge",
+		"-p", `{"spec":{"localClusterAuthEndpoint":{"enabled":false}}}`)
+	plane.Until(w, time.Minute, func() string {
+		left, err := w.kubectl(w.downstream.Kubeconfig(), "", "-n", "cattle-system", "get", "daemonsets/drover-cluster-auth", "configmaps/drover-cluster-auth", "--ignore-not-found", "-o", "name")
+		if err != nil || left != "" {
+			return fmt.Sprintf("of the endpoint there is left %s: %v", left, err)
+		}
+		if _, err := w.secret(namespace, "demo-endpoint-keys"); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("its keys are there: %v", err)
+		}
+		return ""
+	})
+	w.Setenv("XDG_CACHE_HOME", w.TempDir())
+	if _, err := w.endpointToken(management, namespace+"/demo"); err == nil || !strings.Contains(err.Error(), "spec.localClusterAuthEndpoint.enabled") {
+		w.Errorf("of an endpoint that is switched off: %v", err)
+	}
+}
