@@ -91,12 +91,14 @@ func validatePoolSize(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorLi
 func validateAutoscaling(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	smallest, largest := pool.AutoscalingMinSize, pool.AutoscalingMaxSize
-	switch {
-	case (smallest == nil) != (largest == nil):
+	if (smallest == nil) != (largest == nil) {
 		errs = append(errs, field.Required(at.Child("autoscalingMinSize"),
 			"AutoscalingMinSize and AutoscalingMaxSize must both be set if enabling cluster-autoscaling"))
-	case smallest != nil && *smallest > *largest:
+	}
+	if smallest != nil && largest != nil && *smallest > *largest {
 		errs = append(errs, field.Invalid(at.Child("autoscalingMinSize"), *smallest, "must not be greater than autoscalingMaxSize"))
+	}
+	switch {
 	case smallest != nil && *smallest < 1 && (pool.EtcdRole || pool.ControlPlaneRole):
 		errs = append(errs, field.Invalid(at.Child("autoscalingMinSize"), *smallest,
 			"must be greater than 0 for a pool with the etcd or control-plane role"))
