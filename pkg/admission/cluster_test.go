@@ -107,7 +107,14 @@ func TestDecide_LetsPass(t *testing.T) {
 		"one machine at a time, while nobody knows of others": {
 			after: demo(deletedFirst), facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
 		},
-		"what mends one error and uncovers another":  {before: demo(withoutEtcd, labelled), after: demo(withoutEtcd)},
+		"what mends one error and uncovers another": {before: demo(withoutEtcd, labelled), after: demo(withoutEtcd)},
+		"a role for a pool that had given up all": {
+			before: demo(withTwo, func(c *provv1.Cluster) {
+				pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole, pool(c, 0).WorkerRole = false, false, false
+			}),
+			after: demo(withTwo, func(c *provv1.Cluster) { pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole = false, false }),
+			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"))},
+		},
 		"sizes of which one is mended":               {before: demo(sizes(0, -1)), after: demo(sizes(0, 3))},
 		"a pool without machines that gives up etcd": {before: demo(withTwo), after: demo(withTwo, withoutEtcd)},
 	} {

@@ -68,11 +68,15 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 }
 
 func validatePoolRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole {
-		return field.ErrorList{field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
-			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true")}
+		errs = append(errs, field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
+			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true"))
 	}
-	return validateKeptRoles(in, pool, deployment, at)
+	if in.all || len(errs) == 0 {
+		errs = append(errs, validateKeptRoles(in, pool, deployment, at)...)
+	}
+	return errs
 }
 
 func validatePoolSize(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
