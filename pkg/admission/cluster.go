@@ -19,10 +19,10 @@ func validCluster(r Request, a *Answer) error {
 	if !judged(r.Facts, before, after) {
 		return nil
 	}
-	wrong := problems(r.Facts, after)
+	wrong := problems(r.Facts, after, topology.ValidateAlone)
 	if before != nil {
 		var old field.ErrorList
-		wrong, old = topology.News(topology.Wrong{Cluster: before, Errors: problems(r.Facts, before)}, topology.Wrong{Cluster: after, Errors: wrong})
+		wrong, old = topology.News(topology.Wrong{Cluster: before, Errors: problems(r.Facts, before, topology.ValidateBefore)}, topology.Wrong{Cluster: after, Errors: wrong})
 		for _, e := range old {
 			a.warn(e.Error())
 		}
@@ -42,7 +42,7 @@ func ours(facts Facts, before, after *provv1.Cluster) bool {
 }
 
 // problems are what the controller would find wrong, as far as can be told now, and what those would that it passes things on to.
-func problems(facts Facts, cluster *provv1.Cluster) field.ErrorList {
+func problems(facts Facts, cluster *provv1.Cluster, validate func(topology.Input) field.ErrorList) field.ErrorList {
 	in := topology.Input{Cluster: cluster, Roles: map[string]topology.Servers{}, Replicas: map[string]int32{}}
 	if !facts.Known {
 		// Machines that nobody has counted may be servers.
@@ -54,7 +54,7 @@ func problems(facts Facts, cluster *provv1.Cluster) field.ErrorList {
 		}
 		count(&in, machine)
 	}
-	wrong := topology.ValidateAlone(in)
+	wrong := validate(in)
 	if cluster.Spec.RKEConfig != nil {
 		wrong = append(wrong, customizations(&cluster.Spec)...)
 	}

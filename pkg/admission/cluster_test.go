@@ -44,6 +44,12 @@ func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 			},
 			`spec.rkeConfig.machineGlobalConfig.system-default-registry: Invalid value: "https://registry.example.com": must be a host`,
 		},
+		"a registry with a password": {
+			func(c *provv1.Cluster) {
+				c.Spec.RKEConfig.MachineGlobalConfig = rkev1.GenericMap{Data: map[string]any{"system-default-registry": "me:hunter2@registry.example.com"}}
+			},
+			`spec.rkeConfig.machineGlobalConfig.system-default-registry: Invalid value: "registry.example.com": must be a host`,
+		},
 		"directories in each other": {
 			func(c *provv1.Cluster) {
 				c.Spec.RKEConfig.DataDirectories = rkev1.DataDirectories{SystemAgent: "/data", K8sDistro: "/data/k8s"}
@@ -101,6 +107,15 @@ func TestDecide_LetsPass(t *testing.T) {
 		"one machine at a time, while nobody knows of others": {
 			after: demo(deletedFirst), facts: []func(*admission.Facts){func(f *admission.Facts) { f.Known = false }},
 		},
+		"what mends one error and uncovers another": {before: demo(withoutEtcd, labelled), after: demo(withoutEtcd)},
+		"a role for a pool that had given up all": {
+			before: demo(withTwo, func(c *provv1.Cluster) {
+				pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole, pool(c, 0).WorkerRole = false, false, false
+			}),
+			after: demo(withTwo, func(c *provv1.Cluster) { pool(c, 0).EtcdRole, pool(c, 0).ControlPlaneRole = false, false }),
+			facts: []func(*admission.Facts){machines(pooled("a", "all", "ecw"))},
+		},
+		"sizes of which one is mended":               {before: demo(sizes(0, -1)), after: demo(sizes(0, 3))},
 		"a pool without machines that gives up etcd": {before: demo(withTwo), after: demo(withTwo, withoutEtcd)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,6 +144,15 @@ func deletedFirst(c *provv1.Cluster) {
 	pool(c, 0).Quantity, pool(c, 0).RollingUpdate = nil, &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
 }
 
+// labelled has a label that none can have.
+func labelled(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"no label!": "a"} }
+
+func sizes(smallest, largest int32) func(*provv1.Cluster) {
+	return func(c *provv1.Cluster) {
+		pool(c, 0).AutoscalingMinSize, pool(c, 0).AutoscalingMaxSize = &smallest, &largest
+	}
+}
+
 func withoutEtcd(c *provv1.Cluster) { pool(c, 0).EtcdRole = false }
 
 // What could not be taken back is refused while there are machines that it would hit.
@@ -152,7 +176,7 @@ func TestDecide_KeepsRoles(t *testing.T) {
 		t.Errorf("what was wrong cannot be taken back: %q", topology.Explain(a.Errors))
 	}
 	a = decide(t, request(t, "provisioning.cattle.io", "clusters", live, demo(), demo(deletedFirst)))
-	if got := topology.Explain(a.Errors); !strings.Contains(got, "machinePools[0].rollingUpdate.maxSurge") {
+	if got := topology.Explain(a.Errors); !strings.Contains(got, "machinePools[0].rollingUpdate.maxUnavailable") {
 		t.Errorf("the only member is deleted first: %q", got)
 	}
 	gone := func(c *provv1.Cluster) { pool(c, 0).Quantity = new(int32(0)) }
@@ -232,7 +256,7 @@ func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
 	first := func(c *provv1.Cluster) {
 		pool(c, 0).RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromString("100%"))}
 	}
-	const maxSurge, rangeOf = "spec.rkeConfig.machinePools[0].rollingUpdate.maxSurge", "spec.rkeConfig.machinePools[0].unhealthyRange"
+	const rolling, rangeOf = "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", "spec.rkeConfig.machinePools[0].unhealthyRange"
 	const budgetOf = "spec.clusterAgentDeploymentCustomization.schedulingCustomization.podDisruptionBudget.maxUnavailable"
 	budget := func(c *provv1.Cluster) {
 		c.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{SchedulingCustomization: &provv1.AgentSchedulingCustomization{
@@ -250,15 +274,15 @@ func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
 		before, after   *provv1.Cluster
 		refused, warned string
 	}{
-		"a restore": {demo(first), demo(first, restored), "", maxSurge},
-		"more machines, which changes the counts": {demo(first), demo(first, larger), "", maxSurge},
-		"another rolling update":                  {demo(), demo(first), maxSurge, ""},
+		"a restore": {demo(first), demo(first, restored), "", rolling},
+		"more machines, which changes the counts": {demo(first), demo(first, larger), "", rolling},
+		"another rolling update":                  {demo(), demo(first), rolling, ""},
 		"a budget beside a restore":               {demo(budget), demo(budget, restored), "", budgetOf},
 		"another budget":                          {demo(), demo(budget), budgetOf, ""},
 		"a range beside a restore":                {demo(unhealthy("[5-3]")), demo(unhealthy("[5-3]"), restored), "", rangeOf},
 		"another range as wrong":                  {demo(unhealthy("[5-3]")), demo(unhealthy("[6-3]")), rangeOf, ""},
-		"a new error beside an old one":           {demo(first), demo(first, budget), budgetOf, maxSurge},
-		"a new cluster":                           {nil, demo(first), maxSurge, ""},
+		"a new error beside an old one":           {demo(first), demo(first, budget), budgetOf, rolling},
+		"a new cluster":                           {nil, demo(first), rolling, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -185,7 +185,7 @@ func unpacked(t *testing.T, content string) string {
 // TestVariables_NoneIsLeftOutSilently: whoever sets a variable counts on it.
 func TestVariables_NoneIsLeftOutSilently(t *testing.T) {
 	s := example()
-	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"})
+	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"}, rkev1.EnvVar{Name: "A=secret", Value: "secret"})
 	for name, render := range map[string]func(bootstrapdata.Script) (string, error){
 		"Linux": bootstrapdata.Linux, "Windows": bootstrapdata.Windows,
 	} {
@@ -193,7 +193,7 @@ func TestVariables_NoneIsLeftOutSilently(t *testing.T) {
 		if err == nil || script != "" {
 			t.Fatalf("%s: the script is rendered without them", name)
 		}
-		for _, want := range []string{"spec.agentEnvVars", `["my.proxy" "1ST"]`, "use letters, digits and _"} {
+		for _, want := range []string{"spec.agentEnvVars", `["my.proxy" "1ST" "A=***"]`, "use letters, digits and _"} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %q lacks %q", name, err, want)
 			}

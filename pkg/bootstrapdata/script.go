@@ -8,6 +8,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // Names of the variables that have rules of their own.
@@ -67,7 +68,7 @@ func (s Script) userVariables() ([]variable, error) {
 		switch {
 		case env.Value == "" || name == agentVarDir:
 		case !ValidVariable(env.Name):
-			invalid = append(invalid, env.Name)
+			invalid = append(invalid, redact.Variable(env.Name))
 		default:
 			variables = append(variables, variable{name, env.Value})
 		}

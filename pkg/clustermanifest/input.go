@@ -15,6 +15,7 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // Input is everything a manifest depends on. Two equal inputs give byte-identical manifests.
@@ -85,7 +86,7 @@ var checksum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 func (in Input) check() error {
 	var problems []error
 	if server, err := url.Parse(in.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || strings.Trim(server.Path, "/") != "" {
-		problems = append(problems, fmt.Errorf("server-url must be an https URL without a path, such as https://drover.example.com, not %q", in.ServerURL))
+		problems = append(problems, fmt.Errorf("server-url must be an https URL without a path, such as https://drover.example.com, not %q", redact.Address(in.ServerURL)))
 	}
 	if in.CAChecksum != "" && !checksum.MatchString(in.CAChecksum) {
 		problems = append(problems, fmt.Errorf("the checksum of the authorities must be a SHA-256 in lower case, not %q", in.CAChecksum))
@@ -98,7 +99,7 @@ func (in Input) check() error {
 	}
 	for i, variable := range in.Environment {
 		if wrong := validation.IsEnvVarName(variable.Name); len(wrong) > 0 {
-			problems = append(problems, fmt.Errorf("spec.agentEnvVars[%d].name: %q is no name of a variable: %s", i, variable.Name, strings.Join(wrong, "; ")))
+			problems = append(problems, fmt.Errorf("spec.agentEnvVars[%d].name: %q is no name of a variable: %s", i, redact.Variable(variable.Name), strings.Join(wrong, "; ")))
 		}
 	}
 	return errors.Join(append(problems, in.checkBudget())...)
@@ -106,13 +107,14 @@ func (in Input) check() error {
 
 func (in Input) checkImage() error {
 	_, err := name.ParseReference(in.Image, name.WeakValidation)
+	registry := strings.TrimRight(in.Registry, "/")
 	switch {
-	case in.Registry != "" && !naming.IsRegistry(in.Registry):
-		return fmt.Errorf("system-default-registry must be a host, with a port and a path where the registry has them, and without a scheme such as https://, not %q", in.Registry)
+	case registry != "" && strings.HasPrefix(in.Image, registry+"/") && !naming.IsRegistry(registry): // an image with another registry of its own does not need this one
+		return fmt.Errorf("system-default-registry %s, not %q", naming.RegistryForm, redact.Address(in.Registry))
 	case err == nil:
 		return nil
 	default:
-		return fmt.Errorf("the agent's image must be a reference such as drover-io/drover:v1.0.0, not %q", in.Image)
+		return fmt.Errorf("the agent's image must be a reference such as drover-io/drover:v1.0.0, not %q", redact.Address(in.Image))
 	}
 }
 

@@ -22,9 +22,28 @@ func TestProblem(t *testing.T) {
 	}{
 		"nothing":                  {func(*clustermanifest.Source, *mgmtv3.Cluster) {}, ""},
 		"a registry":               {registry("registry.example.com:5000/mirror"), ""},
-		"a registry with a scheme": {registry("https://registry.example.com"), `system-default-registry must be a host, with a port and a path where the registry has them, and without a scheme such as https://, not "https://registry.example.com"`},
+		"a registry with a scheme": {registry("https://registry.example.com"), `system-default-registry must be a host, with a port and a path where the registry has them, and without a scheme such as https:// or a user, for example registry.example.com:5000, not "https://registry.example.com"`},
 		"a registry with a password": {
 			registry("https://me:hunter2@registry.example.com"), `system-default-registry must be a host`,
+		},
+		"a registry with a password and no scheme": {
+			registry("me:hunter2@registry.example.com"), `system-default-registry must be a host`,
+		},
+		"a registry that the image is not in": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
+			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "quay.io/drover-io/drover:v1", "https://registry.example.com"
+		}, ""},
+		"a registry that the image names itself": {func(s *clustermanifest.Source, c *mgmtv3.Cluster) {
+			s.Image, c.Spec.ClusterSecrets.PrivateRegistryURL = "registry.example.com/Mirror/drover:v1", "registry.example.com/Mirror/"
+		}, `system-default-registry must be a host`},
+		"an image with a password": {
+			func(s *clustermanifest.Source, _ *mgmtv3.Cluster) {
+				s.Image = "me:hunter2@registry.example.com/drover:v1"
+			}, `the agent's image must be a reference`,
+		},
+		"a variable with its value": {
+			func(_ *clustermanifest.Source, c *mgmtv3.Cluster) {
+				c.Spec.AgentEnvVars = []corev1.EnvVar{{Name: "HTTPS_PROXY=me:hunter2@proxy"}}
+			}, `spec.agentEnvVars[0].name: "HTTPS_PROXY=***" is no name`,
 		},
 		"an address with a password": {
 			func(s *clustermanifest.Source, _ *mgmtv3.Cluster) {

@@ -307,7 +307,7 @@ func TestRender_Errors(t *testing.T) {
 		"must be a SHA-256 in lower case":                                   func(in *clustermanifest.Input) { in.CAChecksum = "C0FFEE" },
 		"the registration token must be given":                              func(in *clustermanifest.Input) { in.Token = "" },
 		"a reference such as drover-io/drover:v1.0.0":                       func(in *clustermanifest.Input) { in.Image = "UPPER CASE" },
-		`spec.agentEnvVars[0].name: "a=b" is no name of a variable`:         func(in *clustermanifest.Input) { in.Environment = []corev1.EnvVar{{Name: "a=b"}} },
+		`spec.agentEnvVars[0].name: "a=***" is no name of a variable`:       func(in *clustermanifest.Input) { in.Environment = []corev1.EnvVar{{Name: "a=b"}} },
 		"podDisruptionBudget: set minAvailable or maxUnavailable, not both": budget("1", "1"),
 		`podDisruptionBudget.minAvailable: "some" must be a number`:         budget("some", ""),
 	} {

@@ -32,7 +32,10 @@ The program is that of the server to install, so that its version is the right o
   drover images --kubernetes-version v1.36.2+rke2r1 | awk '$1 == "image" { print $2 }'`,
 		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return o.complete(cmd, environ)
+			if err := o.complete(cmd, environ); err != nil {
+				return err
+			}
+			return checkRegistry(s.Settings.SystemDefaultRegistry)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			items, err := airgap.Items(s)

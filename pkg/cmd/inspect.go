@@ -19,6 +19,8 @@ import (
 
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/redact"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -52,6 +54,14 @@ const (
 	flagPullSecrets    = "system-default-registry-pull-secrets"
 	flagInstallerImage = "system-agent-installer-image"
 )
+
+// checkRegistry refuses a registry that images cannot be in. Machines would be told to look there.
+func checkRegistry(registry string) error {
+	if registry == "" || naming.IsRegistry(registry) {
+		return nil
+	}
+	return fmt.Errorf("--%s: %q %s", flagRegistry, redact.Address(registry), naming.RegistryForm)
+}
 
 // override returns what changes settings to those that were given with flags or in the environment.
 func (o *inspectOptions) override(given func(flag string) bool) func(*controllers.Settings) {
@@ -92,6 +102,9 @@ func (o *inspectOptions) addOutput(cmd *cobra.Command) {
 // complete fills flags that were not given from the environment, as for the server, and checks them.
 func (o *inspectOptions) complete(cmd *cobra.Command, environ []string) error {
 	if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+		return err
+	}
+	if err := checkRegistry(o.settings.SystemDefaultRegistry); err != nil {
 		return err
 	}
 	o.given = o.override(cmd.Flags().Changed)

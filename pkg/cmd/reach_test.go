@@ -37,3 +37,17 @@ func TestOptions_EndpointTokenLife(t *testing.T) {
 		}
 	}
 }
+
+// A registry that images cannot be in is refused before anything starts.
+func TestOptions_SystemDefaultRegistry(t *testing.T) {
+	for registry, want := range map[string]string{
+		"": "", "registry.example.com:5000/mirror": "", "https://registry.example.com": `"https://registry.example.com"`, "me:hunter2@registry.example.com": `"registry.example.com"`,
+	} {
+		o, err := parse(t, []string{"--system-default-registry=" + registry, "--server-url=https://drover.example.com"}, nil)
+		check(t, err)
+		err = o.check()
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), "--system-default-registry: "+want+" must be a host") {
+			t.Errorf("%q: got %v", registry, err)
+		}
+	}
+}

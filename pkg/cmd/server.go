@@ -203,6 +203,9 @@ func (o *serverOptions) check() error {
 	if o.shutdownDelay < 0 {
 		problems = append(problems, fmt.Errorf("--shutdown-delay: %s is less than nothing; use 0s or more", o.shutdownDelay))
 	}
+	if err := checkRegistry(o.settings.SystemDefaultRegistry); err != nil {
+		problems = append(problems, err)
+	}
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
 	}

@@ -20,6 +20,7 @@ import (
 
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/redact"
 )
 
 // DefaultWait is how long a request waits for objects that are about to come. Install scripts give up after a minute.
@@ -110,7 +111,7 @@ func (o *Options) complete() error {
 	if o.ServerURL != "" {
 		u, err := url.Parse(o.ServerURL)
 		if err != nil || u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("server-url must be an https URL such as https://drover.example.com, not %q", o.ServerURL)
+			return fmt.Errorf("server-url must be an https URL such as https://drover.example.com, not %q", redact.Address(o.ServerURL))
 		}
 		o.ServerURL = "https://" + u.Host
 	}

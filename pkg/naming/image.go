@@ -22,6 +22,9 @@ func ImageIn(registry, image string) string {
 // registryName is what stands before the name of an image: a host, maybe with a port, and maybe with a path.
 var registryName = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*$`)
 
+// RegistryForm says what IsRegistry wants, after the name of a field.
+const RegistryForm = "must be a host, with a port and a path where the registry has them, and without a scheme such as https:// or a user, for example registry.example.com:5000"
+
 // IsRegistry reports that images can be in a registry of that name. References to images are read loosely: https://registry.example.com before one
 // passes for a host named https, and only nodes find out.
 func IsRegistry(name string) bool { return registryName.MatchString(strings.TrimRight(name, "/")) }

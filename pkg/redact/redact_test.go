@@ -82,19 +82,30 @@ func TestTail_CutsNoSecretInTwo(t *testing.T) {
 	}
 }
 
+func TestTail_KnowsUsersWithoutAScheme(t *testing.T) {
+	if got := Tail([]byte("cannot pull from user:hunter2@reg.example.com"), 200, nil); got != "cannot pull from ***@reg.example.com" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestText_KeepsWhatIsNoSecret(t *testing.T) {
 	for text, want := range map[string]string{
 		"demo-workers-7xk2p-abcde-machine-provision-1234567890 failed":               "",
 		"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855":    "",
 		"password: hunter2 and more":                                                 "password: *** and more",
 		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nafter": "***\nafter",
-		"get https://u:p@x/":                "get https***x/",
-		"get https://x/a?sig=abc&x=y: 403":  "get https://x/a?*** 403",
-		"curl --token hunter2 x":            "curl --token *** x",
-		"make --linode-root-pass hunter2 x": "make --linode-root-pass *** x",
-		`{"rootPass":"hunter2"}`:            `{"rootPass":***}`,
-		"Authorization: Bearer hunter2":     "Authorization: Bearer ***",
-		`{"clientSecret":"hunter2"}`:        `{"clientSecret":***}`,
+		"get https://u:p@x/":                                                         "get https***x/",
+		"get https://u:h@nter2@x/":                                                   "get https***x/",
+		"not \"user:hunter2@reg.example.com\"":                                       "not \"***@reg.example.com\"",
+		"pull robot$x:hunter@2@reg:5000/a":                                           "pull ***@reg:5000/a",
+		"git@example.com: at 12:30:45 user@x":                                        "",
+		"reg:5000/a/b:v1@sha256:e3b0c44298fc1":                                       "",
+		"get https://x/a?sig=abc&x=y: 403":                                           "get https://x/a?*** 403",
+		"curl --token hunter2 x":                                                     "curl --token *** x",
+		"make --linode-root-pass hunter2 x":                                          "make --linode-root-pass *** x",
+		`{"rootPass":"hunter2"}`:                                                     `{"rootPass":***}`,
+		"Authorization: Bearer hunter2":                                              "Authorization: Bearer ***",
+		`{"clientSecret":"hunter2"}`:                                                 `{"clientSecret":***}`,
 		"Secret fleet-default/cloud, the cloud credential of the machine, is gone":   "",
 		`get secret: secrets "a" not found; secretName x; credential of the machine`: "",
 	} {
@@ -103,6 +114,31 @@ func TestText_KeepsWhatIsNoSecret(t *testing.T) {
 		}
 		if got := Text(text); got != want {
 			t.Errorf("%q is told as %q", text, got)
+		}
+	}
+}
+
+func TestAddress_HasNoUser(t *testing.T) {
+	const digest = "@sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+	for given, want := range map[string]string{
+		"reg.example.com:5000/mirror": "reg.example.com:5000/mirror", "https://reg.example.com": "https://reg.example.com", "": "",
+		"user:hunter2@reg.example.com": "reg.example.com", "hunter2@reg:5000": "reg:5000", "https://user:hunter2@reg.example.com": "https://reg.example.com",
+		"user:hunter2/hunter2@hunter2@reg:5000/a": "reg:5000/a", "http://u:hunter2?#@reg": "http://reg", "reg.example.com/a?sig=hunter2": "reg.example.com/a?***",
+		"reg:5000/a:v1" + digest: "reg:5000/a:v1" + digest, "u:hunter2@reg/a" + digest: "reg/a" + digest,
+	} {
+		if got := Address(given); got != want {
+			t.Errorf("%s is told as %s", given, got)
+		}
+	}
+}
+
+func TestVariable_HasNoValue(t *testing.T) {
+	for given, want := range map[string]string{
+		"": "", "a-b": "a-b", "1ST": "1ST", "A=": "A=", "$env:A": "$env:A", "HTTPS_PROXY=http://u:hunter2@proxy": "HTTPS_PROXY=***", "PROXY hunter2": "PROXY ***",
+		"http://u:hunter2@proxy": "http:***", "$env:PROXY=hunter2": "$env:PROXY=***",
+	} {
+		if got := Variable(given); got != want {
+			t.Errorf("%s is told as %s", given, got)
 		}
 	}
 }

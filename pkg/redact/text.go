@@ -31,6 +31,11 @@ var (
 		`|(--?[\w-]*(?:passw(?:or)?d|passphrase|pwd|pass\b|token|secret|credential|(?:api|access|private)[-_]?key)[\w-]*\s+)(?:"[^"]*"|'[^']*'|\S+)|(\bbearer\s+)\S+` + elsewhere)
 	// queries are the values in the query of a URL: some clouds put signatures there.
 	queries = regexp.MustCompile(`(https?://[^\s"'?]+\?)[^\s"']+`)
+	// users are users with their passwords before a host, and the first letters of that.
+	users = regexp.MustCompile(`[\w.$%+~-]+:[^\s/"'<>]+@\w*`)
+	// schemes and digests are what an address begins and ends with.
+	schemes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+	digests = regexp.MustCompile(`@sha[0-9]{3}:[0-9a-f]{32,}$`)
 	keys    = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`)
 	// names are those of fields, flags and variables that hold secrets.
 	names = regexp.MustCompile(`(?i)token|passw|passphrase|pwd|secret|credential|auth|(api|access|private|secret|ssh)[-_]?key|key[-_]?(data|contents?)$|psk|pass$`)
@@ -40,7 +45,43 @@ var (
 
 // Text is a text without what its words announce as secret, without the queries of URLs, and without private keys.
 func Text(text string) string {
-	return replace(told, queries.ReplaceAllString(keys.ReplaceAllString(text, Mask), "${1}"+Mask), 0)
+	return replace(told, withoutUsers(queries.ReplaceAllString(keys.ReplaceAllString(text, Mask), "${1}"+Mask)), 0)
+}
+
+// Address is a registry, an image or a URL without a user, a password and a query, as it was given: with a scheme or without, and right or wrong.
+func Address(text string) string {
+	scheme := schemes.FindString(text)
+	digest := digests.FindString(text[len(scheme):])
+	rest := text[len(scheme) : len(text)-len(digest)]
+	rest = rest[strings.LastIndex(rest, "@")+1:]
+	if at := strings.IndexAny(rest, "?#"); at >= 0 {
+		rest = rest[:at+1] + Mask
+	}
+	return scheme + rest + digest
+}
+
+// Variable is the name of a variable without a value, which some write behind it.
+func Variable(name string) string {
+	_, bare, powershell := strings.Cut(name, "$env:")
+	if !powershell {
+		bare = name
+	}
+	start := len(name) - len(bare)
+	if at := start + strings.IndexAny(bare, "=: \t\r\n") + 1; at > start && at < len(name) {
+		return name[:at] + Mask
+	}
+	return name
+}
+
+// withoutUsers takes USER:PASSWORD@ away, of which no scheme tells. The tag of an image may be followed by @ and a checksum, too.
+func withoutUsers(text string) string {
+	return users.ReplaceAllStringFunc(text, func(found string) string {
+		host := found[strings.LastIndex(found, "@")+1:]
+		if host == "sha256" || host == "sha512" {
+			return found
+		}
+		return Mask + "@" + host
+	})
 }
 
 // URL is a URL without a password and without its query: some clouds put signatures there.
@@ -74,7 +115,7 @@ func Tail(output []byte, size int, known *Secrets) string {
 			output = output[cut:] // half a word could be the end of a secret that is not recognised any more
 		}
 	}
-	text := string(output)
+	text := withoutUsers(string(output))
 	at := max(0, len(text)-2*size)
 	if cut := strings.IndexAny(text[at:], " \n"); at > 0 && cut >= 0 {
 		at += cut

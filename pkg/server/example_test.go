@@ -109,11 +109,14 @@ func ExampleServer_Lead() {
 
 // New says all that is wrong at once.
 func ExampleNew_mistakes() {
-	_, err := server.New(server.Options{RESTConfig: &rest.Config{}, DataDir: "/var/lib/host", Settings: server.Settings{ServerURL: "host.example.com"}})
+	_, err := server.New(server.Options{RESTConfig: &rest.Config{}, DataDir: "/var/lib/host", Settings: server.Settings{
+		ServerURL: "host.example.com", SystemDefaultRegistry: "https://registry.example.com",
+	}})
 	fmt.Println(err)
 
 	// Output:
 	// configure drover: InstanceID: is required; use the same text for all replicas and over restarts
+	// Settings.SystemDefaultRegistry: "https://registry.example.com" must be a host, with a port and a path where the registry has them, and without a scheme such as https:// or a user, for example registry.example.com:5000
 	// Settings.ServerURL: "host.example.com" is not an address that machines can reach; use https://HOST or https://HOST:PORT
 }
 

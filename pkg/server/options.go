@@ -19,7 +19,9 @@ import (
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/redact"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -186,10 +188,13 @@ func (o Options) check() error {
 	problems = append(problems, o.checkModes()...)
 	problems = append(problems, o.Admission.check()...)
 	if _, err := name.ParseReference(o.agentImage(), name.WeakValidation); err != nil {
-		problems = append(problems, fmt.Errorf("Settings.ClusterAgentImage: %q names no image; use one such as drover-io/drover:v1.0.0", o.Settings.ClusterAgentImage))
+		problems = append(problems, fmt.Errorf("Settings.ClusterAgentImage: %q names no image; use one such as drover-io/drover:v1.0.0", redact.Address(o.Settings.ClusterAgentImage)))
+	}
+	if registry := o.Settings.SystemDefaultRegistry; registry != "" && !naming.IsRegistry(registry) {
+		problems = append(problems, fmt.Errorf("Settings.SystemDefaultRegistry: %q %s", redact.Address(registry), naming.RegistryForm))
 	}
 	if server, err := url.Parse(o.Settings.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || server.Path != "" {
-		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q is not an address that machines can reach; use https://HOST or https://HOST:PORT", o.Settings.ServerURL))
+		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q is not an address that machines can reach; use https://HOST or https://HOST:PORT", redact.Address(o.Settings.ServerURL)))
 	}
 	return errors.Join(problems...)
 }

@@ -79,6 +79,8 @@ type Input struct {
 	RegisteredMembers int
 	// alone leaves out what the cluster refers to: see ValidateAlone.
 	alone bool
+	// all does not leave out checks because of what others find: see ValidateBefore.
+	all bool
 }
 
 // configRef returns the machine config a pool refers to, and whether a node

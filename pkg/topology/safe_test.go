@@ -53,7 +53,8 @@ func TestDesired_SafeValues(t *testing.T) {
 		surge, unavailable, share string
 	}{
 		"in order":                          {edit: ofPool(), surge: "1", unavailable: "0", share: "49%"},
-		"most members are deleted first":    {edit: ofPool(rolled("0", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxSurge", surge: "1", unavailable: "0", share: "49%"},
+		"most members are deleted first":    {edit: ofPool(rolled("0", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", surge: "1", unavailable: "0", share: "49%"},
+		"most members while one comes":      {edit: ofPool(rolled("1", "3")), told: "spec.rkeConfig.machinePools[0].rollingUpdate.maxUnavailable", surge: "1", unavailable: "0", share: "49%"},
 		"few members are deleted first":     {edit: ofPool(rolled("0", "1")), surge: "0", unavailable: "1", share: "49%"},
 		"a range with nothing in it":        {edit: ofPool(between("[5-3]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
 		"a range from two on":               {edit: ofPool(between("[2-2]")), told: "spec.rkeConfig.machinePools[0].unhealthyRange", surge: "1", unavailable: "0", share: "0%"},
@@ -65,6 +66,12 @@ func TestDesired_SafeValues(t *testing.T) {
 		"a registry with a scheme": {
 			edit: func(in *topology.Input) {
 				in.Cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": "https://me:hunter2@registry.example.com"}
+			},
+			told: "spec.rkeConfig.machineGlobalConfig.system-default-registry",
+		},
+		"a registry with a password": {
+			edit: func(in *topology.Input) {
+				in.Cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": "me:hunter2@registry.example.com"}
 			},
 			told: "spec.rkeConfig.machineGlobalConfig.system-default-registry",
 		},

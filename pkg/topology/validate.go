@@ -46,7 +46,7 @@ func Validate(in Input) field.ErrorList {
 	errs = append(errs, validateRegistries(cluster.Spec.RKEConfig, config)...)
 	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles, config.Child("machineSelectorFiles"))...)
 	ofPools := validatePools(in, config.Child("machinePools"))
-	if !anyRefused(ofPools) {
+	if in.all || !anyRefused(ofPools) {
 		ofPools = append(ofPools, validateServers(KeepRoles(in), config.Child("machinePools"))...)
 	}
 	return append(errs, ofPools...)
@@ -57,6 +57,14 @@ func Validate(in Input) field.ErrorList {
 func ValidateAlone(in Input) field.ErrorList {
 	in.alone = true
 	return Validate(in)
+}
+
+// ValidateBefore is ValidateAlone of a Cluster as it was before an edit. Errors
+// that others hide are there, too: who mends one is not to blame for what that
+// uncovers. See News.
+func ValidateBefore(in Input) field.ErrorList {
+	in.all = true
+	return ValidateAlone(in)
 }
 
 // shownErrors is how many errors a message names.
@@ -115,7 +123,7 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 	for i, variable := range variables {
 		switch {
 		case !bootstrapdata.ValidVariable(variable.Name):
-			wrong := field.Invalid(at.Index(i).Child("name"), variable.Name,
+			wrong := field.Invalid(at.Index(i).Child("name"), redact.Variable(variable.Name),
 				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first")
 			if variable.Name != "" && !strings.ContainsAny(variable.Name, "= \t\n\x00") {
 				wrong = wrong.WithOrigin(safeValue) // plans of machines have it, and stay; only new machines cannot be made with it
@@ -125,7 +133,7 @@ func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorLi
 			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
 				agentDirVariable+" is set from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))
 		case strings.EqualFold(variable.Name, "NO_PROXY") && strings.ContainsAny(variable.Value, " \t"):
-			errs = append(errs, field.Invalid(at.Index(i).Child("value"), variable.Value,
+			errs = append(errs, field.Invalid(at.Index(i).Child("value"), field.OmitValueType{}, // proxies may have passwords
 				"must be a list separated by commas without blanks"))
 		}
 	}
@@ -223,9 +231,8 @@ func validateRegistry(values map[string]any, at *field.Path) field.ErrorList {
 	if !given || registry == "" || naming.IsRegistry(registry) {
 		return nil
 	}
-	// What machines have of it stays. The value may be a URL with a password.
-	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Text(registry),
-		"must be a host, with a port and a path where the registry has them, and without a scheme such as https://, for example registry.example.com:5000").WithOrigin(safeValue)}
+	// What machines have of it stays. The value may have a password.
+	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Address(registry), naming.RegistryForm).WithOrigin(safeValue)}
 }
 
 func validateFiles(files []rkev1.RKEProvisioningFiles, at *field.Path) field.ErrorList {

@@ -68,11 +68,15 @@ func validatePoolName(cluster *provv1.Cluster, pool *provv1.RKEMachinePool, at *
 }
 
 func validatePoolRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
 	if !pool.EtcdRole && !pool.ControlPlaneRole && !pool.WorkerRole {
-		return field.ErrorList{field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
-			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true")}
+		errs = append(errs, field.Required(at, "at least one role of etcd, control-plane or worker must be assigned to "+
+			"machinePool ["+pool.Name+"]: set etcdRole, controlPlaneRole or workerRole to true"))
 	}
-	return validateKeptRoles(in, pool, deployment, at)
+	if in.all || len(errs) == 0 {
+		errs = append(errs, validateKeptRoles(in, pool, deployment, at)...)
+	}
+	return errs
 }
 
 func validatePoolSize(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
@@ -91,12 +95,14 @@ func validatePoolSize(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorLi
 func validateAutoscaling(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	smallest, largest := pool.AutoscalingMinSize, pool.AutoscalingMaxSize
-	switch {
-	case (smallest == nil) != (largest == nil):
+	if (smallest == nil) != (largest == nil) {
 		errs = append(errs, field.Required(at.Child("autoscalingMinSize"),
 			"AutoscalingMinSize and AutoscalingMaxSize must both be set if enabling cluster-autoscaling"))
-	case smallest != nil && *smallest > *largest:
+	}
+	if smallest != nil && largest != nil && *smallest > *largest {
 		errs = append(errs, field.Invalid(at.Child("autoscalingMinSize"), *smallest, "must not be greater than autoscalingMaxSize"))
+	}
+	switch {
 	case smallest != nil && *smallest < 1 && (pool.EtcdRole || pool.ControlPlaneRole):
 		errs = append(errs, field.Invalid(at.Child("autoscalingMinSize"), *smallest,
 			"must be greater than 0 for a pool with the etcd or control-plane role"))

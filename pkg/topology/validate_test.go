@@ -260,6 +260,12 @@ func TestValidate_NamesFieldAndRemedy(t *testing.T) {
 			func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "no_proxy", Value: "a, b"}} },
 			"spec.agentEnvVars[0].value", "without blanks",
 		},
+		"variable with its value": {
+			func(c *provv1.Cluster) {
+				c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: "HTTPS_PROXY=http://me:hunter2@proxy"}}
+			},
+			"spec.agentEnvVars[0].name", `"HTTPS_PROXY=***"`,
+		},
 		"variable without a name": {
 			func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Value: "a"}} },
 			"spec.agentEnvVars[0].name", "not empty",
@@ -442,13 +448,28 @@ func withUserdata(c *provv1.Cluster, text string) {
 	pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: text}
 }
 
-// TestValidate_ShowsNoUserdata: they may hold passwords.
-func TestValidate_ShowsNoUserdata(t *testing.T) {
+// What may hold passwords is not shown.
+func TestValidate_ShowsNoPasswords(t *testing.T) {
 	t.Parallel()
-	in := demo(t, func(c *provv1.Cluster) {
-		withUserdata(c, "password: hunter2\n{}")
-	})
-	if got := topology.Explain(topology.Validate(in)); got == "" || strings.Contains(got, "hunter2") {
-		t.Errorf("got %q", got)
+	registry := func(text string) func(*provv1.Cluster) {
+		return func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": text}
+		}
+	}
+	variable := func(name, value string) func(*provv1.Cluster) {
+		return func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: name, Value: value}} }
+	}
+	for name, edit := range map[string]func(*provv1.Cluster){
+		"user data":                 func(c *provv1.Cluster) { withUserdata(c, "password: hunter2\n{}") },
+		"a registry":                registry("me:hunter2@registry.example.com"),
+		"a registry with a scheme":  registry("https://me:hunter2@registry.example.com"),
+		"a registry with a token":   registry("hunter2@registry.example.com"),
+		"proxies":                   variable("NO_PROXY", "http://me:hunter2@proxy, b"),
+		"a variable with its value": variable("HTTPS_PROXY=http://me:hunter2@proxy", ""),
+		"a value for a variable":    variable("me:hunter2@proxy", "HTTPS_PROXY"),
+	} {
+		if got := topology.Explain(topology.Validate(demo(t, edit))); got == "" || strings.Contains(got, "hunter2") {
+			t.Errorf("%s: got %q", name, got)
+		}
 	}
 }

@@ -309,14 +309,15 @@ func (h *handler) onChange(_ string, cluster *provv1.Cluster) (*provv1.Cluster, 
 	if !cluster.DeletionTimestamp.IsZero() {
 		return h.remove(seen)
 	}
+	problems := seen.judge() // also for the ways out before it counts: each of them tells of it
 	if len(seen.unserved) > 0 {
 		return h.reportUnserved(seen)
 	}
 	if seen.unknown {
 		return h.waitForAccess(seen, cluster)
 	}
-	if errs := seen.judge(); len(errs) > 0 {
-		return h.report(seen, cluster, invalid(seen, topology.Explain(errs)))
+	if len(problems) > 0 {
+		return h.report(seen, cluster, invalid(seen, topology.Explain(problems)))
 	}
 	prepared, err := h.prepare(seen)
 	if err != nil {

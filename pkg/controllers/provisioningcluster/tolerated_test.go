@@ -25,7 +25,7 @@ func TestOnChange_NewChecksDoNotStopClustersThatAreThere(t *testing.T) {
 	}{
 		"most members may be deleted first": {func(c *provv1.Cluster) {
 			c.Spec.RKEConfig.MachinePools[0].RollingUpdate = &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
-		}, "rollingUpdate.maxSurge"},
+		}, "rollingUpdate.maxUnavailable"},
 		"a budget with both amounts": {func(c *provv1.Cluster) {
 			c.Spec.ClusterAgentDeploymentCustomization = &provv1.AgentDeploymentCustomization{SchedulingCustomization: &provv1.AgentSchedulingCustomization{
 				PodDisruptionBudget: &provv1.PodDisruptionBudgetSpec{MinAvailable: "1", MaxUnavailable: "1"},

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 )
@@ -43,5 +44,40 @@ func TestOnChange_TellsOfFieldsWithoutEffect(t *testing.T) {
 	w.cluster.Spec.RedeploySystemAgentGeneration = 0
 	if got := pass(); got.Status != "True" || got.Message != "" {
 		t.Errorf("condition %+v", got)
+	}
+}
+
+// While nobody knows whether the cluster may use a Secret, its fields are as wrong as before.
+func TestOnChange_TellsOfSafeValuesWhileAccessIsNotAnswered(t *testing.T) {
+	t.Parallel()
+	registry := func(name string) func(*world) {
+		return func(w *world) {
+			w.cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": name}
+		}
+	}
+	w := newWorld(t, sharedCredential("fleet-default/*"), registry("https://registry.example.com"), func(w *world) { w.controlPlane = &rkev1.RKEControlPlane{} })
+	pass := func(handle func(string, *provv1.Cluster) (*provv1.Cluster, error)) *rkev1.GenericCondition {
+		t.Helper()
+		w.clock = w.clock.Add(time.Hour)
+		if _, err := handle("", w.cluster.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		return conditions.Get(w.cluster.Status.Conditions, "ConfigurationUnderstood")
+	}
+	answered := w.register()
+	before := pass(answered)
+	if before == nil || before.Status != "False" || before.Reason != "SafeValueUsed" {
+		t.Fatalf("condition %+v", before)
+	}
+	w.access = unanswered("the API server does not answer")
+	if got := pass(w.register()); got.Status != "False" || got.Reason != "SafeValueUsed" || got.Message != before.Message {
+		t.Errorf("condition %+v", got)
+	}
+	if got := conditions.Get(w.cluster.Status.Conditions, "RKECluster"); got == nil || got.Status != "Unknown" {
+		t.Errorf("it does not wait: condition %+v", got)
+	}
+	registry("registry.example.com")(w)
+	if got := pass(w.register()); got.Status != "True" {
+		t.Errorf("the field is right: condition %+v", got)
 	}
 }
