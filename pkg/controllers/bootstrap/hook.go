@@ -137,6 +137,10 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 	if r.Planned, err = h.planned(bootstrap.Name, machine); err != nil {
 		return r, err
 	}
+	if elsewhere, err := h.keepsDataElsewhere(machine); err != nil || elsewhere {
+		r.Etcd = false
+		return r, err
+	}
 	return r, h.gatherPeers(&r, machine)
 }
 
