@@ -39,21 +39,9 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 	if r.Keepers, err = h.keepers(members); err != nil {
 		return err
 	}
-	self, err := h.leaverOf(machine, staying, len(r.Keepers) > 0)
+	self, err := h.gatherGoing(r, machine, staying, going)
 	if err != nil {
 		return err
-	}
-	r.Dependents = self.waits
-	for _, peer := range going {
-		other, err := h.leaverOf(peer, staying, len(r.Keepers) > 0)
-		switch {
-		case err != nil:
-			return err
-		case other.before(self):
-			r.Behind = true
-		case other.works: // it keeps the data until its turn comes
-			r.Keepers = append(r.Keepers, peer.Status.NodeRef.Name)
-		}
 	}
 	r.OnlyTwo = len(members) == 1 && len(going) == 0
 	r.Coming = !self.broken && h.Now().Sub(r.DeletedAt) < comingTime && slices.ContainsFunc(members, h.coming)
@@ -63,6 +51,29 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 		}
 	}
 	return nil
+}
+
+// gatherGoing finds out whether other machines that are deleted go before this one, and which of them go after it and keep the data until then. Before, Keepers are those
+// that stay.
+func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, staying, going []*clusterv1.Machine) (leaver, error) {
+	kept := len(r.Keepers) > 0
+	self, err := h.leaverOf(machine, staying, kept)
+	if err != nil {
+		return self, err
+	}
+	r.Dependents = self.waits
+	for _, peer := range going {
+		other, err := h.leaverOf(peer, staying, kept)
+		switch {
+		case err != nil:
+			return self, err
+		case other.before(self):
+			r.Behind = true
+		case other.works:
+			r.Keepers = append(r.Keepers, peer.Status.NodeRef.Name)
+		}
+	}
+	return self, nil
 }
 
 // keepers are the nodes of those machines whose members work.
