@@ -9,7 +9,7 @@ import (
 // Removal is what decides whether an etcd machine may go: its member has to leave the cluster first, or the cluster loses
 // quorum. The machine is held by an annotation that Cluster API waits for, the hook.
 type Removal struct {
-	// Etcd is true for a machine that is a member of etcd; Forced when somebody gave its member up.
+	// Etcd is true for a machine that is a member of etcd, and not one whose server keeps the data elsewhere; Forced when somebody gave its member up.
 	Etcd, Forced bool
 	// MachineDeleting and BootstrapDeleting say what is going. DeletedAt is since when, of the one that went first.
 	MachineDeleting, BootstrapDeleting bool
@@ -24,7 +24,7 @@ type Removal struct {
 	// Began is true when the cluster has begun at some time, so that there may be other members and data. Whether it answers now is another
 	// question, which only asking it answers.
 	Began bool
-	// Dependents is true while another machine is still joined to this one.
+	// Dependents is true while another machine is still joined to this one, and there is a server that it can be moved to.
 	Dependents bool
 	// OnlyTwo is true when there are exactly two etcd machines and the other is not going.
 	OnlyTwo bool
@@ -94,6 +94,12 @@ const (
 	// WaitDown is the wait for a cluster that does not answer.
 	WaitDown = "the cluster does not answer whether the etcd member has left. If its hosts are gone, annotate the RKEBootstrap " +
 		rkev1.ForceRemoveEtcdAnnotation + "=true, and restore a snapshot on other machines"
+	waitJoined = "other machines are joined to this one, and have to move to another server first: condition Ready of the Cluster says what that waits for"
+	waitComing = "another machine has to join etcd first. If it never will, delete it; after half an hour nobody waits for it any more"
+	waitBehind = "the etcd member of another machine has to leave or to be restarted first: condition Ready of the Cluster, and " + rkev1.ConditionEtcdMemberLeft +
+		" of the other RKEBootstraps, say what that waits for"
+	// waitGone goes with the wait for the member of a node.
+	waitGone = ". If its host is gone for good, delete the Node in the cluster, and its member goes with it"
 )
 
 // DecideHook returns what to do about the hook of a machine, in words what it waits for, and when to look again. The first
@@ -119,7 +125,7 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 		// Asked before the questions below: most machines that Cluster API knows no node of have none, and need not wait.
 		return HookLook, "it has to be known whether the machine became a node", lookAgain
 	case r.Dependents:
-		return HookKeep, "other machines are joined to this one", lookAgain
+		return HookKeep, waitJoined, lookAgain
 	case r.OnlyTwo && r.Now.Sub(r.DeletedAt) < settleTime:
 		return HookKeep, "the last but one etcd member is kept for a moment", r.DeletedAt.Add(settleTime).Sub(r.Now)
 	}
@@ -133,18 +139,18 @@ func (r Removal) neverJoined() bool {
 
 // memberHook is what to do when everything depends on the member alone.
 func (r Removal) memberHook() (action HookAction, wait string, after time.Duration) {
-	wait = "the etcd member of node " + r.NodeName + " has to leave"
+	wait = "the etcd member of node " + r.NodeName + " has to leave" + waitGone
 	switch {
 	case r.Member == MemberGone:
 		return HookDrop, "", 0
 	case r.Member == MemberPresent && r.Last:
 		return HookKeep, waitLast, lookAgain
 	case r.Member == MemberPresent && r.Coming:
-		return HookKeep, "another machine has to join etcd first", lookAgain
+		return HookKeep, waitComing, lookAgain
 	case r.Member == MemberPresent && r.OtherLeaving != "":
-		return HookKeep, "the etcd member of node " + r.OtherLeaving + " has to leave first", lookAgain
+		return HookKeep, "the etcd member of node " + r.OtherLeaving + " has to leave first" + waitGone, lookAgain
 	case r.Member == MemberPresent && r.Behind:
-		return HookKeep, "the etcd member of another machine has to leave or to be restarted first", lookAgain
+		return HookKeep, waitBehind, lookAgain
 	case r.Member == MemberPresent:
 		return HookAsk, wait, lookAgain
 	case r.Member == MemberLeaving:

@@ -56,11 +56,15 @@ func (w *World) leaving(m *Machine) Link {
 	if _, held := m.Annotations[rkev1.PreTerminateAnnotation]; !held {
 		return l
 	}
-	return l.waiting(w, "its etcd member has not left the cluster yet", m.DeletionTimestamp.Time, deletionDeadline,
-		"see whether etcd has a quorum, and the node runs", w.explain(),
-		"when the member is gone for good: annotate the RKEBootstrap "+m.Spec.Bootstrap.ConfigRef.Name+" "+rkev1.ForceRemoveEtcdAnnotation+"=true").
-		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition)).
-		until("Drover (bootstrap)", "Node", "Machine", "RKEBootstrap").since(m.DeletionTimestamp.Time)
+	l = l.waiting(w, "its etcd member has not left the cluster yet", m.DeletionTimestamp.Time, deletionDeadline,
+		"do what the message says, see whether etcd has a quorum, and the node runs", w.explain(),
+		"when the member is gone for good: annotate the RKEBootstrap "+m.Spec.Bootstrap.ConfigRef.Name+" "+rkev1.ForceRemoveEtcdAnnotation+
+			"=true; if no other member works, the data are lost with it, and a snapshot has to be restored on other machines").
+		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition))
+	if m.Bootstrap != nil {
+		l = l.ofMeta(conditions.GetMeta(m.Bootstrap.Status.Conditions, rkev1.ConditionEtcdMemberLeft))
+	}
+	return l.until("Drover (bootstrap)", "Node", "Machine", "RKEBootstrap").since(m.DeletionTimestamp.Time)
 }
 
 func (w *World) hostRemoval(m *Machine) Link {

@@ -65,6 +65,27 @@ func TestDiagnose_ARemovalThatIsStuckNamesWhoHoldsIt(t *testing.T) {
 	}
 }
 
+// What a member waits for is said by whoever holds it, with what a person can do; that the data may go is said with the last means.
+func TestDiagnose_AMemberThatIsHeldSaysWhy(t *testing.T) {
+	w := removed()
+	m := w.of("w-1")
+	m.Annotations = map[string]string{rkev1.PreTerminateAnnotation: "x"}
+	m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{
+		Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: "WaitingForPreTerminateHook", Message: "a hook is there",
+	})
+	m.Bootstrap.Status.Conditions = append(m.Bootstrap.Status.Conditions, metav1.Condition{
+		Type: rkev1.ConditionEtcdMemberLeft, Status: metav1.ConditionFalse, Reason: "EtcdMemberHeld", Message: "no other member of etcd works",
+	})
+	r := Diagnose(w)
+	if len(r.Findings) != 1 {
+		t.Fatalf("findings: %+v", r.Findings)
+	}
+	l := r.Findings[0].Link
+	if l.Reason != "EtcdMemberHeld" || l.Why != "no other member of etcd works" || !strings.Contains(strings.Join(l.Do, "\n"), "the data are lost with it") {
+		t.Errorf("got %+v", l)
+	}
+}
+
 func TestHeld_KnowsEveryFinalizerOfOurs(t *testing.T) {
 	for _, finalizer := range []string{
 		provv1.RKEClusterFinalizer, provv1.ProvisioningClusterFinalizer, rkev1.PlanControlPlaneFinalizer, rkev1.BootstrapEtcdRemovalFinalizer,

@@ -36,3 +36,11 @@ func (m *machine) keepsData(elsewhere bool) bool {
 		return known && found == elsewhere
 	})
 }
+
+// KeepsDataElsewhere reports that a server keeps the cluster's data in another datastore than etcd: every plan that it may have says so.
+func KeepsDataElsewhere(secret *PlanSecret) bool {
+	return secret.Malformed == "" && !slices.ContainsFunc(secret.mayHave(), func(have plan.NodePlan) bool {
+		elsewhere, _ := render.KeepsDataElsewhere(have)
+		return !elsewhere
+	})
+}

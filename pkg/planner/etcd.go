@@ -89,8 +89,10 @@ func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
 }
 
 // mayHave are the plans of which a node may have the configuration now.
-func (m *machine) mayHave() []plan.NodePlan {
-	state := &m.Plan.State
+func (m *machine) mayHave() []plan.NodePlan { return m.Plan.mayHave() }
+
+func (s *PlanSecret) mayHave() []plan.NodePlan {
+	state := &s.State
 	if state.AppliedPlan == nil {
 		return []plan.NodePlan{state.Plan}
 	}

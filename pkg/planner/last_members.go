@@ -22,13 +22,14 @@ const giveUp = "annotate the RKEBootstraps of these machines " + rkev1.ForceRemo
 // isHeld reports that a machine is being deleted, and waits for its member to leave etcd.
 func isHeld(m *machine) bool { return m.Deleting && m.Held && !m.ForceRemove }
 
-// maySurvive reports that a machine which is being deleted is held and may have a member that works, or works again soon. What does not work is
-// given up only when its node is lost, or when nobody could look at it, for long: a server that restarts would take the data with it. A
-// report that all is well is believed even then, because the connection to the cluster alone may be down.
-func (p *pass) maySurvive(m *machine) bool {
+// maySurvive reports that a machine which is being deleted is held and may have a member that works, or works again soon.
+func (p *pass) maySurvive(m *machine) bool { return isHeld(m) && p.inEtcd(m) && p.mayWork(m) }
+
+// mayWork reports that the member of a machine may work, or work again soon. What does not work is given up only when its node is lost, or when
+// nobody could look at it, for long: a server that restarts would take the data with it. A report that all is well is believed even then,
+// because the connection to the cluster alone may be down.
+func (p *pass) mayWork(m *machine) bool {
 	switch {
-	case !isHeld(m) || !p.inEtcd(m):
-		return false
 	case !m.NodeLostSince.IsZero():
 		return !p.overdue(m.NodeLostSince)
 	case m.etcdServes():

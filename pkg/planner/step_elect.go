@@ -17,7 +17,7 @@ func stepElect(p *pass) verdict {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
 	}
 	marked := p.markedRightly()
-	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && !slices.ContainsFunc(marked, p.sentOff) {
+	if id := p.designated(); id != "" && !slices.ContainsFunc(marked, p.sentOff) {
 		for _, m := range marked {
 			m.marks.InitNode = false
 		}
@@ -54,7 +54,7 @@ func (p *pass) markedRightly() []*machine {
 func (p *pass) keepInit(m *machine) verdict {
 	p.init = m
 	p.warnDesignated(m)
-	if m.NodeLostSince.IsZero() || !m.delivered() || p.designated() {
+	if m.NodeLostSince.IsZero() || !m.delivered() || p.designated() != "" {
 		return goOn("the init node is " + m.Name)
 	}
 	if p.unwell == "" {
@@ -85,8 +85,8 @@ func (p *pass) replaceInit(gone []*machine) verdict {
 	if next == nil {
 		next = p.keepMember(gone)
 	}
-	if next == nil || p.designated() {
-		return stopFor(lost(gone))
+	if next == nil || !p.mayBeChosen(next) {
+		return stopFor(p.lost(gone, next != nil))
 	}
 	for _, m := range gone {
 		m.marks.InitNode = false
@@ -94,17 +94,31 @@ func (p *pass) replaceInit(gone []*machine) verdict {
 	return p.choose(next)
 }
 
-// nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is none.
+// nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is none. If the user has chosen one of
+// them, it is that.
 func (p *pass) nextInit() *machine {
 	candidates := p.collect((*machine).canBeInit, (*machine).isMember, func(m *machine) bool { return !m.marks.InitNode })
 	if len(candidates) == 0 {
 		return nil
 	}
-	return candidates[0]
+	return candidates[max(0, slices.IndexFunc(candidates, p.mayBeChosen))]
 }
 
-// designated reports that the user has chosen the init node: there is no other then.
-func (p *pass) designated() bool { return p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel] != "" }
+// designated is the machine ID of the init node that the user has chosen, empty when there is none: there is no other then. It is not heard while that
+// machine is being deleted and has begun: it waits for those that are joined to it, and they wait for another one to join.
+func (p *pass) designated() string {
+	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
+	if slices.ContainsFunc(p.started(), func(m *machine) bool { return m.Deleting && m.Labels[rkev1.MachineIDLabel] == id }) {
+		return ""
+	}
+	return id
+}
+
+// mayBeChosen reports that the user has not chosen another init node.
+func (p *pass) mayBeChosen(m *machine) bool {
+	id := p.designated()
+	return id == "" || m.Labels[rkev1.MachineIDLabel] == id
+}
 
 // sentOff reports that a machine may be starting the cluster already: it was told to, or a ticket says that it is about to be and caches may not
 // show yet that it was.
@@ -150,14 +164,17 @@ func (p *pass) electAmong(marked []*machine) verdict {
 // reasonInitNodeStays of a warning: the user's choice of the init node comes too late.
 const reasonInitNodeStays = "InitNodeStays"
 
-// warnDesignated tells that another machine has started the cluster than the one that the user has chosen since.
+// warnDesignated tells that another machine is the init node than the one that the user has chosen.
 func (p *pass) warnDesignated(m *machine) {
-	if id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]; id != "" && m.Labels[rkev1.MachineIDLabel] != id {
-		p.warnings[render.Warning{
-			Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]",
-			Message: "The cluster was started by machine " + m.Name + ", which stays the init node; while the label names another machine, none takes its place",
-		}] = true
+	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
+	if id == "" || m.Labels[rkev1.MachineIDLabel] == id {
+		return
 	}
+	message := "The cluster was started by machine " + m.Name + ", which stays the init node; while the label names another machine, no third one takes its place"
+	if p.designated() == "" {
+		message = "The machine that the label names is being deleted, and machine " + m.Name + " is the init node: remove the label, or name another machine in it"
+	}
+	p.warnings[render.Warning{Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]", Message: message}] = true
 }
 
 // electDesignated takes the machine that the user has chosen by its id, and no other.
@@ -198,18 +215,9 @@ func (p *pass) elect() verdict {
 func (p *pass) choose(m *machine) verdict {
 	m.marks.InitNode = true
 	p.init = m
+	p.warnDesignated(m)
 	if m.Deleting {
 		return goOn("the init node is " + m.Name + ", which is being deleted and stays until another one can take its place")
 	}
 	return goOn("chose the init node " + m.Name)
-}
-
-// lost is the wait for an init node that has started the cluster and cannot be used any more.
-func lost(machines []*machine) *Wait {
-	notes := make([]note, 0, len(machines))
-	for _, m := range machines {
-		notes = append(notes, note{name: m.Name})
-	}
-	return waitFor(ReasonInitNodeLost, about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notes)+
-		". If they do not come back, delete them, "+giveUp, WakeMachine, WakePlanSecret)
 }

@@ -92,3 +92,9 @@ func Restarting(secret *corev1.Secret, now time.Time, within time.Duration) bool
 func EtcdServes(machine *clusterv1.Machine, secret *corev1.Secret) bool {
 	return secret != nil && NodeLostSince(machine).IsZero() && planner.EtcdServes(decode(secret))
 }
+
+// KeepsDataElsewhere reports that a machine keeps the cluster's data in another datastore than etcd, and has no member. secret is its plan secret, nil when
+// there is none.
+func KeepsDataElsewhere(secret *corev1.Secret) bool {
+	return secret != nil && planner.KeepsDataElsewhere(decode(secret))
+}

@@ -117,27 +117,33 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 		return r, nil
 	}
 	r.DeletedAt = deletedAt(machine.DeletionTimestamp, bootstrap.DeletionTimestamp)
-	cluster, err := orNil(h.capiClusters.Get(bootstrap.Namespace, bootstrap.Spec.ClusterName))
-	if err != nil {
+	controlPlane, err := h.livingControlPlane(bootstrap)
+	if err != nil || controlPlane == nil {
+		r.ClusterGoing = err == nil
 		return r, err
-	}
-	if cluster == nil || cluster.DeletionTimestamp != nil {
-		r.ClusterGoing = true
-		return r, nil
-	}
-	controlPlane, err := h.controlPlaneOf(cluster)
-	if err != nil {
-		return r, err
-	}
-	if controlPlane == nil || controlPlane.DeletionTimestamp != nil {
-		r.ClusterGoing = true
-		return r, nil
 	}
 	r.Began = r.NodeName != "" || began(controlPlane)
 	if r.Planned, err = h.planned(bootstrap.Name, machine); err != nil {
 		return r, err
 	}
+	if elsewhere, err := h.keepsDataElsewhere(machine); err != nil || elsewhere {
+		r.Etcd = false
+		return r, err
+	}
 	return r, h.gatherPeers(&r, machine)
+}
+
+// livingControlPlane is what describes a machine's cluster, nil when the cluster is being deleted as a whole, or that is gone.
+func (h *handler) livingControlPlane(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEControlPlane, error) {
+	cluster, err := orNil(h.capiClusters.Get(bootstrap.Namespace, bootstrap.Spec.ClusterName))
+	if err != nil || cluster == nil || cluster.DeletionTimestamp != nil {
+		return nil, err
+	}
+	controlPlane, err := h.controlPlaneOf(cluster)
+	if err != nil || controlPlane == nil || controlPlane.DeletionTimestamp != nil {
+		return nil, err
+	}
+	return controlPlane, nil
 }
 
 // began reports that a cluster has begun at some time. A restore takes back that it was bootstrapped, and counts.

@@ -1,6 +1,7 @@
 package bootstrap_test
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -16,21 +17,20 @@ import (
 // TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled: a pool makes another machine only when one is gone. The one that others are joined to is the last.
 func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.T) {
 	for name, tc := range map[string]struct {
-		joined string
+		joined []string
 		order  []string
 	}{
 		"in the order of their deletion":   {order: []string{"m1", "m2", "m3"}},
-		"a worker is joined to the first":  {joined: "m1", order: []string{"m2", "m3", "m1"}},
-		"a worker is joined to the second": {joined: "m2", order: []string{"m1", "m3", "m2"}},
+		"a worker is joined to the first":  {joined: []string{"m1"}, order: []string{"m2", "m3", "m1"}},
+		"a worker is joined to the second": {joined: []string{"m2"}, order: []string{"m1", "m3", "m2"}},
+		"a worker is joined to each":       {joined: []string{"m1", "m2", "m3"}, order: []string{"m1", "m2", "m3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			retell(t, 2, threeMembers, func(t *testing.T, w *world) {
-				if tc.joined != "" {
-					w.add(machine{name: "w1"})
-					w.noteOnMachine(tc.joined, rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")
-					w.noteOnMachine("w1", rkev1.JoinedToAnnotation, "https://10.0.0.1:6443")
-					w.settle()
+				for _, server := range tc.joined {
+					w.joinWorker("w-"+server, server)
 				}
+				w.settle()
 				for _, name := range []string{"m1", "m2", "m3"} {
 					w.delete(name)
 					w.elapse(time.Second)
@@ -39,9 +39,103 @@ func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.
 				w.wantGone(tc.order[1])
 				w.elapse(time.Hour)
 				w.wantKept(tc.order[2])
+				if why := w.why(tc.order[2]); !strings.Contains(why, "no other member of etcd works") {
+					t.Errorf("the last one waits for %q", why)
+				}
 			})
 		})
 	}
+}
+
+// TestHook_OthersAreMovedToAMemberThatStays: they wait for that as long as there is one that works, and nobody waits for one that never does.
+func TestHook_OthersAreMovedToAMemberThatStays(t *testing.T) {
+	tell(t, func(t *testing.T, w *world) {
+		etcdCluster(w, "m1", "m2", "m3")
+		w.joinWorker("w1", "m1")
+		w.joinWorker("w2", "m2")
+		w.settle()
+		w.delete("m1")
+		w.delete("m2")
+		w.elapse(time.Hour)
+		w.wantKept("m1", "m2")
+		if why := w.why("m1"); !strings.Contains(why, "joined to this one") || !strings.Contains(why, "Ready of the Cluster") {
+			t.Errorf("it waits for %q", why)
+		}
+		w.planNone("m3")
+		w.wantGone("m1")
+		w.elapse(time.Hour)
+		w.wantKept("m2")
+	})
+}
+
+// TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks: it keeps nothing, and the one that works waits until somebody else does.
+func TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks(t *testing.T) {
+	for name, unknown := range map[string]func(w *world, machine string){
+		"without a plan":             (*world).planNone,
+		"without a node that it has": func(w *world, machine string) { w.pretend(machine, machine); w.loseReference(machine) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				unknown(w, "m1")
+				unknown(w, "m3")
+				w.elapse(time.Hour)
+				w.delete("m2")
+				w.elapse(5 * time.Second)
+				w.delete("m1")
+				w.wantGone("m1")
+				w.elapse(3 * time.Hour)
+				w.wantKept("m2")
+			})
+		})
+	}
+}
+
+// TestHook_ServersWithAnotherDatastoreHaveNoMember: their nodes are not said to have etcd, and nobody would ever say that it has left.
+func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
+	for name, tc := range map[string]struct {
+		config   string
+		wantHeld bool
+	}{
+		"in a database": {config: `{"datastore-endpoint":"postgres://db"}`},
+		"in etcd":       {config: `{"token":"t"}`, wantHeld: true},
+		"unknown":       {wantHeld: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(t *testing.T, w *world) {
+				etcdCluster(w, "m1", "m2", "m3")
+				for _, name := range []string{"m1", "m2", "m3"} {
+					w.labelNode(name, "node-role.kubernetes.io/etcd", "")
+					secret := w.secret(name + "-machine-plan")
+					secret.Data = map[string][]byte{nodeplan.KeyPlan: []byte("{}")}
+					if tc.config != "" {
+						secret.Data[nodeplan.KeyPlan] = encode(t, map[string]any{"files": []any{map[string]any{
+							"path": "/etc/rancher/k3s/config.yaml.d/50-rancher.yaml", "content": base64.StdEncoding.EncodeToString([]byte(tc.config)),
+						}}})
+					}
+					_, err := w.c.Core.Secret().Update(secret)
+					must(t, err)
+					w.report(name)
+				}
+				w.settle()
+				for _, name := range []string{"m1", "m2", "m3"} {
+					w.delete(name)
+					w.elapse(time.Minute)
+					if hook, finalizer := w.held(name); hook != tc.wantHeld || finalizer != tc.wantHeld {
+						t.Errorf("%s: hook %v, finalizer %v (%s)", name, hook, finalizer, w.why(name))
+					}
+				}
+			})
+		})
+	}
+}
+
+// joinWorker makes a worker that is joined to a server.
+func (w *world) joinWorker(name, server string) {
+	w.Helper()
+	w.add(machine{name: name})
+	w.noteOnMachine(server, rkev1.JoinURLAnnotation, "https://"+server+":6443")
+	w.noteOnMachine(name, rkev1.JoinedToAnnotation, "https://"+server+":6443")
 }
 
 // TestHook_AMemberThatLeavesKeepsNothing: its Machine is there until Cluster API has removed it, and its last report says that it works.
@@ -138,7 +232,7 @@ func TestHook_WhoseLeavingIsWaitedFor(t *testing.T) {
 					return
 				}
 				w.wantKept("m1")
-				if why := w.why("m1"); why != tc.wantKept {
+				if why := w.why("m1"); !strings.HasPrefix(why, tc.wantKept) || !strings.Contains(why, "delete the Node in the cluster") {
 					t.Errorf("it waits for %q", why)
 				}
 				w.leaves("x")

@@ -33,6 +33,13 @@ func (h *handler) planned(bootstrapName string, machine *clusterv1.Machine) (boo
 	return err == nil && secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0, err
 }
 
+// keepsDataElsewhere reports that the server on a machine has no member of etcd, because the cluster's data are in another datastore. No node says so, and
+// none would ever say that the member has left. A node that claims it in its plan gives up its own member alone.
+func (h *handler) keepsDataElsewhere(machine *clusterv1.Machine) (bool, error) {
+	secret, err := h.planSecret(machine)
+	return err == nil && planstore.KeepsDataElsewhere(secret), err
+}
+
 // member is what a cluster says of the etcd member of a machine.
 type member struct {
 	// node is empty when the machine has none.

@@ -1,7 +1,6 @@
 package bootstrap
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -35,29 +34,46 @@ func (h *handler) gatherPeers(r *bootstrapdata.Removal, machine *clusterv1.Machi
 	if err != nil {
 		return fmt.Errorf("list machines of the cluster: %w", err)
 	}
-	broken, err := h.broken(machine)
-	if err != nil {
-		return err
-	}
 	staying, going := peersOf(machine, machines)
-	self := leaver{machine: machine, broken: broken, waits: !broken && joinedBy(staying, machine)}
-	r.Dependents = r.Dependents || self.waits
-	after, err := h.gatherGoing(r, self, staying, going)
+	members := slices.DeleteFunc(slices.Clone(staying), func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })
+	if r.Keepers, err = h.keepers(members); err != nil {
+		return err
+	}
+	self, err := h.gatherGoing(r, machine, staying, going)
 	if err != nil {
 		return err
 	}
-	staying = slices.DeleteFunc(staying, func(peer *clusterv1.Machine) bool { return !isEtcd(peer.Labels) })
-	r.OnlyTwo = len(staying) == 1 && len(going) == 0
-	r.Coming = !broken && h.Now().Sub(r.DeletedAt) < comingTime && slices.ContainsFunc(staying, h.coming)
-	if r.Keepers, err = h.keepers(slices.Concat(staying, after)); err != nil {
-		return err
-	}
-	for _, peer := range staying {
-		if r.Behind, err = h.behindRestart(r.Behind, broken, peer); err != nil {
+	r.OnlyTwo = len(members) == 1 && len(going) == 0
+	r.Coming = !self.broken && h.Now().Sub(r.DeletedAt) < comingTime && slices.ContainsFunc(members, h.coming)
+	for _, peer := range members {
+		if r.Behind, err = h.behindRestart(r.Behind, self.broken, peer); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// gatherGoing finds out whether other machines that are deleted go before this one, and which of them go after it and keep the data until then. Before, Keepers are those
+// that stay.
+func (h *handler) gatherGoing(r *bootstrapdata.Removal, machine *clusterv1.Machine, staying, going []*clusterv1.Machine) (leaver, error) {
+	kept := len(r.Keepers) > 0
+	self, err := h.leaverOf(machine, staying, kept)
+	if err != nil {
+		return self, err
+	}
+	r.Dependents = self.waits
+	for _, peer := range going {
+		other, err := h.leaverOf(peer, staying, kept)
+		switch {
+		case err != nil:
+			return self, err
+		case other.before(self):
+			r.Behind = true
+		case other.works:
+			r.Keepers = append(r.Keepers, peer.Status.NodeRef.Name)
+		}
+	}
+	return self, nil
 }
 
 // keepers are the nodes of those machines whose members work.
@@ -123,41 +139,52 @@ func peersOf(machine *clusterv1.Machine, machines []*clusterv1.Machine) (staying
 	return staying, going
 }
 
-// leaver is a machine that is deleted, with what decides when its member leaves.
+// leaver is a machine that is deleted, with what decides when its member leaves. All of it is the same whoever of them looks.
 type leaver struct {
 	machine *clusterv1.Machine
-	// broken: it does not work. waits: others are joined to it.
-	broken, waits bool
+	// broken: it does not work, and waits for nobody. works: it is known to work. A node that was just made is neither, and one that refuses its plan both.
+	broken, works bool
+	// joined: others that stay are joined to it. waits: they can be moved to a member that works and stays, and it waits for that.
+	joined, waits bool
 }
 
-// before is the order in which members leave. What does not work goes first. One that others are joined to goes last: they are moved to
-// another server when nobody is leaving, and so all others have to be gone.
+// leaverOf finds out about a machine that is deleted. kept says that a member stays and works.
+func (h *handler) leaverOf(machine *clusterv1.Machine, staying []*clusterv1.Machine, kept bool) (leaver, error) {
+	broken, err := h.broken(machine)
+	if err != nil {
+		return leaver{}, err
+	}
+	works, err := h.works(machine)
+	return newLeaver(machine, broken, works, joinedBy(staying, machine), kept), err
+}
+
+// newLeaver is a leaver that waits for those that are joined to it only when they can be moved to a member that stays, or it would wait for ever.
+func newLeaver(machine *clusterv1.Machine, broken, works, joined, kept bool) leaver {
+	return leaver{machine: machine, broken: broken, works: works, joined: joined, waits: joined && !broken && kept}
+}
+
+// before is the order in which members leave, so that of two never each counts on the other, and somebody can go as long as there is somebody to keep the data.
+// What does not work goes first. One that waits until others are moved away goes last: they are moved when nobody is leaving. What is not known
+// to work keeps nothing, so who works stays longer; and one that others are joined to, if it can.
 func (l leaver) before(other leaver) bool {
-	switch {
-	case l.broken != other.broken:
-		return l.broken
-	case l.waits != other.waits:
-		return other.waits
+	mine, others := l.lateness(), other.lateness()
+	for i := range mine {
+		if mine[i] != others[i] {
+			return others[i]
+		}
 	}
 	return goesBefore(l.machine, other.machine)
 }
 
-// gatherGoing finds out whether another machine that is deleted goes before, and returns those that go after: they keep the data until their turn comes.
-// Both are told by the same order, so that of two never each counts on the other.
-func (h *handler) gatherGoing(r *bootstrapdata.Removal, self leaver, staying, going []*clusterv1.Machine) (after []*clusterv1.Machine, err error) {
-	for _, peer := range going {
-		broken, err := h.broken(peer)
-		if err != nil {
-			return nil, err
-		}
-		other := leaver{machine: peer, broken: broken, waits: !broken && joinedBy(staying, peer)}
-		if !other.before(self) {
-			after = append(after, peer)
-			continue
-		}
-		r.Behind = true
+// lateness are the reasons to go later than others, the strongest first.
+func (l leaver) lateness() [5]bool {
+	return [5]bool{
+		l.works || !l.broken,
+		l.works && l.machine.DeletionTimestamp == nil, // only its bootstrap object is deleted: all others see it as one that stays
+		l.waits,
+		l.works,
+		l.joined,
 	}
-	return after, nil
 }
 
 // behindRestart reports that a member which works waits for one that was just given a plan: its restart and the removal together would
@@ -182,8 +209,11 @@ func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error)
 
 // goesBefore orders machines that are deleted: the one that was deleted first goes first, and last one of which only the bootstrap object was.
 func goesBefore(a, b *clusterv1.Machine) bool {
-	if a.DeletionTimestamp == nil || b.DeletionTimestamp == nil {
-		return b.DeletionTimestamp == nil
+	switch goingA, goingB := a.DeletionTimestamp != nil, b.DeletionTimestamp != nil; {
+	case goingA != goingB:
+		return goingA
+	case goingA && !a.DeletionTimestamp.Equal(b.DeletionTimestamp):
+		return a.DeletionTimestamp.Before(b.DeletionTimestamp)
 	}
-	return cmp.Or(a.DeletionTimestamp.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.Name, b.Name)) < 0
+	return a.Name < b.Name
 }

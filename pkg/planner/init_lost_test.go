@@ -1,0 +1,121 @@
+package planner
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const initLabel = "rke.cattle.io/init-node-machine-id"
+
+// withMachineIDs is a cluster of three servers with machine IDs, of which s1 is the init node, and a worker.
+func withMachineIDs(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(k3sVersion)
+	for _, name := range []string{"s1", "s2", "s3"} {
+		w.add(name, "etcd,control-plane").m.Labels["rke.cattle.io/machine-id"] = "id-" + name
+	}
+	w.add("w1", "worker")
+	w.bringUp(t)
+	w.now = start.Add(time.Hour)
+	return w
+}
+
+// That somebody has chosen the init node does not keep it: its machine waits for those that are joined to it, and they for another one to join.
+func TestDecide_WhoFollowsTheDesignatedInitNode(t *testing.T) {
+	leaves := func(h *host) { h.m.Deleting, h.m.Held = true, true }
+	for name, tc := range map[string]struct {
+		id      string
+		happens func(w *world)
+		want    string
+		says    string
+	}{
+		"it is deleted":                     {"id-s1", func(w *world) { leaves(w.machines["s1"]) }, "s2", "machine s2 is the init node: remove the label"},
+		"it is lost":                        {"id-s1", func(w *world) { w.machines["s1"].m.NodeLostSince = start }, "s1", ""},
+		"it has failed":                     {"id-s1", func(w *world) { w.machines["s1"].m.Phase = phaseFailed }, "", "=id-s1 of the Cluster lets no other machine take its place"},
+		"another one is, and it is deleted": {"id-s3", func(w *world) { leaves(w.machines["s1"]) }, "s3", ""},
+		"nobody is, and it is deleted":      {"id-s9", func(w *world) { leaves(w.machines["s1"]) }, "", "=id-s9 of the Cluster lets no other machine take its place"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withMachineIDs(t)
+			w.cp.Labels = map[string]string{initLabel: tc.id}
+			tc.happens(w)
+			d := w.run(t)
+			says := ""
+			if d.Wait != nil {
+				says = d.Wait.Message
+			}
+			_, warning := w.condition(ConditionConfigurationUnderstood)
+			if says += warning; !strings.Contains(says, tc.says) || strings.Contains(says, "force-remove") {
+				t.Errorf("it says %q", says)
+			}
+			if lost := d.Wait != nil && d.Wait.Reason == ReasonInitNodeLost; lost != (tc.want == "") || tc.want != "" && !w.machines[tc.want].m.Marks.InitNode {
+				t.Errorf("wait %+v", d.Wait)
+			}
+		})
+	}
+}
+
+// Those who were joined to the designated init node join its successor, so that it can leave.
+func TestDecide_TheDesignatedInitNodeIsLeft(t *testing.T) {
+	w := withMachineIDs(t)
+	w.cp.Labels = map[string]string{initLabel: "id-s1"}
+	s1 := w.machines["s1"]
+	s1.m.Deleting, s1.m.Held = true, true
+	for range 30 {
+		w.run(t)
+		for _, name := range w.names() {
+			if h := w.machines[name]; h.hasPlan() {
+				h.applyPlan()
+				h.probes(true)
+			}
+		}
+		w.now = w.now.Add(time.Minute)
+	}
+	for _, name := range []string{"s3", "w1"} {
+		if w.machines[name].m.Marks.JoinedTo == s1.m.Marks.JoinURL {
+			t.Errorf("%s stays joined to it", name)
+		}
+	}
+	delete(w.machines, "s1")
+	if d := w.run(t); d.Wait != nil || !w.machines["s2"].m.Marks.InitNode {
+		t.Errorf("it is gone, and the cluster waits: %+v", d.Wait)
+	}
+}
+
+// Nobody is told to give members up that may work again.
+func TestDecide_WhatIsSaidOfALostInitNode(t *testing.T) {
+	const goAway = "If they do not come back, delete them"
+	others := func(f func(h *host)) func(w *world) {
+		return func(w *world) { f(w.machines["s2"]); f(w.machines["s3"]) }
+	}
+	unseen := func(h *host) {
+		h.m.NodeUnknown, h.m.NodeUnknownSince = true, start.Add(time.Hour-time.Minute)
+		h.probes(false)
+	}
+	for name, tc := range map[string]struct {
+		happens func(w *world)
+		want    string
+	}{
+		"others fail probes for a moment": {others(func(h *host) { h.probes(false) }), "as soon as its etcd works and it can be joined; that may be s2,s3"},
+		"one of them is lost for long": {func(w *world) {
+			others(func(h *host) { h.probes(false) })(w)
+			w.machines["s2"].m.NodeLostSince = start
+		}, "that may be s3"},
+		"others are out of sight":     {others(unseen), "Nobody can look at the nodes of s2,s3: repair the connection"},
+		"one of them is out of sight": {func(w *world) { w.machines["s2"].probes(false); unseen(w.machines["s3"]) }, "that may be s2"},
+		"others have failed":          {others(func(h *host) { h.m.Phase = phaseFailed }), goAway},
+		"others are lost for long":    {others(func(h *host) { h.m.NodeLostSince = start }), goAway},
+		"others are lost just now":    {others(func(h *host) { h.m.NodeLostSince = start.Add(time.Hour) }), "that may be s2,s3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withMachineIDs(t)
+			w.machines["s1"].m.Phase = phaseFailed
+			tc.happens(w)
+			d := w.run(t)
+			if d.Wait == nil || !strings.Contains(d.Wait.Message, tc.want) || strings.Contains(d.Wait.Message, giveUp) != (tc.want == goAway) {
+				t.Errorf("wait %+v", d.Wait)
+			}
+		})
+	}
+}
