@@ -209,18 +209,24 @@ func (o *serverOptions) check() error {
 	if (o.tlsCert == "") != (o.tlsKey == "") {
 		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
 	}
+	if o.tracingEndpoint != "" {
+		if err := tracing.CheckEndpoint(o.tracingEndpoint); err != nil {
+			problems = append(problems, fmt.Errorf("--tracing-endpoint: %w", err))
+		}
+	}
+	return errors.Join(append(problems, o.checkReach(), o.checkAdmission())...)
+}
+
+// checkReach checks how users reach clusters.
+func (o *serverOptions) checkReach() error {
+	var problems []error
 	if !verbPattern.MatchString(o.clusterAccessVerb) {
 		problems = append(problems, fmt.Errorf("--cluster-access-verb: %q is no verb; use get, or another one in lower case", o.clusterAccessVerb))
 	}
 	if life := o.endpointTokenLife; life < endpointtoken.LeastLife || life > endpointtoken.MaxLife {
 		problems = append(problems, fmt.Errorf("--endpoint-token-life: must be from %s to %s, not %s", endpointtoken.LeastLife, endpointtoken.MaxLife, life))
 	}
-	if o.tracingEndpoint != "" {
-		if err := tracing.CheckEndpoint(o.tracingEndpoint); err != nil {
-			problems = append(problems, fmt.Errorf("--tracing-endpoint: %w", err))
-		}
-	}
-	return errors.Join(append(problems, o.checkAdmission())...)
+	return errors.Join(problems...)
 }
 
 // traces sends traces of machines where --tracing-endpoint says, and what is left of them when stop is called.
