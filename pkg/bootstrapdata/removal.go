@@ -39,6 +39,8 @@ type Removal struct {
 	// OtherLeaving is another node whose member was asked to leave and has not left, empty when there is none: deletions may come to be known
 	// in another order than they were made in.
 	OtherLeaving string
+	// Elsewhere is true when the machine was told to keep the cluster's data in another datastore than etcd: whether there is a member, its node says.
+	Elsewhere bool
 	// Member is how far the node's member is.
 	Member MemberState
 	Now    time.Time
@@ -119,11 +121,11 @@ func DecideHook(r Removal) (action HookAction, wait string, after time.Duration)
 		return HookDrop, "", 0
 	case !r.MachineDeleting && !r.BootstrapDeleting:
 		return HookEnsure, "", 0
-	case r.ClusterGoing, !r.Began, r.neverJoined():
+	case r.ClusterGoing, !r.Began, r.neverJoined(), r.Elsewhere && r.Member == MemberGone:
 		return HookDrop, "", 0
-	case r.NodeName == "" && r.Member == MemberUnknown:
-		// Asked before the questions below: most machines that Cluster API knows no node of have none, and need not wait.
-		return HookLook, "it has to be known whether the machine became a node", lookAgain
+	case (r.NodeName == "" || r.Elsewhere) && r.Member == MemberUnknown:
+		// Asked before the questions below: most machines that Cluster API knows no node of have none, and need not wait, as those whose data are elsewhere.
+		return HookLook, "it has to be known whether the machine became a node, and has an etcd member", lookAgain
 	case r.Dependents:
 		return HookKeep, waitJoined, lookAgain
 	case r.OnlyTwo && r.Now.Sub(r.DeletedAt) < settleTime:

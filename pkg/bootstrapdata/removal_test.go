@@ -100,6 +100,7 @@ func TestDecideHook_NeverDropsAMember(t *testing.T) {
 		removal.Last = rapid.Bool().Draw(r, "last")
 		removal.Coming = rapid.Bool().Draw(r, "coming")
 		removal.OtherLeaving = rapid.SampledFrom([]string{"", "other"}).Draw(r, "otherLeaving")
+		removal.Elsewhere = rapid.Bool().Draw(r, "elsewhere")
 		removal.Member = bootstrapdata.MemberState(rapid.IntRange(0, 3).Draw(r, "member"))
 		got, _, _ := bootstrapdata.DecideHook(removal)
 		if got == bootstrapdata.HookDrop && removal.Member != bootstrapdata.MemberGone || got == bootstrapdata.HookAsk && removal.Last {

@@ -62,7 +62,7 @@ func (h *handler) removal(bootstrap *rkev1.RKEBootstrap, machine *clusterv1.Mach
 			return bootstrap, nil
 		}
 		defer h.asking.end(cluster)
-		found, err := h.member(machine)
+		found, err := h.member(machine, removal.Elsewhere)
 		if err != nil {
 			return h.down(bootstrap, machine, err)
 		}
@@ -126,8 +126,7 @@ func (h *handler) gatherRemoval(bootstrap *rkev1.RKEBootstrap, machine *clusterv
 	if r.Planned, err = h.planned(bootstrap.Name, machine); err != nil {
 		return r, err
 	}
-	if elsewhere, err := h.keepsDataElsewhere(machine); err != nil || elsewhere {
-		r.Etcd = false
+	if r.Elsewhere, err = h.keepsDataElsewhere(machine); err != nil {
 		return r, err
 	}
 	return r, h.gatherPeers(&r, machine)

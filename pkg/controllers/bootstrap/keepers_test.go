@@ -91,21 +91,24 @@ func TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks(t *testing.T) {
 	}
 }
 
-// TestHook_ServersWithAnotherDatastoreHaveNoMember: their nodes are not said to have etcd, and nobody would ever say that it has left.
+// TestHook_ServersWithAnotherDatastoreHaveNoMember: their nodes are not said to have etcd, and nobody would ever say that it has left. A server that has found etcd
+// on its disk stays with it, whatever it is told.
 func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config   string
+		label    string
 		wantHeld bool
 	}{
-		"in a database": {config: `{"datastore-endpoint":"postgres://db"}`},
-		"in etcd":       {config: `{"token":"t"}`, wantHeld: true},
-		"unknown":       {wantHeld: true},
+		"in a database":                   {config: `{"datastore-endpoint":"postgres://db"}`},
+		"in etcd, and told of a database": {config: `{"datastore-endpoint":"postgres://db"}`, label: "true", wantHeld: true},
+		"in etcd":                         {config: `{"token":"t"}`, wantHeld: true},
+		"unknown":                         {wantHeld: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(t *testing.T, w *world) {
 				etcdCluster(w, "m1", "m2", "m3")
 				for _, name := range []string{"m1", "m2", "m3"} {
-					w.labelNode(name, "node-role.kubernetes.io/etcd", "")
+					w.labelNode(name, "node-role.kubernetes.io/etcd", tc.label)
 					secret := w.secret(name + "-machine-plan")
 					secret.Data = map[string][]byte{nodeplan.KeyPlan: []byte("{}")}
 					if tc.config != "" {

@@ -33,8 +33,8 @@ func (h *handler) planned(bootstrapName string, machine *clusterv1.Machine) (boo
 	return err == nil && secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0, err
 }
 
-// keepsDataElsewhere reports that the server on a machine has no member of etcd, because the cluster's data are in another datastore. No node says so, and
-// none would ever say that the member has left. A node that claims it in its plan gives up its own member alone.
+// keepsDataElsewhere reports that the server on a machine was told to keep the cluster's data in another datastore, and so may have no member of etcd that
+// could say that it has left. Servers that find etcd on their disk stay with it, whatever they are told: only their node tells.
 func (h *handler) keepsDataElsewhere(machine *clusterv1.Machine) (bool, error) {
 	secret, err := h.planSecret(machine)
 	return err == nil && planstore.KeepsDataElsewhere(secret), err
@@ -51,8 +51,8 @@ type member struct {
 	stay []string
 }
 
-// member looks for the node of a machine, and how far its etcd member is.
-func (h *handler) member(machine *clusterv1.Machine) (member, error) {
+// member looks for the node of a machine, and how far its etcd member is. Of one that may keep its data elsewhere, a node that does not say it has etcd has no member.
+func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, error) {
 	version, err := h.versionOf(machine)
 	if err != nil {
 		return member{}, err
@@ -66,6 +66,9 @@ func (h *handler) member(machine *clusterv1.Machine) (member, error) {
 	nodes, err := h.nodesOf(ctx, client, machine)
 	if err != nil {
 		return member{}, err
+	}
+	if elsewhere {
+		nodes = slices.DeleteFunc(nodes, func(node corev1.Node) bool { return node.Labels[etcdNodeLabel] != rkev1.RoleLabelValue })
 	}
 	remove, removed := memberAnnotations(version)
 	found := memberOf(nodes, remove, removed)
