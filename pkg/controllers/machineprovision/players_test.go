@@ -161,10 +161,16 @@ func (w *world) playDeletion(machine *clusterv1.Machine) error {
 func (w *world) addMember(name string) {
 	w.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: "demo", rkev1.ClusterNameLabel: "demo", rkev1.EtcdRoleLabel: "true"}
+	plan := []byte("{}")
+	_, err := w.nodes.CoreV1().Nodes().Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"node-role.kubernetes.io/etcd": "true"},
+	}}, metav1.CreateOptions{})
+	must(w.T, err)
 	must(w.T, w.api.Add(
 		&corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: naming.PlanSecret(name)}, Type: rkev1.SecretTypeMachinePlan,
+			Data: map[string][]byte{nodeplan.KeyPlan: plan, nodeplan.KeyAppliedChecksum: []byte(nodeplan.Checksum(plan))},
 		},
 		&clusterv1.Machine{
 			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"},
