@@ -44,7 +44,9 @@ func (p *pass) mayReturn(m *machine) bool {
 func whoReturns(gone, returning []*machine) string {
 	isUnseen := func(m *machine) bool { return m.NodeUnknown }
 	isStuck := func(m *machine) bool { return !m.NodeUnknown && m.etcdServes() && !m.Deleting && !m.canBeInit() }
-	others := only(returning, func(m *machine) bool { return !isUnseen(m) && !isStuck(m) && !slices.Contains(gone, m) })
+	others := only(returning, func(m *machine) bool {
+		return !isUnseen(m) && !isStuck(m) && (m.canBeInit() || !slices.Contains(gone, m))
+	})
 	stuck, unseen := only(returning, isStuck), only(returning, isUnseen)
 	text := ""
 	if len(others) > 0 {

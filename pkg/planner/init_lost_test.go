@@ -188,3 +188,56 @@ func TestDecide_AnInitNodeThatIsLostForLong(t *testing.T) {
 		t.Error("its etcd works again, and nobody joins it")
 	}
 }
+
+// A designated init node that is gone, before anybody followed it or at once, is not looked for: the cluster has started, and it is said who can follow.
+func TestDecide_TheDesignatedInitNodeIsGone(t *testing.T) {
+	atOnce := func(_ *testing.T, w *world) { delete(w.machines, "s1") }
+	for name, tc := range map[string]struct {
+		id   string
+		goes func(t *testing.T, w *world)
+		says string
+		want string
+	}{
+		"at once": {"id-s1", atOnce, "=id-s1 of the Cluster lets no other machine take its place, and one could", ""},
+		"before anybody followed": {"id-s1", func(t *testing.T, w *world) {
+			t.Helper()
+			s1, others := w.machines["s1"], []*host{w.machines["s2"], w.machines["s3"]}
+			s1.m.Deleting, s1.m.Held, s1.m.NodeLostSince = true, true, start
+			for _, h := range others {
+				h.probes(false)
+			}
+			w.run(t)
+			delete(w.machines, "s1")
+			for _, h := range others {
+				h.probes(true)
+			}
+		}, "=id-s1 of the Cluster lets no other machine take its place, and one could", ""},
+		"and nobody can follow yet": {"id-s1", func(_ *testing.T, w *world) {
+			delete(w.machines, "s1")
+			w.machines["s2"].probes(false)
+			w.machines["s3"].probes(false)
+		}, "that may be s2,s3", ""},
+		"and another one is named": {"id-s3", atOnce, "", "s3"},
+		"and the label is removed": {"", atOnce, "", "s2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := withMachineIDs(t)
+			w.cp.Labels = map[string]string{initLabel: tc.id}
+			tc.goes(t, w)
+			var d Decision
+			for range 3 {
+				w.now = w.now.Add(time.Minute)
+				d = w.run(t)
+			}
+			if tc.want != "" {
+				if !w.machines[tc.want].m.Marks.InitNode {
+					t.Errorf("%s does not follow: %+v", tc.want, d.Wait)
+				}
+				return
+			}
+			if d.Wait == nil || d.Wait.Reason != ReasonInitNodeLost || !strings.Contains(d.Wait.Message, tc.says) || strings.Contains(d.Wait.Message, giveUp) {
+				t.Errorf("wait %+v", d.Wait)
+			}
+		})
+	}
+}
