@@ -251,7 +251,7 @@ func TestDecide_Waits(t *testing.T) {
 		"designated is not here": {func(w *world) {
 			w.tokens.Exists = true
 			w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "xyz"}
-		}, ReasonDesignatedAbsent, "unable to find designated init node matching machine ID xyz", false},
+		}, ReasonDesignatedAbsent, "unable to find designated init node matching machine ID xyz: register it, or remove the label rke.cattle.io/init-node-machine-id of the Cluster", false},
 		"agent not there yet": {func(w *world) { w.tokens.Exists = true }, ReasonConfiguring, "configuring bootstrap node(s) a: waiting for agent to check in and apply initial plan", false},
 		"etcd was replaced": {func(w *world) {
 			w.tokens.Exists = true

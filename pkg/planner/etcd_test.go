@@ -95,7 +95,7 @@ func TestDecide_ANewcomerStartsNoSecondCluster(t *testing.T) {
 			delete(w.machines, "s1")
 			w.cp.Labels = map[string]string{"rke.cattle.io/init-node-machine-id": "x"}
 			h.m.Labels["rke.cattle.io/machine-id"] = "x"
-		}, nil, "designated init node s4 is no working member of the cluster's etcd"},
+		}, nil, "=x of the Cluster lets no other machine take its place, and one could"},
 		"it carries the mark instead of the init node": {func(w *world, h *host) {
 			w.machines["s1"].m.Marks.InitNode, h.m.Marks.InitNode = false, true
 		}, []string{"s4"}, ""},

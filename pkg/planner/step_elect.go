@@ -17,7 +17,7 @@ func stepElect(p *pass) verdict {
 		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
 	}
 	marked := p.markedRightly()
-	if id := p.designated(); id != "" && !slices.ContainsFunc(marked, p.sentOff) {
+	if id := p.designated(); id != "" && !slices.ContainsFunc(marked, p.sentOff) && !p.othersStarted(id) {
 		for _, m := range marked {
 			m.marks.InitNode = false
 		}
@@ -184,12 +184,15 @@ func (p *pass) electDesignated(id string) verdict {
 	case len(chosen) > 1:
 		return stopFor(failure(ReasonDesignatedAbsent, fmt.Sprintf("several machines have the machine ID %s that is designated as init node", id), WakeMachine))
 	case len(chosen) == 0 || !chosen[0].canBeInit():
-		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id, WakeMachine, WakePlanSecret))
-	case !chosen[0].isMember() && slices.ContainsFunc(p.started(), func(m *machine) bool { return m != chosen[0] }):
-		return stopFor(waitFor(ReasonDesignatedAbsent, "designated init node "+chosen[0].Name+
-			" is no working member of the cluster's etcd, and would start a second cluster", WakeMachine, WakePlanSecret, WakeControlPlane))
+		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id+": register it, or remove the label "+
+			rkev1.InitNodeMachineIDLabel+" of the Cluster", WakeMachine, WakePlanSecret))
 	}
 	return p.choose(chosen[0])
+}
+
+// othersStarted reports that the cluster may have been started by another machine than the one of that machine ID. Who is chosen then has to be a member.
+func (p *pass) othersStarted(id string) bool {
+	return slices.ContainsFunc(p.started(), func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] != id })
 }
 
 // started are the machines of which one has started the cluster, if any did.

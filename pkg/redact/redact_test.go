@@ -96,6 +96,9 @@ func TestText_KeepsWhatIsNoSecret(t *testing.T) {
 		"-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nafter": "***\nafter",
 		"get https://u:p@x/":                                                         "get https***x/",
 		"get https://u:h@nter2@x/":                                                   "get https***x/",
+		"pull https://u:hun/ter2@x/y failed":                                         "pull https***x/y failed",
+		"pull docker://reg:5000/a/b:v1@sha256:e3b0c44298fc1":                         "",
+		"get https://reg:5000/@scope/a":                                              "",
 		"not \"user:hunter2@reg.example.com\"":                                       "not \"***@reg.example.com\"",
 		"pull robot$x:hunter@2@reg:5000/a":                                           "pull ***@reg:5000/a",
 		"git@example.com: at 12:30:45 user@x":                                        "",
@@ -124,6 +127,8 @@ func TestAddress_HasNoUser(t *testing.T) {
 		"reg.example.com:5000/mirror": "reg.example.com:5000/mirror", "https://reg.example.com": "https://reg.example.com", "": "",
 		"user:hunter2@reg.example.com": "reg.example.com", "hunter2@reg:5000": "reg:5000", "https://user:hunter2@reg.example.com": "https://reg.example.com",
 		"user:hunter2/hunter2@hunter2@reg:5000/a": "reg:5000/a", "http://u:hunter2?#@reg": "http://reg", "reg.example.com/a?sig=hunter2": "reg.example.com/a?***",
+		"https://host/x?sig=hunter2@hunter2": "https://host/x?***", "hunter2@host/x?sig=hunter2@hunter2": "host/x?***",
+		"https://host:8443/x?sig=hunter2@hunter2": "https://***", "u:hunter2@host/x?sig=hunter2@hunter2": "***", "u:hunter2/hunter2?@host/x": "host/x",
 		"reg:5000/a:v1" + digest: "reg:5000/a:v1" + digest, "u:hunter2@reg/a" + digest: "reg/a" + digest,
 	} {
 		if got := Address(given); got != want {
@@ -136,6 +141,7 @@ func TestVariable_HasNoValue(t *testing.T) {
 	for given, want := range map[string]string{
 		"": "", "a-b": "a-b", "1ST": "1ST", "A=": "A=", "$env:A": "$env:A", "HTTPS_PROXY=http://u:hunter2@proxy": "HTTPS_PROXY=***", "PROXY hunter2": "PROXY ***",
 		"http://u:hunter2@proxy": "http:***", "$env:PROXY=hunter2": "$env:PROXY=***",
+		"A;hunter2": "A;***", "A,B=hunter2": "A,***", "A\x00hunter2": "A\x00***", "A\u00a0hunter2": "A\u00a0***", "A=hunter2$env:C": "A=***", "a.b_c": "a.b_c",
 	} {
 		if got := Variable(given); got != want {
 			t.Errorf("%s is told as %s", given, got)

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Mask stands where a secret was.
@@ -33,6 +34,9 @@ var (
 	queries = regexp.MustCompile(`(https?://[^\s"'?]+\?)[^\s"']+`)
 	// users are users with their passwords before a host, and the first letters of that.
 	users = regexp.MustCompile(`[\w.$%+~-]+:[^\s/"'<>]+@\w*`)
+	// located are the same in URLs, where a password may have a slash; what looks like a port is none.
+	located = regexp.MustCompile(`://[^\s"'<>/:@]*:[^\s"'<>]*@(?:sha[0-9]{3}:)?`)
+	ports   = regexp.MustCompile(`^://[^:]*:[0-9]+/`)
 	// schemes and digests are what an address begins and ends with.
 	schemes = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 	digests = regexp.MustCompile(`@sha[0-9]{3}:[0-9a-f]{32,}$`)
@@ -53,6 +57,14 @@ func Address(text string) string {
 	scheme := schemes.FindString(text)
 	digest := digests.FindString(text[len(scheme):])
 	rest := text[len(scheme) : len(text)-len(digest)]
+	if query := strings.Index(rest, "?"); query >= 0 && query < strings.LastIndex(rest, "@") {
+		switch before := rest[:query]; {
+		case !strings.Contains(before, ":"):
+			rest = before + "?"
+		case strings.Contains(before, "@") || ports.MatchString("://"+before):
+			return scheme + Mask + digest // the @ may end a password, or stand in the query
+		}
+	}
 	rest = rest[strings.LastIndex(rest, "@")+1:]
 	if at := strings.IndexAny(rest, "?#"); at >= 0 {
 		rest = rest[:at+1] + Mask
@@ -62,19 +74,29 @@ func Address(text string) string {
 
 // Variable is the name of a variable without a value, which some write behind it.
 func Variable(name string) string {
-	_, bare, powershell := strings.Cut(name, "$env:")
-	if !powershell {
-		bare = name
+	bare := strings.TrimPrefix(name, "$env:")
+	at := strings.IndexFunc(bare, func(r rune) bool { return !strings.ContainsRune(nameRunes, r) })
+	if at < 0 {
+		return name
 	}
-	start := len(name) - len(bare)
-	if at := start + strings.IndexAny(bare, "=: \t\r\n") + 1; at > start && at < len(name) {
-		return name[:at] + Mask
+	_, size := utf8.DecodeRuneInString(bare[at:])
+	if end := len(name) - len(bare) + at + size; end < len(name) {
+		return name[:end] + Mask
 	}
 	return name
 }
 
-// withoutUsers takes USER:PASSWORD@ away, of which no scheme tells. The tag of an image may be followed by @ and a checksum, too.
+// nameRunes are what names of variables consist of.
+const nameRunes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+
+// withoutUsers takes USER:PASSWORD@ away, behind a scheme and where no scheme tells of it. The tag of an image may be followed by @ and a checksum, too.
 func withoutUsers(text string) string {
+	text = located.ReplaceAllStringFunc(text, func(found string) string {
+		if ports.MatchString(found) || !strings.HasSuffix(found, "@") {
+			return found
+		}
+		return Mask
+	})
 	return users.ReplaceAllStringFunc(text, func(found string) string {
 		host := found[strings.LastIndex(found, "@")+1:]
 		if host == "sha256" || host == "sha512" {
