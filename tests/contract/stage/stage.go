@@ -180,6 +180,7 @@ func (st *Stage) startDrover(s Settings) {
 	handler.set(drover.Handler())
 	st.address.Store(endpoint.Listener.Addr().String())
 	st.run("drover", drover.Start)
+	st.ends = append(st.ends, handler.shut) // first of all: an agent that comes back finds nobody, as when the process has gone
 	plane.Until(st.t, time.Minute, func() string {
 		if err := drover.Ready(); err != nil {
 			return err.Error()
@@ -209,6 +210,9 @@ func (st *Stage) dial(ctx context.Context, address string) (net.Conn, error) {
 type later struct{ handler atomic.Pointer[http.Handler] }
 
 func (l *later) set(handler http.Handler) { l.handler.Store(&handler) }
+
+// shut forgets the handler.
+func (l *later) shut() { l.handler.Store(nil) }
 
 func (l *later) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if handler := l.handler.Load(); handler != nil {
