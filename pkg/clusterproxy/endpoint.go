@@ -43,6 +43,7 @@ func (p *Proxy) issue(e *exchange) error {
 		return no
 	}
 	defer leave()
+	e.setDeadlines()
 	if no := e.named(); no != nil {
 		return no
 	}

@@ -2,6 +2,7 @@ package clusterproxy
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -205,4 +206,30 @@ func TestEndpointTokens_OpenNothingHere(t *testing.T) {
 	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", token); answer.StatusCode != http.StatusUnauthorized || len(w.reviewed) > 0 {
 		t.Errorf("answered with %d: %s; shown %d times", answer.StatusCode, body, len(w.reviewed))
 	}
+}
+
+// Who asks for tokens and sends nothing does not keep the places of others.
+func TestEndpointTokens_WhoSendsNothingIsNotWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	id := w.cluster("demo", whoami("demo"))
+	w.endpoints(id)
+	w.options.MaxInFlight, w.options.MaxInFlightPerCaller, w.options.RequestTimeout = 2, 2, 200*time.Millisecond
+	jane, server := w.user("jane", "demo"), w.proxy()
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it talks to this test
+	for range 2 {
+		conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		check(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST %s%s HTTP/1.1\r\nHost: drover\r\nAuthorization: Bearer %s\r\nContent-Length: 10\r\n\r\n", EndpointTokensPrefix, id, jane)
+		check(t, err)
+	}
+	code := 0
+	for crowded, until := false, time.Now().Add(10*time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", jane)
+		code = answer.StatusCode
+		if crowded = crowded || code == http.StatusTooManyRequests; crowded && code == http.StatusOK {
+			return
+		}
+	}
+	t.Errorf("at the end others are answered with %d", code)
 }
