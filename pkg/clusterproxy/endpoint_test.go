@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/drover-io/drover/pkg/endpointtoken"
@@ -34,6 +35,9 @@ func (w *world) endpoints(ids ...string) map[string]*endpointtoken.Trust {
 	w.options.Endpoint = func(id string) (endpointtoken.Endpoint, error) {
 		if id == "c-m-young" {
 			return endpointtoken.Endpoint{}, endpointtoken.ErrNotYet
+		}
+		if id == "c-m-spoiled" {
+			return endpointtoken.Endpoint{}, fmt.Errorf("%w: delete the Secret", endpointtoken.ErrSpoiled)
 		}
 		if found, ok := all[id]; ok {
 			return found, nil
@@ -144,8 +148,12 @@ func TestEndpointTokens_Life(t *testing.T) {
 func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 	w := newWorld(t)
 	demo, other, off, young := w.cluster("demo", nil), w.cluster("other", nil), w.cluster("off", nil), w.cluster("young", nil)
+	spoiled, log := w.cluster("spoiled", nil), &strings.Builder{}
+	told := logrus.New()
+	told.SetOutput(log)
+	w.options.Log = told
 	w.endpoints(demo, other)
-	jane, stranger := w.user("jane", "demo", "off", "young"), w.user("stranger")
+	jane, stranger := w.user("jane", "demo", "off", "young", "spoiled"), w.user("stranger")
 	w.rules["jane impersonate users /joe"] = true
 	secret, machine, err := Issue("drover-system", Grant{
 		Cluster: demo, Principal: naming.ProvisioningPrincipal("fleet-default", "demo"), Expires: time.Now().Add(time.Hour),
@@ -174,6 +182,7 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 		"somebody else, by impersonation":  {id: demo, token: jane, headers: []string{"Impersonate-User: joe"}, code: 400, want: "impersonate in the cluster"},
 		"an endpoint that is switched off": {id: off, token: jane, code: 409, want: "spec.localClusterAuthEndpoint.enabled"},
 		"one that has no keys yet":         {id: young, token: jane, code: 503, want: "not there yet"},
+		"one whose keys are spoiled":       {id: spoiled, token: jane, code: 503, want: "delete the Secret"},
 		"too short a life":                 {id: demo, token: jane, body: `{"spec":{"expirationSeconds":1}}`, code: 400, want: "at least 600"},
 		"audiences":                        {id: demo, token: jane, body: `{"spec":{"audiences":["vault"]}}`, code: 400, want: "spec.audiences"},
 		"no TokenRequest":                  {id: demo, token: jane, body: `[]`, code: 400, want: "TokenRequest"},
@@ -187,6 +196,9 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 				t.Errorf("answered with %d: %s", code, body)
 			}
 		})
+	}
+	if log.Len() > 0 {
+		t.Errorf("each of these requests is complained of: %s", log)
 	}
 	if answer, _ := ask(t, server, http.MethodGet, EndpointTokensPrefix+demo, jane); answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET is answered with %d", answer.StatusCode)
