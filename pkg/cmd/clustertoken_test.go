@@ -43,7 +43,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i.code != http.StatusCreated {
 		w.Header().Set("Location", "https://elsewhere.example.com")
 		w.WriteHeader(i.code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{Message: "the reason"})
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: "the reason"})
 		return
 	}
 	i.given++
