@@ -91,7 +91,9 @@ func (o *tokenOptions) handOut(cache tokenCache, present keptToken) *clientauthv
 }
 
 // asksOthers reports whether the credential for the management cluster comes from another program, which may ask a server, or the user.
-func asksOthers(config *rest.Config) bool { return config.ExecProvider != nil || config.AuthProvider != nil }
+func asksOthers(config *rest.Config) bool {
+	return config.ExecProvider != nil || config.AuthProvider != nil
+}
 
 // unasked is a configuration whose plugin does not ask the user.
 func unasked(config *rest.Config) *rest.Config {

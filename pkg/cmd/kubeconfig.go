@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 // kubeconfigOptions are the flags of drover kubeconfig.
@@ -78,6 +79,11 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	written, err := o.write(way, found)
 	if err != nil {
 		return err
+	}
+	if fqdn := found.Spec.LocalClusterAuthEndpoint.FQDN; fqdn != "" && endpointtoken.Wanted(found) {
+		if _, ok := topology.EndpointHost(fqdn); !ok {
+			fmt.Fprintf(told, "No context leads to the authorized endpoint: spec.localClusterAuthEndpoint.fqdn of the Cluster is %q, and must be HOST or HOST:PORT\n", fqdn)
+		}
 	}
 	if !o.merge {
 		data, err := clientcmd.Write(*written)
@@ -244,14 +250,13 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster) (*
 		written.Clusters[name], written.AuthInfos[name], written.Contexts[name] = cluster, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	}
 	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}, plugin(path, context))
-	if endpoint := cluster.Spec.LocalClusterAuthEndpoint; endpointtoken.Wanted(cluster) && endpoint.FQDN != "" {
+	endpoint := cluster.Spec.LocalClusterAuthEndpoint
+	if host, ok := topology.EndpointHost(endpoint.FQDN); ok && endpointtoken.Wanted(cluster) {
 		token, err := o.tokenArgs(cluster)
 		if err != nil {
 			return nil, err
 		}
-		add(name+"-fqdn", &clientcmdapi.Cluster{
-			Server: "https://" + strings.TrimPrefix(endpoint.FQDN, "https://"), CertificateAuthorityData: []byte(endpoint.CACerts),
-		}, plugin(path, context, token...))
+		add(name+"-fqdn", &clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)}, plugin(path, context, token...))
 	}
 	if _, taken := written.Contexts[context]; path == "" && taken {
 		return nil, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", context)
