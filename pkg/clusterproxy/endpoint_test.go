@@ -227,7 +227,7 @@ func TestEndpointTokens_WhoSendsNothingIsNotWaitedFor(t *testing.T) {
 	w.endpoints(id)
 	w.options.MaxInFlight, w.options.MaxInFlightPerCaller, w.options.RequestTimeout = 2, 2, 200*time.Millisecond
 	jane, server := w.user("jane", "demo"), w.proxy()
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it talks to this test
+	config := &tls.Config{InsecureSkipVerify: true}
 	for range 2 {
 		conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 		check(t, err)

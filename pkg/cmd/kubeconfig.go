@@ -147,7 +147,7 @@ func isSame(before, after *clientcmdapi.Cluster, user, asks *clientcmdapi.AuthIn
 	if isForEndpoint(asks) {
 		return ours && slices.Equal(user.Exec.Args, asks.Exec.Args)
 	}
-	return before.Server == after.Server && !(ours && isForEndpoint(user))
+	return before.Server == after.Server && (!ours || !isForEndpoint(user))
 }
 
 // isForEndpoint reports whether a user of ours asks for tokens of a cluster.
@@ -164,12 +164,8 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 	}
 	cluster, err := c.Provisioning.Cluster().Get(namespace, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err) && isAbout(err, name):
-		return nil, none, refusedError{fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)}
-	case apierrors.IsForbidden(err) && isAbout(err, name):
-		return nil, none, refusedError{fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)}
 	case err != nil:
-		return nil, none, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+		return nil, none, unread(err, namespace, name)
 	case cluster.Status.ClusterName == "":
 		return nil, none, fmt.Errorf("cluster %s/%s has no management cluster yet; try again when its status.clusterName is set", namespace, name)
 	}
@@ -191,6 +187,20 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 		}
 	}
 	return cluster, way, nil
+}
+
+// unread says why a Cluster could not be read. It is a refusal if somebody says so who knows.
+func unread(err error, namespace, name string) error {
+	said := fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+	switch {
+	case !isAbout(err, name):
+		return said
+	case apierrors.IsNotFound(err):
+		return refusedError{fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)}
+	case apierrors.IsForbidden(err):
+		return refusedError{said}
+	}
+	return said
 }
 
 // isAbout reports whether an error is what a server of Kubernetes says of that very Cluster: not what one says that does not know the kind, nor what client-go makes

@@ -161,8 +161,20 @@ func (u *updates) update(name types.NamespacedName) error {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
 	done, err := u.apply(client, name, version(facts), objects)
+	if err := u.conclude(client, name, facts, done, err); err != nil || done == waits {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.seen[name] = found{version(facts), time.Now()}
+	u.queue.AddAfter(name, lookAgain)
+	return nil
+}
+
+// conclude does what follows from an attempt, and sees to the endpoint. Whatever comes of the agent, the one before it leads there, too; and what is wrong with the
+// endpoint holds up no agent, here or in another cluster.
+func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedName, facts *clustermanifest.Facts, done outcome, err error) error {
 	settled := err == nil && done != waits
-	// Whatever comes of the agent, the one before it leads there, too. What is wrong with the endpoint holds up no agent, here or in another cluster.
 	beside := u.endpoint(client, facts, settled)
 	if settled {
 		u.turns.landed(name, time.Now())
@@ -173,14 +185,7 @@ func (u *updates) update(name types.NamespacedName) error {
 	if beside != nil {
 		err = errors.Join(err, endpointError{beside})
 	}
-	if err != nil || done == waits {
-		return err
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.seen[name] = found{version(facts), time.Now()}
-	u.queue.AddAfter(name, lookAgain)
-	return nil
+	return err
 }
 
 // wanted is what the agent of a cluster is to be installed with, and what that follows from; nil when something is missing, or when it was seen to be there.
