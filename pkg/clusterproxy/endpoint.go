@@ -43,6 +43,7 @@ func (p *Proxy) issue(e *exchange) error {
 		return no
 	}
 	defer leave()
+	e.setDeadlines()
 	if no := e.named(); no != nil {
 		return no
 	}
@@ -110,6 +111,8 @@ func noEndpoint(err error) error {
 		return &refusal{code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: err.Error()}
 	case errors.Is(err, endpointtoken.ErrNotYet):
 		return unavailable(err.Error(), 5)
+	case errors.Is(err, endpointtoken.ErrSpoiled): // tokens that were given before are good, so this is no refusal of them
+		return unavailable(err.Error(), 0)
 	}
 	return fmt.Errorf("find the keys of a cluster's endpoint: %w", err)
 }

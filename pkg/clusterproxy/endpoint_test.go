@@ -2,6 +2,7 @@ package clusterproxy
 
 import (
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/drover-io/drover/pkg/endpointtoken"
@@ -33,6 +35,9 @@ func (w *world) endpoints(ids ...string) map[string]*endpointtoken.Trust {
 	w.options.Endpoint = func(id string) (endpointtoken.Endpoint, error) {
 		if id == "c-m-young" {
 			return endpointtoken.Endpoint{}, endpointtoken.ErrNotYet
+		}
+		if id == "c-m-spoiled" {
+			return endpointtoken.Endpoint{}, fmt.Errorf("%w: delete the Secret", endpointtoken.ErrSpoiled)
 		}
 		if found, ok := all[id]; ok {
 			return found, nil
@@ -143,8 +148,12 @@ func TestEndpointTokens_Life(t *testing.T) {
 func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 	w := newWorld(t)
 	demo, other, off, young := w.cluster("demo", nil), w.cluster("other", nil), w.cluster("off", nil), w.cluster("young", nil)
+	spoiled, log := w.cluster("spoiled", nil), &strings.Builder{}
+	told := logrus.New()
+	told.SetOutput(log)
+	w.options.Log = told
 	w.endpoints(demo, other)
-	jane, stranger := w.user("jane", "demo", "off", "young"), w.user("stranger")
+	jane, stranger := w.user("jane", "demo", "off", "young", "spoiled"), w.user("stranger")
 	w.rules["jane impersonate users /joe"] = true
 	secret, machine, err := Issue("drover-system", Grant{
 		Cluster: demo, Principal: naming.ProvisioningPrincipal("fleet-default", "demo"), Expires: time.Now().Add(time.Hour),
@@ -173,6 +182,7 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 		"somebody else, by impersonation":  {id: demo, token: jane, headers: []string{"Impersonate-User: joe"}, code: 400, want: "impersonate in the cluster"},
 		"an endpoint that is switched off": {id: off, token: jane, code: 409, want: "spec.localClusterAuthEndpoint.enabled"},
 		"one that has no keys yet":         {id: young, token: jane, code: 503, want: "not there yet"},
+		"one whose keys are spoiled":       {id: spoiled, token: jane, code: 503, want: "delete the Secret"},
 		"too short a life":                 {id: demo, token: jane, body: `{"spec":{"expirationSeconds":1}}`, code: 400, want: "at least 600"},
 		"audiences":                        {id: demo, token: jane, body: `{"spec":{"audiences":["vault"]}}`, code: 400, want: "spec.audiences"},
 		"no TokenRequest":                  {id: demo, token: jane, body: `[]`, code: 400, want: "TokenRequest"},
@@ -186,6 +196,9 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 				t.Errorf("answered with %d: %s", code, body)
 			}
 		})
+	}
+	if log.Len() > 0 {
+		t.Errorf("each of these requests is complained of: %s", log)
 	}
 	if answer, _ := ask(t, server, http.MethodGet, EndpointTokensPrefix+demo, jane); answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("GET is answered with %d", answer.StatusCode)
@@ -205,4 +218,30 @@ func TestEndpointTokens_OpenNothingHere(t *testing.T) {
 	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", token); answer.StatusCode != http.StatusUnauthorized || len(w.reviewed) > 0 {
 		t.Errorf("answered with %d: %s; shown %d times", answer.StatusCode, body, len(w.reviewed))
 	}
+}
+
+// Who asks for tokens and sends nothing does not keep the places of others.
+func TestEndpointTokens_WhoSendsNothingIsNotWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	id := w.cluster("demo", whoami("demo"))
+	w.endpoints(id)
+	w.options.MaxInFlight, w.options.MaxInFlightPerCaller, w.options.RequestTimeout = 2, 2, 200*time.Millisecond
+	jane, server := w.user("jane", "demo"), w.proxy()
+	config := &tls.Config{InsecureSkipVerify: true}
+	for range 2 {
+		conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		check(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST %s%s HTTP/1.1\r\nHost: drover\r\nAuthorization: Bearer %s\r\nContent-Length: 10\r\n\r\n", EndpointTokensPrefix, id, jane)
+		check(t, err)
+	}
+	code := 0
+	for crowded, until := false, time.Now().Add(10*time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", jane)
+		code = answer.StatusCode
+		if crowded = crowded || code == http.StatusTooManyRequests; crowded && code == http.StatusOK {
+			return
+		}
+	}
+	t.Errorf("at the end others are answered with %d", code)
 }

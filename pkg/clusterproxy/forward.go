@@ -26,19 +26,14 @@ var (
 func (p *Proxy) forward(e *exchange) {
 	ctx := context.WithValue(e.r.Context(), exchangeKey{}, e)
 	e.forwarded = true
-	// The listener's deadlines are for requests that it answers itself. A client that takes nothing, or sends nothing, is not waited for here either, or
-	// it would keep a place for ever; where it watches, that is its right. Not every connection has deadlines.
-	var until time.Time
 	if e.long {
 		p.options.Audit(e.record(StageStarted))
 	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, p.options.RequestTimeout, errDeadline)
 		defer cancel()
-		until = time.Now().Add(p.options.RequestTimeout + min(p.options.RequestTimeout, lastWords))
 	}
-	control := http.NewResponseController(e.w)
-	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
+	e.setDeadlines()
 
 	out := e.r.Clone(ctx)
 	out.URL, _ = e.at.url(e.r.URL) // it could be decoded before
@@ -48,6 +43,17 @@ func (p *Proxy) forward(e *exchange) {
 		out.Body = &countingBody{ReadCloser: e.r.Body, recorder: e.w}
 	}
 	p.forwarder.ServeHTTP(e.w, out)
+}
+
+// setDeadlines replaces the listener's deadlines, which are for requests that it answers itself. A client that takes nothing, or sends nothing, is not waited for
+// here either, or it would keep a place for ever; where it watches, that is its right. Not every connection has deadlines.
+func (e *exchange) setDeadlines() {
+	var until time.Time
+	if life := e.proxy.options.RequestTimeout; !e.long {
+		until = time.Now().Add(life + min(life, lastWords))
+	}
+	control := http.NewResponseController(e.w)
+	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
 }
 
 // lastWords is how long a client may take for what it is told when its request has timed out.

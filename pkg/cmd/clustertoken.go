@@ -14,10 +14,10 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/proxy"
@@ -30,7 +30,7 @@ const (
 	largestAnswer = 1 << 20
 )
 
-// refusedError is an answer that will not be another one when the same is asked again.
+// refusedError is somebody's no, which will not be another answer when the same is asked again.
 type refusedError struct{ error }
 
 // Unwrap returns what was answered.
@@ -43,36 +43,87 @@ func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*cl
 	if err != nil {
 		return nil, err
 	}
-	who, present := "", cache.read()
-	own, err := credentialOf(config)
+	present := cache.read()
+	if asksOthers(config) && o.isEnough(present, present.Who) {
+		return o.handOut(cache, present), nil // the file is that of this plugin, and whom it names now is not asked while the token is good for long
+	}
+	if present.worth("", time.Now()) != worthNothing {
+		config = unasked(config)
+	}
+	who := ""
+	own, err := o.own(config, present)
 	if err == nil {
 		who = whose(own)
 	}
-	is := present.worth(who, time.Now())
-	switch {
-	case is == worthEnough && o.client != 0 && o.client == present.Client:
-		is = worthMakeshift // the cluster has refused it, after its keys were deleted for example
-	case is == worthEnough:
-		if present.Client = o.client; o.client != 0 {
-			_ = cache.write(present)
-		}
-		return present.credential(), nil
+	if o.isEnough(present, who) {
+		return o.handOut(cache, present), nil
 	}
+	is := present.worth(who, time.Now())
 	var fresh keptToken
 	if err == nil {
-		fresh, err = o.ask(ctx, config, own, is == worthMakeshift)
+		fresh, err = o.ask(ctx, config, own, is != worthNothing)
 	}
 	switch {
 	case err == nil:
 		fresh.Who, fresh.Client = who, o.client
 		_ = cache.write(fresh) // without it the next one asks again
 		return fresh.credential(), nil
-	case refused(err):
+	case errors.As(err, &refusedError{}):
 		cache.forget()
-	case is == worthMakeshift:
+	case is != worthNothing:
 		return present.credential(), nil
 	}
 	return nil, err
+}
+
+// isEnough reports whether a token is good for long for somebody, and the client has not been refused with it by the cluster: it asks again then. The keys of the
+// cluster were deleted, for example.
+func (o *tokenOptions) isEnough(present keptToken, who string) bool {
+	return present.worth(who, time.Now()) == worthEnough && (o.client == 0 || o.client != present.Client)
+}
+
+// handOut notes who gets a token that is kept, and returns it as a credential.
+func (o *tokenOptions) handOut(cache tokenCache, present keptToken) *clientauthv1.ExecCredential {
+	if present.Client = o.client; o.client != 0 {
+		_ = cache.write(present)
+	}
+	return present.credential()
+}
+
+// asksOthers reports whether the credential for the management cluster comes from another program, which may ask a server, or the user.
+func asksOthers(config *rest.Config) bool {
+	return config.ExecProvider != nil || config.AuthProvider != nil
+}
+
+// unasked is a configuration whose plugin does not ask the user.
+func unasked(config *rest.Config) *rest.Config {
+	if config = rest.CopyConfig(config); config.ExecProvider != nil {
+		config.ExecProvider = config.ExecProvider.DeepCopy()
+		config.ExecProvider.InteractiveMode = clientcmdapi.NeverExecInteractiveMode
+	}
+	return config
+}
+
+// own is the credential for the management cluster. Another program has as long for it as it likes, unless there is a token to go on with.
+func (o *tokenOptions) own(config *rest.Config, present keptToken) (*clientauthv1.ExecCredential, error) {
+	if !asksOthers(config) || present.worth("", time.Now()) == worthNothing {
+		return credentialOf(config)
+	}
+	type answer struct {
+		credential *clientauthv1.ExecCredential
+		err        error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		credential, err := credentialOf(config)
+		answers <- answer{credential, err}
+	}()
+	select {
+	case got := <-answers:
+		return got.credential, got.err
+	case <-time.After(askBriefly):
+		return nil, fmt.Errorf("the plugin in the kubeconfig gives no credential within %s", askBriefly)
+	}
 }
 
 func (k keptToken) credential() *clientauthv1.ExecCredential {
@@ -80,11 +131,6 @@ func (k keptToken) credential() *clientauthv1.ExecCredential {
 		TypeMeta: metav1.TypeMeta{APIVersion: clientauthv1.SchemeGroupVersion.String(), Kind: "ExecCredential"},
 		Status:   &clientauthv1.ExecCredentialStatus{Token: k.Token, ExpirationTimestamp: new(metav1.NewTime(k.Expires))},
 	}
-}
-
-// refused reports whether somebody has said no, and not merely nothing.
-func refused(err error) bool {
-	return errors.As(err, &refusedError{}) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)
 }
 
 // ask gets a token from the server.
@@ -163,16 +209,17 @@ func request(ctx context.Context, client *http.Client, way proxy.Proxied, token 
 	return keptToken{Token: given.Status.Token, Issued: began, Expires: given.Status.ExpirationTimestamp.Time}, nil
 }
 
-// refusal is what the server says in the place of a token. It is away as long as it says that it cannot answer.
+// refusal is what is said in the place of a token. Drover says no in the form of Kubernetes, and with these codes; all else says nothing of the token that there is,
+// and may be from somebody on the way: a balancer, a page to log in.
 func refusal(code int, body []byte) error {
-	said := http.StatusText(code)
 	var status metav1.Status
-	if json.Unmarshal(body, &status) == nil && status.Message != "" {
-		said = status.Message
+	isStatus := json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != ""
+	if !isStatus {
+		status.Message = http.StatusText(code)
 	}
-	err := fmt.Errorf("ask for a token: the server answers with %d: %s", code, said)
-	if code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout {
-		return err
+	err := fmt.Errorf("ask for a token: the server answers with %d: %s", code, status.Message)
+	if isStatus && (code == http.StatusForbidden || code == http.StatusNotFound || code == http.StatusConflict) {
+		return refusedError{err}
 	}
-	return refusedError{err}
+	return err
 }

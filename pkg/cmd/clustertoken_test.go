@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +23,7 @@ import (
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -43,7 +45,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if i.code != http.StatusCreated {
 		w.Header().Set("Location", "https://elsewhere.example.com")
 		w.WriteHeader(i.code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{Message: "the reason"})
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: "the reason"})
 		return
 	}
 	i.given++
@@ -310,6 +312,8 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 			rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com"}, []string{"--server=https://other", "--certificate-authority=ca.pem", "--kubeconfig=k"},
 			"demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb --server=https://other --certificate-authority=" + dir + "/ca.pem --kubeconfig=" + dir + "/k",
 		},
+		"with a scheme":  {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "https://demo.example.com"}, nil, "demo-fqdn https://demo.example.com  drover token --cluster=fleet-default/lb"},
+		"with a path":    {rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "drover.example.com/k8s/clusters/c-m-2"}, nil, ""},
 		"without a name": {rkev1.LocalClusterAuthEndpoint{Enabled: true}, nil, ""},
 		"switched off":   {rkev1.LocalClusterAuthEndpoint{FQDN: "demo.example.com"}, nil, ""},
 	} {
@@ -332,6 +336,9 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 				}
 				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 || written.CurrentContext != "demo" {
 					t.Errorf("exit code %d %s\n%s", code, problems, diff)
+				}
+				if told := strings.Contains(problems, "must be HOST or HOST:PORT"); told != strings.Contains(c.endpoint.FQDN, "/k8s") {
+					t.Errorf("told is %q", problems)
 				}
 				for range 2 { // the second time it is ours already
 					code, _, problems = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
@@ -361,6 +368,51 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 					t.Errorf("through Drover with %v", args)
 				}
 			})
+		})
+	}
+}
+
+// TestMergeKubeconfig_WhoseEndpoint: what leads to another cluster is not written over, though it has the same name or the same host.
+func TestMergeKubeconfig_WhoseEndpoint(t *testing.T) {
+	const host, drover = "https://demo.example.com", "https://drover/k8s/clusters/c-m-5"
+	demo := plugin("/k/eu", "eu", "--cluster=fleet-default/demo")
+	for name, c := range map[string]struct {
+		server string
+		user   *clientcmdapi.AuthInfo
+		after  string
+		ours   bool
+	}{
+		"its own":                           {host, demo, host, true},
+		"its own, by a former name":         {"https://former.example.com", demo, host, true},
+		"of another management cluster":     {host, plugin("/k/us", "eu", "--cluster=fleet-default/demo"), host, false},
+		"of another context":                {host, plugin("/k/eu", "us", "--cluster=fleet-default/demo"), host, false},
+		"of another server of Drover":       {host, plugin("/k/eu", "eu", "--cluster=fleet-default/demo", "--server=https://other"), host, false},
+		"of another namespace":              {host, plugin("/k/eu", "eu", "--cluster=team-x/demo"), host, false},
+		"a way through Drover":              {drover, plugin("/k/eu", "eu"), drover, false},
+		"somebody's own":                    {host, &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
+		"somebody's without a user":         {host, nil, host, false},
+		"a former name with another's user": {"https://former.example.com", &clientcmdapi.AuthInfo{Token: "mine"}, host, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "config")
+			t.Setenv("KUBECONFIG", file)
+			config := func(server string, user *clientcmdapi.AuthInfo) *clientcmdapi.Config {
+				made := clientcmdapi.NewConfig()
+				made.Clusters["demo-fqdn"], made.Contexts["demo-fqdn"] = &clientcmdapi.Cluster{Server: server}, &clientcmdapi.Context{Cluster: "demo-fqdn", AuthInfo: "demo-fqdn"}
+				if user != nil {
+					made.AuthInfos["demo-fqdn"] = user
+				}
+				return made
+			}
+			check(t, clientcmd.WriteToFile(*config(c.server, c.user), file))
+			written := config(c.after, demo)
+			written.Clusters["demo-fqdn"].CertificateAuthorityData = []byte("another")
+			err := mergeKubeconfig(written, io.Discard)
+			after, problem := clientcmd.LoadFromFile(file)
+			check(t, problem)
+			if replaced := string(after.Clusters["demo-fqdn"].CertificateAuthorityData) == "another"; replaced != c.ours || (err == nil) != c.ours {
+				t.Errorf("written over: %t, %v", replaced, err)
+			}
 		})
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 // kubeconfigOptions are the flags of drover kubeconfig.
@@ -79,6 +80,11 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	if err != nil {
 		return err
 	}
+	if fqdn := found.Spec.LocalClusterAuthEndpoint.FQDN; fqdn != "" && endpointtoken.Wanted(found) {
+		if _, ok := topology.EndpointHost(fqdn); !ok {
+			fmt.Fprintf(told, "No context leads to the authorized endpoint: spec.localClusterAuthEndpoint.fqdn of the Cluster is %q, and must be HOST or HOST:PORT\n", fqdn)
+		}
+	}
 	if !o.merge {
 		data, err := clientcmd.Write(*written)
 		if err != nil {
@@ -120,11 +126,11 @@ func mergeKubeconfig(written *clientcmdapi.Config, told io.Writer) error {
 	return nil
 }
 
-// takenBy names what a kubeconfig has by a name that somebody else gave it: an entry of ours for the same address may be written anew, and nothing else.
+// takenBy names what a kubeconfig has by a name that somebody else gave it: an entry of ours for the same cluster may be written anew, and nothing else.
 func takenBy(present, written *clientcmdapi.Config, name string) string {
 	cluster, user, context := present.Clusters[name], present.AuthInfos[name], present.Contexts[name]
 	switch {
-	case cluster != nil && cluster.Server != written.Clusters[name].Server && !sameEndpoint(user, written.AuthInfos[name]):
+	case cluster != nil && !isSame(cluster, written.Clusters[name], user, written.AuthInfos[name]):
 		return "cluster"
 	case user != nil && !isPlugin(user), user != nil && cluster == nil:
 		return "user"
@@ -134,11 +140,19 @@ func takenBy(present, written *clientcmdapi.Config, name string) string {
 	return ""
 }
 
-// sameEndpoint reports whether two users of kubeconfigs ask for tokens for the endpoint of the same cluster, which may have got another name since.
-func sameEndpoint(before, after *clientcmdapi.AuthInfo) bool {
-	return before != nil && isPlugin(before) && slices.ContainsFunc(before.Exec.Args, func(arg string) bool {
-		return strings.HasPrefix(arg, "--cluster=") && slices.Contains(after.Exec.Args, arg)
-	})
+// isSame reports whether an entry before leads where the one after does. The authorized endpoint of a cluster is that of which tokens the user asks for, and whom:
+// its host, which the Cluster names, may have got another name since, or one that is another's.
+func isSame(before, after *clientcmdapi.Cluster, user, asks *clientcmdapi.AuthInfo) bool {
+	ours := user != nil && isPlugin(user)
+	if isForEndpoint(asks) {
+		return ours && slices.Equal(user.Exec.Args, asks.Exec.Args)
+	}
+	return before.Server == after.Server && (!ours || !isForEndpoint(user))
+}
+
+// isForEndpoint reports whether a user of ours asks for tokens of a cluster.
+func isForEndpoint(user *clientcmdapi.AuthInfo) bool {
+	return slices.ContainsFunc(user.Exec.Args, func(arg string) bool { return strings.HasPrefix(arg, "--cluster=") })
 }
 
 // way finds a Cluster, and where it is reached. Drover's own address is what the server has published.
@@ -150,10 +164,8 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 	}
 	cluster, err := c.Provisioning.Cluster().Get(namespace, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil, none, refusedError{fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)}
 	case err != nil:
-		return nil, none, fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+		return nil, none, unread(err, namespace, name)
 	case cluster.Status.ClusterName == "":
 		return nil, none, fmt.Errorf("cluster %s/%s has no management cluster yet; try again when its status.clusterName is set", namespace, name)
 	}
@@ -175,6 +187,31 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 		}
 	}
 	return cluster, way, nil
+}
+
+// unread says why a Cluster could not be read. It is a refusal if somebody says so who knows.
+func unread(err error, namespace, name string) error {
+	said := fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
+	switch {
+	case !isAbout(err, name):
+		return said
+	case apierrors.IsNotFound(err):
+		return refusedError{fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)}
+	case apierrors.IsForbidden(err):
+		return refusedError{said}
+	}
+	return said
+}
+
+// isAbout reports whether an error is what a server of Kubernetes says of that very Cluster: not what one says that does not know the kind, nor what client-go makes
+// of a page of somebody on the way.
+func isAbout(err error, cluster string) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == cluster && details.Group == provv1.SchemeGroupVersion.Group && details.Kind == "clusters"
 }
 
 // published are the settings of the server that manages a cluster. Everybody may get those of one by their name, and few may list them.
@@ -223,14 +260,13 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster) (*
 		written.Clusters[name], written.AuthInfos[name], written.Contexts[name] = cluster, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	}
 	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}, plugin(path, context))
-	if endpoint := cluster.Spec.LocalClusterAuthEndpoint; endpointtoken.Wanted(cluster) && endpoint.FQDN != "" {
+	endpoint := cluster.Spec.LocalClusterAuthEndpoint
+	if host, ok := topology.EndpointHost(endpoint.FQDN); ok && endpointtoken.Wanted(cluster) {
 		token, err := o.tokenArgs(cluster)
 		if err != nil {
 			return nil, err
 		}
-		add(name+"-fqdn", &clientcmdapi.Cluster{
-			Server: "https://" + strings.TrimPrefix(endpoint.FQDN, "https://"), CertificateAuthorityData: []byte(endpoint.CACerts),
-		}, plugin(path, context, token...))
+		add(name+"-fqdn", &clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)}, plugin(path, context, token...))
 	}
 	if _, taken := written.Contexts[context]; path == "" && taken {
 		return nil, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", context)

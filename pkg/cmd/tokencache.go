@@ -80,14 +80,14 @@ func hashed(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tokenCache is the file in which a token is kept.
+// tokenCache is the file in which a token is kept; without a path nothing is.
 type tokenCache struct{ path string }
 
 // cacheFor is that for a cluster, for whom a kubeconfig says, and by way of a server. Nothing of a credential can be read from its name.
 func cacheFor(config *rest.Config, cluster, server string) (tokenCache, error) {
 	folder, err := os.UserCacheDir()
 	if err != nil {
-		return tokenCache{}, fmt.Errorf("find the folder of caches: %w", err)
+		return tokenCache{}, nil //nolint:nilerr // there is none where a process has no home, and tokens are good there, too
 	}
 	parts := []string{
 		cluster, server, config.Host, config.APIPath, string(config.CAData), config.CAFile, config.ServerName,
@@ -132,6 +132,9 @@ func (c tokenCache) write(k keptToken) (err error) {
 			err = fmt.Errorf("keep the token: %w", err)
 		}
 	}()
+	if c.path == "" {
+		return nil
+	}
 	content, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -151,7 +154,19 @@ func (c tokenCache) write(k keptToken) (err error) {
 	if err != nil {
 		os.Remove(file.Name())
 	}
+	removeEnded(folder, time.Now())
 	return err
+}
+
+// removeEnded takes away what is kept in a folder and good for nothing: it is for clusters, and by way of kubeconfigs, that nobody may ask for again.
+func removeEnded(folder string, now time.Time) {
+	files, _ := filepath.Glob(filepath.Join(folder, "*.json")) // the pattern is right
+	for _, path := range files {
+		other := tokenCache{path: path}
+		if kept := other.read(); kept.Token != "" && !now.Before(kept.Expires) {
+			other.forget()
+		}
+	}
 }
 
 func (c tokenCache) forget() { os.Remove(c.path) }

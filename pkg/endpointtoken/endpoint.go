@@ -25,6 +25,8 @@ var (
 	ErrOff = errors.New("the cluster has no authorized endpoint")
 	// ErrNotYet is for one whose keys are about to be made.
 	ErrNotYet = errors.New("the keys of the cluster's authorized endpoint are not there yet")
+	// ErrSpoiled is for one whose Secret holds no keys. Errors that wrap it name the Secret and what is wrong, and nothing that is in it.
+	ErrSpoiled = errors.New("the keys of the cluster's authorized endpoint cannot be used")
 )
 
 // Wanted reports whether a Cluster is to have an endpoint. API servers of clusters that were imported are configured by others.
@@ -32,8 +34,8 @@ func Wanted(cluster *provv1.Cluster) bool {
 	return cluster.Spec.RKEConfig != nil && cluster.Spec.LocalClusterAuthEndpoint.Enabled && cluster.DeletionTimestamp == nil
 }
 
-// For returns what tokens for a cluster are made with. management and secret are nil when they are not there. The error is ErrOff or ErrNotYet, or says what is
-// wrong with the Secret.
+// For returns what tokens for a cluster are made with. management and secret are nil when they are not there. The error is ErrOff,
+// ErrNotYet or ErrSpoiled.
 func For(cluster *provv1.Cluster, management *mgmtv3.Cluster, secret *corev1.Secret) (Endpoint, error) {
 	switch {
 	case cluster.DeletionTimestamp != nil:
@@ -52,11 +54,11 @@ func For(cluster *provv1.Cluster, management *mgmtv3.Cluster, secret *corev1.Sec
 // KeysOf are the keys in a Secret.
 func KeysOf(secret *corev1.Secret) (Keys, error) {
 	if secret.Type != rkev1.SecretTypeEndpointKeys {
-		return Keys{}, fmt.Errorf("secret %s/%s must have type %s: delete it, and Drover makes it anew", secret.Namespace, secret.Name, rkev1.SecretTypeEndpointKeys)
+		return Keys{}, fmt.Errorf("%w: secret %s/%s must have type %s; delete it, and Drover makes it anew", ErrSpoiled, secret.Namespace, secret.Name, rkev1.SecretTypeEndpointKeys)
 	}
 	keys, err := ParseKeys(secret.Data)
 	if err != nil {
-		return Keys{}, fmt.Errorf("secret %s/%s: %w; delete it, and Drover makes it anew", secret.Namespace, secret.Name, err)
+		return Keys{}, fmt.Errorf("%w: secret %s/%s: %w; delete it, and Drover makes it anew", ErrSpoiled, secret.Namespace, secret.Name, err)
 	}
 	return keys, nil
 }

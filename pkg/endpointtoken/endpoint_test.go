@@ -33,8 +33,8 @@ func TestFor(t *testing.T) {
 		"no keys":                      {func(f *facts) { f.secret = nil }, "not there yet", ErrNotYet},
 		"keys that are being deleted":  {func(f *facts) { f.secret.DeletionTimestamp = &now }, "not there yet", ErrNotYet},
 		"no management cluster":        {func(f *facts) { f.management = nil }, "not there yet", ErrNotYet},
-		"the name is somebody else's":  {func(f *facts) { f.secret.Type = corev1.SecretTypeOpaque }, "fleet-default/demo-endpoint-keys must have type drover.io/endpoint-keys", nil},
-		"somebody has spoiled the key": {func(f *facts) { f.secret.Data["current"] = nil }, "current must be an Ed25519 private key", nil},
+		"the name is somebody else's":  {func(f *facts) { f.secret.Type = corev1.SecretTypeOpaque }, "fleet-default/demo-endpoint-keys must have type drover.io/endpoint-keys", ErrSpoiled},
+		"somebody has spoiled the key": {func(f *facts) { f.secret.Data["current"] = nil }, "current must be an Ed25519 private key", ErrSpoiled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

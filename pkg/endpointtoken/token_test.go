@@ -204,6 +204,11 @@ func TestKeys_Turn(t *testing.T) {
 	if _, changed, err := k.Turn(seed(2), noon.Add(KeyLife-time.Second)); err != nil || changed {
 		t.Fatalf("turned before its time: %v", err)
 	}
+	for before, want := range map[time.Duration]bool{leeway: false, 2 * leeway: true, KeyLife: true} { // a time to come is somebody else's, or of another clock
+		if _, changed, err := k.Turn(seed(2), noon.Add(-before)); err != nil || changed != want {
+			t.Errorf("%s before their time: changed %t, %v", before, changed, err)
+		}
+	}
 	at := noon.Add(KeyLife)
 	old := signed(t, k, jane(func(c *Claims) { c.Issued, c.Expires = at, at.Add(DefaultLife) }))
 	turned, changed, err := k.Turn(seed(2), at)

@@ -139,6 +139,9 @@ func (s *Server) cluster(id string) (*provv1.Cluster, bool) {
 
 // endpointOf is what tokens for the authorized endpoint of a cluster are made with.
 func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
+	if s.opts.installedAgent() == "" { // then nobody makes keys, and nothing in the cluster would know them
+		return endpointtoken.Endpoint{}, fmt.Errorf("%w: this server installs no agents, and with them nothing that verifies tokens there", endpointtoken.ErrOff)
+	}
 	cluster, ok := s.cluster(id)
 	if !ok {
 		return endpointtoken.Endpoint{}, endpointtoken.ErrNotYet

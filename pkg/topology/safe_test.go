@@ -84,6 +84,12 @@ func TestDesired_SafeValues(t *testing.T) {
 			},
 			told: "spec.rkeConfig.machineSelectorConfig[1].config.system-default-registry",
 		},
+		"an endpoint with a path": {
+			edit: func(in *topology.Input) {
+				in.Cluster.Spec.LocalClusterAuthEndpoint = rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "demo.example.com/k8s"}
+			},
+			told: "spec.localClusterAuthEndpoint.fqdn",
+		},
 		"no registry": {
 			edit: func(in *topology.Input) {
 				in.Cluster.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": ""}

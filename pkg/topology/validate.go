@@ -160,6 +160,9 @@ func validateAuthEndpoint(endpoint rkev1.LocalClusterAuthEndpoint, at *field.Pat
 	if endpoint.Enabled && endpoint.CACerts != "" && endpoint.FQDN == "" {
 		return field.ErrorList{field.Required(at.Child("fqdn"), "set the host name that caCerts is for, or remove caCerts")}
 	}
+	if _, ok := EndpointHost(endpoint.FQDN); !ok && endpoint.FQDN != "" {
+		return field.ErrorList{field.Invalid(at.Child("fqdn"), endpoint.FQDN, "must be HOST or HOST:PORT, for example demo.example.com:6443").WithOrigin(safeValue)}
+	}
 	return nil
 }
 

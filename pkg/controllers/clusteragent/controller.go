@@ -33,6 +33,9 @@ const handlerName = "cluster-agent"
 // indexClusters finds provisioning Clusters by the name of their management cluster.
 const indexClusters = "cluster-agent-clusters"
 
+// indexKeys finds them by the Secret with the keys of their endpoint, whether it is there or not.
+const indexKeys = "cluster-agent-endpoint-keys"
+
 // Deps are what the controller works with.
 type Deps struct {
 	Clusters           provcontrollers.ClusterController
@@ -83,6 +86,7 @@ func Register(ctx context.Context, d Deps) error {
 		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
 	}
 	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
+	h.clusters.AddIndexer(indexKeys, byKeys)
 	h.updates = newUpdates(ctx, h)
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, indexClusters, func(c *mgmtv3.Cluster) string { return c.Name })
@@ -98,13 +102,27 @@ func Register(ctx context.Context, d Deps) error {
 
 // ofSecret wakes the cluster of a manifest, of the keys of its endpoint, or of the token of its agent.
 func (h *handler) ofSecret(secret *corev1.Secret) []wakeup.Key {
-	if secret.Type == rkev1.SecretTypeClusterAgent || secret.Type == rkev1.SecretTypeEndpointKeys {
+	if keys := h.withKeys(secret); len(keys) > 0 {
+		return keys
+	}
+	if secret.Type == rkev1.SecretTypeClusterAgent {
 		return []wakeup.Key{{Namespace: secret.Namespace, Name: secret.Labels[rkev1.ClusterNameLabel]}}
 	}
 	if name, ok := registration.IsSecretName(secret.Name); !ok || name != naming.SystemRegistrationToken && name != naming.DefaultRegistrationToken {
 		return nil
 	}
 	return h.of(secret.Namespace)
+}
+
+// withKeys are the Clusters whose endpoint has its keys in that Secret. It is found by its name, as everywhere: whoever has brought it back, or taken its label
+// off, must not find that tokens go on to be good when it is deleted.
+func (h *handler) withKeys(secret *corev1.Secret) []wakeup.Key {
+	return wakeup.Found(h.clusters, indexKeys, secret.Namespace+"/"+secret.Name)
+}
+
+// byKeys are the keys of indexKeys.
+func byKeys(cluster *provv1.Cluster) ([]string, error) {
+	return []string{cluster.Namespace + "/" + naming.EndpointKeys(cluster.Name)}, nil
 }
 
 // of are the Clusters of a management cluster.

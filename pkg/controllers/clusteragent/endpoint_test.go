@@ -1,6 +1,7 @@
 package clusteragent_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/endpointtoken"
+	"github.com/drover-io/drover/pkg/registration"
 )
 
 // enable switches the endpoint of the cluster on or off, as a user and the controllers after him do.
@@ -148,6 +150,83 @@ func TestStory_DeletedKeysEndAllTokens(t *testing.T) {
 		}
 		if trusted, served := w.trusts(after); !trusted || !served {
 			t.Errorf("trusted %t, served %t; log %s", trusted, served, w.log)
+		}
+	})
+}
+
+// They do so, too, where the Secret has been brought back without its labels.
+func TestStory_DeletedKeysEndAllTokens_WhateverTheirLabels(t *testing.T) {
+	tell(t, func(w *world) {
+		w.connected()
+		w.enable(true)
+		w.elapse(time.Minute)
+		before := w.keys()
+		secret, err := w.user.Core.Secret().Get(fleet, "demo-endpoint-keys", metav1.GetOptions{})
+		must(t, err)
+		secret.Labels = nil
+		_, err = w.user.Core.Secret().Update(secret)
+		must(t, err)
+		w.elapse(time.Minute)
+		w.deleteKeys()
+		w.elapse(time.Minute)
+		if trusted, _ := w.trusts(before); trusted || w.keys() == nil {
+			t.Errorf("tokens of the keys before are good: %t; log %s", trusted, w.log)
+		}
+	})
+}
+
+// Keys that nobody can read are their own cluster's matter: agents are replaced there and in all others, and what is wrong is said.
+func TestStory_SpoiledKeysHoldUpNoAgent(t *testing.T) {
+	tell(t, func(w *world) {
+		for _, name := range []string{"a", "b", "c"} {
+			must(t, w.api.Add(&corev1.Secret{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name + "-endpoint-keys"}, Type: corev1.SecretTypeOpaque,
+			}))
+			w.another(name, true)
+			replaced, err := w.user.Core.Secret().Get("c-m-"+name, token().Name, metav1.GetOptions{})
+			must(t, err)
+			replaced.Data[registration.KeyPreviousToken] = []byte("the one before")
+			_, err = w.user.Core.Secret().Update(replaced)
+			must(t, err)
+			w.pass()
+		}
+		w.another("d", false)
+		w.pass()
+		for range 4 {
+			w.elapse(8 * time.Minute)
+			for _, name := range w.replaced() {
+				w.comes(name)
+			}
+		}
+		if replaced := w.replaced(); len(replaced) != 4 {
+			t.Errorf("replaced are %v", replaced)
+		}
+		followed, err := w.user.Core.Secret().Get("c-m-a", token().Name, metav1.GetOptions{})
+		must(t, err)
+		if followed.Annotations[registration.FollowedAnnotation] == "" {
+			t.Error("the token before goes on to be good, though the agent has the present one")
+		}
+		log := w.log.String()
+		if strings.Contains(log, "The agent of a cluster could not be") || !strings.Contains(log, "The authorized endpoint of a cluster could not be") || !strings.Contains(log, "delete it, and Drover makes it anew") {
+			t.Errorf("log %s", log)
+		}
+	})
+}
+
+// Keys that say that they are of a time to come are not good until then.
+func TestStory_KeysOfTheFutureTurn(t *testing.T) {
+	tell(t, func(w *world) {
+		w.connected()
+		w.enable(true)
+		w.elapse(time.Minute)
+		before := w.keys()
+		w.aged(-100 * 365 * 24 * time.Hour)
+		w.elapse(endpointtoken.MaxLife + time.Hour)
+		if trusted, _ := w.trusts(before); trusted {
+			t.Error("the key is trusted")
+		}
+		if trusted, _ := w.trusts(w.keys()); !trusted {
+			t.Errorf("no other one is; log %s", w.log)
 		}
 	})
 }

@@ -116,11 +116,25 @@ func (u *updates) work() {
 		if err == nil {
 			u.queue.Forget(name)
 		} else if u.ctx.Err() == nil {
-			u.Log.WithError(err).WithField("namespace", name.Namespace).WithField("cluster", name.Name).Warn("The agent of a cluster could not be brought up to date; that is tried again")
+			u.warn(name, err)
 			u.queue.AddRateLimited(name)
 		}
 		u.queue.Done(name)
 	}
+}
+
+// endpointError is what is wrong with the authorized endpoint of a cluster.
+type endpointError struct{ error }
+
+// Unwrap returns the error as it was.
+func (e endpointError) Unwrap() error { return e.error }
+
+func (u *updates) warn(name types.NamespacedName, err error) {
+	what := "The agent of a cluster"
+	if errors.As(err, &endpointError{}) {
+		what = "The authorized endpoint of a cluster"
+	}
+	u.Log.WithError(err).WithField("namespace", name.Namespace).WithField("cluster", name.Name).Warn(what + " could not be brought up to date; that is tried again")
 }
 
 // update brings the agent of a cluster up to date, if one is connected.
@@ -147,21 +161,31 @@ func (u *updates) update(name types.NamespacedName) error {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
 	done, err := u.apply(client, name, version(facts), objects)
-	// Whatever comes of the agent, the one before it leads there, too.
-	if err := errors.Join(err, u.endpoint(client, facts, err == nil && done != waits)); err != nil || done == waits {
+	if err := u.conclude(client, name, facts, done, err); err != nil || done == waits {
 		return err
-	}
-	u.turns.landed(name, time.Now())
-	if done == connected {
-		if err := u.noteToken(facts); err != nil {
-			return err
-		}
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.seen[name] = found{version(facts), time.Now()}
 	u.queue.AddAfter(name, lookAgain)
 	return nil
+}
+
+// conclude does what follows from an attempt, and sees to the endpoint. Whatever comes of the agent, the one before it leads there, too; and what is wrong with the
+// endpoint holds up no agent, here or in another cluster.
+func (u *updates) conclude(client kubernetes.Interface, name types.NamespacedName, facts *clustermanifest.Facts, done outcome, err error) error {
+	settled := err == nil && done != waits
+	beside := u.endpoint(client, facts, settled)
+	if settled {
+		u.turns.landed(name, time.Now())
+	}
+	if done == connected {
+		err = errors.Join(err, u.noteToken(facts))
+	}
+	if beside != nil {
+		err = errors.Join(err, endpointError{beside})
+	}
+	return err
 }
 
 // wanted is what the agent of a cluster is to be installed with, and what that follows from; nil when something is missing, or when it was seen to be there.

@@ -225,24 +225,7 @@ func TestStory_UpdatesAreTriedAgain(t *testing.T) {
 func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
 	tell(t, func(w *world) {
 		for _, name := range []string{"a", "b", "c"} {
-			other := memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})
-			must(t, other.Add(&appsv1.Deployment{
-				TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-				ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: map[string]string{clustermanifest.DigestAnnotation: "before"}},
-				Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
-			}))
-			w.agents.join(name, other)
-			credential := token()
-			credential.Namespace = "c-m-" + name
-			must(t, w.api.Add(
-				&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}}, credential,
-				&mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}},
-				&provv1.Cluster{
-					TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-					ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
-					Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: "c-m-" + name},
-				},
-			))
+			w.another(name, false)
 		}
 		w.pass()
 		first := w.replaced()
@@ -262,6 +245,30 @@ func TestStory_OthersFollowWhenTheFirstNewAgentHasCome(t *testing.T) {
 			t.Errorf("log %s", w.log)
 		}
 	})
+}
+
+// another adds a cluster whose agent is connected and to be replaced, with an authorized endpoint or without.
+func (w *world) another(name string, endpoint bool) {
+	w.Helper()
+	other := memkube.New(memkube.Options{Namespaces: []string{clustermanifest.Namespace}})
+	must(w.T, other.Add(&appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: clustermanifest.Namespace, Name: clustermanifest.Deployment, Annotations: map[string]string{clustermanifest.DigestAnnotation: "before"}},
+		Status:     appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1},
+	}))
+	w.agents.join(name, other)
+	credential := token()
+	credential.Namespace = "c-m-" + name
+	must(w.T, w.api.Add(
+		&corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}}, credential,
+		&mgmtv3.Cluster{TypeMeta: metav1.TypeMeta{APIVersion: "management.cattle.io/v3", Kind: "Cluster"}, ObjectMeta: metav1.ObjectMeta{Name: "c-m-" + name}},
+		&provv1.Cluster{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+			Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: rkev1.LocalClusterAuthEndpoint{Enabled: endpoint}},
+			Status:     provv1.ClusterStatus{ClusterName: "c-m-" + name},
+		},
+	))
 }
 
 // comes lets the new agent of another cluster connect.

@@ -1,0 +1,24 @@
+package server
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/drover-io/drover/pkg/endpointtoken"
+)
+
+// Where no agents are installed, clusters have no authorized endpoint, and nobody is told to wait for its keys.
+func TestEndpointOf_WithoutAgents(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string]Options{
+		"nobody wants any":       {Settings: Settings{ServerURL: "https://drover.example.com"}, Reach: Reach{WithoutAgents: true}},
+		"no address to dial":     {},
+		"a host's own way there": {Settings: Settings{ServerURL: "https://drover.example.com"}, Downstream: hostsWay{}},
+	} {
+		if _, err := (&Server{opts: options}).endpointOf("c-m-1"); !errors.Is(err, endpointtoken.ErrOff) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+type hostsWay struct{ Downstream }
