@@ -44,6 +44,10 @@ type Applier interface {
 	Watch(kinds ...schema.GroupVersionKind) error
 	Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs,
 		kinds []schema.GroupVersionKind, objs []runtime.Object) (applyset.Result, error)
+}
+
+// ender is an Applier that lets go of what it remembers of a set. A host's own need not be one.
+type ender interface {
 	End(setID string, owner schema.GroupVersionKind, namespace, name string) error
 }
 
@@ -195,8 +199,7 @@ func (h *handler) ofCluster(namespace, name string) []wakeup.Key {
 
 func (h *handler) onChange(key string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
 	if bootstrap == nil {
-		namespace, name, _ := cache.SplitMetaNamespaceKey(key) // lasso makes the key
-		return nil, h.Apply.End(handlerName, rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"), namespace, name)
+		return nil, h.end(key)
 	}
 	if bootstrap.DeletionTimestamp != nil || h.written.Behind(bootstrap, h.Now()) {
 		return bootstrap, nil
@@ -213,4 +216,17 @@ func (h *handler) onChange(key string, bootstrap *rkev1.RKEBootstrap) (*rkev1.RK
 	}
 	done, err := h.act(snapshot)
 	return h.conclude(bootstrap, done, err)
+}
+
+// end lets go of what is remembered of a bootstrap object that is gone.
+func (h *handler) end(key string) error {
+	sets, ok := h.Apply.(ender)
+	if !ok {
+		return nil
+	}
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return fmt.Errorf("read key %q: %w", key, err)
+	}
+	return sets.End(handlerName, rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"), namespace, name)
 }

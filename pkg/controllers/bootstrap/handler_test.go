@@ -50,8 +50,7 @@ type applier struct {
 	objects []runtime.Object
 }
 
-func (*applier) Watch(...schema.GroupVersionKind) error                    { return nil }
-func (*applier) End(string, schema.GroupVersionKind, string, string) error { return nil }
+func (*applier) Watch(...schema.GroupVersionKind) error { return nil }
 
 func (a *applier) Apply(_ context.Context, _ string, _ runtime.Object, _ applyset.OwnerRefs, _ []schema.GroupVersionKind,
 	objs []runtime.Object,
