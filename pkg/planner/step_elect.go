@@ -23,6 +23,11 @@ func stepElect(p *pass) verdict {
 		}
 		return p.electDesignated(id)
 	}
+	return p.electFrom(marked)
+}
+
+// electFrom finds the init node where no machine is designated for that, or the cluster has started: one with the mark, while it can be.
+func (p *pass) electFrom(marked []*machine) verdict {
 	switch {
 	case len(marked) == 1 && marked[0].canBeInit():
 		return p.keepInit(marked[0])

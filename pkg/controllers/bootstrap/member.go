@@ -75,12 +75,18 @@ func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, er
 	if found.state != bootstrapdata.MemberPresent {
 		return found, nil
 	}
+	err = h.others(ctx, client, machine, &found, remove, removed)
+	return found, err
+}
+
+// others looks at the members of the other nodes: which stay, and whether one is leaving.
+func (h *handler) others(ctx context.Context, client kubernetes.Interface, machine *clusterv1.Machine, found *member, remove, removed string) error {
 	all, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: etcdNodeLabel + "=" + rkev1.RoleLabelValue})
 	if err != nil {
-		return member{}, fmt.Errorf("list nodes with etcd: %w", err)
+		return fmt.Errorf("list nodes with etcd: %w", err)
 	}
 	if all.Items, err = h.withEtcd(machine, all.Items); err != nil {
-		return member{}, err
+		return err
 	}
 	leaving := ""
 	for i := range all.Items {
@@ -93,10 +99,10 @@ func (h *handler) member(machine *clusterv1.Machine, elsewhere bool) (member, er
 		}
 	}
 	if broken, err := h.broken(machine); err != nil || broken {
-		return found, err // what does not work takes nothing from the quorum, and etcd may let go of nobody else before it
+		return err // what does not work takes nothing from the quorum, and etcd may let go of nobody else before it
 	}
 	found.otherLeaving = leaving
-	return found, nil
+	return nil
 }
 
 // withEtcd leaves out nodes of machines without etcd: they have the label from another time, and a removal that they were asked for never ends.
