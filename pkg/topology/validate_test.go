@@ -447,29 +447,3 @@ func withUserdata(c *provv1.Cluster, text string) {
 	pool(c, 0).NodeConfig = &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta2", Kind: "AWSMachineTemplate", Name: "aws-a"}
 	pool(c, 0).Userdata = &rkev1.UserdataSpec{InlineUserdata: text}
 }
-
-// What may hold passwords is not shown.
-func TestValidate_ShowsNoPasswords(t *testing.T) {
-	t.Parallel()
-	registry := func(text string) func(*provv1.Cluster) {
-		return func(c *provv1.Cluster) {
-			c.Spec.RKEConfig.MachineGlobalConfig.Data = map[string]any{"system-default-registry": text}
-		}
-	}
-	variable := func(name, value string) func(*provv1.Cluster) {
-		return func(c *provv1.Cluster) { c.Spec.AgentEnvVars = []rkev1.EnvVar{{Name: name, Value: value}} }
-	}
-	for name, edit := range map[string]func(*provv1.Cluster){
-		"user data":                 func(c *provv1.Cluster) { withUserdata(c, "password: hunter2\n{}") },
-		"a registry":                registry("me:hunter2@registry.example.com"),
-		"a registry with a scheme":  registry("https://me:hunter2@registry.example.com"),
-		"a registry with a token":   registry("hunter2@registry.example.com"),
-		"proxies":                   variable("NO_PROXY", "http://me:hunter2@proxy, b"),
-		"a variable with its value": variable("HTTPS_PROXY=http://me:hunter2@proxy", ""),
-		"a value for a variable":    variable("me:hunter2@proxy", "HTTPS_PROXY"),
-	} {
-		if got := topology.Explain(topology.Validate(demo(t, edit))); got == "" || strings.Contains(got, "hunter2") {
-			t.Errorf("%s: got %q", name, got)
-		}
-	}
-}
