@@ -460,6 +460,7 @@ func TestStory_BadInputHurtsItsOwnMachineAloneWhereverTheProcessIsKilled(t *test
 			func(w *world) {
 				w.addCluster("other", instance)
 				w.variables("other", rkev1.EnvVar{Name: "no-proxy", Value: "secret"})
+				w.settle() // a machine that is seen before they are gets a script without them
 				w.add(machine{name: "bad", cluster: "other"})
 			},
 			`spec.agentEnvVars: no shell can have variables with the names ["no-proxy"]: use letters, digits and _, not a digit first`,
