@@ -1,8 +1,6 @@
 package clustermanifest_test
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -34,24 +32,12 @@ func TestAuth_Golden(t *testing.T) {
 		"auth": {minimal(planFile), "localhost"}, "auth-everything": {minimal(everything, planFile), "[::1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("testdata", name+".golden.yaml")
 			objects := auth(t, c.in, c.loopback)
 			got, err := clustermanifest.YAML([]runtime.Object{objects.Keys, objects.Server})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("manifest (-want +got), -update accepts it:\n%s", diff)
-			}
+			golden(t, name, got)
 		})
 	}
 }

@@ -81,26 +81,32 @@ func text(t *testing.T, in clustermanifest.Input) []byte {
 	return out
 }
 
+// golden compares what was rendered with what is recorded under a name. With -update it is recorded anew.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden.yaml")
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("manifest (-want +got), -update accepts it:\n%s", diff)
+	}
+}
+
 // TestGolden: a difference here is a restart of every agent there is.
 func TestGolden(t *testing.T) {
 	for name, in := range map[string]clustermanifest.Input{
 		"import": minimal(), "import-everything": minimal(everything), "plan": minimal(planFile), "plan-everything": minimal(everything, planFile),
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("testdata", name+".golden.yaml")
 			got := text(t, in)
-			if *update {
-				if err := os.WriteFile(path, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("manifest (-want +got), -update accepts it:\n%s", diff)
-			}
+			golden(t, name, got)
 			if !bytes.Equal(got, text(t, in)) {
 				t.Error("rendered again, it has other bytes")
 			}

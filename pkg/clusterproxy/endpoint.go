@@ -34,13 +34,9 @@ func (p *Proxy) issue(e *exchange) error {
 	}
 	e.at, e.verb = target{Cluster: id, Rest: path}, "create"
 	defer p.metrics.Begin(false)()
-	var err error
-	if e.caller, err = p.authenticator.authenticate(e.r); err != nil {
+	leave, err := p.admit(e)
+	if err != nil {
 		return err
-	}
-	leave, no := e.enter()
-	if no != nil {
-		return no
 	}
 	defer leave()
 	e.setDeadlines()

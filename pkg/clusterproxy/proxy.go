@@ -91,13 +91,9 @@ func (p *Proxy) serve(e *exchange) error {
 		return no
 	}
 	defer p.metrics.Begin(e.long)()
-	var err error
-	if e.caller, err = p.authenticator.authenticate(e.r); err != nil {
+	leave, err := p.admit(e)
+	if err != nil {
 		return err
-	}
-	leave, no := e.enter()
-	if no != nil {
-		return no
 	}
 	defer leave()
 	if err := p.authorize(e); err != nil {
@@ -119,6 +115,18 @@ func (p *Proxy) serve(e *exchange) error {
 	}
 	p.forward(e)
 	return nil
+}
+
+// admit finds out who asks, and takes a place for the request until leave is called.
+func (p *Proxy) admit(e *exchange) (leave func(), err error) {
+	if e.caller, err = p.authenticator.authenticate(e.r); err != nil {
+		return nil, err
+	}
+	leave, no := e.enter()
+	if no != nil {
+		return nil, no
+	}
+	return leave, nil
 }
 
 // authorize decides as whom a request goes on, and asks whether it may.

@@ -6,15 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/drover-io/drover/pkg/clusteragent"
-	"github.com/drover-io/drover/pkg/logs"
 )
 
 // credentialFolder is where the manifest of the agent puts its credential. (spec/06 §4.7.1.)
@@ -23,7 +21,7 @@ const credentialFolder = "/cattle-credentials" //nolint:gosec // a folder
 // clusterAgentOptions are the flags of drover cluster-agent.
 type clusterAgentOptions struct {
 	clusteragent.Options
-	logLevel, logFormat string
+	smallProgram
 }
 
 func newClusterAgentCommand(environ []string) *cobra.Command {
@@ -48,17 +46,10 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 			return o.fromManifest(environ, credentialFolder)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)
-			if err != nil {
-				return err
-			}
-			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
-			o.Version, o.Log = Version, log
-			beSmall(environ)
-			ctx, stop := context.WithCancel(cmd.Context())
-			defer stop()
-			go staySmall(ctx)
-			return clusteragent.Run(ctx, o.Options)
+			return o.run(cmd, environ, func(ctx context.Context, log logrus.FieldLogger) error {
+				o.Version, o.Log = Version, log
+				return clusteragent.Run(ctx, o.Options)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -70,13 +61,7 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 	f.StringVar(&o.APIServerCAFile, "api-server-ca-file", "", "`file` with the authorities of the API server (default that of the pod's service account)")
 	f.StringVar(&o.APIServerTokenFile, "api-server-token-file", "", "`file` with the agent's credential (default that of the pod's service account)")
 	f.StringVar(&o.HealthAddress, "health-address", ":8080", "`address` of /healthz and /readyz, or unix: and the path of a socket; empty is none")
-	f.StringVar(&o.logLevel, "log-level", "info", "least `level` of messages: debug, info, warning or error")
-	f.StringVar(&o.logFormat, "log-format", logs.FormatText, "`format` of messages: text or json")
-	for flag, values := range map[string][]string{
-		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	o.addTo(cmd)
 	cmd.AddCommand(newClusterAgentReadyCommand(environ))
 	return cmd
 }
@@ -101,38 +86,6 @@ func newClusterAgentReadyCommand(environ []string) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&address, "health-address", "127.0.0.1:8080", "`address` of the agent's /readyz, or unix: and the path of a socket")
 	return cmd
-}
-
-// agentGCPercent is how much memory is used again before it is collected, as a part of what is in use. Most of that is what packages that the agent does
-// not need are set up with, and going through it costs little.
-const agentGCPercent = 50
-
-// beSmall keeps the process small: every cluster has it, and it has little to do. Who has set GOGC wants something else.
-func beSmall(environ []string) {
-	if !slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, "GOGC=") }) {
-		debug.SetGCPercent(agentGCPercent)
-	}
-	debug.FreeOSMemory()
-	releasePages()
-}
-
-// giveBackEvery is how often the process gives back what it does not need now. What it needs again costs some hundred faults, which take less than a
-// millisecond together.
-const giveBackEvery = time.Minute
-
-// staySmall gives memory back until the context ends: what was needed to connect, or for many requests at once, is not needed afterwards.
-func staySmall(ctx context.Context) {
-	tick := time.NewTicker(giveBackEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			debug.FreeOSMemory()
-			releasePages()
-		}
-	}
 }
 
 // fromManifest takes what no flag has said from the environment and the files that the agent's manifest gives it.

@@ -3,16 +3,16 @@ package cmd
 import (
 	"context"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/drover-io/drover/pkg/endpointauth"
-	"github.com/drover-io/drover/pkg/logs"
 )
 
 // clusterAuthOptions are the flags of drover cluster-auth.
 type clusterAuthOptions struct {
 	endpointauth.Options
-	logLevel, logFormat string
+	smallProgram
 }
 
 func newClusterAuthCommand(environ []string) *cobra.Command {
@@ -30,28 +30,15 @@ It runs on the servers of clusters whose spec.localClusterAuthEndpoint is enable
 			return fill(cmd.Flags(), environment(environ), "environment")
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)
-			if err != nil {
-				return err
-			}
-			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
-			o.Log = log
-			beSmall(environ)
-			ctx, stop := context.WithCancel(cmd.Context())
-			defer stop()
-			go staySmall(ctx)
-			return endpointauth.Run(ctx, o.Options)
+			return o.run(cmd, environ, func(ctx context.Context, log logrus.FieldLogger) error {
+				o.Log = log
+				return endpointauth.Run(ctx, o.Options)
+			})
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.Address, "address", "localhost:6440", "loopback `address` to answer at, where the API server's --authentication-token-webhook-config-file leads")
 	f.StringVar(&o.TrustFile, "trust-file", "/etc/drover/cluster-auth/trust.json", "`file` with the public keys of the cluster's tokens")
-	f.StringVar(&o.logLevel, "log-level", "info", "least `level` of messages: debug, info, warning or error")
-	f.StringVar(&o.logFormat, "log-format", logs.FormatText, "`format` of messages: text or json")
-	for flag, values := range map[string][]string{
-		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
+	o.addTo(cmd)
 	return cmd
 }
