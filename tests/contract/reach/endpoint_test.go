@@ -15,7 +15,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
@@ -36,26 +35,10 @@ current-context: webhook
 // provisioned makes a Cluster of Drover's own with an authorized endpoint, which has no machines, and returns the name of its management cluster.
 func (w *world) provisioned(namespace, name, fqdn, caCerts string) string {
 	w.Helper()
-	cluster := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": namespace, "name": name},
-		"spec": map[string]any{
-			"kubernetesVersion": "v1.36.2+k3s1", "rkeConfig": map[string]any{},
-			"localClusterAuthEndpoint": map[string]any{"enabled": true, "fqdn": fqdn, "caCerts": caCerts},
-		},
-	}}
-	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Create(w.Context(), cluster, metav1.CreateOptions{})
-	w.must(err)
-	id := ""
-	plane.Until(w, time.Minute, func() string {
-		found, err := w.objects.Resource(clustersResource).Namespace(namespace).Get(w.Context(), name, metav1.GetOptions{})
-		w.must(err)
-		id, _, _ = unstructured.NestedString(found.Object, "status", "clusterName")
-		if id == "" {
-			return fmt.Sprintf("cluster %s has no management cluster: %v", name, found.Object["status"])
-		}
-		return ""
+	return w.make(namespace, name, map[string]any{
+		"kubernetesVersion": "v1.36.2+k3s1", "rkeConfig": map[string]any{},
+		"localClusterAuthEndpoint": map[string]any{"enabled": true, "fqdn": fqdn, "caCerts": caCerts},
 	})
-	return id
 }
 
 // endpointToken has drover token get one for a cluster.

@@ -126,8 +126,14 @@ func (w *world) kubectlOK(kubeconfig, stdin string, args ...string) string {
 // cluster makes a Cluster to import and returns the name of its management cluster.
 func (w *world) cluster(namespace, name string) string {
 	w.Helper()
+	return w.make(namespace, name, map[string]any{})
+}
+
+// make makes a Cluster and returns the name of its management cluster.
+func (w *world) make(namespace, name string, spec map[string]any) string {
+	w.Helper()
 	cluster := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": namespace, "name": name}, "spec": map[string]any{},
+		"apiVersion": "provisioning.cattle.io/v1", "kind": "Cluster", "metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec,
 	}}
 	_, err := w.objects.Resource(clustersResource).Namespace(namespace).Create(w.Context(), cluster, metav1.CreateOptions{})
 	w.must(err)
