@@ -155,7 +155,7 @@ func (c *Clients) setFactory(opts Options) error {
 	if err != nil {
 		return fmt.Errorf("make clients: %w", err)
 	}
-	caches := lassocache.NewSharedCachedFactory(client, &lassocache.SharedCacheFactoryOptions{
+	caches := lassocache.NewSharedCachedFactory(endingClients{client}, &lassocache.SharedCacheFactoryOptions{
 		// Of Pods those are cached that make and remove machines: a management cluster may have many others.
 		KindTweakList: map[schema.GroupVersionKind]lassocache.TweakListOptionsFunc{
 			corev1.SchemeGroupVersion.WithKind("Secret"): func(o *metav1.ListOptions) { o.FieldSelector = notHelm },

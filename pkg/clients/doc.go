@@ -11,6 +11,7 @@
 //     kind has its own;
 //   - handlers are removed while workers still iterate over them when one context serves both, which is a data race. Here
 //     Stop ends the workers, waits for the handlers that run, and only then ends the context that handlers registered with;
+//   - a cache whose list fails asks until the API server is healthy, for ever when it was stopped meanwhile. Here that ends;
 //   - a handler that panics ends the process. Here it has failed, and the stack is logged;
 //   - caches cannot be started twice. Clients are made anew for each term as a leader.
 //
