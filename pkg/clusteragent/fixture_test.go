@@ -102,6 +102,9 @@ func newAPIServer(tb testing.TB) *apiServer {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/small", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "small") })
 	mux.HandleFunc("/watch", func(rw http.ResponseWriter, r *http.Request) {
+		if length := r.URL.Query().Get("length"); length != "" {
+			rw.Header().Set("Content-Length", length)
+		}
 		for i := 0; ; i++ {
 			fmt.Fprintf(rw, "event %d\n", i)
 			_ = http.NewResponseController(rw).Flush()

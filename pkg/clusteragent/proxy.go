@@ -82,10 +82,14 @@ func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
 		return p.upgrades.RoundTrip(request)
 	}
 	response, err := p.plain.RoundTrip(request)
-	if err == nil && request.Body != nil {
+	if err != nil {
+		return nil, err
+	}
+	if request.Body != nil {
 		wire.EndWithContext(request.Context(), response)
 	}
-	return response, err
+	wire.PassOn(response)
+	return response, nil
 }
 
 // close waits until no request is answered any more, and closes the connections to the API server. What requests come through has to be closed before.
@@ -98,7 +102,7 @@ func (p *proxy) close() {
 // handler answers requests.
 func (p *proxy) handler() http.Handler {
 	reverse := &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: p, FlushInterval: -1, BufferPool: buffers{}, ErrorHandler: p.failed,
+		Rewrite: p.rewrite, Transport: p, BufferPool: buffers{}, ErrorHandler: p.failed,
 		ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -269,33 +269,35 @@ func TestProxy_RefusalsEndForThoseWhoWereSending(t *testing.T) {
 	}
 }
 
-func TestProxy_WatchComesLineByLine(t *testing.T) {
+func TestProxy_AnswersComeAsTheyAreMade(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
-	for protocol, transport := range transports {
-		t.Run(protocol, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			response, err := transport.RoundTrip(newRequest(t, http.MethodGet, address+"/watch", nil).WithContext(ctx))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer response.Body.Close()
-			lines := bufio.NewScanner(response.Body)
-			for i := range 10 {
-				// The next event is not made before this one was read.
-				if want := fmt.Sprintf("event %d", i); !lines.Scan() || lines.Text() != want {
-					t.Fatalf("read %q and error %v, want %q", lines.Text(), lines.Err(), want)
+	for what, path := range map[string]string{"a watch": "/watch", "a long answer of known length": "/watch?length=65536"} {
+		for protocol, transport := range transports {
+			t.Run(what+" by "+protocol, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				response, err := transport.RoundTrip(newRequest(t, http.MethodGet, address+path, nil).WithContext(ctx))
+				if err != nil {
+					t.Fatal(err)
 				}
-				api.goOn <- struct{}{}
-			}
-			cancel()
-			select {
-			case <-api.gaveUp:
-			case <-time.After(patience):
-				t.Error("the API server does not hear that the watch was given up")
-			}
-		})
+				defer response.Body.Close()
+				lines := bufio.NewScanner(response.Body)
+				for i := range 10 {
+					// The next event is not made before this one was read.
+					if want := fmt.Sprintf("event %d", i); !lines.Scan() || lines.Text() != want {
+						t.Fatalf("read %q and error %v, want %q", lines.Text(), lines.Err(), want)
+					}
+					api.goOn <- struct{}{}
+				}
+				cancel()
+				select {
+				case <-api.gaveUp:
+				case <-time.After(patience):
+					t.Error("the API server does not hear that the watch was given up")
+				}
+			})
+		}
 	}
 }
 

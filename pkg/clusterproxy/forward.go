@@ -12,6 +12,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/tunnel/wire"
 )
 
 // Why a request ended, besides what the transport says.
@@ -115,6 +117,7 @@ func modify(answer *http.Response) error {
 	if len(answer.Header[auditIDHeader]) == 0 {
 		answer.Header.Set(auditIDHeader, e.id)
 	}
+	wire.PassOn(answer)
 	return nil
 }
 

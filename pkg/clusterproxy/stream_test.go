@@ -267,64 +267,6 @@ func TestStream_ARequestThatTakesTooLong(t *testing.T) {
 	isCut(t, server, token, "/k8s/clusters/c-m-a/begun", "begun")
 }
 
-// isCut asks and expects an answer that begins and does not end well, with HTTP/2 and HTTP/1.1.
-func isCut(t *testing.T, server *httptest.Server, token, target, begins string) {
-	t.Helper()
-	for _, major := range []int{2, 1} {
-		transport := server.Client().Transport.(*http.Transport).Clone()
-		transport.ForceAttemptHTTP2 = major == 2
-		if major == 1 {
-			transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
-		}
-		defer transport.CloseIdleConnections()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+target, nil)
-		check(t, err)
-		r.Header.Set("Authorization", "Bearer "+token)
-		answer, err := (&http.Client{Transport: transport}).Do(r)
-		check(t, err)
-		body, err := io.ReadAll(answer.Body)
-		check(t, answer.Body.Close())
-		if answer.ProtoMajor != major || !strings.HasPrefix(string(body), begins) || err == nil {
-			t.Errorf("%s: %q ends with %v", answer.Proto, body, err)
-		}
-	}
-}
-
-func TestStream_AnAnswerThatIsCutIsNeverACompleteOne(t *testing.T) {
-	w := newWorld(t)
-	token := w.user("jane", "a")
-	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("length") {
-			w.Header().Set("Content-Length", "100")
-		}
-		if r.URL.Path != "/none" {
-			_, _ = io.WriteString(w, "half")
-			_ = http.NewResponseController(w).Flush()
-		}
-		panic(http.ErrAbortHandler)
-	}))
-	server := w.proxy()
-	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods", "half")
-	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods?length", "half")
-	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods?watch=1", "half")
-	for method, retry := range map[string]string{http.MethodGet: "1", http.MethodPost: "", http.MethodDelete: ""} {
-		answer, body := ask(t, server, method, "/k8s/clusters/c-m-a/none", token)
-		status := statusOf(t, answer, body)
-		if answer.StatusCode != 503 || answer.Header.Get("Retry-After") != retry || status.Message != `the connection to cluster "c-m-a" was lost before it answered` {
-			t.Errorf("%s: got %d %q, Retry-After %q", method, answer.StatusCode, status.Message, answer.Header.Get("Retry-After"))
-		}
-	}
-	cut := 0
-	for _, record := range w.ended(server, 9) {
-		if record.Cut {
-			cut++
-		}
-	}
-	if cut != 6 {
-		t.Errorf("audit knows of %d answers that were cut, want 6", cut)
-	}
-}
-
 // The deadlines of the listener are for what it answers itself.
 func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
 	w := newWorld(t)

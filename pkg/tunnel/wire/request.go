@@ -42,6 +42,17 @@ func HTTP2() *http.HTTP2Config {
 	}
 }
 
+// smallAnswer is how long an answer may be that is passed on in one piece, in bytes: what servers of net/http keep until a handler has returned.
+const smallAnswer = 4 << 10
+
+// PassOn makes httputil.ReverseProxy pass an answer on as it comes. Without a FlushInterval it does so for answers of unknown length only. Those that are known
+// to be short stay what they are, and go out with their end as one piece: each piece is a write, and wakes up all that is on its way.
+func PassOn(response *http.Response) {
+	if response.ContentLength > smallAnswer {
+		response.ContentLength = -1 // the header says it still
+	}
+}
+
 // EndWithContext makes an answer end with the context of its request. HTTP/2 of net/http misses that end while it waits to send more of the request than
 // the other side takes, and so does who reads the answer.
 func EndWithContext(ctx context.Context, response *http.Response) {
