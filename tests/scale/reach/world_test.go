@@ -100,16 +100,23 @@ func (w *world) client(config *rest.Config) kubernetes.Interface {
 // fetch gets what the server answers to everybody.
 func (w *world) fetch(path string) []byte {
 	w.Helper()
+	body, err := w.ask(path)
+	w.must(err)
+	return body
+}
+
+func (w *world) ask(path string) ([]byte, error) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := client.Get(w.server.ServerURL + path)
-	w.must(err)
+	if err != nil {
+		return nil, err
+	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	w.must(err)
-	if response.StatusCode != http.StatusOK {
-		w.Fatalf("%s is answered with %s: %s", path, response.Status, body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s is answered with %s: %s", path, response.Status, body)
 	}
-	return body
+	return body, err
 }
 
 // create makes a Cluster that is imported.
@@ -151,7 +158,11 @@ func (w *world) join(name string) string {
 		}
 		return "there is no token yet", nil
 	})
-	manifest := w.fetch("/v3/import/" + token + "_" + id + ".yaml")
+	var manifest []byte
+	w.await(time.Minute, func() (missing string, err error) { // the server has heard of the token a moment later
+		manifest, err = w.ask("/v3/import/" + token + "_" + id + ".yaml")
+		return "", err
+	})
 	kubectl, err := plane.Binary("kubectl")
 	w.must(err)
 	command := exec.CommandContext(w.Context(), kubectl, "--kubeconfig", w.other.Kubeconfig(), "apply", "-f", "-")
