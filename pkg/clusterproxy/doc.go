@@ -32,7 +32,7 @@
 //
 // Below EndpointTokensPrefix the same callers get, for the clusters that they may reach, a token that opens one cluster without Drover (package endpointtoken).
 // It names them as the cluster knows them, by the table above, whatever PassSystemGroups says. Who shows a token of ours, or asks to be somebody else, gets
-// none: it would be good for longer than what it was made from.
+// none: it would be good for longer than what it was made from. Below EndpointsPrefix they are told where the servers of that endpoint are.
 //
 // # What it takes to serve it
 //

@@ -24,15 +24,31 @@ const longestAsking = 64 << 10
 // issue answers who asks for a token for the authorized endpoint of a cluster, in the form of Kubernetes' TokenRequest. Who gets one is who is let through
 // to the cluster here.
 func (p *Proxy) issue(e *exchange) error {
+	e.verb = "create"
+	return p.atEndpoint(e, EndpointTokensPrefix, http.MethodPost, func(ctx context.Context) error {
+		life, no := p.lifeAsked(e.w, e.r)
+		if no != nil {
+			return no
+		}
+		endpoint, err := p.options.Endpoint(e.at.Cluster)
+		if err != nil {
+			return noEndpoint(err)
+		}
+		return e.sign(endpoint, life)
+	})
+}
+
+// atEndpoint answers a request about the authorized endpoint of a cluster, from those who are let through to the cluster as themselves.
+func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(context.Context) error) error {
 	path := escapedPath(e.r.URL)
-	id := strings.TrimPrefix(path, EndpointTokensPrefix)
+	id := strings.TrimPrefix(path, prefix)
 	switch {
 	case !isID(id) || p.options.Endpoint == nil:
 		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path names no cluster"}
-	case e.r.Method != http.MethodPost:
-		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "tokens are asked for with POST"}
+	case e.r.Method != method:
+		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "the method of this path is " + method}
 	}
-	e.at, e.verb = target{Cluster: id, Rest: path}, "create"
+	e.at = target{Cluster: id, Rest: path}
 	defer p.metrics.Begin(false)()
 	leave, err := p.admit(e)
 	if err != nil {
@@ -48,15 +64,7 @@ func (p *Proxy) issue(e *exchange) error {
 	if err := p.authorizer.access(ctx, e.caller, id); err != nil {
 		return err
 	}
-	life, no := p.lifeAsked(e.w, e.r)
-	if no != nil {
-		return no
-	}
-	endpoint, err := p.options.Endpoint(id)
-	if err != nil {
-		return noEndpoint(err)
-	}
-	return e.sign(endpoint, life)
+	return answer(ctx)
 }
 
 // named decides whom a token names: the caller, as the cluster knows it.
@@ -138,16 +146,21 @@ func (e *exchange) sign(endpoint endpointtoken.Endpoint, life time.Duration) err
 		return err
 	}
 	e.tokenID = claims.ID
-	header := e.w.Header()
-	header.Set(auditIDHeader, e.id)
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	header.Set("X-Content-Type-Options", "nosniff")
-	e.w.WriteHeader(http.StatusCreated)
-	_ = json.NewEncoder(e.w).Encode(authenticationv1.TokenRequest{ // the client is gone if this fails
+	e.tell(http.StatusCreated, authenticationv1.TokenRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
 		Spec:     authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(life / time.Second))},
 		Status:   authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(claims.Expires)},
 	})
 	return nil
+}
+
+// tell answers with an object that nobody keeps on the way.
+func (e *exchange) tell(code int, object any) {
+	header := e.w.Header()
+	header.Set(auditIDHeader, e.id)
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	e.w.WriteHeader(code)
+	_ = json.NewEncoder(e.w).Encode(object) // the client is gone if this fails
 }

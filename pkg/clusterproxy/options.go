@@ -99,6 +99,9 @@ type Options struct {
 	// Endpoint returns what tokens for the authorized endpoint of a cluster are made with, for callers that may reach it. Errors that wrap endpointtoken.ErrOff are
 	// told to the caller. nil makes none.
 	Endpoint func(cluster string) (endpointtoken.Endpoint, error)
+	// EndpointServers returns where the servers of that endpoint are, for callers that may reach the cluster and for which Endpoint has no error. Its error is NotConnected while
+	// the cluster cannot be asked. nil tells nobody.
+	EndpointServers func(ctx context.Context, cluster string) (EndpointServers, error)
 	// EndpointTokenLife is the longest that such a token is good for; endpointtoken.DefaultLife when zero.
 	EndpointTokenLife time.Duration
 

@@ -68,9 +68,12 @@ func (d debugLog) Write(line []byte) (int, error) {
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := p.newExchange(w, r)
 	defer e.end()
-	serve := p.serve
-	if strings.HasPrefix(escapedPath(r.URL), EndpointTokensPrefix) {
+	serve, path := p.serve, escapedPath(r.URL)
+	switch {
+	case strings.HasPrefix(path, EndpointTokensPrefix):
 		serve = p.issue
+	case strings.HasPrefix(path, EndpointsPrefix):
+		serve = p.servers
 	}
 	if err := serve(e); err != nil {
 		e.refuse(p.refusalOf(err))

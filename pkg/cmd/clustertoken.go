@@ -181,45 +181,55 @@ func clientOf(authority []byte, credential *clientauthv1.ExecCredential) (*http.
 
 // request posts what asks for a token.
 func request(ctx context.Context, client *http.Client, way proxy.Proxied, token string) (keptToken, error) {
-	address := strings.TrimSuffix(way.Server, "/") + clusterproxy.EndpointTokensPrefix + way.ID
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, http.NoBody)
-	if err != nil {
-		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
-	}
-	if token != "" {
-		request.Header = http.Header{"Authorization": {"Bearer " + token}}
-	}
 	began := time.Now()
-	answer, err := client.Do(request)
-	if err != nil {
-		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, largestAnswer))
+	code, body, err := send(ctx, client, http.MethodPost, strings.TrimSuffix(way.Server, "/")+clusterproxy.EndpointTokensPrefix+way.ID, token)
 	if err != nil {
 		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
 	}
 	var given authenticationv1.TokenRequest
 	switch {
-	case answer.StatusCode != http.StatusCreated:
-		return keptToken{}, refusal(answer.StatusCode, body)
+	case code != http.StatusCreated:
+		return keptToken{}, refusal(code, body)
 	case json.Unmarshal(body, &given) != nil || given.Status.Token == "":
 		return keptToken{}, errors.New("ask for a token: the server answers with something else")
 	}
 	return keptToken{Token: given.Status.Token, Issued: began, Expires: given.Status.ExpirationTimestamp.Time}, nil
 }
 
+// send asks the server, and returns its answer. The token is empty for clients that show a certificate.
+func send(ctx context.Context, client *http.Client, method, address, token string) (code int, body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	if token != "" {
+		request.Header = http.Header{"Authorization": {"Bearer " + token}}
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer answer.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(answer.Body, largestAnswer))
+	return answer.StatusCode, body, err
+}
+
 // refusal is what is said in the place of a token. Drover says no in the form of Kubernetes, and with these codes; all else says nothing of the token that there is,
 // and may be from somebody on the way: a balancer, a page to log in.
 func refusal(code int, body []byte) error {
-	var status metav1.Status
-	isStatus := json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != ""
-	if !isStatus {
-		status.Message = http.StatusText(code)
-	}
-	err := fmt.Errorf("ask for a token: the server answers with %d: %s", code, status.Message)
+	message, isStatus := saidIn(code, body)
+	err := fmt.Errorf("ask for a token: the server answers with %d: %s", code, message)
 	if isStatus && (code == http.StatusForbidden || code == http.StatusNotFound || code == http.StatusConflict) {
 		return refusedError{err}
 	}
 	return err
+}
+
+// saidIn is the message of an answer, and whether it has the form of Kubernetes.
+func saidIn(code int, body []byte) (message string, isStatus bool) {
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != "" {
+		return status.Message, true
+	}
+	return http.StatusText(code), false
 }

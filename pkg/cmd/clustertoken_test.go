@@ -325,7 +325,7 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 					ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "lb", Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
 					Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: c.endpoint}, Status: provv1.ClusterStatus{ClusterName: "c-m-2"},
 				}))
-				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}}
+				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}, ask: noServers}
 				code, out, problems := runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo"}, c.args...)...)
 				written, err := clientcmd.Load([]byte(out))
 				check(t, err)

@@ -34,6 +34,8 @@ type kubeconfigOptions struct {
 	inspectOptions
 	context, server, authority, name string
 	merge                            bool
+	// ask is endpointServers where it is nil.
+	ask func(context.Context, *rest.Config, proxy.Proxied) (map[string]*clientcmdapi.Cluster, error)
 }
 
 func newKubeconfigCommand(environ []string, o *kubeconfigOptions) *cobra.Command {
@@ -43,8 +45,8 @@ func newKubeconfigCommand(environ []string, o *kubeconfigOptions) *cobra.Command
 		Long: `Write a kubeconfig with which you use a cluster through Drover's endpoints, as yourself: it holds no credential, but asks drover token for the one with
 which you reach the management cluster. You need to be allowed to get the Cluster there; what you may do in the cluster is decided by the cluster.
 
-Where the Cluster has an authorized endpoint with a name (spec.localClusterAuthEndpoint.fqdn), a second context, NAME-fqdn, leads there without Drover, with a
-token that is good for that cluster only.`,
+Where the Cluster has an authorized endpoint (spec.localClusterAuthEndpoint), further contexts lead there without Drover, with a token that is good for that cluster
+only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.`,
 		Example: `  drover kubeconfig demo > demo.kubeconfig
   drover kubeconfig demo --merge && kubectl --context demo get nodes`,
 		Args:              cobra.ExactArgs(1),
@@ -76,7 +78,7 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	if err != nil {
 		return err
 	}
-	written, err := o.write(way, found)
+	written, err := o.write(way, found, o.servers(ctx, config, way, found, told))
 	if err != nil {
 		return err
 	}
@@ -94,6 +96,22 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 		return err
 	}
 	return mergeKubeconfig(written, told)
+}
+
+// servers are those of a cluster's authorized endpoint, by the names of their nodes. There are other contexts without them.
+func (o *kubeconfigOptions) servers(ctx context.Context, config *rest.Config, way proxy.Proxied, cluster *provv1.Cluster, told io.Writer) map[string]*clientcmdapi.Cluster {
+	if !endpointtoken.Wanted(cluster) {
+		return nil
+	}
+	ask := o.ask
+	if ask == nil {
+		ask = endpointServers
+	}
+	servers, err := ask(ctx, config, way)
+	if err != nil {
+		fmt.Fprintf(told, "No contexts lead to single servers of the authorized endpoint: %v\n", err)
+	}
+	return servers
 }
 
 // mergeKubeconfig adds what was written to the user's own kubeconfig.
@@ -240,7 +258,8 @@ func published(ctx context.Context, client kubernetes.Interface, cluster *provv1
 	return settings, nil
 }
 
-func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster) (*clientcmdapi.Config, error) {
+// write makes the kubeconfig. servers are those of the cluster's authorized endpoint, by the names of their nodes.
+func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, servers map[string]*clientcmdapi.Cluster) (*clientcmdapi.Config, error) {
 	path, err := absolute("--kubeconfig", o.kubeconfig)
 	if err != nil {
 		return nil, err
@@ -260,12 +279,15 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster) (*
 		written.Clusters[name], written.AuthInfos[name], written.Contexts[name] = cluster, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	}
 	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}, plugin(path, context))
+	token, err := o.tokenArgs(cluster)
+	if err != nil {
+		return nil, err
+	}
+	for node, server := range servers {
+		add(name+"-"+node, server, plugin(path, context, token...))
+	}
 	endpoint := cluster.Spec.LocalClusterAuthEndpoint
 	if host, ok := topology.EndpointHost(endpoint.FQDN); ok && endpointtoken.Wanted(cluster) {
-		token, err := o.tokenArgs(cluster)
-		if err != nil {
-			return nil, err
-		}
 		add(name+"-fqdn", &clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)}, plugin(path, context, token...))
 	}
 	if _, taken := written.Contexts[context]; path == "" && taken {

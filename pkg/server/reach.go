@@ -16,11 +16,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers"
-	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/registration"
@@ -111,7 +109,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		Tokens: s.every.Core.Secret().Cache(), TokenNamespace: controllers.SystemNamespace,
 		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA, Authenticator: o.Authenticator,
 		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb, Authorizer: o.Authorizer,
-		Endpoint: s.endpointOf, EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
+		Endpoint: s.endpointOf, EndpointServers: s.endpointServers, EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
 	})
 	if err != nil {
 		return fmt.Errorf("configure the way to clusters: %w", err)
@@ -135,26 +133,6 @@ func (s *Server) cluster(id string) (*provv1.Cluster, bool) {
 		return nil, false
 	}
 	return found[0], true
-}
-
-// endpointOf is what tokens for the authorized endpoint of a cluster are made with.
-func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
-	if s.opts.installedAgent() == "" { // then nobody makes keys, and nothing in the cluster would know them
-		return endpointtoken.Endpoint{}, fmt.Errorf("%w: this server installs no agents, and with them nothing that verifies tokens there", endpointtoken.ErrOff)
-	}
-	cluster, ok := s.cluster(id)
-	if !ok {
-		return endpointtoken.Endpoint{}, endpointtoken.ErrNotYet
-	}
-	management, err := clients.Optional(s.every.Management.Cluster().Cache().Get(id))
-	if err != nil {
-		return endpointtoken.Endpoint{}, err
-	}
-	secret, err := clients.Optional(s.every.Core.Secret().Cache().Get(cluster.Namespace, naming.EndpointKeys(cluster.Name)))
-	if err != nil {
-		return endpointtoken.Endpoint{}, err
-	}
-	return endpointtoken.For(cluster, management, secret)
 }
 
 // toldOfWays tells, until ctx ends, of every cluster whose agent comes or goes, or whose kubeconfig is written.
@@ -186,7 +164,7 @@ func (s *Server) route(next http.Handler) http.Handler {
 		switch {
 		case s.reach.own != nil && slices.Contains(exact, path):
 			handler = s.reach.own
-		case slices.ContainsFunc(append(clusterproxy.DefaultPrefixes(), clusterproxy.EndpointTokensPrefix), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
+		case slices.ContainsFunc(append(clusterproxy.DefaultPrefixes(), clusterproxy.EndpointTokensPrefix, clusterproxy.EndpointsPrefix), func(prefix string) bool { return strings.HasPrefix(path, prefix) }):
 			handler = s.reach.proxy
 		default:
 			next.ServeHTTP(w, r)

@@ -2,7 +2,13 @@ package topology_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-io/drover/pkg/testkit/build"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -20,5 +26,28 @@ func TestEndpointHost(t *testing.T) {
 		if ok != (want != "") || ok && got != want {
 			t.Errorf("%q is %q, %t; want %q", fqdn, got, ok, want)
 		}
+	}
+}
+
+func TestEndpointServers(t *testing.T) {
+	t.Parallel()
+	at := func(machine *clusterv1.Machine, node string, addresses ...clusterv1.MachineAddress) *clusterv1.Machine {
+		machine.Status.NodeRef.Name, machine.Status.Addresses = node, addresses
+		return machine
+	}
+	inside, outside := clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: "2001:db8::1"}
+	leaving := at(build.Machine("demo", "leaving", "c"), "leaving", inside)
+	leaving.DeletionTimestamp = new(metav1.NewTime(time.Unix(0, 0)))
+	got := topology.EndpointServers([]*clusterv1.Machine{
+		at(build.Machine("demo", "second", "ec"), "node-2", inside, outside),
+		at(build.Machine("demo", "first", "ecw"), "node-1", clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: "h"}, inside),
+		at(build.Machine("demo", "etcd", "e"), "etcd", inside),
+		at(build.Machine("demo", "young", "c"), ""),
+		at(build.Machine("demo", "unnamed", "c"), "", clusterv1.MachineAddress{Type: clusterv1.MachineExternalDNS, Address: "u.example.com"}, inside),
+		leaving,
+	})
+	want := []topology.EndpointServer{{Node: "node-1", Host: "10.0.0.1:6443"}, {Node: "node-2", Host: "[2001:db8::1]:6443"}, {Node: "unnamed", Host: "u.example.com:6443"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("servers (-want +got):\n%s", diff)
 	}
 }

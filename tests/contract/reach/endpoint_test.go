@@ -155,7 +155,39 @@ func TestAuthorizedEndpoint(t *testing.T) {
 		return ""
 	})
 	w.refusedOnce(kubeconfig)
+	w.singleServer(namespace, user, downstream.Host)
 	w.switchedOff(namespace, management)
+}
+
+// machine is a server of demo that nobody manages.
+const machine = `{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "demo-server",
+	"labels": {"cluster.x-k8s.io/cluster-name": "demo", "rke.cattle.io/control-plane-role": "true"}, "annotations": {"cluster.x-k8s.io/paused": "true"}},
+	"spec": {"clusterName": "demo", "bootstrap": {"dataSecretName": "none"}, "infrastructureRef": {"apiGroup": "rke-machine.cattle.io", "kind": "SimMachine", "name": "none"}}}`
+
+// singleServer expects a context for a server of the endpoint, with the cluster's own authority. In this world no API server has the port that there is always, so kubectl
+// is told the address.
+func (w *world) singleServer(namespace, user, address string) {
+	w.Helper()
+	w.kubectlOK(plane.Kubeconfig(w), machine, "-n", namespace, "apply", "-f", "-")
+	w.kubectlOK(plane.Kubeconfig(w), "", "-n", namespace, "patch", "machines.cluster.x-k8s.io", "demo-server", "--subresource=status", "--type=merge",
+		"-p", `{"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.7"}]}}`)
+	var path, server string
+	plane.Until(w, 30*time.Second, func() string {
+		path = w.writtenKubeconfig(namespace, "jane", "demo")
+		written, err := clientcmd.LoadFromFile(path)
+		w.must(err)
+		if found := written.Clusters["demo-demo-server"]; found != nil {
+			server = found.Server
+			return ""
+		}
+		return "there is no context for the server"
+	})
+	if server != "https://192.0.2.7:6443" {
+		w.Errorf("the server is at %s", server)
+	}
+	if is := w.kubectlOK(path, "", "--context", "demo-demo-server", "--server", address, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); is != user {
+		w.Errorf("by the authority of that context jane is %q", is)
+	}
 }
 
 // refusedOnce expects kubectl to get another token when the one that is kept has ended before its time.

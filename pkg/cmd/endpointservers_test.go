@@ -1,0 +1,161 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/proxy"
+)
+
+// noServers is a server that knows of none.
+func noServers(context.Context, *rest.Config, proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
+	return nil, errors.New("there are none")
+}
+
+// TestServersIn: of a server's answer nothing is taken but addresses and authorities.
+func TestServersIn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer string
+		want   map[string]*clientcmdapi.Cluster
+		err    string // "" for none
+	}{
+		"servers": {
+			answer: `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"a","cluster":{"server":"https://192.0.2.1:6443","certificate-authority-data":"Y2E="}},` +
+				`{"name":"b.example.com","cluster":{"server":"https://[2001:db8::1]:6443","certificate-authority-data":"Y2E="}}]}`,
+			want: map[string]*clientcmdapi.Cluster{
+				"a":             {Server: "https://192.0.2.1:6443", CertificateAuthorityData: []byte("ca")},
+				"b.example.com": {Server: "https://[2001:db8::1]:6443", CertificateAuthorityData: []byte("ca")},
+			},
+		},
+		"none": {answer: `{"kind":"Config","apiVersion":"v1","clusters":[]}`, want: map[string]*clientcmdapi.Cluster{}},
+		"more than was asked for": {
+			answer: `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"a","cluster":{"server":"https://a","certificate-authority-data":"Y2E=","certificate-authority":"/etc/shadow",` +
+				`"proxy-url":"http://elsewhere","insecure-skip-tls-verify":true}}],"users":[{"name":"a","user":{"exec":{"command":"rm","apiVersion":"client.authentication.k8s.io/v1"}}}]}`,
+			want: map[string]*clientcmdapi.Cluster{"a": {Server: "https://a", CertificateAuthorityData: []byte("ca")}},
+		},
+		"without TLS":         {answer: `{"clusters":[{"name":"a","cluster":{"server":"http://a","certificate-authority-data":"Y2E="}}]}`, err: `"a" at "http://a"`},
+		"without authorities": {answer: `{"clusters":[{"name":"a","cluster":{"server":"https://a"}}]}`, err: "cannot be one"},
+		"a name of no node":   {answer: `{"clusters":[{"name":"../a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`, err: "cannot be one"},
+		"a page to log in":    {answer: `<html>`, err: "something else than a kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := serversIn([]byte(c.answer))
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) {
+					t.Errorf("servers %v, error %v, want %q", got, err, c.err)
+				}
+				return
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+				t.Errorf("error %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestEndpointServers_AreAskedForAsOneself(t *testing.T) {
+	t.Parallel()
+	var asked string
+	code := http.StatusOK
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization")
+		w.WriteHeader(code)
+		if code != http.StatusOK {
+			_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Message: "the reason"})
+			return
+		}
+		_, _ = io.WriteString(w, `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`)
+	}))
+	t.Cleanup(server.Close)
+	way := proxy.Proxied{ID: "c-m-2", Server: server.URL + "/", Authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})}
+	got, err := endpointServers(t.Context(), &rest.Config{BearerToken: "mine"}, way)
+	if want := "GET /k8s/endpoints/c-m-2 Bearer mine"; err != nil || len(got) != 1 || asked != want {
+		t.Errorf("servers %v, error %v, asked %q, want %q", got, err, asked, want)
+	}
+	code = http.StatusServiceUnavailable
+	if _, err = endpointServers(t.Context(), &rest.Config{BearerToken: "mine"}, way); err == nil || err.Error() != "the server answers with 503: the reason" {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestKubeconfig_SingleServers: a context leads to each server of an authorized endpoint, with a token for that cluster alone. When they cannot be asked for, the others
+// are written, and it is said why.
+func TestKubeconfig_SingleServers(t *testing.T) {
+	t.Setenv("KUBECONFIG", t.TempDir()+"/config")
+	for name, c := range map[string]struct {
+		endpoint rkev1.LocalClusterAuthEndpoint
+		err      error
+		want     map[string]string
+		told     string
+	}{
+		"two servers": {
+			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true},
+			want:     map[string]string{"demo-a": "https://a theirs --cluster=fleet-default/lb", "demo-b": "https://b theirs --cluster=fleet-default/lb"},
+		},
+		"and a balancer": {
+			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"},
+			want: map[string]string{
+				"demo-a": "https://a theirs --cluster=fleet-default/lb", "demo-b": "https://b theirs --cluster=fleet-default/lb",
+				"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb",
+			},
+		},
+		"the server is away": {
+			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"}, err: errors.New("it is away"),
+			want: map[string]string{"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb"}, told: "No contexts lead to single servers of the authorized endpoint: it is away",
+		},
+		"switched off": {want: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := withAddress(t)
+				check(t, api.Add(&provv1.Cluster{
+					TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "lb", Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
+					Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: c.endpoint}, Status: provv1.ClusterStatus{ClusterName: "c-m-2"},
+				}))
+				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}}
+				o.ask = func(_ context.Context, _ *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
+					if way.ID != "c-m-2" {
+						t.Errorf("asked for %q", way.ID)
+					}
+					if c.err != nil {
+						return nil, c.err
+					}
+					return map[string]*clientcmdapi.Cluster{
+						"a": {Server: "https://a", CertificateAuthorityData: []byte("theirs")}, "b": {Server: "https://b", CertificateAuthorityData: []byte("theirs")},
+					}, nil
+				}
+				code, out, problems := runOne(newKubeconfigCommand(nil, o), "lb", "--name=demo")
+				written, err := clientcmd.Load([]byte(out))
+				check(t, err)
+				got := map[string]string{}
+				for name, context := range written.Contexts {
+					if cluster, user := written.Clusters[context.Cluster], written.AuthInfos[context.AuthInfo]; name != "demo" {
+						got[name] = cluster.Server + " " + string(cluster.CertificateAuthorityData) + " " + strings.Join(user.Exec.Args[1:], " ")
+					}
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" || code != 0 || written.CurrentContext != "demo" || strings.TrimSpace(problems) != c.told {
+					t.Errorf("exit code %d, told %q (-want +got):\n%s", code, problems, diff)
+				}
+			})
+		})
+	}
+}
