@@ -254,6 +254,12 @@ func (s *PlanSecret) refused() bool {
 	return ok && failure.Instruction == render.EtcdProofInstruction || !ok && len(state.FailedOutput[render.EtcdProofInstruction]) > 0
 }
 
+// asksTooMuch reports that a node refused its plan, which takes more other members for granted than there are by now: some have left since it was
+// delivered, and that node will never prove what the plan asks for.
+func (p *pass) asksTooMuch(m *machine) bool {
+	return m.refused() && render.EtcdProofOthers(m.Plan.State.Plan) > len(p.otherMembers(m))
+}
+
 // changing reports that a machine is at its plan, by this pass or one before.
 func (m *machine) changing() bool {
 	return m.Plan != nil && m.inEtcdBefore() &&

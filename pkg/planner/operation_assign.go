@@ -63,7 +63,7 @@ func (o *operation) assigned(t task) report {
 	switch {
 	case t.m.Plan.Malformed != "":
 		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
-	case !state.PlanExists || !nodeplan.Equal(render.WithoutEtcdProof(state.Plan), t.plan), t.m.SkipProof && t.m.refused():
+	case !state.PlanExists || !nodeplan.Equal(render.WithoutEtcdProof(state.Plan), t.plan), t.m.SkipProof && t.m.refused(), o.asksTooMuch(t.m):
 		return o.hand(t)
 	case state.Failed && t.m.refused():
 		return report{failed: o.failureOf(t.m)}

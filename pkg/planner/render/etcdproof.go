@@ -91,6 +91,22 @@ var hostName = regexp.MustCompile(`^[0-9A-Za-z.:_-]+$`)
 // HasEtcdProof reports that a plan begins with the proof.
 func HasEtcdProof(p plan.NodePlan) bool { return slices.ContainsFunc(p.Instructions, isEtcdProof) }
 
+// argOthers is where the arguments of the proof say how many other members there are.
+const argOthers = 7
+
+// EtcdProofOthers is how many other members of etcd the proof of a plan takes for granted; 0 for a plan without one.
+func EtcdProofOthers(p plan.NodePlan) int {
+	for _, i := range p.Instructions {
+		if i.Name == EtcdProofInstruction && len(i.Args) > argOthers {
+			others, err := strconv.Atoi(i.Args[argOthers])
+			if err == nil {
+				return others
+			}
+		}
+	}
+	return 0
+}
+
 // WithoutEtcdProof is the plan that the proof was added to.
 func WithoutEtcdProof(p plan.NodePlan) plan.NodePlan {
 	if HasEtcdProof(p) {
