@@ -13,7 +13,7 @@ type endingClients struct {
 	lassoclient.SharedClientFactory
 }
 
-// IsHealthy asks the API server. The context is that of one question, of a cache that may have stopped.
+// IsHealthy asks the API server. The context is that of one question, and has time for it at first unless the cache has stopped, or what it was started with.
 func (c endingClients) IsHealthy(ctx context.Context) bool {
-	return c.SharedClientFactory.IsHealthy(ctx) || errors.Is(ctx.Err(), context.Canceled)
+	return ctx.Err() != nil || c.SharedClientFactory.IsHealthy(ctx) || errors.Is(ctx.Err(), context.Canceled)
 }

@@ -46,33 +46,49 @@ func TestStop_EdgeListsUnderWayEnd(t *testing.T) {
 	})
 }
 
-// answers is an API server that is healthy or not.
-type answers struct {
+// asked is an API server that is healthy or not; it may be asked until the question's time is over, or who asks has stopped.
+type asked struct {
 	lassoclient.SharedClientFactory
 	healthy bool
+	until   func()
 }
 
-func (a answers) IsHealthy(context.Context) bool { return a.healthy }
+func (a asked) IsHealthy(context.Context) bool {
+	if a.until != nil {
+		a.until()
+	}
+	return a.healthy
+}
 
 func TestHealth_WhoHasStoppedWaitsForNothing(t *testing.T) {
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	late, stop := context.WithTimeout(t.Context(), 0)
-	defer stop()
 	for name, tc := range map[string]struct {
-		ctx           context.Context //nolint:containedctx // it is what is tested
-		healthy, want bool
+		healthy bool
+		before  func(cancel context.CancelFunc)
+		during  func(cancel context.CancelFunc)
+		want    bool
 	}{
-		"the API server answers":             {ctx: t.Context(), healthy: true, want: true},
-		"it does not":                        {ctx: t.Context()},
-		"it does not answer in time":         {ctx: late},
-		"it does not, for who has stopped":   {ctx: canceled, want: true},
-		"it answers, which nobody waits for": {ctx: canceled, healthy: true, want: true},
+		"the API server answers":                    {healthy: true, want: true},
+		"it does not":                               {},
+		"it does not answer in time":                {during: func(context.CancelFunc) { time.Sleep(time.Minute) }},
+		"who asks stops meanwhile":                  {during: func(cancel context.CancelFunc) { cancel() }, want: true},
+		"who asks had stopped":                      {before: func(cancel context.CancelFunc) { cancel() }, want: true},
+		"the time of who asks was over before that": {before: func(context.CancelFunc) { time.Sleep(time.Minute) }, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (endingClients{answers{healthy: tc.healthy}}).IsHealthy(tc.ctx); got != tc.want {
-				t.Errorf("healthy is %v, want %v", got, tc.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
+				server := asked{healthy: tc.healthy}
+				if tc.before != nil {
+					tc.before(cancel)
+				}
+				if tc.during != nil {
+					server.until = func() { tc.during(cancel) }
+				}
+				if got := (endingClients{server}).IsHealthy(ctx); got != tc.want {
+					t.Errorf("healthy is %v, want %v", got, tc.want)
+				}
+			})
 		})
 	}
 }
