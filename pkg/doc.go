@@ -79,7 +79,7 @@
 //	                                              Secret (plan, state, agent's manifest, authorized, referred to),
 //	                                              ConfigMap (authorized, referred to),
 //	                                              ETCDSnapshot (named by a restore), Secret (its credential), answer of access
-//	plansecret            Secret (plan)           Machine
+//	plansecret            Secret (plan)           Machine, Cluster (that becomes ours)
 //	machinedrain          Secret (plan)           Machine
 //	nodedriver            NodeDriver              DynamicSchema (its own, and the list of drivers)
 //	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition

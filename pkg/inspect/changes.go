@@ -41,40 +41,75 @@ type ObjectChange struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// changes are all writes that the controllers of a cluster would make to its objects, other than Machines and plan secrets. cluster is the live one.
-func (r *Reader) changes(ctx context.Context, cluster *provv1.Cluster, in topology.Input, machines []preview.Machine) ([]ObjectChange, error) {
-	out, err := changesOfCluster(cluster, in.Cluster)
+// changes fills in all writes that the controllers would make to the objects of a cluster, other than the notes on Machines with which it is adopted.
+// cluster is the live one.
+func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Cluster, in topology.Input, machines []preview.Machine) error {
+	changes, err := changesOfCluster(cluster, in.Cluster)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out = append(out, changesOfConfigs(in)...)
+	changes = append(changes, changesOfConfigs(in)...)
 	objects, err := topology.Desired(in)
 	if err != nil {
-		return nil, fmt.Errorf("plan the objects: %w", err)
+		return fmt.Errorf("plan the objects: %w", err)
 	}
 	live, err := r.list(ctx, provisioningcluster.Kinds(objects))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	classes := classifier{pools: poolsByDeployment(objects, live), machines: machines}
-	found, err := provisioningcluster.Rehearse(r.rehearsal(live), in.Cluster, objects)
+	found, err := provisioningcluster.RehearseSet(r.rehearsal(live), in.Cluster, objects)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
 	if live, err = r.get(ctx, clustercontroller.Objects(in.Cluster, registry)); err != nil {
-		return nil, err
+		return err
 	}
-	management, err := clustercontroller.Rehearse(r.rehearsal(live), in.Cluster, registry)
+	management, err := clustercontroller.RehearseSet(r.rehearsal(live), in.Cluster, registry)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, d := range slices.Concat(found, management) {
-		if change := classes.change(d); change.Verb != applyset.Update || len(change.Fields) > 0 {
-			out = append(out, change)
+	var marks map[string]planner.Marks
+	if out.Owner != OwnerSame {
+		marks = out.Takeover.Marks
+	}
+	rest, unknown, err := r.rehearse(ctx, cluster, out.Instance, marks)
+	if err != nil {
+		return err
+	}
+	for _, what := range unknown {
+		out.Notes = append(out.Notes, "not compared: "+what)
+	}
+	for _, d := range slices.Concat(found, management, rest) {
+		changes = merged(changes, classes.change(d))
+	}
+	out.Objects = changes
+	return nil
+}
+
+// merged adds what would be done to an object to what is known of it already. An update of nothing is none.
+func merged(known []ObjectChange, more ObjectChange) []ObjectChange {
+	at := slices.IndexFunc(known, func(c ObjectChange) bool {
+		return c.Kind == more.Kind && c.Namespace == more.Namespace && c.Name == more.Name
+	})
+	switch {
+	case at < 0 && more.Verb == applyset.Update && len(more.Fields) == 0:
+		return known
+	case at < 0:
+		return append(known, more)
+	}
+	one := &known[at]
+	if more.Class.Stronger(one.Class) {
+		one.Class = more.Class
+	}
+	for _, field := range more.Fields {
+		if !slices.ContainsFunc(one.Fields, func(c preview.Cause) bool { return c.Field == field.Field }) && one.Verb == applyset.Update {
+			one.Fields = append(one.Fields, field)
 		}
 	}
-	return out, nil
+	slices.SortStableFunc(one.Fields, func(a, b preview.Cause) int { return strings.Compare(a.Field, b.Field) })
+	return known
 }
 
 // changesOfConfigs are the machine configs that become the cluster's.
@@ -181,6 +216,21 @@ func ofTheMark(path []string) bool {
 	return last == rkev1.InstanceAnnotation || last == rkev1.ReleasedByAnnotation || last == "resourceVersion"
 }
 
+// setPrefix begins the labels and annotations that say to which set of Drover's or Rancher's an object belongs, and what it was made from.
+const setPrefix = "objectset.rio.cattle.io/"
+
+// told is a path as it is told: one for all notes of a set, which come and go together, and of what is reported only the outline.
+func told(path []string) []string {
+	const outline = 2
+	switch {
+	case strings.HasPrefix(path[len(path)-1], setPrefix):
+		return []string{"metadata", "annotations", setPrefix + "*"}
+	case path[0] == "status" && len(path) > outline:
+		return path[:outline]
+	}
+	return path
+}
+
 // classifier says what writes to objects do to machines.
 type classifier struct {
 	// pools are by the name of their MachineDeployment.
@@ -210,7 +260,10 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 		out.Kind += "." + d.Kind.Group
 	}
 	for _, path := range slices.DeleteFunc(fieldsOf(d.Patch), ofTheMark) {
-		out.Fields = append(out.Fields, preview.Cause{Field: fieldPath(path), Class: c.class(d, path)})
+		field := preview.Cause{Field: fieldPath(told(path)), Class: c.class(d, path)}
+		if !slices.Contains(out.Fields, field) {
+			out.Fields = append(out.Fields, field)
+		}
 	}
 	for _, field := range out.Fields {
 		if field.Class.Stronger(out.Class) {
