@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +22,8 @@ import (
 	"github.com/drover-io/drover/pkg/applyset"
 	clustercontroller "github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/topology"
@@ -58,6 +61,9 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 		return err
 	}
 	classes := classifier{pools: poolsByDeployment(objects, live), machines: machines}
+	if classes.plans, err = r.machinesByPlan(); err != nil {
+		return err
+	}
 	found, err := provisioningcluster.RehearseSet(r.rehearsal(live), in.Cluster, objects)
 	if err != nil {
 		return err
@@ -70,17 +76,11 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	if err != nil {
 		return err
 	}
-	var marks map[string]planner.Marks
-	if out.Owner != OwnerSame {
-		marks = out.Takeover.Marks
-	}
-	rest, unknown, err := r.rehearse(ctx, cluster, out.Instance, marks)
+	rest, notes, err := r.rehearse(ctx, cluster, out)
 	if err != nil {
 		return err
 	}
-	for _, what := range unknown {
-		out.Notes = append(out.Notes, "not compared: "+what)
-	}
+	out.Notes = append(out.Notes, notes...)
 	for _, d := range slices.Concat(found, management, rest) {
 		changes = merged(changes, classes.change(d))
 	}
@@ -216,6 +216,9 @@ func ofTheMark(path []string) bool {
 	return last == rkev1.InstanceAnnotation || last == rkev1.ReleasedByAnnotation || last == "resourceVersion"
 }
 
+// proxyTokens begins the names of the Secrets with Drover's own tokens for clusters. The rest is drawn.
+const proxyTokens = "proxy-token-"
+
 // setPrefix begins the labels and annotations that say to which set of Drover's or Rancher's an object belongs, and what it was made from.
 const setPrefix = "objectset.rio.cattle.io/"
 
@@ -233,8 +236,9 @@ func told(path []string) []string {
 
 // classifier says what writes to objects do to machines.
 type classifier struct {
-	// pools are by the name of their MachineDeployment.
+	// pools are by the name of their MachineDeployment, and plans the machines by the name of their plan secret.
 	pools    map[string]string
+	plans    map[string]string
 	machines []preview.Machine
 }
 
@@ -259,6 +263,9 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 	if d.Kind.Kind == "Cluster" { // there are three of the name
 		out.Kind += "." + d.Kind.Group
 	}
+	if strings.HasPrefix(d.Name, proxyTokens) {
+		out.Name = proxyTokens + "*"
+	}
 	for _, path := range slices.DeleteFunc(fieldsOf(d.Patch), ofTheMark) {
 		field := preview.Cause{Field: fieldPath(told(path)), Class: c.class(d, path)}
 		if !slices.Contains(out.Fields, field) {
@@ -280,6 +287,8 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 	text := fieldPath(path)
 	switch {
+	case d.Kind.Kind == "Secret" && text == "data."+nodeplan.KeyPlan:
+		return c.ofMachine(c.plans[d.Name])
 	case d.Kind.Kind == "RKEControlPlane" && strings.HasPrefix(text, "spec."):
 		return c.strongest("", planner.ClassInPlace, planner.ClassRestart)
 	case d.Kind.Kind != "MachineDeployment":
@@ -291,6 +300,28 @@ func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 		return c.strongest(d.Name, planner.ClassInPlace, planner.ClassRestart)
 	}
 	return planner.ClassNone
+}
+
+// ofMachine is what becomes of a machine.
+func (c classifier) ofMachine(name string) planner.Class {
+	at := slices.IndexFunc(c.machines, func(m preview.Machine) bool { return name != "" && m.Name == name })
+	if at < 0 {
+		return planner.ClassNone
+	}
+	return c.machines[at].Class
+}
+
+// machinesByPlan are the names of machines by those of their plan secrets.
+func (r *Reader) machinesByPlan() (map[string]string, error) {
+	machines, err := r.plans.Machines.Cache().List(r.namespace, labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list machines: %w", err)
+	}
+	out := map[string]string{}
+	for _, machine := range machines {
+		out[naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)] = machine.Name
+	}
+	return out, nil
 }
 
 // strongest is the strongest of some classes that becomes of the machines of a deployment, or of any machine.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/sirupsen/logrus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,24 +58,27 @@ type play struct {
 	log      logrus.FieldLogger
 	set      *applyset.Set
 	plan     plancontroller.Deps
-	// denied says of what it is not known what would be written, and why.
-	denied map[string][]string
+	// ours: the cluster is the instance's already.
+	ours bool
+	// denied says of what it is not known what would be written, and failed what would not be brought about, and why.
+	denied, failed map[string]string
 }
 
 // rehearse has the controllers act on a cluster with the mark of an instance and with notes on its machines, until they are at rest. It returns all that
-// they have written, and what is not known because the user may not read something.
-func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, instance string, marks map[string]planner.Marks) ([]applyset.Difference, []string, error) {
+// they have written, with notes on what is not known, because the user may not read something, and on what would fail.
+func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string, error) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	p := &play{
-		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: instance, log: log, denied: map[string][]string{},
+		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, log: log, ours: out.Owner == OwnerSame,
+		denied: map[string]string{}, failed: map[string]string{},
 		stage: rehearsal.New(ctx, rehearsal.Options{
 			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: r.now(),
 		}),
 	}
 	p.set = p.stage.Apply()
 	p.plan = p.planner()
-	if err := p.begin(marks); err != nil {
+	if err := p.begin(out.Takeover.Marks); err != nil {
 		return nil, nil, err
 	}
 	for range rounds {
@@ -87,16 +91,27 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, instance stri
 		}
 	}
 	found, err := p.stage.Differences()
-	var unknown []string
+	return found, p.notes(), err
+}
+
+// notes say what the list lacks.
+func (p *play) notes() []string {
+	var out []string
 	for what, why := range p.denied {
-		unknown = append(unknown, what+" (you may not "+strings.Join(why, ", ")+")")
+		out = append(out, what+" are not compared: you may not "+why)
 	}
-	slices.Sort(unknown)
-	return found, unknown, err
+	for what, why := range p.failed {
+		out = append(out, what+" would not be brought about: "+why)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // begin marks the cluster, and notes on its machines what whoever adopts it notes.
 func (p *play) begin(marks map[string]planner.Marks) error {
+	if p.ours {
+		return nil
+	}
 	store := planstore.NewMachines(p.plan.Machines)
 	for name, of := range marks {
 		machine, err := p.plan.Machines.Cache().Get(p.namespace, name)
@@ -117,10 +132,14 @@ func (p *play) begin(marks map[string]planner.Marks) error {
 
 // try runs one handler. What the user may not read is told, and what the handler would write then is not known.
 func (p *play) try(what string, act func() error) {
-	if denied := p.stage.Try(act); len(denied) > 0 {
-		p.denied[what] = denied
-	} else {
-		delete(p.denied, what)
+	delete(p.denied, what)
+	delete(p.failed, what)
+	denied, err := p.stage.Try(act)
+	switch {
+	case len(denied) > 0:
+		p.denied[what] = strings.Join(denied, ", ")
+	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+		p.failed[what] = err.Error()
 	}
 }
 
@@ -135,12 +154,12 @@ func (p *play) round(provisioned bool) error {
 		return err
 	}
 	p.try("the management cluster and the kubeconfig", func() error { return cluster.Rehearse(p.ctx, p.management(), of) })
-	p.try("registration tokens", p.tokens)
-	p.try("the agent of the cluster", func() error { return p.agent(of) })
+	p.try("the Secrets of registration tokens", p.tokens)
+	p.try("the Secrets of the agent of the cluster", func() error { return p.agent(of) })
 	if !provisioned {
 		return nil
 	}
-	p.try("the RKECluster", p.infrastructure)
+	p.try("the fields of the RKECluster", p.infrastructure)
 	machines, err := p.plan.Machines.Cache().List(p.namespace, labels.Everything())
 	if err != nil {
 		return fmt.Errorf("list machines: %w", err)
@@ -150,7 +169,7 @@ func (p *play) round(provisioned bool) error {
 			p.machine(machine)
 		}
 	}
-	p.try("the RKEControlPlane", p.controlPlane)
+	p.try("the fields of the RKEControlPlane", p.controlPlane)
 	return nil
 }
 
@@ -164,7 +183,7 @@ func (p *play) machine(machine *clusterv1.Machine) {
 			}
 			return bootstrap.Rehearse(p.ctx, p.bootstraps(), object)
 		})
-		p.try("the plan of machine "+machine.Name, func() error {
+		p.try("reports of machine "+machine.Name, func() error {
 			secret, err := p.plan.Secrets.Cache().Get(machine.Namespace, naming.PlanSecret(ref.Name))
 			if err != nil {
 				return err
@@ -173,7 +192,7 @@ func (p *play) machine(machine *clusterv1.Machine) {
 		})
 	}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
-		p.try("the host of machine "+machine.Name, func() error {
+		p.try("parts of the host of machine "+machine.Name, func() error {
 			gvk := schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
 			host, err := p.stage.Dynamic().Get(gvk, machine.Namespace, ref.Name)
 			if err != nil {
@@ -257,16 +276,12 @@ func (p *play) provisioning() provisioningcluster.Deps {
 }
 
 func (p *play) management() cluster.Deps {
-	deps := cluster.Deps{
+	return cluster.Deps{
 		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
 		Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets, Namespaces: rehearsal.Global(p.stage, p.clients.Core.Namespace()),
-		Apply: p.set, Prober: silent{}, Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
+		Apply: p.set, Prober: silent{}, Tunnel: sessions{p.plan.ManagementClusters.Cache(), p.ours}, Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
 		InstanceID: p.instance, Registry: topology.Registry{URL: p.settings.SystemDefaultRegistry}, Now: p.opts.Now,
 	}
-	if p.installsAgents() {
-		deps.Tunnel = sessions{p.plan.ManagementClusters.Cache()}
-	}
-	return deps
 }
 
 func (p *play) bootstraps() bootstrap.Deps {
@@ -320,15 +335,16 @@ func (silent) Answered(types.NamespacedName) bool { return false }
 // Forget implements cluster.Prober.
 func (silent) Forget(types.NamespacedName) {}
 
-// sessions are the agents that were connected when somebody looked last.
+// sessions are the agents that were connected to the instance when it looked last. Those of clusters of others have to come to it first.
 type sessions struct {
 	management generic.NonNamespacedCacheInterface[*mgmtv3.Cluster]
+	ours       bool
 }
 
 // Connected implements cluster.Tunnel.
 func (s sessions) Connected(id string) bool {
 	found, err := s.management.Get(id)
-	return err == nil && conditions.IsTrue(found.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed) &&
+	return err == nil && s.ours && conditions.IsTrue(found.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed) &&
 		conditions.IsTrue(found.Status.Conditions, mgmtv3.ClusterConditionConnected)
 }
 

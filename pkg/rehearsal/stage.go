@@ -48,6 +48,8 @@ type Stage struct {
 	// made counts the objects that were made, and changes the writes.
 	made, changes int
 	caches        map[schema.GroupVersionKind]*still
+	// decoded are objects with their type, which are never changed either.
+	decoded map[*unstructured.Unstructured]any
 }
 
 // id names an object, and collection all of a kind in a namespace.
@@ -68,7 +70,7 @@ type (
 func New(ctx context.Context, opts Options) *Stage {
 	return &Stage{
 		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, denied: map[string]bool{},
-		caches: map[schema.GroupVersionKind]*still{},
+		caches: map[schema.GroupVersionKind]*still{}, decoded: map[*unstructured.Unstructured]any{},
 	}
 }
 
@@ -83,25 +85,24 @@ func (s *Stage) Assume() {
 func (s *Stage) Changes() int { return s.changes }
 
 // Try runs something that acts on the stage. When it asks for what the user may not read, what it has written is taken back, and what could not be read
-// is returned: nobody knows what it would have done. Every other error is an end like success is: a controller says it, and tries again.
-func (s *Stage) Try(act func() error) (denied []string) {
-	before, changes, refused := maps.Clone(s.known), s.changes, maps.Clone(s.denied)
+// is returned in place of its error: nobody knows what it would have done.
+func (s *Stage) Try(act func() error) (denied []string, err error) {
+	before, changes := maps.Clone(s.known), s.changes
 	s.denied = map[string]bool{}
-	_ = act()
-	denied = slices.Sorted(maps.Keys(s.denied))
-	maps.Copy(s.denied, refused)
-	if len(denied) > 0 {
-		for key, one := range s.known {
-			was, there := before[key]
-			if !there {
-				was = state{found: one.found, now: one.found}
-			}
-			s.known[key] = was
-		}
-		s.changes = changes
-		s.caches = map[schema.GroupVersionKind]*still{}
+	err = act()
+	if len(s.denied) == 0 {
+		return nil, err
 	}
-	return denied
+	for key, one := range s.known {
+		was, there := before[key]
+		if !there {
+			was = state{found: one.found, now: one.found}
+		}
+		s.known[key] = was
+	}
+	s.changes = changes
+	s.caches = map[schema.GroupVersionKind]*still{}
+	return slices.Sorted(maps.Keys(s.denied)), nil
 }
 
 // resourceOf is what the resource of a kind is called, for all kinds that controllers of Drover read.
@@ -127,14 +128,23 @@ func (s *Stage) note(err error, what, namespace string) error {
 	return err
 }
 
-// get returns an object, or an error of the API server.
+// get returns a copy of an object, or an error of the API server.
 func (s *Stage) get(key id) (*unstructured.Unstructured, error) {
+	found, err := s.look(key)
+	if err != nil {
+		return nil, err
+	}
+	return found.DeepCopy(), nil
+}
+
+// look returns an object that must not be changed.
+func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	one, known := s.known[key]
 	switch {
 	case known && one.now == nil:
 		return nil, apierrors.NewNotFound(resourceOf(key.gvk).GroupResource(), key.name)
 	case known:
-		return one.now.DeepCopy(), nil
+		return one.now, nil
 	}
 	what := "get " + resourceOf(key.gvk).GroupResource().String()
 	if err := s.failed[key]; err != nil {
@@ -154,10 +164,10 @@ func (s *Stage) get(key id) (*unstructured.Unstructured, error) {
 	}
 	found.SetGroupVersionKind(key.gvk)
 	s.known[key] = state{found: found, now: found}
-	return found.DeepCopy(), nil
+	return found, nil
 }
 
-// list returns the objects of a kind in a namespace, by name.
+// list returns the objects of a kind in a namespace, by name. They must not be changed.
 func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstructured.Unstructured, error) {
 	all := collection{gvk, namespace}
 	err, asked := s.listed[all]
@@ -171,7 +181,7 @@ func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstruct
 	var out []*unstructured.Unstructured
 	for key, one := range s.known {
 		if key.gvk == gvk && key.namespace == namespace && one.now != nil {
-			out = append(out, one.now.DeepCopy())
+			out = append(out, one.now)
 		}
 	}
 	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })

@@ -194,7 +194,24 @@ func (s shelf[T]) patch(namespace, name string, pt types.PatchType, data []byte,
 
 // Get implements generic.CacheInterface.
 func (s shelf[T]) Get(namespace, name string) (T, error) {
-	return answer[T](s.stage.get(id{s.gvk, namespace, name}))
+	object, err := s.stage.look(id{s.gvk, namespace, name})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return s.decoded(object)
+}
+
+// decoded gives an object of the stage its type, once.
+func (s shelf[T]) decoded(object *unstructured.Unstructured) (T, error) {
+	if known, ok := s.stage.decoded[object].(T); ok {
+		return known, nil
+	}
+	one, err := typed[T](object)
+	if err == nil {
+		s.stage.decoded[object] = one
+	}
+	return one, err
 }
 
 // List implements generic.CacheInterface.
@@ -208,7 +225,7 @@ func (s shelf[T]) List(namespace string, selector labels.Selector) ([]T, error) 
 		if !selector.Matches(labels.Set(object.GetLabels())) {
 			continue
 		}
-		one, err := typed[T](object)
+		one, err := s.decoded(object)
 		if err != nil {
 			return nil, err
 		}

@@ -82,14 +82,8 @@ func TestRecorded_Adoption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{
-					"image": {Type: "string", Nullable: true, Create: true, Update: true}, "etcdTmpfs": {Type: "string", Nullable: true, Create: true, Update: true},
-				}}
-				w := &world{T: t, api: newAPI(t, driverschema.CRDs("pod", spec)...), served: map[string]downstream{}, dataDir: dataDir, metrics: prometheus.NewRegistry()}
+				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				w.connect()
-				_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
-				check(t, err)
 				objects, err := recorded.Load(name)
 				check(t, err)
 				_, err = recorded.Create(t.Context(), w.live, objects)
@@ -139,6 +133,18 @@ func TestRecorded_Adoption(t *testing.T) {
 			})
 		})
 	}
+}
+
+// newRecorded is a world for recorded clusters, with their driver.
+func newRecorded(t *testing.T, dataDir string) *world {
+	t.Helper()
+	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
+	spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}}
+	w := &world{T: t, api: newAPI(t, driverschema.CRDs("pod", spec)...), served: map[string]downstream{}, dataDir: dataDir, metrics: prometheus.NewRegistry()}
+	w.connect()
+	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
+	check(t, err)
+	return w
 }
 
 // connect makes the clients of a world without fakes.

@@ -5,11 +5,17 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/drover-io/drover/pkg/adopt"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
 // lines are what would be done to objects, a line for each.
@@ -45,7 +51,11 @@ func (w *world) written() []string {
 	w.Helper()
 	var out []string
 	for _, write := range w.api.Writes(ours) {
-		ofCluster := write.Namespace == fleet || strings.HasPrefix(write.Namespace, "c-m-") || write.Namespace == "" && strings.HasPrefix(write.Name, "c-m-")
+		token := strings.HasPrefix(write.Name, "proxy-token-")
+		if token {
+			write.Name = "proxy-token-*"
+		}
+		ofCluster := token || write.Namespace == fleet || strings.HasPrefix(write.Namespace, "c-m-") || write.Namespace == "" && strings.HasPrefix(write.Name, "c-m-")
 		if !ofCluster || write.Code != http.StatusOK || strings.HasPrefix(write.Resource, "events") {
 			continue
 		}
@@ -71,4 +81,102 @@ func (w *world) provesList(a inspect.Adoption) {
 	if diff := cmp.Diff(listed(a), w.written()); diff != "" {
 		w.Errorf("objects that were written are not those that were listed (-listed +written):\n%s", diff)
 	}
+}
+
+// Whatever of a cluster is missing, or was changed by hand, is listed before Drover puts it right, and nothing else.
+func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
+	const server, worker = "demo-pool1-x7k2p-hjv5c", "demo-workers-x7k2p-q8d2m"
+	for name, tc := range map[string]struct {
+		without []string // kinds and names
+		edit    map[string]func(object map[string]any)
+		want    []string
+	}{
+		"accounts, rights and Secrets of machines": {
+			without: []string{"RoleBinding " + worker + "-machine-plan", "ServiceAccount " + worker + "-machine-plan", "Secret " + worker + "-machine-plan-token", "Secret " + worker + "-machine-bootstrap"},
+			edit: map[string]func(map[string]any){
+				"Role " + server + "-machine-plan":   func(o map[string]any) { o["rules"] = []any{} },
+				"Secret " + server + "-machine-plan": func(o map[string]any) { unset(o, "metadata", "labels", "cluster.x-k8s.io/cluster-name") },
+				"RKEBootstrap " + server:             func(o map[string]any) { unset(o, "metadata", "finalizers") },
+				"Machine " + server: func(o map[string]any) {
+					unset(o, "metadata", "annotations", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup")
+				},
+			},
+			want: []string{
+				"Create RoleBinding fleet-default/" + worker + "-machine-plan", "Create ServiceAccount fleet-default/" + worker + "-machine-plan",
+				"Create Secret fleet-default/" + worker + "-machine-bootstrap", "Create Secret fleet-default/" + worker + "-machine-bootstrap-token",
+				"Update Role fleet-default/" + server + "-machine-plan metadata.annotations[objectset.rio.cattle.io/*] rules",
+				"Update Secret fleet-default/" + server + "-machine-plan metadata.labels[cluster.x-k8s.io/cluster-name]",
+				"Update RKEBootstrap fleet-default/" + server + " metadata.finalizers",
+			},
+		},
+		"objects of the cluster": {
+			without: []string{"Secret demo-kubeconfig", "Secret demo-rke-state"},
+			edit: map[string]func(map[string]any){
+				"RKECluster demo":      func(o map[string]any) { unset(o, "spec", "controlPlaneEndpoint"); unset(o, "status") },
+				"RKEControlPlane demo": func(o map[string]any) { unset(o, "metadata", "finalizers") },
+			},
+			want: []string{
+				"Update RKECluster fleet-default/demo spec.controlPlaneEndpoint.host spec.controlPlaneEndpoint.port status.initialization",
+			},
+		},
+		"the ways to the cluster": {
+			without: []string{"Secret demo-kubeconfig"},
+			edit: map[string]func(map[string]any){
+				"Cluster demo": func(o map[string]any) { set(o, true, "spec", "localClusterAuthEndpoint", "enabled") },
+				"Cluster " + recordedID: func(o map[string]any) {
+					status := o["status"].(map[string]any)
+					status["conditions"] = append(status["conditions"].([]any), map[string]any{"type": "AgentDeployed", "status": "True"})
+				},
+			},
+			want: []string{"Create Secret fleet-default/demo-kubeconfig", "Create Secret drover-system/proxy-token-*"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newRecorded(t, dataDir)
+				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+				objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
+				check(t, err)
+				objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+					return slices.Contains(tc.without, o.GetKind()+" "+o.GetName())
+				})
+				for _, object := range objects {
+					if edit := tc.edit[object.GetKind()+" "+object.GetName()]; edit != nil {
+						edit(object.Object)
+					}
+				}
+				_, err = recorded.Create(t.Context(), w.live, objects)
+				check(t, err)
+				w.start()
+				time.Sleep(time.Minute)
+				a := w.look()
+				got := lines(a.Objects)
+				for _, line := range tc.want {
+					if !slices.Contains(got, line) {
+						t.Errorf("%q is not listed", line)
+					}
+				}
+				w.api.ResetLog()
+				limits := w.limits(adopt.FromRancher)
+				limits.AllowRestart = true // the endpoint is a part of plans
+				check(t, w.take(a, limits))
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				w.provesList(a)
+				if again := w.look(); len(again.Objects) > 0 {
+					t.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
+				}
+				if t.Failed() {
+					t.Logf("listed:\n%s\nnotes: %q", strings.Join(got, "\n"), a.Notes)
+				}
+			})
+		})
+	}
+}
+
+func unset(object map[string]any, path ...string) { unstructured.RemoveNestedField(object, path...) }
+
+func set(object map[string]any, value any, path ...string) {
+	_ = unstructured.SetNestedField(object, value, path...)
 }
