@@ -68,11 +68,7 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	if err != nil {
 		return err
 	}
-	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
-	if live, err = r.get(ctx, clustercontroller.Objects(in.Cluster, registry)); err != nil {
-		return err
-	}
-	management, err := clustercontroller.RehearseSet(r.rehearsal(live), in.Cluster, registry)
+	management, err := r.managementSet(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -86,6 +82,19 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	}
 	out.Objects = changes
 	return nil
+}
+
+// managementSet compares the objects of the management side. Of those that the user may not read the controllers' own comparison says so.
+func (r *Reader) managementSet(ctx context.Context, in topology.Input) ([]applyset.Difference, error) {
+	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
+	live, err := r.get(ctx, clustercontroller.Objects(in.Cluster, registry))
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return clustercontroller.RehearseSet(r.rehearsal(live), in.Cluster, registry)
 }
 
 // merged adds what would be done to an object to what is known of it already. An update of nothing is none.

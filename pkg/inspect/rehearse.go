@@ -61,8 +61,11 @@ type play struct {
 	// ours: the cluster is the instance's already.
 	ours bool
 	// denied says of what it is not known what would be written, and failed what would not be brought about, and why.
-	denied, failed map[string]string
+	denied, failed map[subject]string
 }
+
+// subject is what a controller looks after, of a machine or of the cluster.
+type subject struct{ what, machine string }
 
 // rehearse has the controllers act on a cluster with the mark of an instance and with notes on its machines, until they are at rest. It returns all that
 // they have written, with notes on what is not known, because the user may not read something, and on what would fail.
@@ -71,7 +74,7 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	log.SetOutput(io.Discard)
 	p := &play{
 		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, log: log, ours: out.Owner == OwnerSame,
-		denied: map[string]string{}, failed: map[string]string{},
+		denied: map[subject]string{}, failed: map[subject]string{},
 		stage: rehearsal.New(ctx, rehearsal.Options{
 			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: r.now(),
 		}),
@@ -94,17 +97,38 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	return found, p.notes(), err
 }
 
-// notes say what the list lacks.
+// notes say what the list lacks, a line for machines of which the same is said.
 func (p *play) notes() []string {
-	var out []string
-	for what, why := range p.denied {
-		out = append(out, what+" are not compared: you may not "+why)
+	lines := map[string][]string{}
+	for of, why := range p.denied {
+		line := of.what + "%s are not compared: you may not " + why
+		lines[line] = append(lines[line], of.machine)
 	}
-	for what, why := range p.failed {
-		out = append(out, what+" would not be brought about: "+why)
+	for of, why := range p.failed {
+		line := of.what + "%s would not be brought about: " + strings.ReplaceAll(why, "%", "%%")
+		lines[line] = append(lines[line], of.machine)
+	}
+	var out []string
+	for line, machines := range lines {
+		out = append(out, fmt.Sprintf(line, ofMachines(machines)))
 	}
 	slices.Sort(out)
 	return out
+}
+
+// ofMachines names machines, not too many of them. There is one without a name where it is not about machines.
+func ofMachines(names []string) string {
+	const most = 3
+	slices.Sort(names)
+	switch {
+	case names[0] == "":
+		return ""
+	case len(names) == 1:
+		return " of machine " + names[0]
+	case len(names) > most:
+		return fmt.Sprintf(" of machines %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return " of machines " + strings.Join(names, ", ")
 }
 
 // begin marks the cluster, and notes on its machines what whoever adopts it notes.
@@ -131,15 +155,15 @@ func (p *play) begin(marks map[string]planner.Marks) error {
 }
 
 // try runs one handler. What the user may not read is told, and what the handler would write then is not known.
-func (p *play) try(what string, act func() error) {
-	delete(p.denied, what)
-	delete(p.failed, what)
+func (p *play) try(of subject, act func() error) {
+	delete(p.denied, of)
+	delete(p.failed, of)
 	denied, err := p.stage.Try(act)
 	switch {
 	case len(denied) > 0:
-		p.denied[what] = strings.Join(denied, ", ")
+		p.denied[of] = strings.Join(denied, ", ")
 	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
-		p.failed[what] = err.Error()
+		p.failed[of] = err.Error()
 	}
 }
 
@@ -149,17 +173,17 @@ func (p *play) round(provisioned bool) error {
 	if err != nil {
 		return err
 	}
-	p.try("the objects of the cluster", func() error { return provisioningcluster.Rehearse(p.ctx, p.provisioning(), of) })
+	p.try(subject{what: "the objects of the cluster"}, func() error { return provisioningcluster.Rehearse(p.ctx, p.provisioning(), of) })
 	if of, err = p.plan.ProvisioningClusters.Cache().Get(p.namespace, p.name); err != nil {
 		return err
 	}
-	p.try("the management cluster and the kubeconfig", func() error { return cluster.Rehearse(p.ctx, p.management(), of) })
-	p.try("the Secrets of registration tokens", p.tokens)
-	p.try("the Secrets of the agent of the cluster", func() error { return p.agent(of) })
+	p.try(subject{what: "the management cluster and the kubeconfig"}, func() error { return cluster.Rehearse(p.ctx, p.management(), of) })
+	p.try(subject{what: "the Secrets of registration tokens"}, p.tokens)
+	p.try(subject{what: "the Secrets of the agent of the cluster"}, func() error { return p.agent(of) })
 	if !provisioned {
 		return nil
 	}
-	p.try("the fields of the RKECluster", p.infrastructure)
+	p.try(subject{what: "the fields of the RKECluster"}, p.infrastructure)
 	machines, err := p.plan.Machines.Cache().List(p.namespace, labels.Everything())
 	if err != nil {
 		return fmt.Errorf("list machines: %w", err)
@@ -169,21 +193,21 @@ func (p *play) round(provisioned bool) error {
 			p.machine(machine)
 		}
 	}
-	p.try("the fields of the RKEControlPlane", p.controlPlane)
+	p.try(subject{what: "the fields of the RKEControlPlane"}, p.controlPlane)
 	return nil
 }
 
 // machine runs the controllers of the parts of a machine.
 func (p *play) machine(machine *clusterv1.Machine) {
 	if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "RKEBootstrap" {
-		p.try("accounts, rights and Secrets of machine "+machine.Name, func() error {
+		p.try(subject{"accounts, rights and Secrets", machine.Name}, func() error {
 			object, err := p.plan.Bootstraps.Cache().Get(machine.Namespace, ref.Name)
 			if err != nil {
 				return err
 			}
 			return bootstrap.Rehearse(p.ctx, p.bootstraps(), object)
 		})
-		p.try("reports of machine "+machine.Name, func() error {
+		p.try(subject{"reports", machine.Name}, func() error {
 			secret, err := p.plan.Secrets.Cache().Get(machine.Namespace, naming.PlanSecret(ref.Name))
 			if err != nil {
 				return err
@@ -192,7 +216,7 @@ func (p *play) machine(machine *clusterv1.Machine) {
 		})
 	}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
-		p.try("parts of the host of machine "+machine.Name, func() error {
+		p.try(subject{"parts of the host", machine.Name}, func() error {
 			gvk := schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
 			host, err := p.stage.Dynamic().Get(gvk, machine.Namespace, ref.Name)
 			if err != nil {

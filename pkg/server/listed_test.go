@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drover-io/drover/pkg/adopt"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
@@ -169,6 +171,79 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 				}
 				if t.Failed() {
 					t.Logf("listed:\n%s\nnotes: %q", strings.Join(got, "\n"), a.Notes)
+				}
+			})
+		})
+	}
+}
+
+// What the user may not read is told, and the rest is listed.
+func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
+	const set = " metadata.annotations[objectset.rio.cattle.io/*]"
+	for name, tc := range map[string]struct {
+		denies func(r memkube.Request) bool
+		notes  []string
+		absent string   // a part of no line
+		listed []string // lines
+	}{
+		"Secrets beside the management cluster": {
+			denies: func(r memkube.Request) bool { return r.Namespace == recordedID && r.Resource.Resource == "secrets" },
+			notes:  []string{"the Secrets of registration tokens are not compared: you may not get secrets in namespace " + recordedID},
+			absent: "crt-token", listed: []string{"Update Namespace /" + recordedID + set, "Create ClusterRegistrationToken " + recordedID + "/system"},
+		},
+		"accounts": {
+			denies: func(r memkube.Request) bool { return r.Resource.Resource == "serviceaccounts" },
+			notes: []string{
+				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: you may not get serviceaccounts in namespace fleet-default",
+				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: you may not list serviceaccounts in namespace fleet-default",
+			},
+			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
+		},
+		"the management side": {
+			denies: func(r memkube.Request) bool {
+				return r.Resource.Group == "management.cattle.io" && r.Resource.Resource != "dynamicschemas" && r.Namespace != ""
+			},
+			notes: []string{
+				"the Secrets of registration tokens are not compared: you may not list clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
+				"the management cluster and the kubeconfig are not compared: you may not list clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
+			},
+			absent: recordedID, listed: []string{"Create ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-bootstrap"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newRecorded(t, dataDir)
+				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+				objects, err := recorded.Load(recorded.RancherOneServer)
+				check(t, err)
+				_, err = recorded.Create(t.Context(), w.live, objects)
+				check(t, err)
+				w.start()
+				time.Sleep(time.Minute)
+				w.api.Intercept(func(r memkube.Request) error {
+					if !strings.HasPrefix(r.Agent, ours) && tc.denies(r) {
+						return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil)
+					}
+					return nil
+				})
+				a := w.look()
+				if len(a.Problems) > 0 {
+					t.Errorf("problems %q", a.Problems)
+				}
+				for _, note := range tc.notes {
+					if !slices.Contains(a.Notes, note) {
+						t.Errorf("%q is not told: %q", note, a.Notes)
+					}
+				}
+				got := lines(a.Objects)
+				for _, line := range tc.listed {
+					if !slices.Contains(got, line) {
+						t.Errorf("%q is not listed", line)
+					}
+				}
+				if text := strings.Join(got, "\n"); strings.Contains(text, tc.absent) {
+					t.Errorf("%s is listed:\n%s", tc.absent, text)
 				}
 			})
 		})
