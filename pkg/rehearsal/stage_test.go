@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -283,7 +284,7 @@ func TestKind_FindsByIndex(t *testing.T) {
 		if _, err := cache.GetByIndex("size", "1"); err == nil {
 			t.Error("an index that nobody has made finds something")
 		}
-		cache.AddIndexer("size", func(s *corev1.Secret) ([]string, error) { return []string{fmt.Sprint(len(s.Data))}, nil })
+		cache.AddIndexer("size", func(s *corev1.Secret) ([]string, error) { return []string{strconv.Itoa(len(s.Data))}, nil })
 		found, err := cache.GetByIndex("size", "1")
 		must(t, err)
 		if len(found) != 1 || found[0].Name != "there" {

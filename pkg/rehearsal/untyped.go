@@ -45,7 +45,7 @@ func (Dynamic) Kinds() []schema.GroupVersionKind { return nil }
 // Synced is true of every kind: a stage shows what there is.
 func (Dynamic) Synced(schema.GroupVersionKind) bool { return true }
 
-// OnChange, OnInformer and EnqueueAfter do nothing: whoever has the stage runs the handlers.
+// OnChange does nothing: whoever has the stage runs the handlers.
 func (Dynamic) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
 
 // OnInformer does nothing.

@@ -15,7 +15,7 @@ import (
 func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	h := newHandler(ctx, d)
 	h.began = time.Time{} // an agent that is not there has had its time
-	_, err := h.onChange("", cluster)
+	_, err := h.onChange("", cluster) //nolint:contextcheck // the handler has it
 	return err
 }
 
