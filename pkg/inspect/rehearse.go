@@ -10,6 +10,7 @@ import (
 
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -136,6 +137,7 @@ func (p *play) begin(marks map[string]planner.Marks) error {
 	if p.ours {
 		return nil
 	}
+	p.stage.ReadAll(clusterv1.GroupVersion.WithKind("Machine"))
 	store := planstore.NewMachines(p.plan.Machines)
 	for name, of := range marks {
 		machine, err := p.plan.Machines.Cache().Get(p.namespace, name)
@@ -188,13 +190,31 @@ func (p *play) round(provisioned bool) error {
 	if err != nil {
 		return fmt.Errorf("list machines: %w", err)
 	}
+	machines = slices.DeleteFunc(machines, func(m *clusterv1.Machine) bool { return m.Spec.ClusterName != p.name })
+	p.readParts(machines)
 	for _, machine := range machines {
-		if machine.Spec.ClusterName == p.name {
-			p.machine(machine)
-		}
+		p.machine(machine)
 	}
 	p.try(subject{what: "the fields of the RKEControlPlane"}, p.controlPlane)
 	return nil
+}
+
+// readParts reads what belongs to machines, all of a kind at once.
+func (p *play) readParts(machines []*clusterv1.Machine) {
+	if len(machines) == 0 {
+		return
+	}
+	p.stage.ReadAll(rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"))
+	p.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("Secret"))
+	for _, machine := range machines {
+		if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
+			p.stage.ReadAll(hostKind(ref))
+		}
+	}
+}
+
+func hostKind(ref clusterv1.ContractVersionedObjectReference) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
 }
 
 // machine runs the controllers of the parts of a machine.
@@ -217,8 +237,7 @@ func (p *play) machine(machine *clusterv1.Machine) {
 	}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
 		p.try(subject{"parts of the host", machine.Name}, func() error {
-			gvk := schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
-			host, err := p.stage.Dynamic().Get(gvk, machine.Namespace, ref.Name)
+			host, err := p.stage.Dynamic().Get(hostKind(ref), machine.Namespace, ref.Name)
 			if err != nil {
 				return err
 			}

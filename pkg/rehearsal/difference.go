@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,7 +49,7 @@ func (s *Stage) Differences() ([]applyset.Difference, error) {
 // withoutContents takes the values out of what changes in a Secret.
 func withoutContents(gvk schema.GroupVersionKind, patch map[string]any) map[string]any {
 	data, ok := patch["data"].(map[string]any)
-	if gvk != corev1.SchemeGroupVersion.WithKind("Secret") || !ok {
+	if gvk != secretKind || !ok {
 		return patch
 	}
 	for key := range data {

@@ -167,6 +167,11 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	return found, nil
 }
 
+var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
+
+// notHelm leaves out the history of Helm releases, as the caches of the server do: it is most of what Secrets hold in many management clusters.
+const notHelm = "type!=helm.sh/release.v1"
+
 // list returns the objects of a kind in a namespace, by name. They must not be changed.
 func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstructured.Unstructured, error) {
 	all := collection{gvk, namespace}
@@ -188,8 +193,21 @@ func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstruct
 	return out, nil
 }
 
+// ReadAll reads the objects of a kind in the namespace of the cluster with one request, where they would be asked for one by one. That the user may only
+// get them is no error.
+func (s *Stage) ReadAll(gvk schema.GroupVersionKind) {
+	all := collection{gvk, s.opts.Namespace}
+	if _, asked := s.listed[all]; !asked {
+		s.listed[all] = s.read(all)
+	}
+}
+
 func (s *Stage) read(all collection) error {
-	found, err := s.live(all.gvk, all.namespace).List(s.ctx, metav1.ListOptions{})
+	opts := metav1.ListOptions{}
+	if all.gvk == secretKind {
+		opts.FieldSelector = notHelm
+	}
+	found, err := s.live(all.gvk, all.namespace).List(s.ctx, opts)
 	if apierrors.IsNotFound(err) {
 		return nil // a kind that is not served has no objects
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/rancher/wrangler/v3/pkg/apply"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -113,14 +114,17 @@ func (s *Stage) members(gvk schema.GroupVersionKind) ([]*unstructured.Unstructur
 	return s.list(gvk, s.opts.Namespace)
 }
 
-// secretInformer shows Secrets with their type.
+// secretInformer shows the Secrets that are in sets, with their type.
 func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
-	objects, err := s.list(corev1.SchemeGroupVersion.WithKind("Secret"), s.opts.Namespace)
+	objects, err := s.list(secretKind, s.opts.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	made := newStill()
 	for _, object := range objects {
+		if object.GetLabels()[apply.LabelHash] == "" {
+			continue
+		}
 		secret, err := typed[*corev1.Secret](object)
 		if err != nil {
 			return nil, err
