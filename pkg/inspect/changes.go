@@ -219,7 +219,7 @@ func changesOfCluster(live, prepared *provv1.Cluster) ([]ObjectChange, error) {
 	return []ObjectChange{change}, nil
 }
 
-// ofTheMark reports fields that change because a mark does, which is not worth telling.
+// ofTheMark reports fields of the Cluster that whoever adopts it writes, and not its server.
 func ofTheMark(path []string) bool {
 	last := path[len(path)-1]
 	return last == rkev1.InstanceAnnotation || last == rkev1.ReleasedByAnnotation || last == "resourceVersion"
@@ -275,7 +275,7 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 	if strings.HasPrefix(d.Name, proxyTokens) {
 		out.Name = proxyTokens + "*"
 	}
-	for _, path := range slices.DeleteFunc(fieldsOf(d.Patch), ofTheMark) {
+	for _, path := range fieldsOf(d.Patch) {
 		field := preview.Cause{Field: fieldPath(told(path)), Class: c.class(d, path)}
 		if !slices.Contains(out.Fields, field) {
 			out.Fields = append(out.Fields, field)

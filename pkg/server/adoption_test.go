@@ -33,7 +33,7 @@ func differs(servers, workers []string) []string {
 	out := []string{
 		"Update Cluster.provisioning.cattle.io fleet-default/demo metadata.annotations[clusterctl.cluster.x-k8s.io/block-move] status.conditions status.observedGeneration",
 		"Update Cluster.cluster.x-k8s.io fleet-default/demo" + set,
-		"Update Cluster.management.cattle.io /" + recordedID + set + " status.conditions status.info status.provider",
+		"Update Cluster.management.cattle.io /" + recordedID + " metadata.annotations[drover.io/instance]" + set + " status.conditions status.info status.provider",
 		"Update Namespace /" + recordedID + set,
 		"Update RKEControlPlane fleet-default/demo" + set + " metadata.annotations[rke.cattle.io/cluster-spec]" + status,
 		"Create ClusterRegistrationToken " + recordedID + "/system",
