@@ -46,7 +46,7 @@ type ObjectChange struct {
 
 // changes fills in all writes that the controllers would make to the objects of a cluster, other than the notes on Machines with which it is adopted.
 // cluster is the live one.
-func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Cluster, in topology.Input, machines []preview.Machine) error {
+func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Cluster, in topology.Input) error {
 	changes, err := changesOfCluster(cluster, in.Cluster)
 	if err != nil {
 		return err
@@ -58,10 +58,6 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	}
 	live, err := r.list(ctx, provisioningcluster.Kinds(objects))
 	if err != nil {
-		return err
-	}
-	classes := classifier{pools: poolsByDeployment(objects, live), machines: machines}
-	if classes.plans, err = r.machinesByPlan(); err != nil {
 		return err
 	}
 	found, err := provisioningcluster.RehearseSet(r.rehearsal(live), in.Cluster, objects)
@@ -77,11 +73,30 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 		return err
 	}
 	out.Notes = append(out.Notes, notes...)
+	out.replaced(rest)
+	classes := classifier{pools: poolsByDeployment(objects, live), machines: out.Machines}
+	if classes.plans, err = r.machinesByPlan(); err != nil {
+		return err
+	}
 	for _, d := range slices.Concat(found, management, rest) {
 		changes = merged(changes, classes.change(d))
 	}
 	out.Objects = changes
 	return nil
+}
+
+// replaced notes the machines that a controller would delete, such as those of which no host could be made: others take their place.
+func (a *Adoption) replaced(found []applyset.Difference) {
+	for _, d := range found {
+		at := slices.IndexFunc(a.Machines, func(m AdoptedMachine) bool { return m.Name == d.Name })
+		if d.Kind.Kind != "Machine" || d.Verb != applyset.Delete || at < 0 || a.Machines[at].Class == planner.ClassRemove {
+			continue
+		}
+		a.Machines[at].Class = planner.ClassReplace
+		if planner.ClassReplace.Stronger(a.Result) {
+			a.Result = planner.ClassReplace
+		}
+	}
 }
 
 // managementSet compares the objects of the management side. Of those that the user may not read the controllers' own comparison says so.
@@ -248,7 +263,7 @@ type classifier struct {
 	// pools are by the name of their MachineDeployment, and plans the machines by the name of their plan secret.
 	pools    map[string]string
 	plans    map[string]string
-	machines []preview.Machine
+	machines []AdoptedMachine
 }
 
 func poolsByDeployment(wanted []runtime.Object, live []*unstructured.Unstructured) map[string]string {
@@ -286,6 +301,9 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 			out.Class = field.Class
 		}
 	}
+	if d.Kind.Kind == "Machine" && d.Verb == applyset.Delete {
+		out.Class = c.ofMachine(d.Name)
+	}
 	if d.Kind.Kind == "MachineDeployment" && d.Verb != applyset.Update {
 		out.Class = c.strongest(d.Name, planner.ClassAdd, planner.ClassRemove)
 	}
@@ -313,7 +331,7 @@ func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 
 // ofMachine is what becomes of a machine.
 func (c classifier) ofMachine(name string) planner.Class {
-	at := slices.IndexFunc(c.machines, func(m preview.Machine) bool { return name != "" && m.Name == name })
+	at := slices.IndexFunc(c.machines, func(m AdoptedMachine) bool { return name != "" && m.Name == name })
 	if at < 0 {
 		return planner.ClassNone
 	}

@@ -85,17 +85,26 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	if err := p.begin(out.Takeover.Marks); err != nil {
 		return nil, nil, err
 	}
-	for range rounds {
-		before := p.stage.Changes()
-		if err := p.round(of.Spec.RKEConfig != nil); err != nil {
-			return nil, nil, err
-		}
-		if p.stage.Changes() == before {
-			break
-		}
+	notes, err := p.perform(of.Spec.RKEConfig != nil)
+	if err != nil {
+		return nil, nil, err
 	}
 	found, err := p.stage.Differences()
-	return found, p.notes(), err
+	return found, append(p.notes(), notes...), err
+}
+
+// perform lets the controllers act until they are at rest.
+func (p *play) perform(provisioned bool) (notes []string, err error) {
+	for range rounds {
+		before := p.stage.Changes()
+		if err := p.round(provisioned); err != nil {
+			return nil, err
+		}
+		if p.stage.Changes() == before {
+			return nil, nil
+		}
+	}
+	return []string{fmt.Sprintf("the controllers were not at rest after %d passes: more may be written than is listed", rounds)}, nil
 }
 
 // notes say what the list lacks, a line for machines of which the same is said.

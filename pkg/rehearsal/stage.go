@@ -47,6 +47,8 @@ type Stage struct {
 	denied map[string]bool
 	// made counts the objects that were made, and changes the writes.
 	made, changes int
+	// before are the objects that Try may take back, as they were; nil while nobody tries.
+	before map[id]state
 	caches        map[schema.GroupVersionKind]*still
 	// decoded are objects with their type, which are never changed either.
 	decoded map[*unstructured.Unstructured]any
@@ -87,19 +89,15 @@ func (s *Stage) Changes() int { return s.changes }
 // Try runs something that acts on the stage. When it asks for what the user may not read, what it has written is taken back, and what could not be read
 // is returned in place of its error: nobody knows what it would have done.
 func (s *Stage) Try(act func() error) (denied []string, err error) {
-	before, changes := maps.Clone(s.known), s.changes
-	s.denied = map[string]bool{}
+	changes := s.changes
+	s.denied, s.before = map[string]bool{}, map[id]state{}
 	err = act()
+	before := s.before
+	s.before = nil
 	if len(s.denied) == 0 {
 		return nil, err
 	}
-	for key, one := range s.known {
-		was, there := before[key]
-		if !there {
-			was = state{found: one.found, now: one.found}
-		}
-		s.known[key] = was
-	}
+	maps.Copy(s.known, before)
 	s.changes = changes
 	s.caches = map[schema.GroupVersionKind]*still{}
 	return slices.Sorted(maps.Keys(s.denied)), nil
@@ -228,6 +226,9 @@ func (s *Stage) read(all collection) error {
 // put makes an object what it is from now on. Nil takes it away.
 func (s *Stage) put(key id, object *unstructured.Unstructured) {
 	one := s.known[key]
+	if _, noted := s.before[key]; !noted && s.before != nil {
+		s.before[key] = one
+	}
 	s.known[key] = state{found: one.found, now: object}
 	s.changes++
 	if cache := s.caches[key.gvk]; cache != nil {

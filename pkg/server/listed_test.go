@@ -257,6 +257,41 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	}
 }
 
+// A machine of which no host could be made is replaced by whoever manages its cluster: that is asked for.
+func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
+	const failed = "demo-workers-x7k2p-q8d2m"
+	dataDir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newRecorded(t, dataDir)
+		defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+		objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
+		check(t, err)
+		edited(objects, map[string]func(map[string]any){"PodMachine " + failed: func(o map[string]any) {
+			o["status"] = map[string]any{
+				"failureReason": "CreateError", "failureMessage": "no quota",
+				"conditions": []any{map[string]any{"type": "CreateJob", "status": "False", "reason": "CreateError"}},
+			}
+			unset(o, "spec", "providerID")
+		}})
+		_, err = recorded.Create(t.Context(), w.live, objects)
+		check(t, err)
+		w.start()
+		time.Sleep(time.Minute)
+		a := w.look()
+		if got := lines(a.Objects); a.Result != planner.ClassReplace || !slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
+			t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
+		}
+		for _, m := range a.Machines {
+			if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name == failed]; m.Class != want {
+				t.Errorf("%s: %s", m.Name, m.Class)
+			}
+		}
+		if err := w.take(a, w.limits(adopt.FromRancher)); err == nil || !strings.Contains(err.Error(), "--allow-replace") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // edited changes objects, by their kinds and names.
 func edited(objects []*unstructured.Unstructured, edits map[string]func(object map[string]any)) {
 	for _, object := range objects {
