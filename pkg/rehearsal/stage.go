@@ -49,7 +49,7 @@ type Stage struct {
 	made, changes int
 	// before are the objects that Try may take back, as they were; nil while nobody tries.
 	before map[id]state
-	caches        map[schema.GroupVersionKind]*still
+	caches map[schema.GroupVersionKind]*still
 	// decoded are objects with their type, which are never changed either.
 	decoded map[*unstructured.Unstructured]any
 }

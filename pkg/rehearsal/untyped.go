@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/rancher/wrangler/v3/pkg/apply"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -122,7 +121,7 @@ func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
 	}
 	made := newStill()
 	for _, object := range objects {
-		if object.GetLabels()[apply.LabelHash] == "" {
+		if !applyset.Kept(object) {
 			continue
 		}
 		secret, err := typed[*corev1.Secret](object)

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,14 +23,14 @@ import (
 func lines(objects []inspect.ObjectChange) []string {
 	var out []string
 	for _, object := range objects {
-		line := fmt.Sprintf("%s %s %s/%s", object.Verb, object.Kind, object.Namespace, object.Name)
+		words := []string{string(object.Verb), object.Kind, object.Namespace + "/" + object.Name}
 		for _, field := range object.Fields {
-			line += " " + field.Field
+			words = append(words, field.Field)
 		}
 		if object.Class != planner.ClassNone {
-			line += " " + string(object.Class)
+			words = append(words, string(object.Class))
 		}
-		out = append(out, line)
+		out = append(out, strings.Join(words, " "))
 	}
 	slices.Sort(out)
 	return out

@@ -16,7 +16,7 @@ func Rehearse(ctx context.Context, d Deps, bootstrap *rkev1.RKEBootstrap) error 
 	if current == nil {
 		return err
 	}
-	h = newHandler(ctx, d) // the cache shows what was written
+	h = newHandler(ctx, d)           // the cache shows what was written
 	_, hook := h.onHook("", current) //nolint:contextcheck // the handler has it
 	token, missing := orNil(h.secrets.Get(bootstrap.Namespace, namesOf(bootstrap.Name).token))
 	return errors.Join(err, hook, missing, h.rehearseToken(token))

@@ -14,7 +14,7 @@ import (
 // Rehearse runs the handler once for a cluster. With Deps on a stage (see package rehearsal), that tells what it would write.
 func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
 	h := newHandler(ctx, d)
-	h.began = time.Time{} // an agent that is not there has had its time
+	h.began = time.Time{}             // an agent that is not there has had its time
 	_, err := h.onChange("", cluster) //nolint:contextcheck // the handler has it
 	return err
 }
