@@ -45,6 +45,7 @@
 //	operation         a snapshot, a restore or a rotation: asked for in the spec, done by the planner step by step
 //	ticket            a disruptive effect announced in status before it happens
 //	render version    how plans are made; each machine is pinned to one, and a command moves it
+//	stage             what controllers act on that nobody else sees: it tells what they would write
 //	as found          the render version of a machine whose plan another manager made: it is kept until somebody wishes for a change
 //	mark              the identifier of our instance on a Cluster; without it nothing of the cluster is written to
 //	cause             whose wish a restart, drain or replacement is; counted, and never unknown
@@ -79,7 +80,7 @@
 //	                                              Secret (plan, state, agent's manifest, authorized, referred to),
 //	                                              ConfigMap (authorized, referred to),
 //	                                              ETCDSnapshot (named by a restore), Secret (its credential), answer of access
-//	plansecret            Secret (plan)           Machine
+//	plansecret            Secret (plan)           Machine, Cluster (that becomes ours)
 //	machinedrain          Secret (plan)           Machine
 //	nodedriver            NodeDriver              DynamicSchema (its own, and the list of drivers)
 //	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
@@ -102,6 +103,7 @@
 //   - registration, clustermanifest: tokens by which agents of clusters are let in, and what they are installed with
 //   - inspect, preview: the same decisions, explained and asked in advance
 //   - backup: what belongs to a cluster, and how it comes to another management cluster
+//   - rehearsal: the controllers on a stage, where they write nothing; what they would write is what an adoption lists
 //   - adopt: whose cluster it is, and how that changes; rival: who else may manage it
 //   - diagnose: the chains that make a cluster work, and their first broken link; supportbundle and redact: what may be told of it
 package pkg

@@ -28,7 +28,7 @@ var layers = []struct {
 	}},
 	{"I/O helpers", []string{
 		"admission/webhook", "admission/registration", "crds", "clients", "access", "metrics", "tracing", "logs", "applyset", "ownwrites", "wakeup", "planstore", "tokens",
-		"registries", "agent", "tunnel/**", "clusteragent", "endpointauth", "proxy", "clusterproxy", "connect", "capi", "capi/**", "rival", "managementplane/**",
+		"rehearsal", "registries", "agent", "tunnel/**", "clusteragent", "endpointauth", "proxy", "clusterproxy", "connect", "capi", "capi/**", "rival", "managementplane/**",
 	}},
 	{"controllers", []string{"controllers/*"}},
 	{"composition", []string{"controllers", "inspect", "adopt", "airgap", "backup"}},

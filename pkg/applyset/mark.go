@@ -30,6 +30,9 @@ func Marked(obj metav1.Object, setID string, owner schema.GroupVersionKind, name
 	return Selector(setID, owner, namespace, name).Matches(labels.Set(obj.GetLabels()))
 }
 
+// Kept tells whether an object belongs to a set, whosever.
+func Kept(obj metav1.Object) bool { return obj.GetLabels()[apply.LabelHash] != "" }
+
 // Selector selects the objects of a set.
 func Selector(setID string, owner schema.GroupVersionKind, namespace, name string) labels.Selector {
 	return labels.SelectorFromSet(labels.Set{apply.LabelHash: naming.ApplySet(setID, owner.String(), name, namespace)})

@@ -48,6 +48,9 @@ the server that then acts: for each object the fields, for each machine the clas
   Add       a machine comes
   Remove    a machine goes
 
+Every object that the controllers of the server would make, change or delete is listed, those that no node notices with the class None. They are run for that on
+what there is, and write nothing. What you may not read is not compared, and a note says so.
+
 A machine whose plan another manager made keeps it as it was found, until somebody changes the configuration of the cluster or moves the machine with
 drover roll; NEXT is what its first plan of Drover's then does. Machines with plans of a Drover are pinned to its rendering anyway.
 

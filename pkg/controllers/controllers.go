@@ -146,7 +146,7 @@ func Register(ctx context.Context, d Deps) error {
 			return cluster.Register(ctx, cluster.Deps{
 				Clusters: c.Provisioning.Cluster(), ManagementClusters: c.Management.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
 				Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Secrets: c.Core.Secret(), Namespaces: c.Core.Namespace(),
-				Apply: c.Apply, Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.endpoints(), TokenNamespace: SystemNamespace,
+				Apply: c.Apply, Prober: prober, Tunnel: d.tunnelOfClusters(), Endpoints: d.Settings.Endpoints(), TokenNamespace: SystemNamespace,
 				InstanceID: d.InstanceID, Registry: topology.Registry{URL: d.Settings.SystemDefaultRegistry},
 				Uninstall: func(ctx context.Context, name types.NamespacedName) error {
 					return clusteragent.Uninstall(ctx, downstream, name)
@@ -170,7 +170,7 @@ func Register(ctx context.Context, d Deps) error {
 			return bootstrap.Register(ctx, bootstrap.Deps{
 				Bootstraps: c.RKE.RKEBootstrap(), ControlPlanes: c.RKE.RKEControlPlane(), Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(),
 				Clusters: c.Provisioning.Cluster(), Secrets: c.Core.Secret(), ServiceAccounts: c.Core.ServiceAccount(), Apply: c.Apply,
-				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: downstream, Settings: d.bootstrapSettings(),
+				Roles: c.RBAC.Role(), RoleBindings: c.RBAC.RoleBinding(), Downstream: downstream, Settings: d.Settings.Bootstrap(),
 				InstanceID: d.InstanceID,
 			})
 		}},
@@ -178,7 +178,7 @@ func Register(ctx context.Context, d Deps) error {
 			return machineprovision.Register(ctx, machineprovision.Deps{
 				Dynamic: c.Dynamic, Machines: c.CAPI.Machine(), CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(),
 				Bootstraps: c.RKE.RKEBootstrap(), NodeDrivers: c.Management.NodeDriver(), Jobs: c.Batch.Job(), Pods: c.Core.Pod(),
-				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access, Settings: d.machineSettings,
+				Secrets: c.Core.Secret(), Apply: c.Apply, ApplySecrets: c.Secrets, Access: d.Access, Settings: d.Settings.Machines,
 				InstanceID: d.InstanceID, Disruptions: d.Disruptions,
 			})
 		}},
@@ -216,14 +216,14 @@ func (d Deps) tunnelOfClusters() cluster.Tunnel {
 	return d.Tunnel
 }
 
-func (d Deps) endpoints() cluster.Endpoints {
-	return cluster.Endpoints{Server: d.Settings.ServerURL, Authority: []byte(d.Settings.CACerts)}
+// Endpoints are where clusters are reached through the server.
+func (s Settings) Endpoints() cluster.Endpoints {
+	return cluster.Endpoints{Server: s.ServerURL, Authority: []byte(s.CACerts)}
 }
 
 func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 	c := d.Clients
-	settings := d.Settings.registration()
-	settings.AgentsFollow = d.installsAgents()
+	settings := d.Settings.Registration(d.installsAgents())
 	return clusterregistrationtoken.Register(ctx, clusterregistrationtoken.Deps{
 		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
 		Secrets: c.Core.Secret(), InstanceID: d.InstanceID, Settings: settings, Log: d.Log,
@@ -255,17 +255,18 @@ func (d Deps) registerClusterAgents(ctx context.Context, downstream Downstream) 
 
 // AgentSource is what the agents inside clusters are installed from.
 func (s Settings) AgentSource(image string) clustermanifest.Source {
-	tokens := s.registration()
+	tokens := s.Registration(false)
 	return clustermanifest.Source{
 		ServerURL: tokens.ServerURL, CAChecksum: tokens.CAChecksum, Image: image, Registry: s.SystemDefaultRegistry,
 		PullSecrets: s.Render().RegistryPullSecrets,
 	}
 }
 
-// registration are the settings of registration tokens.
-func (s Settings) registration() registration.Settings {
+// Registration are the settings of registration tokens. agents tells whether agents are kept up to date, which follow their token then.
+func (s Settings) Registration(agents bool) registration.Settings {
 	return registration.Settings{
-		ServerURL: strings.TrimRight(s.ServerURL, "/"), CAChecksum: connect.CAChecksum([]byte(s.CACerts)),
+		AgentsFollow: agents,
+		ServerURL:    strings.TrimRight(s.ServerURL, "/"), CAChecksum: connect.CAChecksum([]byte(s.CACerts)),
 		TTL: s.RegistrationTokenTTL, GracePeriod: s.RegistrationTokenGracePeriod,
 	}
 }
@@ -283,7 +284,7 @@ func (d Deps) registerPlanSecret(ctx context.Context, machineStore *planstore.Ma
 	return plansecret.Register(ctx, plansecret.Deps{
 		InstanceID: d.InstanceID, Secrets: c.Core.Secret(), Machines: c.CAPI.Machine(),
 		ControlPlanes: c.RKE.RKEControlPlane().Cache(), ProvisioningClusters: c.Provisioning.Cluster().Cache(),
-		MachineStore: machineStore,
+		MachineStore: machineStore, Taken: c.Provisioning.Cluster(),
 	})
 }
 

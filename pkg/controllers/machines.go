@@ -33,24 +33,23 @@ func (d Deps) registerNodeDriver(ctx context.Context) error {
 	})
 }
 
-// bootstrapSettings are the settings that the scripts of machines depend on.
-func (d Deps) bootstrapSettings() bootstrap.Settings {
+// Bootstrap are the settings that the scripts of machines depend on.
+func (s Settings) Bootstrap() bootstrap.Settings {
 	return bootstrap.Settings{
-		ServerURL: d.Settings.ServerURL, CACerts: d.Settings.CACerts, LinuxInstaller: connect.InstallScript(), ServesAgent: true,
-		ReusedTTL: d.Settings.BootstrapTokenTTL,
+		ServerURL: s.ServerURL, CACerts: s.CACerts, LinuxInstaller: connect.InstallScript(), ServesAgent: true, ReusedTTL: s.BootstrapTokenTTL,
 	}
 }
 
-// machineSettings are the settings of the Jobs that make machines.
-func (d Deps) machineSettings() machinejob.Settings {
+// Machines are the settings of the Jobs that make machines.
+func (s Settings) Machines() machinejob.Settings {
 	settings := machinejob.Settings{
-		Image: d.Settings.MachineImage(), PullPolicy: d.Settings.MachineProvisionImagePullPolicy,
-		Registry: d.Settings.SystemDefaultRegistry, PullSecrets: d.Settings.Render().RegistryPullSecrets,
-		Proxy: d.Settings.ProxyEnv, CreateDeadline: createDeadline, RemoveDeadline: removeDeadline,
-		DeleteFailedAfter: d.Settings.DeleteMachineOnFailureAfter,
+		Image: s.MachineImage(), PullPolicy: s.MachineProvisionImagePullPolicy,
+		Registry: s.SystemDefaultRegistry, PullSecrets: s.Render().RegistryPullSecrets,
+		Proxy: s.ProxyEnv, CreateDeadline: createDeadline, RemoveDeadline: removeDeadline,
+		DeleteFailedAfter: s.DeleteMachineOnFailureAfter,
 	}
-	if d.Settings.CACerts != "" {
-		settings.Certificates = map[string]string{serverCertificate: d.Settings.CACerts}
+	if s.CACerts != "" {
+		settings.Certificates = map[string]string{serverCertificate: s.CACerts}
 	}
 	return settings
 }

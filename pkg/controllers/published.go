@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,6 +32,10 @@ const (
 	keyMachineImage   = "machine-provision-image"
 	keyMachinePull    = "machine-provision-image-pull-policy"
 	keyAgentImage     = "cluster-agent-image"
+	keyMachineTTL     = "bootstrap-token-ttl"
+	keyTokenTTL       = "registration-token-ttl"
+	keyTokenGrace     = "registration-token-grace-period"
+	keyFailedMachines = "delete-machine-on-failure-after"
 )
 
 // SettingsName is the name of what the server of an instance has published.
@@ -59,7 +64,20 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 			published.Data[key] = value
 		}
 	}
+	for key, value := range s.times() {
+		if *value != 0 {
+			published.Data[key] = value.String()
+		}
+	}
 	return published
+}
+
+// times are the settings that are durations.
+func (s *Settings) times() map[string]*time.Duration {
+	return map[string]*time.Duration{
+		keyMachineTTL: &s.BootstrapTokenTTL, keyTokenTTL: &s.RegistrationTokenTTL, keyTokenGrace: &s.RegistrationTokenGracePeriod,
+		keyFailedMachines: &s.DeleteMachineOnFailureAfter,
+	}
 }
 
 // SettingsReaders lets everybody who has proved who they are get what the server of an instance has published, and nothing else in its namespace:
@@ -118,6 +136,9 @@ func settingsFrom(data map[string]string) Settings {
 		ServerURL: data[keyServerURL], CACerts: data[keyCACerts], SystemDefaultRegistry: data[keyRegistry],
 		SystemAgentInstallerImage: data[keyInstallerImage], MachineProvisionImage: data[keyMachineImage],
 		MachineProvisionImagePullPolicy: data[keyMachinePull], ClusterAgentImage: data[keyAgentImage],
+	}
+	for key, value := range s.times() {
+		*value, _ = time.ParseDuration(data[key]) // what is not there is zero
 	}
 	if names := data[keyPullSecrets]; names != "" {
 		s.SystemDefaultRegistryPullSecrets = strings.Split(names, ",")

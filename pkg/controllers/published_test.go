@@ -3,6 +3,7 @@ package controllers
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,8 @@ func TestPublishedSettings(t *testing.T) {
 	full := Settings{
 		ServerURL: "https://drover.example.com", CACerts: "PEM", SystemDefaultRegistry: "r.example.com",
 		SystemDefaultRegistryPullSecrets: []string{"a", "b"}, SystemAgentInstallerImage: "i-", MachineProvisionImage: "m",
-		MachineProvisionImagePullPolicy: "Never",
+		MachineProvisionImagePullPolicy: "Never", BootstrapTokenTTL: time.Minute, RegistrationTokenTTL: -1, RegistrationTokenGracePeriod: time.Hour,
+		DeleteMachineOnFailureAfter: 5 * time.Minute,
 	}
 	other := Settings{SystemDefaultRegistry: "other.example.com"}
 	mine, theirs := *full.ConfigMap("mine"), *other.ConfigMap("theirs")

@@ -190,7 +190,7 @@ func (r *Reader) compareImported(ctx context.Context, out *Adoption, cluster *pr
 	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
 		return err
 	}
-	if out.Objects, err = r.changes(ctx, cluster, in, nil); err != nil {
+	if err := r.changes(ctx, out, cluster, in); err != nil {
 		return err
 	}
 	out.Problems = append(out.Problems, out.refused()...)
@@ -270,7 +270,7 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	for _, line := range report.Machines {
 		out.Machines = append(out.Machines, adoptedMachine(line, snapshot, next))
 	}
-	if out.Objects, err = r.changes(ctx, cluster, in, report.Machines); err != nil {
+	if err := r.changes(ctx, out, cluster, in); err != nil {
 		return err
 	}
 	out.Problems = append(out.Problems, out.refused()...)

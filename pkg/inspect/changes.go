@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -21,6 +22,8 @@ import (
 	"github.com/drover-io/drover/pkg/applyset"
 	clustercontroller "github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/topology"
@@ -41,40 +44,96 @@ type ObjectChange struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// changes are all writes that the controllers of a cluster would make to its objects, other than Machines and plan secrets. cluster is the live one.
-func (r *Reader) changes(ctx context.Context, cluster *provv1.Cluster, in topology.Input, machines []preview.Machine) ([]ObjectChange, error) {
-	out, err := changesOfCluster(cluster, in.Cluster)
+// changes fills in all writes that the controllers would make to the objects of a cluster, other than the notes on Machines with which it is adopted.
+// cluster is the live one.
+func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Cluster, in topology.Input) error {
+	changes, err := changesOfCluster(cluster, in.Cluster)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out = append(out, changesOfConfigs(in)...)
+	changes = append(changes, changesOfConfigs(in)...)
 	objects, err := topology.Desired(in)
 	if err != nil {
-		return nil, fmt.Errorf("plan the objects: %w", err)
+		return fmt.Errorf("plan the objects: %w", err)
 	}
 	live, err := r.list(ctx, provisioningcluster.Kinds(objects))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	classes := classifier{pools: poolsByDeployment(objects, live), machines: machines}
-	found, err := provisioningcluster.Rehearse(r.rehearsal(live), in.Cluster, objects)
+	found, err := provisioningcluster.RehearseSet(r.rehearsal(live), in.Cluster, objects)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
-	if live, err = r.get(ctx, clustercontroller.Objects(in.Cluster, registry)); err != nil {
-		return nil, err
-	}
-	management, err := clustercontroller.Rehearse(r.rehearsal(live), in.Cluster, registry)
+	management, err := r.managementSet(ctx, in)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, d := range slices.Concat(found, management) {
-		if change := classes.change(d); change.Verb != applyset.Update || len(change.Fields) > 0 {
-			out = append(out, change)
+	rest, notes, err := r.rehearse(ctx, cluster, out)
+	if err != nil {
+		return err
+	}
+	out.Notes = append(out.Notes, notes...)
+	out.replaced(rest)
+	classes := classifier{pools: poolsByDeployment(objects, live), machines: out.Machines}
+	if classes.plans, err = r.machinesByPlan(); err != nil {
+		return err
+	}
+	for _, d := range slices.Concat(found, management, rest) {
+		changes = merged(changes, classes.change(d))
+	}
+	out.Objects = changes
+	return nil
+}
+
+// replaced notes the machines that a controller would delete, such as those of which no host could be made: others take their place.
+func (a *Adoption) replaced(found []applyset.Difference) {
+	for _, d := range found {
+		at := slices.IndexFunc(a.Machines, func(m AdoptedMachine) bool { return m.Name == d.Name })
+		if d.Kind.Kind != "Machine" || d.Verb != applyset.Delete || at < 0 || a.Machines[at].Class == planner.ClassRemove {
+			continue
+		}
+		a.Machines[at].Class = planner.ClassReplace
+		if planner.ClassReplace.Stronger(a.Result) {
+			a.Result = planner.ClassReplace
 		}
 	}
-	return out, nil
+}
+
+// managementSet compares the objects of the management side. Of those that the user may not read the controllers' own comparison says so.
+func (r *Reader) managementSet(ctx context.Context, in topology.Input) ([]applyset.Difference, error) {
+	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
+	live, err := r.get(ctx, clustercontroller.Objects(in.Cluster, registry))
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return clustercontroller.RehearseSet(r.rehearsal(live), in.Cluster, registry)
+}
+
+// merged adds what would be done to an object to what is known of it already. An update of nothing is none.
+func merged(known []ObjectChange, more ObjectChange) []ObjectChange {
+	at := slices.IndexFunc(known, func(c ObjectChange) bool {
+		return c.Kind == more.Kind && c.Namespace == more.Namespace && c.Name == more.Name
+	})
+	switch {
+	case at < 0 && more.Verb == applyset.Update && len(more.Fields) == 0:
+		return known
+	case at < 0:
+		return append(known, more)
+	}
+	one := &known[at]
+	if more.Class.Stronger(one.Class) {
+		one.Class = more.Class
+	}
+	for _, field := range more.Fields {
+		if !slices.ContainsFunc(one.Fields, func(c preview.Cause) bool { return c.Field == field.Field }) && one.Verb == applyset.Update {
+			one.Fields = append(one.Fields, field)
+		}
+	}
+	slices.SortStableFunc(one.Fields, func(a, b preview.Cause) int { return strings.Compare(a.Field, b.Field) })
+	return known
 }
 
 // changesOfConfigs are the machine configs that become the cluster's.
@@ -175,17 +234,36 @@ func changesOfCluster(live, prepared *provv1.Cluster) ([]ObjectChange, error) {
 	return []ObjectChange{change}, nil
 }
 
-// ofTheMark reports fields that change because a mark does, which is not worth telling.
+// ofTheMark reports fields of the Cluster that whoever adopts it writes, and not its server.
 func ofTheMark(path []string) bool {
 	last := path[len(path)-1]
 	return last == rkev1.InstanceAnnotation || last == rkev1.ReleasedByAnnotation || last == "resourceVersion"
 }
 
+// proxyTokens begins the names of the Secrets with Drover's own tokens for clusters. The rest is drawn.
+const proxyTokens = "proxy-token-"
+
+// setPrefix begins the labels and annotations that say to which set of Drover's or Rancher's an object belongs, and what it was made from.
+const setPrefix = "objectset.rio.cattle.io/"
+
+// told is a path as it is told: one for all notes of a set, which come and go together, and of what is reported only the outline.
+func told(path []string) []string {
+	const outline = 2
+	switch {
+	case strings.HasPrefix(path[len(path)-1], setPrefix):
+		return []string{"metadata", "annotations", setPrefix + "*"}
+	case path[0] == "status" && len(path) > outline:
+		return path[:outline]
+	}
+	return path
+}
+
 // classifier says what writes to objects do to machines.
 type classifier struct {
-	// pools are by the name of their MachineDeployment.
+	// pools are by the name of their MachineDeployment, and plans the machines by the name of their plan secret.
 	pools    map[string]string
-	machines []preview.Machine
+	plans    map[string]string
+	machines []AdoptedMachine
 }
 
 func poolsByDeployment(wanted []runtime.Object, live []*unstructured.Unstructured) map[string]string {
@@ -209,13 +287,22 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 	if d.Kind.Kind == "Cluster" { // there are three of the name
 		out.Kind += "." + d.Kind.Group
 	}
-	for _, path := range slices.DeleteFunc(fieldsOf(d.Patch), ofTheMark) {
-		out.Fields = append(out.Fields, preview.Cause{Field: fieldPath(path), Class: c.class(d, path)})
+	if strings.HasPrefix(d.Name, proxyTokens) {
+		out.Name = proxyTokens + "*"
+	}
+	for _, path := range fieldsOf(d.Patch) {
+		field := preview.Cause{Field: fieldPath(told(path)), Class: c.class(d, path)}
+		if !slices.Contains(out.Fields, field) {
+			out.Fields = append(out.Fields, field)
+		}
 	}
 	for _, field := range out.Fields {
 		if field.Class.Stronger(out.Class) {
 			out.Class = field.Class
 		}
+	}
+	if d.Kind.Kind == "Machine" && d.Verb == applyset.Delete {
+		out.Class = c.ofMachine(d.Name)
 	}
 	if d.Kind.Kind == "MachineDeployment" && d.Verb != applyset.Update {
 		out.Class = c.strongest(d.Name, planner.ClassAdd, planner.ClassRemove)
@@ -227,6 +314,8 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 	text := fieldPath(path)
 	switch {
+	case d.Kind.Kind == "Secret" && text == "data."+nodeplan.KeyPlan:
+		return c.ofMachine(c.plans[d.Name])
 	case d.Kind.Kind == "RKEControlPlane" && strings.HasPrefix(text, "spec."):
 		return c.strongest("", planner.ClassInPlace, planner.ClassRestart)
 	case d.Kind.Kind != "MachineDeployment":
@@ -238,6 +327,28 @@ func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 		return c.strongest(d.Name, planner.ClassInPlace, planner.ClassRestart)
 	}
 	return planner.ClassNone
+}
+
+// ofMachine is what becomes of a machine.
+func (c classifier) ofMachine(name string) planner.Class {
+	at := slices.IndexFunc(c.machines, func(m AdoptedMachine) bool { return name != "" && m.Name == name })
+	if at < 0 {
+		return planner.ClassNone
+	}
+	return c.machines[at].Class
+}
+
+// machinesByPlan are the names of machines by those of their plan secrets.
+func (r *Reader) machinesByPlan() (map[string]string, error) {
+	machines, err := r.plans.Machines.Cache().List(r.namespace, labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list machines: %w", err)
+	}
+	out := map[string]string{}
+	for _, machine := range machines {
+		out[naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)] = machine.Name
+	}
+	return out, nil
 }
 
 // strongest is the strongest of some classes that becomes of the machines of a deployment, or of any machine.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,34 +17,49 @@ import (
 	"github.com/drover-io/drover/pkg/adopt"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/applyset"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/preview"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
 // differs is what differs of the recorded objects: machines are given another time to be deleted in, the copy of the spec is compressed by another
-// program, and the token that let in nodes and agents is one for nodes.
-func differs(deployments ...string) []inspect.ObjectChange {
-	change := func(kind, name, field string) inspect.ObjectChange {
-		return inspect.ObjectChange{
-			Kind: kind, Namespace: fleet, Name: name, Verb: applyset.Update, Class: planner.ClassNone, Fields: []preview.Cause{{Field: field, Class: planner.ClassNone}},
-		}
+// program, the token that let in nodes and agents is one for nodes, kept in a Secret, and there is one for agents; hosts know their machine, machines with
+// etcd are held until their member has left; accounts and rights are kept in sets, and what is known of the cluster is reported.
+func differs(servers, workers []string) []string {
+	const set, status, machines = " metadata.annotations[objectset.rio.cattle.io/*]", " status.conditions", "Update MachineDeployment fleet-default/"
+	out := []string{
+		"Update Cluster.provisioning.cattle.io fleet-default/demo metadata.annotations[clusterctl.cluster.x-k8s.io/block-move] status.conditions status.observedGeneration",
+		"Update Cluster.cluster.x-k8s.io fleet-default/demo" + set,
+		"Update Cluster.management.cattle.io /" + recordedID + " metadata.annotations[drover.io/instance]" + set + " status.conditions status.info status.provider",
+		"Update Namespace /" + recordedID + set,
+		"Update RKEControlPlane fleet-default/demo" + set + " metadata.annotations[rke.cattle.io/cluster-spec]" + status,
+		"Create ClusterRegistrationToken " + recordedID + "/system",
+		"Update ClusterRegistrationToken " + recordedID + "/default-token" + set +
+			" metadata.labels[drover.io/token-purpose] status.expiresAt status.insecureNodeCommand status.nodeCommand status.tokenSecretName",
+		"Create Secret " + recordedID + "/crt-token-default-token",
+		"Create Secret " + recordedID + "/crt-token-system",
+		machines + "demo-pool1" + set + " spec.template.spec.deletion.nodeDeletionTimeoutSeconds",
 	}
-	out := []inspect.ObjectChange{change("Cluster.provisioning.cattle.io", demo, "metadata.annotations["+rkev1.BlockMoveAnnotation+"]")}
-	for _, name := range deployments {
-		out = append(out, change("MachineDeployment", name, "spec.template.spec.deletion.nodeDeletionTimeoutSeconds"))
+	if len(workers) > 0 {
+		out = append(out, machines+"demo-workers"+set+" spec.template.spec.deletion.nodeDeletionTimeoutSeconds")
 	}
-	token := change("ClusterRegistrationToken", naming.DefaultRegistrationToken, "metadata.labels["+mgmtv3.TokenPurposeLabel+"]")
-	token.Namespace = recordedID
-	return append(out, change("RKEControlPlane", demo, "metadata.annotations[rke.cattle.io/cluster-spec]"), token,
-		inspect.ObjectChange{Kind: token.Kind, Namespace: recordedID, Name: naming.SystemRegistrationToken, Verb: applyset.Create, Class: planner.ClassNone})
+	for _, name := range servers {
+		out = append(out, "Update Machine fleet-default/"+name+" metadata.annotations[pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup]")
+	}
+	for _, name := range slices.Concat(servers, workers) {
+		out = append(out,
+			"Create ServiceAccount fleet-default/"+name+"-machine-bootstrap",
+			"Update ServiceAccount fleet-default/"+name+"-machine-plan"+set,
+			"Update Role fleet-default/"+name+"-machine-plan"+set,
+			"Update RoleBinding fleet-default/"+name+"-machine-plan"+set,
+			"Update PodMachine fleet-default/"+name+" metadata.labels[rke.cattle.io/capi-machine-name]",
+		)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // recordedID is the management cluster of all recorded clusters.
@@ -52,25 +68,22 @@ const recordedID = "c-m-q5wzxk7d"
 // Clusters that somebody else made are watched, compared and taken over without a node noticing, and an edit then reaches the first of them.
 func TestRecorded_Adoption(t *testing.T) {
 	for name, tc := range map[string]struct {
-		owner       inspect.Ownership
-		from        string
-		deployments []string
+		owner            inspect.Ownership
+		from             string
+		servers, workers []string
 	}{
-		recorded.RancherOneServer:              {inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1"}},
-		recorded.RancherThreeServersTwoWorkers: {inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1", "demo-workers"}},
-		recorded.DroverOtherInstance:           {inspect.OwnerOther, recorded.OtherInstance, []string{"demo-pool1", "demo-workers"}},
+		recorded.RancherOneServer: {inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1-x7k2p-hjv5c"}, nil},
+		recorded.RancherThreeServersTwoWorkers: {
+			inspect.OwnerUnmarked, adopt.FromRancher, []string{"demo-pool1-x7k2p-hjv5c", "demo-pool1-x7k2p-q8d2m", "demo-pool1-x7k2p-zz4lt"},
+			[]string{"demo-workers-x7k2p-hjv5c", "demo-workers-x7k2p-q8d2m"},
+		},
+		recorded.DroverOtherInstance: {inspect.OwnerOther, recorded.OtherInstance, []string{"demo-pool1-x7k2p-hjv5c"}, []string{"demo-workers-x7k2p-hjv5c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{
-					"image": {Type: "string", Nullable: true, Create: true, Update: true}, "etcdTmpfs": {Type: "string", Nullable: true, Create: true, Update: true},
-				}}
-				w := &world{T: t, api: newAPI(t, driverschema.CRDs("pod", spec)...), served: map[string]downstream{}, dataDir: dataDir, metrics: prometheus.NewRegistry()}
+				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				w.connect()
-				_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
-				check(t, err)
 				objects, err := recorded.Load(name)
 				check(t, err)
 				_, err = recorded.Create(t.Context(), w.live, objects)
@@ -80,7 +93,7 @@ func TestRecorded_Adoption(t *testing.T) {
 				if a.Owner != tc.owner || a.Result != planner.ClassNone || len(a.Problems) > 0 {
 					t.Errorf("%s, %s, problems %q", a.Owner, a.Result, a.Problems)
 				}
-				if diff := cmp.Diff(differs(tc.deployments...), a.Objects); diff != "" {
+				if diff := cmp.Diff(differs(tc.servers, tc.workers), lines(a.Objects)); diff != "" {
 					t.Errorf("objects that differ (-want +got):\n%s", diff)
 				}
 				for _, m := range a.Machines {
@@ -89,9 +102,14 @@ func TestRecorded_Adoption(t *testing.T) {
 					}
 				}
 				uids, before := w.state(uid), w.plans()
+				w.api.ResetLog()
 				check(t, w.take(a, w.limits(tc.from)))
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
+				w.provesList(a)
+				if again := w.look(); len(again.Objects) > 0 {
+					t.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
+				}
 				if diff := cmp.Diff(before, w.plans()); diff != "" {
 					t.Errorf("adoption changes plans:\n%s", diff)
 				}
@@ -115,6 +133,18 @@ func TestRecorded_Adoption(t *testing.T) {
 			})
 		})
 	}
+}
+
+// newRecorded is a world for recorded clusters, with their driver.
+func newRecorded(t *testing.T, dataDir string) *world {
+	t.Helper()
+	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
+	spec := mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}}
+	w := &world{T: t, api: newAPI(t, driverschema.CRDs("pod", spec)...), served: map[string]downstream{}, dataDir: dataDir, metrics: prometheus.NewRegistry()}
+	w.connect()
+	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleet}})
+	check(t, err)
+	return w
 }
 
 // connect makes the clients of a world without fakes.

@@ -122,6 +122,17 @@ func setKinds() []schema.GroupVersionKind {
 
 // Register adds the handlers and their wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
+	h := newHandler(ctx, d)
+	if err := d.Apply.Watch(setKinds()...); err != nil {
+		return fmt.Errorf("register %s: %w", handlerName, err)
+	}
+	d.Bootstraps.OnChange(ctx, handlerName, h.onChange)
+	d.Bootstraps.OnChange(ctx, hookHandler, h.onHook)
+	d.Secrets.OnChange(ctx, tokenHandler, h.onToken)
+	return h.wake(ctx)
+}
+
+func newHandler(ctx context.Context, d Deps) *handler {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -133,16 +144,10 @@ func Register(ctx context.Context, d Deps) error {
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
 		written: ownwrites.New(),
 	}
-	if err := d.Apply.Watch(setKinds()...); err != nil {
-		return fmt.Errorf("register %s: %w", handlerName, err)
-	}
 	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
 		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
 	})
-	d.Bootstraps.OnChange(ctx, handlerName, h.onChange)
-	d.Bootstraps.OnChange(ctx, hookHandler, h.onHook)
-	d.Secrets.OnChange(ctx, tokenHandler, h.onToken)
-	return h.wake(ctx)
+	return h
 }
 
 func (h *handler) wake(ctx context.Context) error {

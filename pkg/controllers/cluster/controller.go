@@ -118,6 +118,15 @@ type handler struct {
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
+	h := newHandler(ctx, d)
+	if err := d.Apply.Watch(setKinds()...); err != nil {
+		return fmt.Errorf("register %s: %w", handlerName, err)
+	}
+	d.Clusters.OnChange(ctx, handlerName, h.onChange)
+	return h.wake(ctx)
+}
+
+func newHandler(ctx context.Context, d Deps) *handler {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -129,12 +138,8 @@ func Register(ctx context.Context, d Deps) error {
 		clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(),
 		machines: d.Machines.Cache(), secrets: d.Secrets.Cache(), began: d.Now(),
 	}
-	if err := d.Apply.Watch(setKinds()...); err != nil {
-		return fmt.Errorf("register %s: %w", handlerName, err)
-	}
 	h.clusters.AddIndexer(provv1.IndexByCluster, topology.ByManagementCluster)
-	d.Clusters.OnChange(ctx, handlerName, h.onChange)
-	return h.wake(ctx)
+	return h
 }
 
 func (h *handler) wake(ctx context.Context) error {

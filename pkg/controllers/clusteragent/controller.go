@@ -79,15 +79,7 @@ type handler struct {
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
-	if d.Log == nil {
-		d.Log = logrus.StandardLogger()
-	}
-	h := &handler{
-		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
-	}
-	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
-	h.clusters.AddIndexer(indexKeys, byKeys)
-	h.updates = newUpdates(ctx, h)
+	h := newHandler(ctx, d)
 	d.Clusters.OnChange(ctx, handlerName, h.onChange)
 	byManagement := wakeup.ByIndex[*mgmtv3.Cluster](h.clusters, indexClusters, func(c *mgmtv3.Cluster) string { return c.Name })
 	if err := errors.Join(
@@ -98,6 +90,19 @@ func Register(ctx context.Context, d Deps) error {
 		return fmt.Errorf("watch for agents of clusters: %w", err)
 	}
 	return nil
+}
+
+func newHandler(ctx context.Context, d Deps) *handler {
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
+	}
+	h := &handler{
+		Deps: d, clusters: d.Clusters.Cache(), management: d.ManagementClusters.Cache(), controlPlanes: d.ControlPlanes.Cache(), secrets: d.Secrets.Cache(),
+	}
+	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
+	h.clusters.AddIndexer(indexKeys, byKeys)
+	h.updates = newUpdates(ctx, h)
+	return h
 }
 
 // ofSecret wakes the cluster of a manifest, of the keys of its endpoint, or of the token of its agent.

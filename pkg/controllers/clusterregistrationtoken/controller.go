@@ -58,6 +58,19 @@ type handler struct {
 
 // Register adds the handler, its index and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
+	h := newHandler(d)
+	d.Tokens.OnChange(ctx, handlerName, h.onChange)
+	if err := errors.Join(
+		wakeup.On(ctx, d.Tokens, ofSecret, d.Secrets),
+		wakeup.On(ctx, d.Tokens, func(c *mgmtv3.Cluster) []wakeup.Key { return h.of(c.Name) }, d.ManagementClusters),
+		wakeup.On(ctx, d.Tokens, func(c *provv1.Cluster) []wakeup.Key { return h.of(c.Status.ClusterName) }, d.Clusters),
+	); err != nil {
+		return fmt.Errorf("watch for registration tokens: %w", err)
+	}
+	return nil
+}
+
+func newHandler(d Deps) *handler {
 	if d.Random == nil {
 		d.Random = rand.Reader
 	}
@@ -72,15 +85,7 @@ func Register(ctx context.Context, d Deps) error {
 		written: ownwrites.New(),
 	}
 	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
-	d.Tokens.OnChange(ctx, handlerName, h.onChange)
-	if err := errors.Join(
-		wakeup.On(ctx, d.Tokens, ofSecret, d.Secrets),
-		wakeup.On(ctx, d.Tokens, func(c *mgmtv3.Cluster) []wakeup.Key { return h.of(c.Name) }, d.ManagementClusters),
-		wakeup.On(ctx, d.Tokens, func(c *provv1.Cluster) []wakeup.Key { return h.of(c.Status.ClusterName) }, d.Clusters),
-	); err != nil {
-		return fmt.Errorf("watch for registration tokens: %w", err)
-	}
-	return nil
+	return h
 }
 
 // ofSecret wakes the registration whose token a Secret holds, by its name: what else it says can be taken away.

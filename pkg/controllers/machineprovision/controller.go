@@ -126,19 +126,30 @@ func setKinds() []schema.GroupVersionKind {
 
 // Register adds the handler, its indexes and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
-	if d.Now == nil {
-		d.Now = time.Now
-	}
 	if d.Access == nil {
 		return fmt.Errorf("register %s: nothing says which Secrets of other namespaces clusters may use", handlerName)
+	}
+	h := newHandler(ctx, d)
+	if err := d.Apply.Watch(setKinds()...); err != nil {
+		return fmt.Errorf("register %s: %w", handlerName, err)
+	}
+	d.Dynamic.OnChange(handlerName, isMachine, h.onChange)
+	d.Access.OnChange(func(cluster types.NamespacedName) {
+		for _, key := range h.ofCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name}}) {
+			target{d.Dynamic}.EnqueueAfter(key.Namespace, key.Name, 0)
+		}
+	})
+	return h.wake(ctx)
+}
+
+func newHandler(ctx context.Context, d Deps) *handler {
+	if d.Now == nil {
+		d.Now = time.Now
 	}
 	h := &handler{
 		Deps: d, ctx: ctx, machines: d.Machines.Cache(), capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(),
 		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(), pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
-	}
-	if err := d.Apply.Watch(setKinds()...); err != nil {
-		return fmt.Errorf("register %s: %w", handlerName, err)
 	}
 	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
 		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
@@ -150,13 +161,7 @@ func Register(ctx context.Context, d Deps) error {
 		}
 		return nil, nil
 	})
-	d.Dynamic.OnChange(handlerName, isMachine, h.onChange)
-	d.Access.OnChange(func(cluster types.NamespacedName) {
-		for _, key := range h.ofCluster(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name}}) {
-			target{d.Dynamic}.EnqueueAfter(key.Namespace, key.Name, 0)
-		}
-	})
-	return h.wake(ctx)
+	return h
 }
 
 func isMachine(gvk schema.GroupVersionKind) bool {

@@ -34,3 +34,11 @@ func (r *Reader) Objects(cp *rkev1.RKEControlPlane) ([]planner.Object, error) {
 	}
 	return v.snapshot.Objects, nil
 }
+
+// Rehearse runs the handler once for a control plane. With Deps on a stage (see package rehearsal), that tells what it would write.
+func Rehearse(d Deps, cp *rkev1.RKEControlPlane) error {
+	h := newHandler(d)
+	h.addIndexers()
+	_, err := h.onChange(cp.Namespace+"/"+cp.Name, cp)
+	return err
+}

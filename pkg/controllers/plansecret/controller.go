@@ -2,11 +2,14 @@ package plansecret
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
@@ -27,6 +30,8 @@ type Deps struct {
 	Machines             capicontrollers.MachineController
 	ControlPlanes        rkecontrollers.RKEControlPlaneCache
 	ProvisioningClusters provcontrollers.ClusterCache
+	// Taken wakes the plan secrets of clusters that become ours: it is a controller of Clusters. Nil means that none ever does.
+	Taken wakeup.Source
 
 	// MachineStore writes to Machines. Shared with the other controller that does it spares conflicts; nil makes one.
 	MachineStore *planstore.Machines
@@ -37,7 +42,12 @@ type Deps struct {
 type handler struct {
 	Deps
 	plans *planstore.Plans
+	// marks are the instances that Clusters were seen with, by their UID.
+	marks sync.Map
 }
+
+// indexMachinesByCluster finds the Machines of a cluster.
+const indexMachinesByCluster = "plansecret-machines-by-cluster"
 
 // indexMachinesBySecret finds the Machine of a plan secret.
 const indexMachinesBySecret = "plansecret-machines-by-plan-secret"
@@ -45,9 +55,14 @@ const indexMachinesBySecret = "plansecret-machines-by-plan-secret"
 // Register starts reading reports, until ctx ends.
 func Register(ctx context.Context, d Deps) error {
 	h := newHandler(d)
-	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planstore.IndexByPlanSecret)
 	d.Secrets.OnChange(ctx, handlerName, h.onChange)
-	return wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines)
+	if err := wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines); err != nil || d.Taken == nil {
+		return err
+	}
+	d.Machines.Cache().AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
+		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
+	})
+	return wakeup.On(ctx, d.Secrets, h.ofTaken, d.Taken)
 }
 
 func newHandler(d Deps) *handler {
@@ -57,7 +72,36 @@ func newHandler(d Deps) *handler {
 	if d.MachineStore == nil {
 		d.MachineStore = planstore.NewMachines(d.Machines)
 	}
+	d.Machines.Cache().AddIndexer(indexMachinesBySecret, planstore.IndexByPlanSecret)
 	return &handler{Deps: d, plans: planstore.NewPlans(d.Secrets.Cache(), d.Secrets)}
+}
+
+// ofTaken are the plan secrets of a cluster whose mark is another one than it was: nobody has read their reports for us. Every other event of a Cluster
+// says nothing of them.
+func (h *handler) ofTaken(cluster *provv1.Cluster) []wakeup.Key {
+	if cluster.DeletionTimestamp != nil {
+		h.marks.Delete(cluster.UID)
+		return nil
+	}
+	mark := cluster.Annotations[rkev1.InstanceAnnotation]
+	if before, _ := h.marks.Swap(cluster.UID, mark); before == mark || mark != h.InstanceID {
+		return nil
+	}
+	machines, err := h.Machines.Cache().GetByIndex(indexMachinesByCluster, cluster.Namespace+"/"+cluster.Name)
+	if err != nil {
+		return nil // the index is registered above
+	}
+	var keys []wakeup.Key
+	for _, machine := range machines {
+		keys = append(keys, planstore.WakePlanSecret(machine)...)
+	}
+	return keys
+}
+
+// Rehearse runs the handler once for a plan secret. With Deps on a stage (see package rehearsal), that tells what it would write.
+func Rehearse(d Deps, secret *corev1.Secret) error {
+	_, err := newHandler(d).onChange("", secret)
+	return err
 }
 
 // onChange is one pass over one plan secret.

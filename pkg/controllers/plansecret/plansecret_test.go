@@ -263,3 +263,27 @@ func TestHandler_OutputIsNotCopied(t *testing.T) {
 		})
 	}
 }
+
+// A cluster that becomes ours has reports that nobody has read for us. What else happens to Clusters wakes nothing.
+func TestOfTaken_WakesOnceForAMark(t *testing.T) {
+	f := newFakes(t)
+	c := gomock.NewController(t)
+	cache := fake.NewMockCacheInterface[*clusterv1.Machine](c)
+	cache.EXPECT().GetByIndex(indexMachinesByCluster, "ns/demo").Return([]*clusterv1.Machine{f.machine}, nil).AnyTimes()
+	machines := fake.NewMockControllerInterface[*clusterv1.Machine, *clusterv1.MachineList](c)
+	machines.EXPECT().Cache().Return(cache).AnyTimes()
+	h := &handler{Deps: Deps{InstanceID: "me", Machines: machines}}
+	now := metav1.Now()
+	for _, step := range []struct {
+		mark    string
+		deleted *metav1.Time
+		want    int
+	}{{mark: "them"}, {mark: "me", want: 1}, {mark: "me"}, {mark: ""}, {mark: "me", want: 1}, {mark: "me", deleted: &now}, {mark: "me", want: 1}} {
+		cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "demo", UID: "u", Annotations: map[string]string{"drover.io/instance": step.mark}, DeletionTimestamp: step.deleted,
+		}}
+		if keys := h.ofTaken(cluster); len(keys) != step.want {
+			t.Errorf("%+v wakes %v", step, keys)
+		}
+	}
+}

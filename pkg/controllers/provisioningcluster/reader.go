@@ -1,6 +1,9 @@
 package provisioningcluster
 
 import (
+	"context"
+	"time"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,8 +43,19 @@ func (r *Reader) Deployments(cluster *provv1.Cluster) ([]*clusterv1.MachineDeplo
 // Kinds are those of which the controller keeps objects for a cluster, whether or not one is wanted now.
 func Kinds(objects []runtime.Object) []schema.GroupVersionKind { return kindsWith(objects) }
 
-// Rehearse says what keeping the objects of a cluster would change.
-func Rehearse(rehearsal applyset.Rehearsal, cluster *provv1.Cluster, objects []runtime.Object) ([]applyset.Difference, error) {
+// Rehearse runs the handler once for a cluster. With Deps on a stage (see package rehearsal), that tells what it would write.
+func Rehearse(ctx context.Context, d Deps, cluster *provv1.Cluster) error {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	h := newHandler(d)
+	h.ctx, h.registered = ctx, d.Now()
+	_, err := h.onChange("", cluster)
+	return err
+}
+
+// RehearseSet says what keeping the objects of a cluster would change.
+func RehearseSet(rehearsal applyset.Rehearsal, cluster *provv1.Cluster, objects []runtime.Object) ([]applyset.Difference, error) {
 	return rehearsal.Apply(handlerName, cluster, applyset.NoOwnerRef, kindsWith(objects), objects)
 }
 

@@ -35,7 +35,7 @@ type handler struct {
 
 // Register adds the handler and its wake-ups. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
-	h := &handler{Deps: d, capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache()}
+	h := newHandler(d)
 	d.RKEClusters.OnChange(ctx, handlerName, h.onChange)
 	if err := wakeup.On(ctx, d.RKEClusters, wakeup.BySameName[*clusterv1.Cluster](), d.CAPIClusters); err != nil {
 		return fmt.Errorf("watch Cluster API clusters: %w", err)
@@ -44,6 +44,16 @@ func Register(ctx context.Context, d Deps) error {
 		return fmt.Errorf("watch clusters: %w", err)
 	}
 	return nil
+}
+
+func newHandler(d Deps) *handler {
+	return &handler{Deps: d, capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache()}
+}
+
+// Rehearse runs the handler once for an object. With Deps on a stage (see package rehearsal), that tells what it would write.
+func Rehearse(d Deps, cluster *rkev1.RKECluster) error {
+	_, err := newHandler(d).onChange("", cluster)
+	return err
 }
 
 func (h *handler) onChange(_ string, cluster *rkev1.RKECluster) (*rkev1.RKECluster, error) {

@@ -45,13 +45,7 @@ type handler struct {
 
 // Register adds the handler and its wake-up. They end with ctx.
 func Register(ctx context.Context, d Deps) error {
-	if d.Now == nil {
-		d.Now = time.Now
-	}
-	if d.DeletionDeadline == 0 {
-		d.DeletionDeadline = defaultDeletionDeadline
-	}
-	h := &handler{Deps: d, machines: d.Machines.Cache(), clusters: d.Clusters.Cache()}
+	h := newHandler(d)
 	d.ControlPlanes.OnChange(ctx, handlerName, h.onChange)
 	if err := wakeup.On(ctx, d.ControlPlanes, ofMachine, d.Machines); err != nil {
 		return fmt.Errorf("watch machines: %w", err)
@@ -60,6 +54,22 @@ func Register(ctx context.Context, d Deps) error {
 		return fmt.Errorf("watch clusters: %w", err)
 	}
 	return nil
+}
+
+func newHandler(d Deps) *handler {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.DeletionDeadline == 0 {
+		d.DeletionDeadline = defaultDeletionDeadline
+	}
+	return &handler{Deps: d, machines: d.Machines.Cache(), clusters: d.Clusters.Cache()}
+}
+
+// Rehearse runs the handler once for a control plane. With Deps on a stage (see package rehearsal), that tells what it would write.
+func Rehearse(d Deps, controlPlane *rkev1.RKEControlPlane) error {
+	_, err := newHandler(d).onChange("", controlPlane)
+	return err
 }
 
 // ofMachine wakes control planes that wait for machines to go away.

@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 
 const fleet = "fleet-default"
 
-// TestAdopt has a server of Drover start beside recorded clusters, one after the other: it writes nothing to them, and `drover adopt` lists what differs.
-// Taken over, they keep machines, plans and UIDs until their user edits them.
+// TestAdopt has a server of Drover start beside recorded clusters, one after the other: it writes nothing to them, and `drover adopt` lists what differs,
+// which is what Drover then writes, and nothing else. Taken over, they keep machines, plans and UIDs until their user edits them.
 func TestAdopt(t *testing.T) {
 	install(t)
 	for _, tc := range []struct{ name, from string }{
@@ -67,6 +67,7 @@ func TestAdopt(t *testing.T) {
 					t.Errorf("exit code %d, want %q in:\n%s", code, want, out)
 				}
 			}
+			list := w.listed()
 			if code, out = w.drover("adopt", "demo", "--yes", "--idle", "0s"); code != 1 || !strings.Contains(out, "nothing was written") {
 				t.Errorf("without --from: exit code %d:\n%s", code, out)
 			}
@@ -74,6 +75,9 @@ func TestAdopt(t *testing.T) {
 				t.Fatalf("exit code %d:\n%s", code, out)
 			}
 			w.settles()
+			if diff := cmp.Diff(list, w.written()); diff != "" {
+				t.Errorf("objects that Drover wrote are not those that were listed before (-listed +written):\n%s", diff)
+			}
 			if diff := cmp.Diff(plans, w.plans()); diff != "" {
 				t.Errorf("adoption changes plans:\n%s", diff)
 			}

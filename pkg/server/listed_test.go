@@ -1,0 +1,307 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drover-io/drover/pkg/adopt"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/recorded"
+)
+
+// lines are what would be done to objects, a line for each.
+func lines(objects []inspect.ObjectChange) []string {
+	var out []string
+	for _, object := range objects {
+		words := []string{string(object.Verb), object.Kind, object.Namespace + "/" + object.Name}
+		for _, field := range object.Fields {
+			words = append(words, field.Field)
+		}
+		if object.Class != planner.ClassNone {
+			words = append(words, string(object.Class))
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// listed are the objects that would be written, as the log of requests names them.
+func listed(a inspect.Adoption) []string {
+	var out []string
+	for _, object := range a.Objects {
+		kind, group, _ := strings.Cut(object.Kind, ".")
+		out = append(out, resourceIn(strings.ToLower(kind)+"s", group)+" "+object.Namespace+"/"+object.Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// written are the objects of the cluster that Drover has written since the log was reset.
+func (w *world) written() []string {
+	w.Helper()
+	var out []string
+	for _, write := range w.api.Writes(ours) {
+		token := strings.HasPrefix(write.Name, "proxy-token-")
+		if token {
+			write.Name = "proxy-token-*"
+		}
+		ofCluster := token || write.Namespace == fleet || strings.HasPrefix(write.Namespace, "c-m-") || write.Namespace == "" && strings.HasPrefix(write.Name, "c-m-")
+		if !ofCluster || write.Code != http.StatusOK || strings.HasPrefix(write.Resource, "events") {
+			continue
+		}
+		resource, _, _ := strings.Cut(write.Resource, "/")
+		name, group, _ := strings.Cut(resource, ".")
+		out = append(out, resourceIn(name, group)+" "+write.Namespace+"/"+write.Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// resourceIn names a resource; of clusters there are three.
+func resourceIn(resource, group string) string {
+	if resource == "clusters" {
+		return resource + "." + group
+	}
+	return resource
+}
+
+// provesList fails when Drover has written other objects of a cluster since it was taken than were listed before.
+func (w *world) provesList(a inspect.Adoption) {
+	w.Helper()
+	if diff := cmp.Diff(listed(a), w.written()); diff != "" {
+		w.Errorf("objects that were written are not those that were listed (-listed +written):\n%s", diff)
+	}
+}
+
+// Whatever of a cluster is missing, or was changed by hand, is listed before Drover puts it right, and nothing else.
+func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
+	const server, worker = "demo-pool1-x7k2p-hjv5c", "demo-workers-x7k2p-q8d2m"
+	for name, tc := range map[string]struct {
+		without []string // kinds and names
+		edit    map[string]func(object map[string]any)
+		want    []string
+	}{
+		"accounts, rights and Secrets of machines": {
+			without: []string{"RoleBinding " + worker + "-machine-plan", "ServiceAccount " + worker + "-machine-plan", "Secret " + worker + "-machine-plan-token", "Secret " + worker + "-machine-bootstrap"},
+			edit: map[string]func(map[string]any){
+				"Role " + server + "-machine-plan":   func(o map[string]any) { o["rules"] = []any{} },
+				"Secret " + server + "-machine-plan": func(o map[string]any) { unset(o, "metadata", "labels", "cluster.x-k8s.io/cluster-name") },
+				"RKEBootstrap " + server:             func(o map[string]any) { unset(o, "metadata", "finalizers") },
+				"Machine " + server: func(o map[string]any) {
+					unset(o, "metadata", "annotations", "pre-terminate.delete.hook.machine.cluster.x-k8s.io/rke-bootstrap-cleanup")
+				},
+			},
+			want: []string{
+				"Create RoleBinding fleet-default/" + worker + "-machine-plan", "Create ServiceAccount fleet-default/" + worker + "-machine-plan",
+				"Create Secret fleet-default/" + worker + "-machine-bootstrap", "Create Secret fleet-default/" + worker + "-machine-bootstrap-token",
+				"Update Role fleet-default/" + server + "-machine-plan metadata.annotations[objectset.rio.cattle.io/*] rules",
+				"Update Secret fleet-default/" + server + "-machine-plan metadata.labels[cluster.x-k8s.io/cluster-name]",
+				"Update RKEBootstrap fleet-default/" + server + " metadata.finalizers",
+			},
+		},
+		"objects of the cluster": {
+			without: []string{"Secret demo-kubeconfig", "Secret demo-rke-state"},
+			edit: map[string]func(map[string]any){
+				"RKECluster demo":      func(o map[string]any) { unset(o, "spec", "controlPlaneEndpoint"); unset(o, "status") },
+				"RKEControlPlane demo": func(o map[string]any) { unset(o, "metadata", "finalizers") },
+			},
+			want: []string{
+				"Update RKECluster fleet-default/demo spec.controlPlaneEndpoint.host spec.controlPlaneEndpoint.port status.initialization",
+			},
+		},
+		"the ways to the cluster": {
+			without: []string{"Secret demo-kubeconfig"},
+			edit: map[string]func(map[string]any){
+				"Cluster demo": func(o map[string]any) { set(o, true, "spec", "localClusterAuthEndpoint", "enabled") },
+				"Cluster " + recordedID: func(o map[string]any) {
+					status := o["status"].(map[string]any)
+					status["conditions"] = append(status["conditions"].([]any), map[string]any{"type": "AgentDeployed", "status": "True"})
+				},
+			},
+			want: []string{"Create Secret fleet-default/demo-kubeconfig", "Create Secret drover-system/proxy-token-*"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newRecorded(t, dataDir)
+				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+				objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
+				check(t, err)
+				objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+					return slices.Contains(tc.without, o.GetKind()+" "+o.GetName())
+				})
+				edited(objects, tc.edit)
+				_, err = recorded.Create(t.Context(), w.live, objects)
+				check(t, err)
+				w.start()
+				time.Sleep(time.Minute)
+				a := w.look()
+				got := lines(a.Objects)
+				for _, line := range tc.want {
+					if !slices.Contains(got, line) {
+						t.Errorf("%q is not listed", line)
+					}
+				}
+				w.api.ResetLog()
+				limits := w.limits(adopt.FromRancher)
+				limits.AllowRestart = true // the endpoint is a part of plans
+				check(t, w.take(a, limits))
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				w.provesList(a)
+				if again := w.look(); len(again.Objects) > 0 {
+					t.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
+				}
+				if t.Failed() {
+					t.Logf("listed:\n%s\nnotes: %q", strings.Join(got, "\n"), a.Notes)
+				}
+			})
+		})
+	}
+}
+
+// What the user may not read is told, and the rest is listed.
+func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
+	const notes = " metadata.annotations[objectset.rio.cattle.io/*]"
+	for name, tc := range map[string]struct {
+		denies func(r memkube.Request) bool
+		edit   map[string]func(object map[string]any)
+		notes  []string // what they begin with
+		absent string   // a part of no line
+		listed []string // lines
+	}{
+		"Secrets beside the management cluster": {
+			denies: func(r memkube.Request) bool { return r.Namespace == recordedID && r.Resource.Resource == "secrets" },
+			notes:  []string{"the Secrets of registration tokens are not compared: you may not get secrets in namespace " + recordedID},
+			absent: "crt-token", listed: []string{"Update Namespace /" + recordedID + notes, "Create ClusterRegistrationToken " + recordedID + "/system"},
+		},
+		"accounts": {
+			denies: func(r memkube.Request) bool { return r.Resource.Resource == "serviceaccounts" },
+			notes: []string{
+				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: you may not get serviceaccounts in namespace fleet-default",
+				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: you may not list serviceaccounts in namespace fleet-default",
+			},
+			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
+		},
+		"an account that somebody else keeps": {
+			denies: func(memkube.Request) bool { return false },
+			edit: map[string]func(map[string]any){"ServiceAccount demo-pool1-x7k2p-hjv5c-machine-plan": func(o map[string]any) {
+				set(o, "theirs", "metadata", "labels", "objectset.rio.cattle.io/hash")
+				set(o, "their-set", "metadata", "annotations", "objectset.rio.cattle.io/id")
+			}},
+			notes:  []string{"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c would not be brought about: apply set rke-bootstrap: "},
+			absent: "ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-plan",
+		},
+		"the management side": {
+			denies: func(r memkube.Request) bool {
+				return r.Resource.Group == "management.cattle.io" && r.Resource.Resource != "dynamicschemas" && r.Namespace != ""
+			},
+			notes: []string{
+				"the Secrets of registration tokens are not compared: you may not list clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
+				"the management cluster and the kubeconfig are not compared: you may not list clusterregistrationtokens.management.cattle.io in namespace " + recordedID,
+			},
+			absent: recordedID, listed: []string{"Create ServiceAccount fleet-default/demo-pool1-x7k2p-hjv5c-machine-bootstrap"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newRecorded(t, dataDir)
+				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+				objects, err := recorded.Load(recorded.RancherOneServer)
+				check(t, err)
+				edited(objects, tc.edit)
+				_, err = recorded.Create(t.Context(), w.live, objects)
+				check(t, err)
+				w.start()
+				time.Sleep(time.Minute)
+				w.api.Intercept(func(r memkube.Request) error {
+					if !strings.HasPrefix(r.Agent, ours) && tc.denies(r) {
+						return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil)
+					}
+					return nil
+				})
+				a := w.look()
+				if len(a.Problems) > 0 {
+					t.Errorf("problems %q", a.Problems)
+				}
+				for _, note := range tc.notes {
+					if !slices.ContainsFunc(a.Notes, func(told string) bool { return strings.HasPrefix(told, note) }) {
+						t.Errorf("%q is not told: %q", note, a.Notes)
+					}
+				}
+				got := lines(a.Objects)
+				for _, line := range tc.listed {
+					if !slices.Contains(got, line) {
+						t.Errorf("%q is not listed", line)
+					}
+				}
+				if text := strings.Join(got, "\n"); strings.Contains(text, tc.absent) {
+					t.Errorf("%s is listed:\n%s", tc.absent, text)
+				}
+			})
+		})
+	}
+}
+
+// A machine of which no host could be made is replaced by whoever manages its cluster: that is asked for.
+func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
+	const failed = "demo-workers-x7k2p-q8d2m"
+	dataDir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newRecorded(t, dataDir)
+		defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+		objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
+		check(t, err)
+		edited(objects, map[string]func(map[string]any){"PodMachine " + failed: func(o map[string]any) {
+			o["status"] = map[string]any{
+				"failureReason": "CreateError", "failureMessage": "no quota",
+				"conditions": []any{map[string]any{"type": "CreateJob", "status": "False", "reason": "CreateError"}},
+			}
+			unset(o, "spec", "providerID")
+		}})
+		_, err = recorded.Create(t.Context(), w.live, objects)
+		check(t, err)
+		w.start()
+		time.Sleep(time.Minute)
+		a := w.look()
+		if got := lines(a.Objects); a.Result != planner.ClassReplace || !slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
+			t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
+		}
+		for _, m := range a.Machines {
+			if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name == failed]; m.Class != want {
+				t.Errorf("%s: %s", m.Name, m.Class)
+			}
+		}
+		if err := w.take(a, w.limits(adopt.FromRancher)); err == nil || !strings.Contains(err.Error(), "--allow-replace") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// edited changes objects, by their kinds and names.
+func edited(objects []*unstructured.Unstructured, edits map[string]func(object map[string]any)) {
+	for _, object := range objects {
+		if edit := edits[object.GetKind()+" "+object.GetName()]; edit != nil {
+			edit(object.Object)
+		}
+	}
+}
+
+func unset(object map[string]any, path ...string) { unstructured.RemoveNestedField(object, path...) }
+
+func set(object map[string]any, value any, path ...string) {
+	_ = unstructured.SetNestedField(object, value, path...)
+}

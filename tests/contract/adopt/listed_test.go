@@ -1,0 +1,57 @@
+package adopt
+
+import (
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// listed are the objects that `drover adopt` says would be written, as the audit log names them.
+func (w *world) listed() []string {
+	w.Helper()
+	program, err := plane.Binary("drover")
+	check(w.T, err)
+	said, err := exec.CommandContext(w.Context(), program, "adopt", "demo", "--idle", "0s", "-o", "json", "--kubeconfig", plane.Kubeconfig(w.T)).Output()
+	check(w.T, err)
+	var found inspect.Adoption
+	check(w.T, json.Unmarshal(said, &found))
+	if len(found.Notes) > 0 {
+		w.Errorf("an administrator may read everything: %q", found.Notes)
+	}
+	var out []string
+	for _, object := range found.Objects {
+		kind, group, _ := strings.Cut(object.Kind, ".")
+		out = append(out, objectIn(strings.ToLower(kind)+"s", group, object.Namespace, object.Name))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// written are the objects of the cluster that Drover has written since they were made: a write that was refused has written nothing.
+func (w *world) written() []string {
+	w.Helper()
+	var out []string
+	for _, write := range w.writes(w.since) {
+		if write.Code < http.StatusMultipleChoices {
+			out = append(out, objectIn(write.Resource, write.Group, write.Namespace, write.Name))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// objectIn names an object. Of clusters there are three resources. A namespace is in itself for the audit log.
+func objectIn(resource, group, namespace, name string) string {
+	switch resource {
+	case "clusters":
+		resource += "." + group
+	case "namespaces":
+		namespace = ""
+	}
+	return resource + " " + namespace + "/" + name
+}
