@@ -78,14 +78,15 @@ func newProxy(o Options) (*proxy, error) {
 
 // RoundTrip passes a request on: those that change to another protocol need a connection of their own.
 func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
-	if request.Header.Get("Upgrade") != "" {
-		return p.upgrades.RoundTrip(request)
+	transport, upgrade := p.plain, request.Header.Get("Upgrade") != ""
+	if upgrade {
+		transport = p.upgrades
 	}
-	response, err := p.plain.RoundTrip(request)
+	response, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
-	if request.Body != nil {
+	if request.Body != nil && !upgrade {
 		wire.EndWithContext(request.Context(), response)
 	}
 	wire.PassOn(response)
@@ -102,7 +103,7 @@ func (p *proxy) close() {
 // handler answers requests.
 func (p *proxy) handler() http.Handler {
 	reverse := &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: p, BufferPool: buffers{}, ErrorHandler: p.failed,
+		Rewrite: p.rewrite, Transport: p, FlushInterval: wire.LongestHold, BufferPool: buffers{}, ErrorHandler: p.failed,
 		ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
 	}
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

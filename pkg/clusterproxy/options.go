@@ -99,9 +99,11 @@ type Options struct {
 	// Endpoint returns what tokens for the authorized endpoint of a cluster are made with, for callers that may reach it. Errors that wrap endpointtoken.ErrOff are
 	// told to the caller. nil makes none.
 	Endpoint func(cluster string) (endpointtoken.Endpoint, error)
-	// EndpointServers returns where the servers of that endpoint are, for callers that may reach the cluster and for which Endpoint has no error. Its error is NotConnected while
-	// the cluster cannot be asked. nil tells nobody.
-	EndpointServers func(ctx context.Context, cluster string) (EndpointServers, error)
+	// EndpointServers returns from a cache where the servers of that endpoint are, for callers that may reach the cluster and for which Endpoint has no error: URLs by names
+	// of nodes. EndpointAuthority asks the cluster by whom their certificates are, as PEM; what it returns is remembered for a while, and its error is NotConnected while
+	// the cluster cannot be asked. Without both nobody is told.
+	EndpointServers   func(cluster string) (map[string]string, error)
+	EndpointAuthority func(ctx context.Context, cluster string) ([]byte, error)
 	// EndpointTokenLife is the longest that such a token is good for; endpointtoken.DefaultLife when zero.
 	EndpointTokenLife time.Duration
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/tunnel/wire"
 )
 
 // Proxy answers requests to downstream clusters. It is safe for concurrent use.
@@ -26,6 +27,8 @@ type Proxy struct {
 	longLimiter   *limiter
 	forwarder     *httputil.ReverseProxy
 	metrics       *metrics.ProxyRequests
+	// authorities remembers what EndpointAuthority said.
+	authorities *memo[saidAuthority]
 }
 
 // New returns the proxy, and registers its metrics. The error says which option is wrong.
@@ -42,7 +45,7 @@ func New(o Options) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{
-		options: o, authorizer: newAuthorizer(o), metrics: measured,
+		options: o, authorizer: newAuthorizer(o), metrics: measured, authorities: newAuthorities(),
 		limiter: newLimiter(o.MaxInFlight, o.MaxInFlightPerCaller), longLimiter: newLimiter(o.MaxLongRunning, o.MaxLongRunningPerCaller),
 		authenticator: &authenticator{tokens: o.Tokens, tokenNamespace: o.TokenNamespace, lookup: o.Lookup, clientCA: o.ClientCA, host: o.Authenticator},
 	}
@@ -50,7 +53,7 @@ func New(o Options) (*Proxy, error) {
 		p.authenticator.reviews = newTokenReviews(o.TokenReviews, o.Audiences)
 	}
 	p.forwarder = &httputil.ReverseProxy{
-		Rewrite: rewrite, Transport: byExchange{}, BufferPool: newBuffers(), ModifyResponse: modify, ErrorHandler: failed,
+		Rewrite: rewrite, Transport: byExchange{}, FlushInterval: wire.LongestHold, BufferPool: newBuffers(), ModifyResponse: modify, ErrorHandler: failed,
 		ErrorLog: log.New(debugLog{o.Log}, "", 0),
 	}
 	return p, nil

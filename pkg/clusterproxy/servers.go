@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
@@ -15,12 +16,37 @@ import (
 // EndpointsPrefix is the path below which it is asked where the servers of a cluster's authorized endpoint are; its identifier follows.
 const EndpointsPrefix = "/k8s/endpoints/"
 
-// EndpointServers is where the authorized endpoint of a cluster is.
-type EndpointServers struct {
-	// Servers are URLs of API servers, by names of nodes.
-	Servers map[string]string
-	// Authority is what their certificates are from, as PEM.
-	Authority []byte
+// For how long it is remembered by whom the certificates of a cluster's servers are, and that it could not be found out. Users do not make Drover ask a cluster as
+// often as they like.
+const (
+	authorityFor   = time.Minute
+	noAuthorityFor = 5 * time.Second
+)
+
+// saidAuthority is what a cluster says, or why it does not.
+type saidAuthority struct {
+	pem []byte
+	err error
+}
+
+func newAuthorities() *memo[saidAuthority] {
+	return newMemo(func(found saidAuthority) time.Duration {
+		if found.err != nil {
+			return noAuthorityFor
+		}
+		return authorityFor
+	})
+}
+
+func (p *Proxy) authorityOf(ctx context.Context, cluster string) ([]byte, error) {
+	found, err := p.authorities.get(ctx, cluster, func(ctx context.Context) (saidAuthority, error) {
+		pem, err := p.options.EndpointAuthority(ctx, cluster)
+		return saidAuthority{pem, err}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found.pem, found.err
 }
 
 // servers answers who asks where the servers of a cluster's authorized endpoint are, with a kubeconfig that has clusters and nothing else.
@@ -30,26 +56,31 @@ func (p *Proxy) servers(e *exchange) error {
 		if _, err := p.options.Endpoint(e.at.Cluster); err != nil {
 			return noEndpoint(err)
 		}
-		if p.options.EndpointServers == nil {
+		if p.options.EndpointServers == nil || p.options.EndpointAuthority == nil {
 			return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "nothing is known here about single servers"}
 		}
-		found, err := p.options.EndpointServers(ctx, e.at.Cluster)
+		servers, err := p.options.EndpointServers(e.at.Cluster)
+		if err != nil {
+			return fmt.Errorf("find the servers of a cluster's endpoint: %w", err)
+		}
+		pem, err := p.authorityOf(ctx, e.at.Cluster)
 		switch {
 		case errors.Is(err, p.options.NotConnected):
 			return notConnected(e.at.Cluster)
 		case err != nil:
-			return fmt.Errorf("find the servers of a cluster's endpoint: %w", err)
+			return fmt.Errorf("find the authority of a cluster's endpoint: %w", err)
 		}
-		e.tell(http.StatusOK, found.config())
+		e.tell(http.StatusOK, configOf(servers, pem))
 		return nil
 	})
 }
 
-func (s EndpointServers) config() clientcmdv1.Config {
+// configOf is a kubeconfig with servers, by the names of their nodes.
+func configOf(servers map[string]string, authority []byte) clientcmdv1.Config {
 	config := clientcmdv1.Config{Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, Clusters: []clientcmdv1.NamedCluster{}}
-	for _, name := range slices.Sorted(maps.Keys(s.Servers)) {
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		config.Clusters = append(config.Clusters, clientcmdv1.NamedCluster{
-			Name: name, Cluster: clientcmdv1.Cluster{Server: s.Servers[name], CertificateAuthorityData: s.Authority},
+			Name: name, Cluster: clientcmdv1.Cluster{Server: servers[name], CertificateAuthorityData: authority},
 		})
 	}
 	return config

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,14 +22,17 @@ func TestEndpointServers_WhoIsTold(t *testing.T) {
 		w.cluster(name, nil)
 	}
 	w.endpoints("c-m-demo", "c-m-away", "c-m-broken")
-	w.options.EndpointServers = func(_ context.Context, id string) (EndpointServers, error) {
+	w.options.EndpointServers = func(string) (map[string]string, error) {
+		return map[string]string{"b": "https://b:6443", "a": "https://a:6443"}, nil
+	}
+	w.options.EndpointAuthority = func(_ context.Context, id string) ([]byte, error) {
 		switch id {
 		case "c-m-away":
-			return EndpointServers{}, fmt.Errorf("ask it: %w", errNotConnected)
+			return nil, fmt.Errorf("ask it: %w", errNotConnected)
 		case "c-m-broken":
-			return EndpointServers{}, errors.New("secret detail")
+			return nil, errors.New("secret detail")
 		}
-		return EndpointServers{Servers: map[string]string{"b": "https://b:6443", "a": "https://a:6443"}, Authority: []byte("theirs")}, nil
+		return []byte("theirs"), nil
 	}
 	server := w.proxy()
 	answer, body := ask(t, server, http.MethodGet, EndpointsPrefix+"c-m-demo", jane)
@@ -62,5 +66,43 @@ func TestEndpointServers_WhoIsTold(t *testing.T) {
 				t.Errorf("answered with %d: %s", answer.StatusCode, body)
 			}
 		})
+	}
+}
+
+// However often users ask, a cluster is asked once for all of them, and no sooner again when it has failed.
+func TestEndpointServers_AreRemembered(t *testing.T) {
+	w := newWorld(t)
+	jane := w.user("jane", "demo", "broken")
+	w.cluster("demo", nil)
+	w.cluster("broken", nil)
+	w.endpoints("c-m-demo", "c-m-broken")
+	var mu sync.Mutex
+	asked := map[string]int{}
+	w.options.EndpointServers = func(string) (map[string]string, error) { return nil, nil }
+	w.options.EndpointAuthority = func(_ context.Context, id string) ([]byte, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked[id]++; id == "c-m-broken" {
+			return nil, errors.New("it fails")
+		}
+		return []byte("theirs"), nil
+	}
+	server := w.proxy()
+	var asking sync.WaitGroup
+	for range 20 {
+		asking.Go(func() {
+			for id, want := range map[string]int{"c-m-demo": http.StatusOK, "c-m-broken": http.StatusServiceUnavailable} {
+				answer, err := get(t.Context(), server, EndpointsPrefix+id, jane)
+				if err != nil || answer.StatusCode != want {
+					t.Errorf("%s: %v, %v", id, answer, err)
+					return
+				}
+				_ = answer.Body.Close()
+			}
+		})
+	}
+	asking.Wait()
+	if diff := cmp.Diff(map[string]int{"c-m-demo": 1, "c-m-broken": 1}, asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }

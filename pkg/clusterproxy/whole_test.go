@@ -10,10 +10,17 @@ import (
 	"testing"
 )
 
-func TestStream_ALongAnswerOfKnownLengthComesAsItIsMade(t *testing.T) {
+// An answer of known length comes as it is made. That of a short one waits for its end no longer than one sees.
+func TestStream_AnswersOfKnownLengthComeAsTheyAreMade(t *testing.T) {
+	for name, length := range map[string]int{"long": 64 << 10, "short": 20} {
+		t.Run(name, func(t *testing.T) { comesAsItIsMade(t, strings.Repeat("a", 20), strings.Repeat("b", length)) })
+	}
+}
+
+func comesAsItIsMade(t *testing.T, begun, rest string) {
+	t.Helper()
 	w := newWorld(t)
 	token := w.user("jane", "a")
-	begun, rest := strings.Repeat("a", 20), strings.Repeat("b", 64<<10)
 	goOn := make(chan struct{})
 	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(begun+rest)))

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strings"
 	"time"
+	"unicode"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -229,7 +230,17 @@ func refusal(code int, body []byte) error {
 func saidIn(code int, body []byte) (message string, isStatus bool) {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != "" {
-		return status.Message, true
+		return printable(status.Message), true
 	}
 	return http.StatusText(code), false
+}
+
+// printable is text that does nothing to a terminal but fill a line.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }

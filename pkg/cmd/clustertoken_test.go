@@ -407,7 +407,7 @@ func TestMergeKubeconfig_WhoseEndpoint(t *testing.T) {
 			check(t, clientcmd.WriteToFile(*config(c.server, c.user), file))
 			written := config(c.after, demo)
 			written.Clusters["demo-fqdn"].CertificateAuthorityData = []byte("another")
-			err := mergeKubeconfig(written, io.Discard)
+			err := mergeKubeconfig(written, serverContexts{}, io.Discard)
 			after, problem := clientcmd.LoadFromFile(file)
 			check(t, problem)
 			if replaced := string(after.Clusters["demo-fqdn"].CertificateAuthorityData) == "another"; replaced != c.ours || (err == nil) != c.ours {

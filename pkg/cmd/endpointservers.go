@@ -2,14 +2,18 @@ package cmd
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -19,9 +23,12 @@ import (
 	"github.com/drover-io/drover/pkg/proxy"
 )
 
+// askServers is how long Drover may take to say where servers are: there are other contexts without them.
+const askServers = 15 * time.Second
+
 // endpointServers asks Drover where the servers of a cluster's authorized endpoint are. The clusters that it returns are named after their nodes.
 func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
-	ctx, cancel := context.WithTimeout(ctx, askFor)
+	ctx, cancel := context.WithTimeout(ctx, askServers)
 	defer cancel()
 	credential, err := credentialOf(config)
 	if err != nil {
@@ -45,6 +52,10 @@ func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied
 
 // serversIn reads an answer. Whatever else a kubeconfig can hold, files of the user and programs to run among it, is left out.
 func serversIn(body []byte) (map[string]*clientcmdapi.Cluster, error) {
+	var kind metav1.TypeMeta
+	if json.Unmarshal(body, &kind) != nil || kind.Kind != "Config" { // of something else clientcmd takes what it knows, which may be nothing
+		return nil, errors.New("the server answers with something else than a kubeconfig")
+	}
 	answered, err := clientcmd.Load(body)
 	if err != nil {
 		return nil, errors.New("the server answers with something else than a kubeconfig")
@@ -53,10 +64,62 @@ func serversIn(body []byte) (map[string]*clientcmdapi.Cluster, error) {
 	for _, name := range slices.Sorted(maps.Keys(answered.Clusters)) {
 		said := answered.Clusters[name]
 		address, err := url.Parse(said.Server)
-		if err != nil || address.Scheme != "https" || address.Host == "" || len(validation.IsDNS1123Subdomain(name)) > 0 || len(said.CertificateAuthorityData) == 0 {
+		if err != nil || address.Scheme != "https" || said.Server != "https://"+address.Host || len(validation.IsDNS1123Subdomain(name)) > 0 || len(said.CertificateAuthorityData) == 0 {
 			return nil, fmt.Errorf("the server answers with a server %q at %q, which cannot be one", name, said.Server)
 		}
 		servers[name] = &clientcmdapi.Cluster{Server: said.Server, CertificateAuthorityData: said.CertificateAuthorityData}
 	}
 	return servers, nil
+}
+
+// serverContexts are the contexts that lead to single servers. There is a kubeconfig without any of them: what is in the way of one is told, and it is left out.
+type serverContexts struct {
+	// names are those of the contexts.
+	names []string
+	// former is what the names of contexts to other servers of the cluster begin with, and args what asks for their tokens. It is empty when it is not known which
+	// servers there are.
+	former string
+	args   []string
+}
+
+// leaveOut takes those out of what is written that must not be, and says why.
+func (s serverContexts) leaveOut(written *clientcmdapi.Config, taken func(name string) string, told io.Writer) {
+	for _, name := range s.names {
+		if what := taken(name); what != "" && written.Contexts[name] != nil {
+			fmt.Fprintf(told, "No context leads to the server %s: %s %q is another one; --name gives them another name\n", strings.TrimPrefix(name, s.former), what, name)
+			forget(written, name)
+		}
+	}
+}
+
+// forgetFormer takes contexts out of a kubeconfig that led to servers of the cluster which it does not have any more.
+func (s serverContexts) forgetFormer(present, written *clientcmdapi.Config, told io.Writer) {
+	if s.former == "" {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(present.Contexts)) {
+		user, context := present.AuthInfos[name], present.Contexts[name]
+		ours := user != nil && isPlugin(user) && slices.Equal(user.Exec.Args, s.args) && context.Cluster == name && context.AuthInfo == name
+		if ours && written.Contexts[name] == nil && s.isFormer(name, present) && present.CurrentContext != name {
+			fmt.Fprintf(told, "Context %q is gone: the cluster has no such server any more\n", name)
+			forget(present, name)
+		}
+	}
+}
+
+// isFormer reports whether a name is one of this kubeconfig's, and not of another one for the same cluster that has a longer name.
+func (s serverContexts) isFormer(name string, present *clientcmdapi.Config) bool {
+	for other := range present.Contexts {
+		if len(other) >= len(s.former) && strings.HasPrefix(name, other+"-") {
+			return false
+		}
+	}
+	return strings.HasPrefix(name, s.former)
+}
+
+// forget takes a context of ours out of a kubeconfig.
+func forget(config *clientcmdapi.Config, name string) {
+	delete(config.Contexts, name)
+	delete(config.Clusters, name)
+	delete(config.AuthInfos, name)
 }

@@ -6,8 +6,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,10 +53,13 @@ func TestServersIn(t *testing.T) {
 				`"proxy-url":"http://elsewhere","insecure-skip-tls-verify":true}}],"users":[{"name":"a","user":{"exec":{"command":"rm","apiVersion":"client.authentication.k8s.io/v1"}}}]}`,
 			want: map[string]*clientcmdapi.Cluster{"a": {Server: "https://a", CertificateAuthorityData: []byte("ca")}},
 		},
-		"without TLS":         {answer: `{"clusters":[{"name":"a","cluster":{"server":"http://a","certificate-authority-data":"Y2E="}}]}`, err: `"a" at "http://a"`},
-		"without authorities": {answer: `{"clusters":[{"name":"a","cluster":{"server":"https://a"}}]}`, err: "cannot be one"},
-		"a name of no node":   {answer: `{"clusters":[{"name":"../a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`, err: "cannot be one"},
+		"without TLS":         {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"http://a","certificate-authority-data":"Y2E="}}]}`, err: `"a" at "http://a"`},
+		"without authorities": {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a"}}]}`, err: "cannot be one"},
+		"a name of no node":   {answer: `{"kind":"Config","clusters":[{"name":"../a","cluster":{"server":"https://a","certificate-authority-data":"Y2E="}}]}`, err: "cannot be one"},
+		"a path":              {answer: `{"kind":"Config","clusters":[{"name":"a","cluster":{"server":"https://a/b","certificate-authority-data":"Y2E="}}]}`, err: "cannot be one"},
 		"a page to log in":    {answer: `<html>`, err: "something else than a kubeconfig"},
+		"nothing":             {answer: ``, err: "something else than a kubeconfig"},
+		"another object":      {answer: `{}`, err: "something else than a kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,8 +109,10 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		endpoint rkev1.LocalClusterAuthEndpoint
 		err      error
-		want     map[string]string
-		told     string
+		// management is the context of the management cluster.
+		management string
+		want       map[string]string
+		told       string
 	}{
 		"two servers": {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true},
@@ -120,6 +128,11 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 		"the server is away": {
 			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true, FQDN: "lb.example.com"}, err: errors.New("it is away"),
 			want: map[string]string{"demo-fqdn": "https://lb.example.com  --cluster=fleet-default/lb"}, told: "No contexts lead to single servers of the authorized endpoint: it is away",
+		},
+		"one is called as the management cluster is": {
+			endpoint: rkev1.LocalClusterAuthEndpoint{Enabled: true}, management: "demo-a",
+			want: map[string]string{"demo-b": "https://b theirs --cluster=fleet-default/lb --context=demo-a"},
+			told: `No context leads to the server a: the context of the management cluster "demo-a" is another one; --name gives them another name`,
 		},
 		"switched off": {want: map[string]string{}},
 	} {
@@ -143,7 +156,7 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 						"a": {Server: "https://a", CertificateAuthorityData: []byte("theirs")}, "b": {Server: "https://b", CertificateAuthorityData: []byte("theirs")},
 					}, nil
 				}
-				code, out, problems := runOne(newKubeconfigCommand(nil, o), "lb", "--name=demo")
+				code, out, problems := runOne(newKubeconfigCommand(nil, o), "lb", "--name=demo", "--context="+c.management)
 				written, err := clientcmd.Load([]byte(out))
 				check(t, err)
 				got := map[string]string{}
@@ -157,5 +170,40 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestMergeKubeconfig_SingleServers: a context for a server is left out where its name is somebody else's, and goes when its server has gone; that keeps nobody from the others.
+func TestMergeKubeconfig_SingleServers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config")
+	t.Setenv("KUBECONFIG", file)
+	const user, other = "--cluster=fleet-default/lb", "--cluster=fleet-default/other"
+	config := func(contexts map[string]*clientcmdapi.AuthInfo) *clientcmdapi.Config {
+		made := clientcmdapi.NewConfig()
+		for name, user := range contexts {
+			made.Clusters[name], made.AuthInfos[name], made.Contexts[name] = &clientcmdapi.Cluster{Server: "https://" + name}, user, &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+		}
+		return made
+	}
+	ours := plugin("", "eu", user)
+	present := config(map[string]*clientcmdapi.AuthInfo{
+		"demo": plugin("", "eu"), "demo-a": {Token: "mine"}, "demo-b": ours, "demo-gone": ours, "demo-theirs": plugin("", "eu", other), "demo-used": ours,
+		"demo-x": plugin("", "eu"), "demo-x-gone": ours, "eu": {Token: "management"},
+	})
+	present.CurrentContext = "demo-used"
+	check(t, clientcmd.WriteToFile(*present, file))
+	written := config(map[string]*clientcmdapi.AuthInfo{"demo": plugin("", "eu"), "demo-a": ours, "demo-b": ours, "demo-c": ours})
+	var told strings.Builder
+	check(t, mergeKubeconfig(written, serverContexts{names: []string{"demo-a", "demo-b", "demo-c"}, former: "demo-", args: ours.Exec.Args}, &told))
+	after, err := clientcmd.LoadFromFile(file)
+	check(t, err)
+	want := []string{"demo", "demo-a", "demo-b", "demo-c", "demo-theirs", "demo-used", "demo-x", "demo-x-gone", "eu"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(after.Contexts))); diff != "" || after.AuthInfos["demo-a"].Token != "mine" {
+		t.Errorf("contexts (-want +got):\n%s", diff)
+	}
+	for _, line := range []string{`No context leads to the server a: user "demo-a" is another one`, `Context "demo-gone" is gone: the cluster has no such server any more`} {
+		if !strings.Contains(told.String(), strings.Replace(line, "user", "cluster", 1)) && !strings.Contains(told.String(), line) {
+			t.Errorf("told is %q, want %q", told.String(), line)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	if err != nil {
 		return err
 	}
-	written, err := o.write(way, found, o.servers(ctx, config, way, found, told))
+	written, single, err := o.write(way, found, o.servers(ctx, config, way, found, told), told)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 		_, err = out.Write(data)
 		return err
 	}
-	return mergeKubeconfig(written, told)
+	return mergeKubeconfig(written, single, told)
 }
 
 // servers are those of a cluster's authorized endpoint, by the names of their nodes. There are other contexts without them.
@@ -115,12 +115,14 @@ func (o *kubeconfigOptions) servers(ctx context.Context, config *rest.Config, wa
 }
 
 // mergeKubeconfig adds what was written to the user's own kubeconfig.
-func mergeKubeconfig(written *clientcmdapi.Config, told io.Writer) error {
+func mergeKubeconfig(written *clientcmdapi.Config, single serverContexts, told io.Writer) error {
 	access := clientcmd.NewDefaultPathOptions()
 	present, err := access.GetStartingConfig()
 	if err != nil {
 		return fmt.Errorf("read the kubeconfig to merge into: %w", err)
 	}
+	single.leaveOut(written, func(name string) string { return takenBy(present, written, name) }, told)
+	single.forgetFormer(present, written, told)
 	names := slices.Sorted(maps.Keys(written.Contexts))
 	for _, name := range names {
 		if taken := takenBy(present, written, name); taken != "" {
@@ -258,11 +260,12 @@ func published(ctx context.Context, client kubernetes.Interface, cluster *provv1
 	return settings, nil
 }
 
-// write makes the kubeconfig. servers are those of the cluster's authorized endpoint, by the names of their nodes.
-func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, servers map[string]*clientcmdapi.Cluster) (*clientcmdapi.Config, error) {
+// write makes the kubeconfig. servers are those of the cluster's authorized endpoint, by the names of their nodes; nil when they are not known.
+func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, servers map[string]*clientcmdapi.Cluster, told io.Writer) (*clientcmdapi.Config, serverContexts, error) {
+	var single serverContexts
 	path, err := absolute("--kubeconfig", o.kubeconfig)
 	if err != nil {
-		return nil, err
+		return nil, single, err
 	}
 	name := cmp.Or(o.name, cluster.Name)
 	context := o.context
@@ -281,19 +284,29 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 	add(name, &clientcmdapi.Cluster{Server: way.Address(), CertificateAuthorityData: way.Authority}, plugin(path, context))
 	token, err := o.tokenArgs(cluster)
 	if err != nil {
-		return nil, err
+		return nil, single, err
 	}
-	for node, server := range servers {
-		add(name+"-"+node, server, plugin(path, context, token...))
+	if servers != nil {
+		single.former, single.args = name+"-", plugin(path, context, token...).Exec.Args
+	}
+	for _, node := range slices.Sorted(maps.Keys(servers)) {
+		single.names = append(single.names, name+"-"+node)
+		add(name+"-"+node, servers[node], plugin(path, context, token...))
 	}
 	endpoint := cluster.Spec.LocalClusterAuthEndpoint
 	if host, ok := topology.EndpointHost(endpoint.FQDN); ok && endpointtoken.Wanted(cluster) {
 		add(name+"-fqdn", &clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)}, plugin(path, context, token...))
 	}
+	single.leaveOut(written, func(name string) string {
+		if path == "" && name == context {
+			return "the context of the management cluster"
+		}
+		return ""
+	}, told)
 	if _, taken := written.Contexts[context]; path == "" && taken {
-		return nil, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", context)
+		return nil, single, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", context)
 	}
-	return written, nil
+	return written, single, nil
 }
 
 // tokenArgs are what drover token is called with for a token that opens the cluster and nothing else: the host behind its endpoint is named by whoever may write the

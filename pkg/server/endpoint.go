@@ -3,15 +3,20 @@ package server
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/topology"
@@ -24,6 +29,8 @@ const (
 	rootAuthorityKey       = "ca.crt"
 	// largestAuthority is more than that of any cluster, in bytes: it becomes a part of kubeconfigs.
 	largestAuthority = 64 << 10
+	// longestReason is how much of a cluster's own words is told, in bytes.
+	longestReason = 256
 )
 
 // endpointOf is what tokens for the authorized endpoint of a cluster are made with.
@@ -46,32 +53,56 @@ func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
 	return endpointtoken.For(cluster, management, secret)
 }
 
-// endpointServers is where the authorized endpoint of a cluster is without a balancer. By whom the certificates of its servers are, the cluster itself knows.
-func (s *Server) endpointServers(ctx context.Context, id string) (clusterproxy.EndpointServers, error) {
-	none := clusterproxy.EndpointServers{}
+// endpointServers is where the authorized endpoint of a cluster is without a balancer.
+func (s *Server) endpointServers(id string) (map[string]string, error) {
 	cluster, ok := s.cluster(id)
-	if !ok || s.reach.door == nil {
-		return none, ErrNotConnected
+	if !ok {
+		return nil, nil
 	}
 	machines, err := s.every.CAPI.Machine().Cache().List(cluster.Namespace, labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: cluster.Name}))
 	if err != nil {
-		return none, err
-	}
-	client, err := s.reach.door.Client(ctx, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
-	if err != nil {
-		return none, fmt.Errorf("%w: %w", ErrNotConnected, err)
-	}
-	found, err := client.CoreV1().ConfigMaps(rootAuthorityNamespace).Get(ctx, rootAuthority, metav1.GetOptions{})
-	if err != nil {
-		return none, fmt.Errorf("ask the cluster for its authority: %w", err)
-	}
-	authority := []byte(found.Data[rootAuthorityKey])
-	if len(authority) > largestAuthority || !x509.NewCertPool().AppendCertsFromPEM(authority) {
-		return none, fmt.Errorf("ConfigMap %s/%s of the cluster must have certificates in %s, of at most %d bytes", rootAuthorityNamespace, rootAuthority, rootAuthorityKey, largestAuthority)
+		return nil, err
 	}
 	servers := map[string]string{}
 	for _, each := range topology.EndpointServers(machines) {
 		servers[each.Node] = "https://" + each.Host
 	}
-	return clusterproxy.EndpointServers{Servers: servers, Authority: authority}, nil
+	return servers, nil
+}
+
+// endpointAuthority is by whom the certificates of these servers are, which the cluster itself knows.
+func (s *Server) endpointAuthority(ctx context.Context, id string) ([]byte, error) {
+	namespace, name, ok := s.clusterOf(id)
+	if !ok || s.reach.door == nil {
+		return nil, ErrNotConnected
+	}
+	client, err := s.reach.door.Client(ctx, types.NamespacedName{Namespace: namespace, Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotConnected, err)
+	}
+	return authorityOf(ctx, client)
+}
+
+// authorityOf is by whom the certificates of a cluster's API servers are. The cluster is not trusted with more than that.
+func authorityOf(ctx context.Context, client kubernetes.Interface) ([]byte, error) {
+	stream, err := client.CoreV1().RESTClient().Get().Namespace(rootAuthorityNamespace).Resource("configmaps").Name(rootAuthority).
+		SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
+	switch {
+	case errors.Is(err, ErrNotConnected):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("ask the cluster for its authority: %.*s", longestReason, err.Error())
+	}
+	defer stream.Close()
+	content, err := io.ReadAll(io.LimitReader(stream, 2*largestAuthority))
+	if err != nil {
+		return nil, fmt.Errorf("read the cluster's authority: %w", err)
+	}
+	var found corev1.ConfigMap
+	err = json.Unmarshal(content, &found)
+	authority := []byte(found.Data[rootAuthorityKey])
+	if err != nil || len(authority) > largestAuthority || !x509.NewCertPool().AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("ConfigMap %s/%s of the cluster must have certificates in %s, of at most %d bytes", rootAuthorityNamespace, rootAuthority, rootAuthorityKey, largestAuthority)
+	}
+	return authority, nil
 }

@@ -109,7 +109,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 		Tokens: s.every.Core.Secret().Cache(), TokenNamespace: controllers.SystemNamespace,
 		TokenReviews: s.every.Kubernetes.AuthenticationV1().TokenReviews(), ClientCA: o.ClientCA, Authenticator: o.Authenticator,
 		AccessReviews: s.every.Kubernetes.AuthorizationV1().SubjectAccessReviews(), Verb: o.Verb, Authorizer: o.Authorizer,
-		Endpoint: s.endpointOf, EndpointServers: s.endpointServers, EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
+		Endpoint: s.endpointOf, EndpointServers: s.endpointServers, EndpointAuthority: s.endpointAuthority, EndpointTokenLife: o.EndpointTokenLife, Log: s.opts.Log, Registerer: s.opts.Registerer,
 	})
 	if err != nil {
 		return fmt.Errorf("configure the way to clusters: %w", err)

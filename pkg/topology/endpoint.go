@@ -51,23 +51,23 @@ func EndpointServers(machines []*clusterv1.Machine) []EndpointServer {
 		if machine.Labels[rkev1.ControlPlaneRoleLabel] != "true" || machine.DeletionTimestamp != nil {
 			continue
 		}
-		if address := addressFromOutside(machine.Status.Addresses); address != "" {
-			servers = append(servers, EndpointServer{
-				Node: cmp.Or(machine.Status.NodeRef.Name, machine.Name), Host: net.JoinHostPort(address, strconv.Itoa(distro.APIServerPort)),
-			})
+		if host := hostFromOutside(machine.Status.Addresses); host != "" {
+			servers = append(servers, EndpointServer{Node: cmp.Or(machine.Status.NodeRef.Name, machine.Name), Host: host})
 		}
 	}
 	slices.SortFunc(servers, func(a, b EndpointServer) int { return cmp.Compare(a.Node, b.Node) })
 	return servers
 }
 
-func addressFromOutside(addresses clusterv1.MachineAddresses) string {
+// hostFromOutside is the first address that can be a host: a node says what it likes.
+func hostFromOutside(addresses clusterv1.MachineAddresses) string {
 	for _, kind := range []clusterv1.MachineAddressType{
 		clusterv1.MachineExternalIP, clusterv1.MachineExternalDNS, clusterv1.MachineInternalIP, clusterv1.MachineInternalDNS,
 	} {
 		for _, address := range addresses {
-			if address.Type == kind && address.Address != "" {
-				return address.Address
+			host := net.JoinHostPort(address.Address, strconv.Itoa(distro.APIServerPort))
+			if _, ok := EndpointHost(host); ok && address.Type == kind {
+				return host
 			}
 		}
 	}

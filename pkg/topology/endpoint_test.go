@@ -44,6 +44,7 @@ func TestEndpointServers(t *testing.T) {
 		at(build.Machine("demo", "etcd", "e"), "etcd", inside),
 		at(build.Machine("demo", "young", "c"), ""),
 		at(build.Machine("demo", "unnamed", "c"), "", clusterv1.MachineAddress{Type: clusterv1.MachineExternalDNS, Address: "u.example.com"}, inside),
+		at(build.Machine("demo", "odd", "c"), "odd", clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: "fe80::1%eth0"}, clusterv1.MachineAddress{Type: clusterv1.MachineExternalDNS, Address: "evil/x?"}),
 		leaving,
 	})
 	want := []topology.EndpointServer{{Node: "node-1", Host: "10.0.0.1:6443"}, {Node: "node-2", Host: "[2001:db8::1]:6443"}, {Node: "unnamed", Host: "u.example.com:6443"}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 )
 
 // Requests to our agent go as HTTP/2 over the one connection of a session. One that changes to another protocol (exec, attach, port-forward) is a POST
@@ -45,8 +46,11 @@ func HTTP2() *http.HTTP2Config {
 // smallAnswer is how long an answer may be that is passed on in one piece, in bytes: what servers of net/http keep until a handler has returned.
 const smallAnswer = 4 << 10
 
-// PassOn makes httputil.ReverseProxy pass an answer on as it comes. Without a FlushInterval it does so for answers of unknown length only. Those that are known
-// to be short stay what they are, and go out with their end as one piece: each piece is a write, and wakes up all that is on its way.
+// LongestHold is how long such an answer is held for its end: the FlushInterval of a httputil.ReverseProxy.
+const LongestHold = 20 * time.Millisecond
+
+// PassOn makes httputil.ReverseProxy pass an answer on as it comes, whatever its FlushInterval is, which answers of unknown length do by themselves. Those that are known
+// to be short stay what they are, and go out with their end as one piece, when that comes soon: each piece is a write, and wakes up all that is on its way.
 func PassOn(response *http.Response) {
 	if response.ContentLength > smallAnswer {
 		response.ContentLength = -1 // the header says it still
