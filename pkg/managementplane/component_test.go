@@ -47,6 +47,10 @@ func TestComponents(t *testing.T) {
 			c.FeatureGates = "Some=true"
 			c.Images = []Image{{Match: "rancher/machine:*", Program: "/bin/machine-entrypoint", WorkingDir: "/home/machine", User: 1000}}
 		},
+		"pods-with-networks": func(c *Config) {
+			c.Components = []string{ProcessKubelet}
+			c.Networks = []Network{{Path: "/run/netns/pod-1", Address: "198.18.0.10"}, {Path: "/run/netns/pod-2", Address: "198.18.0.11"}}
+		},
 		"chosen-controllers": func(c *Config) {
 			c.Components = []string{ControllerManager}
 			c.Controllers = []string{"garbage-collector-controller", "namespace-controller"}
