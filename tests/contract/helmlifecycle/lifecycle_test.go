@@ -31,6 +31,12 @@ import (
 // next is the version that the story upgrades to.
 const next = "99.0.0"
 
+// alone are values for one replica with other ports, which ends before the next one starts. Nobody who asks by the Services sees another address.
+var alone = []string{
+	"--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
+	"--set", "server.port=9001", "--set", "server.healthPort=9002", "--set", "admission.port=9003",
+}
+
 func TestMain(m *testing.M) {
 	if err := prepare(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "helmlifecycle:", err)
@@ -69,7 +75,7 @@ func run(m *testing.M) int {
 // TestHelmLifecycle installs Drover as its chart comes, makes clusters, upgrades, loses the replica that leads, uninstalls and installs again: no
 // plan changes, nobody who asks notices, and nothing is lost.
 func TestHelmLifecycle(t *testing.T) {
-	in := newInstallation(t)
+	in, empty := newInstallation(t), everything(t)
 	st := stage.Start(t, stage.Settings{Drover: func(*testing.T) { in.install() }})
 	leader := in.awaitReplicas(2)
 	t.Logf("pod %s leads", leader.Name)
@@ -101,19 +107,26 @@ func TestHelmLifecycle(t *testing.T) {
 	clients.during("eviction of the leader", in.evictLeader)
 	stage.AwaitQuiet(t, time.Minute)
 	expect("after another replica leads")
+	scale := func(workers int32) {
+		t.Helper()
+		st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = &workers })
+		st.AwaitMachines(namespace, 4+int(workers))
+		stage.AwaitQuiet(t, time.Minute)
+	}
+	scale(1)
 	in.expectNoDisruption()
+	made = recordOf(t, st, namespace)
 
 	in.uninstall()
+	expectOnlyClusters(t, empty, append(st.ManagementNames(namespace), namespace))
 	expect("after Drover was uninstalled")
+	in.values = append(in.values, alone...)
 	in.install()
-	in.awaitReplicas(2)
+	in.awaitReplicas(1)
 	stage.AwaitQuiet(t, time.Minute)
 	expect("after Drover was installed again")
 	in.expectNoDisruption()
-
-	// It manages what it has found.
-	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
-	st.AwaitMachines(namespace, 5)
+	scale(2) // it manages what it has found
 	clusters.Delete()
 }
 

@@ -22,8 +22,12 @@ import (
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// pause is how long a client waits between two requests.
-const pause = 100 * time.Millisecond
+const (
+	// pause is how long a client waits between two requests.
+	pause = 100 * time.Millisecond
+	// told is of how many failures the test tells.
+	told = 5
+)
 
 // traffic is what clients ask all the time.
 type traffic struct {
@@ -129,10 +133,13 @@ func (tr *traffic) keepAsking(ctx context.Context, what string, ask func(context
 		asked++
 		if err := ask(lasting); err != nil {
 			again++
-			tr.t.Logf("%s: asked again after: %v", what, err)
-			if err := ask(lasting); err != nil {
+			if second := ask(lasting); second != nil {
 				lost++
-				tr.t.Errorf("%s: failed twice: %v", what, err)
+				err = fmt.Errorf("%w; then: %w", err, second)
+				tr.t.Fail()
+			}
+			if again <= told {
+				tr.t.Logf("%s, question %d: %v", what, asked, err)
 			}
 		}
 		select {
