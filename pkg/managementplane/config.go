@@ -155,13 +155,19 @@ func (c Config) problems() []error {
 			problems = append(problems, fmt.Errorf("field Images[%d]: needs a Match and the absolute path of a Program or a Layout", i))
 		}
 	}
-	for i, network := range c.Networks {
+	problems = append(problems, networkProblems(c.Networks)...)
+	if err := checkProgram(c.KubeBinary); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
+}
+
+func networkProblems(networks []Network) []error {
+	var problems []error
+	for i, network := range networks {
 		if !filepath.IsAbs(network.Path) || net.ParseIP(network.Address) == nil {
 			problems = append(problems, fmt.Errorf("field Networks[%d]: needs the absolute Path of a network namespace and the IP Address in it", i))
 		}
-	}
-	if err := checkProgram(c.KubeBinary); err != nil {
-		problems = append(problems, err)
 	}
 	return problems
 }

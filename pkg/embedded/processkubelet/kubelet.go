@@ -53,7 +53,7 @@ type kubelet struct {
 	notify  func(*corev1.Pod)
 	// networks are those that pods have.
 	networks networks
-	ready   atomic.Bool
+	ready    atomic.Bool
 	// unpacking: one image after the other, because two pods may want the same.
 	unpacking sync.Mutex
 }
