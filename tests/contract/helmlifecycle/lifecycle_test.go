@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -38,26 +37,30 @@ var alone = []string{
 }
 
 func TestMain(m *testing.M) {
-	if err := prepare(context.Background()); err != nil {
+	code, err := main(context.Background(), m)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "helmlifecycle:", err)
-		os.Exit(1)
+		code = 1
 	}
-	os.Exit(run(m))
+	os.Exit(code)
 }
 
 // images are those before and after the upgrade. A program that wrote its version into plans would change them.
 var images struct{ Present, Newer drover }
 
-// prepare assembles the images, for which the network of the machine may be needed, and starts the program anew in its own.
-func prepare(ctx context.Context) (err error) {
+// main assembles the images, for which the network of the machine may be needed, and runs the tests in another.
+func main(ctx context.Context, m *testing.M) (code int, err error) {
 	if carried, ok := os.LookupEnv(moved); ok {
-		return json.Unmarshal([]byte(carried), &images)
+		if err := arrive(carried, &images); err != nil {
+			return 0, err
+		}
+		return run(m), nil
 	}
 	if images.Present, err = assemble(ctx, "present", ""); err != nil {
-		return fmt.Errorf("assemble the image: %w", err)
+		return 0, fmt.Errorf("assemble the image: %w", err)
 	}
 	if images.Newer, err = assemble(ctx, "next", "v"+next); err != nil {
-		return fmt.Errorf("assemble the image of the upgrade: %w", err)
+		return 0, fmt.Errorf("assemble the image of the upgrade: %w", err)
 	}
 	return move(ctx, images)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -31,17 +32,45 @@ const (
 // outside.
 var network = lab.Network{Namespace: "drover-helm"}
 
-// move starts this program anew where nothing it makes is on the machine: with mounts of its own, below which the names of network namespaces
-// are, and /etc/hosts, which pods inherit; and in a network of its own. All of it vanishes with the last process in it, however that ends.
-func move(ctx context.Context, images any) error {
+// move runs this program anew where nothing it makes is on the machine, and returns its exit code: with mounts of its own, below which the names
+// of network namespaces are, and /etc/hosts, which pods inherit; in a network of its own; and as the first of processes that end with it,
+// however it ends. With the last of them all of it is gone.
+func move(ctx context.Context, images any) (int, error) {
 	carried, err := json.Marshal(images)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	runtime.LockOSThread() // mounts and network are those of this thread until the program starts anew
+	runtime.LockOSThread() // mounts and network are those of this thread, whose end would be that of the program
 	if err := separateMounts(); err != nil {
-		return fmt.Errorf("leave the machine's mounts: %w", err)
+		return 0, fmt.Errorf("leave the machine's mounts: %w", err)
 	}
+	if err := makeNetwork(ctx); err != nil {
+		return 0, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	again := exec.CommandContext(ctx, self, os.Args[1:]...)
+	again.Env = append(os.Environ(), moved+"="+string(carried))
+	again.Stdin, again.Stdout, again.Stderr = os.Stdin, os.Stdout, os.Stderr
+	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Pdeathsig: unix.SIGKILL}
+	err = lab.InNamespace(network.Namespace, again.Run)
+	if _, ended := errors.AsType[*exec.ExitError](err); ended {
+		return max(1, again.ProcessState.ExitCode()), nil
+	}
+	return 0, err
+}
+
+// arrive finishes the move: the machine's /proc knows the processes by other numbers.
+func arrive(carried string, images any) error {
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	return json.Unmarshal([]byte(carried), images)
+}
+
+func makeNetwork(ctx context.Context) error {
 	if err := network.Make(ctx); err != nil {
 		return err
 	}
@@ -55,13 +84,7 @@ func move(ctx context.Context, images any) error {
 	if out, err := route.CombinedOutput(); err != nil {
 		return fmt.Errorf("take the addresses of Services: %w: %s", err, out)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	return lab.InNamespace(network.Namespace, func() error {
-		return unix.Exec(self, os.Args, append(os.Environ(), moved+"="+string(carried)))
-	})
+	return nil
 }
 
 // separateMounts gives this thread mounts of its own. The machine's files stay as they are.
