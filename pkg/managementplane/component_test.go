@@ -47,6 +47,10 @@ func TestComponents(t *testing.T) {
 			c.FeatureGates = "Some=true"
 			c.Images = []Image{{Match: "rancher/machine:*", Program: "/bin/machine-entrypoint", WorkingDir: "/home/machine", User: 1000}}
 		},
+		"pods-with-networks": func(c *Config) {
+			c.Components = []string{ProcessKubelet}
+			c.Networks = []Network{{Path: "/run/netns/pod-1", Address: "198.18.0.10"}, {Path: "/run/netns/pod-2", Address: "198.18.0.11"}}
+		},
 		"chosen-controllers": func(c *Config) {
 			c.Components = []string{ControllerManager}
 			c.Controllers = []string{"garbage-collector-controller", "namespace-controller"}
@@ -105,6 +109,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"unknown component": {config: Config{Dir: "d", KubeBinary: program, Components: []string{"kube-proxy"}}, want: `Components: "kube-proxy" is unknown; choose from [kube-controller-manager`},
 		"image twice":       {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "/b", Layout: "/c"}}}, want: "Images[0]: needs a Match and the absolute path"},
 		"layout":            {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Layout: "/c"}}}},
+		"relative network":  {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "pod-1", Address: "198.18.0.10"}}}, want: "Networks[0]: needs the absolute Path"},
+		"unknown address":   {config: Config{Dir: "d", KubeBinary: program, Networks: []Network{{Path: "/run/netns/pod-1"}}}, want: "and the IP Address in it"},
 		"relative image":    {config: Config{Dir: "d", KubeBinary: program, Images: []Image{{Match: "a", Program: "b"}}}, want: "Images[0]: needs a Match and the absolute path"},
 	}
 	for name, test := range tests {

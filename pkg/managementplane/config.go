@@ -60,6 +60,9 @@ type Config struct {
 	NodeName string
 	// Images tells the process kubelet what stands for an image; the first match wins.
 	Images []Image
+	// Networks are network namespaces for pods of the process kubelet, each of which has one as long as it lives. Without any, all pods share the
+	// network, and the ports, of this machine.
+	Networks []Network
 	// EndPods makes Stop end the pods of the process kubelet as well. Without it they run on, as containers do when a
 	// kubelet stops, and the next Start finds them.
 	EndPods bool
@@ -97,6 +100,15 @@ type Image struct {
 	// Layout, in place of Program, Args, Env, WorkingDir and User, is the absolute path of a layout of the OCI image format, as
 	// scripts/image writes it. Pods run its image for this machine, with its files as their root.
 	Layout string `json:"layout,omitempty"`
+}
+
+// Network is a network namespace of this machine, which the caller makes and removes. What is in it has to reach BindAddress, and be reached
+// from where the plane runs.
+type Network struct {
+	// Path is where the namespace is, such as /run/netns/NAME.
+	Path string `json:"path"`
+	// Address is the IP address of the pod that has it.
+	Address string `json:"address"`
 }
 
 // withDefaults fills in and checks the configuration. It makes the paths absolute, because children and later runs
@@ -143,8 +155,19 @@ func (c Config) problems() []error {
 			problems = append(problems, fmt.Errorf("field Images[%d]: needs a Match and the absolute path of a Program or a Layout", i))
 		}
 	}
+	problems = append(problems, networkProblems(c.Networks)...)
 	if err := checkProgram(c.KubeBinary); err != nil {
 		problems = append(problems, err)
+	}
+	return problems
+}
+
+func networkProblems(networks []Network) []error {
+	var problems []error
+	for i, network := range networks {
+		if !filepath.IsAbs(network.Path) || net.ParseIP(network.Address) == nil {
+			problems = append(problems, fmt.Errorf("field Networks[%d]: needs the absolute Path of a network namespace and the IP Address in it", i))
+		}
 	}
 	return problems
 }

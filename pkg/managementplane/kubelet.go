@@ -34,6 +34,9 @@ func processKubelet(s settings) Component {
 		"endPodsOnExit":  s.EndPods,
 		"images":         images,
 	}
+	if len(s.Networks) > 0 {
+		config["networks"] = s.Networks
+	}
 	content, err := yaml.Marshal(config)
 	if err != nil {
 		// A map of strings, numbers and Image always has a form in YAML.

@@ -24,7 +24,7 @@ type Config struct {
 	Dir string `json:"dir"`
 	// Kubeconfig is the path of the credentials for the API server. A node's identity (system:node:NAME) suffices.
 	Kubeconfig string `json:"kubeconfig"`
-	// Address is the node's address, told to the API server and given to every pod; Port serves logs, exec and port
+	// Address is the node's address, told to the API server and given to every pod that has no other; Port serves logs, exec and port
 	// forwarding there.
 	Address string `json:"address"`
 	// ExtraAddresses are reported on the Node after Address.
@@ -39,6 +39,9 @@ type Config struct {
 	AllowedClients []string `json:"allowedClients"`
 	// EndPodsOnExit ends the pods when the kubelet is told to stop. Otherwise they run on and are found again.
 	EndPodsOnExit bool `json:"endPodsOnExit,omitempty"`
+	// Networks are namespaces for pods, each of which has one as long as it lives, unless it asks for the host's network. Without any, all pods
+	// have Address.
+	Networks []Network `json:"networks,omitempty"`
 	// Images is the image table; the first match wins.
 	Images []Image `json:"images"`
 }
@@ -75,6 +78,11 @@ func (c Config) check() error {
 	for i, image := range c.Images {
 		if err := image.check(); err != nil {
 			problems = append(problems, fmt.Errorf("images[%d]: %w", i, err))
+		}
+	}
+	for i, network := range c.Networks {
+		if err := network.check(); err != nil {
+			problems = append(problems, fmt.Errorf("networks[%d]: %w", i, err))
 		}
 	}
 	return errors.Join(problems...)

@@ -134,13 +134,18 @@ type codeError struct{ *exec.ExitError }
 
 func (e codeError) ExitStatus() int { return e.ExitCode() }
 
-// portForward connects to a port of the pod, which is a port of this machine.
+// portForward connects to a port of the pod: one of this machine's loopback, or one of the pod's own address.
 func (k *kubelet) portForward(ctx context.Context, namespace, pod string, port int32, stream io.ReadWriteCloser) error {
-	if k.find(namespace, pod) == nil {
+	w := k.find(namespace, pod)
+	if w == nil {
 		return errdefs.NotFoundf("pod %s/%s does not run here", namespace, pod)
 	}
 	defer stream.Close()
-	connection, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))))
+	host := "127.0.0.1"
+	if k.hasOwnNetwork(w.pod) {
+		host = w.address()
+	}
+	connection, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
 	if err != nil {
 		return fmt.Errorf("connect to port %d of the pod: %w", port, err)
 	}

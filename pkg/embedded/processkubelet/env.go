@@ -21,6 +21,8 @@ type sources interface {
 type nodeFacts struct {
 	Name    string
 	Address string
+	// PodAddress is the pod's: the same, or that in the network of its own.
+	PodAddress string
 	// APIHost and APIPort are the real address of the API server.
 	APIHost string
 	APIPort string

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ExecMain runs a command in the mount namespace of a running container: args are the name, the container's pid, the
+// ExecMain runs a command in the namespaces of a running container: args are the name, the container's pid, the
 // path of its specification and the command.
 func ExecMain(args []string) int {
 	if len(args) < 4 {
@@ -36,6 +36,9 @@ func becomeExec(pid, specPath string, command []string) error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("separate thread: %w", err)
+	}
+	if err := enterNetwork("/proc/" + pid + "/ns/net"); err != nil {
+		return err
 	}
 	namespace, err := os.Open("/proc/" + pid + "/ns/mnt")
 	if err != nil {

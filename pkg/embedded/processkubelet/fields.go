@@ -35,7 +35,9 @@ func fieldValue(pod *corev1.Pod, node nodeFacts, path string) (string, error) {
 		return node.Name, nil
 	case "spec.serviceAccountName":
 		return pod.Spec.ServiceAccountName, nil
-	case "status.podIP", "status.podIPs", "status.hostIP", "status.hostIPs":
+	case "status.podIP", "status.podIPs":
+		return node.PodAddress, nil
+	case "status.hostIP", "status.hostIPs":
 		return node.Address, nil
 	}
 	for prefix, from := range map[string]map[string]string{"metadata.labels['": pod.Labels, "metadata.annotations['": pod.Annotations} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -38,6 +39,13 @@ func becomeContainer(args []string) error {
 	if err := readJSON(args[1], &spec); err != nil {
 		return err
 	}
+	// The program that replaces the process runs where this thread is.
+	runtime.LockOSThread()
+	if spec.Network != "" {
+		if err := enterNetwork(spec.Network); err != nil {
+			return err
+		}
+	}
 	unix.Umask(0)
 	if err := enterRoot(spec); err != nil {
 		return err
@@ -57,6 +65,18 @@ func becomeContainer(args []string) error {
 	}
 	unix.Umask(0o022)
 	return become(spec.UID, spec.GID, spec.Groups, spec.Program, spec.Args, spec.Env)
+}
+
+func enterNetwork(path string) error {
+	namespace, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open network of the pod: %w", err)
+	}
+	defer namespace.Close()
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter network of the pod: %w", err)
+	}
+	return nil
 }
 
 // ownDirectory makes a directory that belongs to the user; one that exists is left as it is.

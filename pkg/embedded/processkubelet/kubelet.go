@@ -51,7 +51,9 @@ type kubelet struct {
 	mu      sync.Mutex
 	workers map[types.UID]*worker
 	notify  func(*corev1.Pod)
-	ready   atomic.Bool
+	// networks are those that pods have.
+	networks networks
+	ready    atomic.Bool
 	// unpacking: one image after the other, because two pods may want the same.
 	unpacking sync.Mutex
 }
@@ -135,7 +137,7 @@ func newKubelet(life context.Context, config Config) (*kubelet, error) {
 		port = "443"
 	}
 	return &kubelet{
-		config: config, client: client, life: life, workers: map[types.UID]*worker{},
+		config: config, client: client, life: life, workers: map[types.UID]*worker{}, networks: networks{},
 		node: nodeFacts{Name: config.NodeName, Address: config.Address, APIHost: api.Hostname(), APIPort: port},
 	}, nil
 }

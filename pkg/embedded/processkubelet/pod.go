@@ -36,6 +36,8 @@ type worker struct {
 	// current is the pod with its present labels and status.
 	current *corev1.Pod
 	state   podState
+	// network is the pod's own, if it gets one.
+	network Network
 	// publishing keeps an older status from being told after a newer one.
 	publishing sync.Mutex
 
@@ -65,6 +67,7 @@ func newWorker(k *kubelet, pod *corev1.Pod) *worker {
 	for _, container := range append(append([]corev1.Container{}, pod.Spec.InitContainers...), pod.Spec.Containers...) {
 		w.state.containers[container.Name] = containerState{waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 	}
+	w.keepNetwork()
 	return w
 }
 
@@ -80,6 +83,7 @@ func (w *worker) run(ctx context.Context) {
 	} else if err != nil {
 		w.fail(reasonError, err.Error())
 	}
+	w.leaveNetwork()
 	// Volumes hold secrets; nobody needs them any more.
 	if err := os.RemoveAll(w.volumesDir()); err != nil {
 		klog.ErrorS(err, "Removing volumes of a finished pod", "pod", klog.KObj(w.pod))
@@ -98,6 +102,9 @@ func (w *worker) runPod(ctx context.Context) error {
 	images, err := w.images()
 	if err != nil {
 		return err
+	}
+	if err := w.takeNetwork(ctx); err != nil {
+		return ignoreStop(err)
 	}
 	if err := w.prepareVolumes(ctx); err != nil {
 		return ignoreStop(err)
@@ -188,7 +195,7 @@ func (w *worker) makeVolumes(ctx context.Context) error {
 			}
 			continue
 		}
-		files, err := volumeFiles(ctx, w.pod, volume, w.kubelet.node, from, w.kubelet)
+		files, err := volumeFiles(ctx, w.pod, volume, w.node(), from, w.kubelet)
 		if err != nil {
 			return fmt.Errorf("volume %s: %w", volume.Name, err)
 		}
@@ -262,7 +269,8 @@ func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, im
 	place := w.place(container.Name, number)
 	a := attempt{dir: place.attemptDir}
 	for !a.prepared() {
-		spec, err := buildSpec(w.pod, container, image, w.kubelet.node, place, w.kubelet.sources(ctx))
+		spec, err := buildSpec(w.pod, container, image, w.node(), place, w.kubelet.sources(ctx))
+		spec.Network = w.network.Path
 		if err == nil {
 			err = a.prepare(spec)
 		}
@@ -285,15 +293,19 @@ func (w *worker) runAttempt(ctx context.Context, container *corev1.Container, im
 	over := make(chan struct{})
 	defer close(over)
 	go w.passSignals(a, over)
+	asked := w.asksReadiness(container)
 	return a.run(ctx, func(start startRecord) {
 		w.change(container.Name, func(s *containerState) {
 			if s.ended != nil && s.attempt == number {
 				return
 			}
-			s.waiting, s.ended, s.attempt = nil, nil, number
+			s.waiting, s.ended, s.attempt, s.unready = nil, nil, number, asked
 			s.running = &corev1.ContainerStateRunning{StartedAt: seconds(start.StartedAt)}
 		})
 		w.publish()
+		if asked {
+			go w.watchReadiness(ctx, container, over)
+		}
 	})
 }
 

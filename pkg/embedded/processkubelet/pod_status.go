@@ -50,7 +50,7 @@ func (w *worker) publish() {
 	defer w.publishing.Unlock()
 	w.mu.Lock()
 	w.current = w.current.DeepCopy()
-	w.current.Status = podStatus(w.current, w.state, w.kubelet.node, time.Now().Truncate(time.Second))
+	w.current.Status = podStatus(w.current, w.state, w.node(), time.Now().Truncate(time.Second))
 	pod := w.current.DeepCopy()
 	w.mu.Unlock()
 	w.kubelet.tell(pod)

@@ -16,6 +16,8 @@ type containerSpec struct {
 	Groups []int `json:"groups,omitempty"`
 	// Hostname is what /etc/hostname says.
 	Hostname string `json:"hostname"`
+	// Network is the path of the network namespace. Empty, it is that of the kubelet.
+	Network string `json:"network,omitempty"`
 	// Mounts are made in order, on top of the root file system.
 	Mounts []mountSpec `json:"mounts"`
 	// LogFile takes standard output and standard error.

@@ -46,7 +46,7 @@ func (o objects) Token(_ context.Context, pod *corev1.Pod, projection *corev1.Se
 }
 
 var (
-	somewhere = nodeFacts{Name: "n1", Address: "10.0.0.5", APIHost: "10.0.0.1", APIPort: "6443"}
+	somewhere = nodeFacts{Name: "n1", Address: "10.0.0.5", PodAddress: "10.0.0.6", APIHost: "10.0.0.1", APIPort: "6443"}
 	some      = objects{
 		secrets:    map[string]map[string]string{"cred": {"USER": "u", "PASSWORD": "p", "not a name=": "x"}},
 		configMaps: map[string]map[string]string{"conf": {"COLOUR": "red", "a.b": "dotted"}},
@@ -126,7 +126,7 @@ func TestEnvironment(t *testing.T) {
 		"optional envFrom":        {from: []corev1.EnvFromSource{secretAll("gone", "", &yes)}},
 		"fields": {
 			env:  []corev1.EnvVar{{Name: "A", ValueFrom: field("metadata.name")}, {Name: "B", ValueFrom: field("status.podIP")}, {Name: "C", ValueFrom: field("metadata.labels['app']")}},
-			want: map[string]string{"A": "p", "B": "10.0.0.5", "C": "x"},
+			want: map[string]string{"A": "p", "B": "10.0.0.6", "C": "x"},
 		},
 		"unknown field": {env: []corev1.EnvVar{{Name: "A", ValueFrom: field("status.phase")}}, wantErr: "field status.phase is not supported"},
 	}

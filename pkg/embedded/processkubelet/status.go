@@ -19,6 +19,7 @@ const (
 	reasonError             = "Error"
 	reasonContainerCreating = "ContainerCreating"
 	reasonPodInitializing   = "PodInitializing"
+	reasonNetwork           = "NetworkNotReady"
 	reasonVolumes           = "VolumesNotReady"
 	reasonConfigError       = "CreateContainerConfigError"
 	reasonCrashLoop         = "CrashLoopBackOff"
@@ -35,6 +36,8 @@ type containerState struct {
 	last    *corev1.ContainerStateTerminated
 	attempt int
 	image   string // what it runs
+	// unready: it runs, and has not said that it is ready.
+	unready bool
 }
 
 // failed tells whether the container ended, and badly.
@@ -59,9 +62,11 @@ func podStatus(pod *corev1.Pod, state podState, node nodeFacts, now time.Time) c
 		StartTime: &state.started,
 		HostIP:    node.Address,
 		HostIPs:   []corev1.HostIP{{IP: node.Address}},
-		PodIP:     node.Address,
-		PodIPs:    []corev1.PodIP{{IP: node.Address}},
+		PodIP:     node.PodAddress,
 		QOSClass:  previous.QOSClass,
+	}
+	if node.PodAddress != "" {
+		status.PodIPs = []corev1.PodIP{{IP: node.PodAddress}}
 	}
 	status.InitContainerStatuses = containerStatuses(pod, pod.Spec.InitContainers, state)
 	status.ContainerStatuses = containerStatuses(pod, pod.Spec.Containers, state)
@@ -152,7 +157,7 @@ func containerStatuses(pod *corev1.Pod, containers []corev1.Container, state pod
 			Name: container.Name, Image: container.Image, RestartCount: int32(current.attempt),
 			State:   corev1.ContainerState{Waiting: current.waiting, Running: current.running, Terminated: current.ended},
 			Started: &started,
-			Ready:   started || isInit(pod, container.Name) && current.final && current.ended != nil && current.ended.ExitCode == 0,
+			Ready:   started && !current.unready || isInit(pod, container.Name) && current.final && current.ended != nil && current.ended.ExitCode == 0,
 		}
 		if current.last != nil {
 			status.LastTerminationState.Terminated = current.last

@@ -1,10 +1,10 @@
 package helmlifecycle
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,7 +18,6 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/tests/charts"
 	"github.com/drover-io/drover/tests/contract/plane"
-	"github.com/drover-io/drover/tests/contract/stage"
 )
 
 // installation is Drover as its administrator sees it.
@@ -26,14 +25,18 @@ type installation struct {
 	t *testing.T
 	// kubeconfig is the administrator's.
 	kubeconfig string
-	// metrics is the address of the pod's metrics: a pod of this plane has the machine's own addresses.
-	metrics string
+	kube       *kubernetes.Clientset
 	// values are arguments of helm.
 	values []string
 }
 
-// newInstallation readies an administrator who has done nothing yet. There is one replica, which an upgrade stops before it starts the
-// next, because pods of this plane share the ports of one machine. The Service has the port of the pod: nobody translates it here.
+const (
+	release = "drover"
+	// serverName is the host in server.url, whose address is that of the release's Service.
+	serverName = "drover.test"
+)
+
+// newInstallation readies an administrator who has done nothing yet, and knows no value but the one that the chart asks for.
 func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	for _, variable := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
@@ -44,15 +47,10 @@ func newInstallation(t *testing.T) *installation {
 			tellPods(t)
 		}
 	})
-	port, health, admission := stage.FreePort(t), stage.FreePort(t), stage.FreePort(t)
-	return &installation{
-		t: t, kubeconfig: plane.Kubeconfig(t), metrics: "http://127.0.0.1:" + health + "/metrics",
-		values: []string{
-			"--set", "server.url=https://127.0.0.1:" + port, "--set", "server.port=" + port, "--set", "server.healthPort=" + health,
-			"--set", "server.bindAddress=127.0.0.1", "--set", "admission.port=" + admission, "--set", "machines.provisionImage.tag=test", "--set", "machines.provisionImage.pullPolicy=IfNotPresent",
-			"--set", "service.port=" + port, "--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
-		},
-	}
+	runServices(t)
+	kube, err := kubernetes.NewForConfig(plane.Config(t, "contract-tests"))
+	check(t, err)
+	return &installation{t: t, kubeconfig: plane.Kubeconfig(t), kube: kube, values: []string{"--set", "server.url=https://" + serverName}}
 }
 
 // helm runs a command of Helm's, in the namespace of Drover, and returns what it prints.
@@ -104,10 +102,8 @@ func (in *installation) uninstall() {
 	for _, name := range []string{"drover", "drover-crd"} {
 		in.helm("uninstall", name, "--wait", "--timeout", "1m")
 	}
-	kube, err := kubernetes.NewForConfig(plane.Config(in.t, "contract-tests"))
-	check(in.t, err)
 	plane.Until(in.t, time.Minute, func() string {
-		pods, err := kube.CoreV1().Pods(charts.SystemNamespace).List(in.t.Context(), metav1.ListOptions{})
+		pods, err := in.kube.CoreV1().Pods(charts.SystemNamespace).List(in.t.Context(), metav1.ListOptions{})
 		if err != nil || len(pods.Items) > 0 {
 			return fmt.Sprintf("%d pods are left (%v)", len(pods.Items), err)
 		}
@@ -139,21 +135,18 @@ func tellPods(t *testing.T) {
 	}
 }
 
-// expectNoDisruption fails for every machine that this run of the program has restarted, drained or replaced.
+// expectNoDisruption fails for every machine that these runs of the program have restarted, drained or replaced.
 func (in *installation) expectNoDisruption() {
 	in.t.Helper()
-	response, err := http.Get(in.metrics)
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	counts, err := disruptions.Scraped(response.Body)
-	if err != nil {
-		in.t.Fatal(err)
-	}
-	for cause, count := range counts {
-		if count > 0 {
-			in.t.Errorf("%d disruptions by %s", count, cause)
+	for _, pod := range in.pods() {
+		text, err := in.metrics(pod)
+		check(in.t, err)
+		counts, err := disruptions.Scraped(bytes.NewReader(text))
+		check(in.t, err)
+		for cause, count := range counts {
+			if count > 0 {
+				in.t.Errorf("pod %s counts %d disruptions by %s", pod.Name, count, cause)
+			}
 		}
 	}
 }

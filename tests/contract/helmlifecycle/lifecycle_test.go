@@ -24,44 +24,68 @@ import (
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
+	"github.com/drover-io/drover/tests/testbed/lab"
 )
 
 // next is the version that the story upgrades to.
 const next = "99.0.0"
 
-func TestMain(m *testing.M) {
-	if err := resolveService(); err != nil {
-		fmt.Fprintln(os.Stderr, "resolve the chart's Service:", err)
-		os.Exit(1)
-	}
-	var err error
-	if present, err = assemble(context.Background(), "present", ""); err == nil {
-		newer, err = assemble(context.Background(), "next", "v"+next)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "assemble the images:", err)
-		os.Exit(1)
-	}
-	os.Exit(run(m))
+// alone are values for one replica with other ports, which ends before the next one starts. Nobody who asks by the Services sees another address.
+var alone = []string{
+	"--set", "replicaCount=1", "--set", "updateStrategy.type=Recreate", "--set", "updateStrategy.rollingUpdate=null",
+	"--set", "server.port=9001", "--set", "server.healthPort=9002", "--set", "admission.port=9003",
 }
 
-// present and newer are the images before and after the upgrade. A program that wrote its version into plans would change them.
-var present, newer drover
+func TestMain(m *testing.M) {
+	code, err := main(context.Background(), m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "helmlifecycle:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// images are those before and after the upgrade. A program that wrote its version into plans would change them.
+var images struct{ Present, Newer drover }
+
+// main assembles the images, for which the network of the machine may be needed, and runs the tests in another.
+func main(ctx context.Context, m *testing.M) (code int, err error) {
+	if carried, ok := os.LookupEnv(moved); ok {
+		if err := arrive(carried, &images); err != nil {
+			return 0, err
+		}
+		return run(m), nil
+	}
+	if images.Present, err = assemble(ctx, "present", ""); err != nil {
+		return 0, fmt.Errorf("assemble the image: %w", err)
+	}
+	if images.Newer, err = assemble(ctx, "next", "v"+next); err != nil {
+		return 0, fmt.Errorf("assemble the image of the upgrade: %w", err)
+	}
+	return move(ctx, images)
+}
 
 func run(m *testing.M) int {
 	ctrllog.SetLogger(logr.Discard()) // the client tells warnings of the API server, which are about kinds that nobody here chose
 	return stage.Main(m, func(opts *plane.Options) {
 		opts.Components = append(opts.Components, managementplane.Scheduler, managementplane.ProcessKubelet)
-		opts.Controllers = append(opts.Controllers, "deployment-controller", "replicaset-controller", "node-lifecycle-controller")
-		opts.Images = []managementplane.Image{{Match: "*/drover:v" + next, Layout: newer.layout}, {Match: "*/drover:*", Layout: present.layout}}
+		opts.Controllers = append(opts.Controllers, "deployment-controller", "replicaset-controller", "node-lifecycle-controller", "endpointslice-controller", "disruption-controller")
+		opts.Images = []managementplane.Image{{Match: "*/drover:v" + next, Layout: images.Newer.Layout}, {Match: "*/drover:*", Layout: images.Present.Layout}}
+		opts.Networks, opts.BindAddress = podNetworks(), lab.Gateway.String()
 	})
 }
 
-// TestHelmLifecycle installs Drover, makes clusters, upgrades, uninstalls and installs again: no plan changes, and nothing is lost.
+// TestHelmLifecycle installs Drover as its chart comes, makes clusters, upgrades, loses the replica that leads, uninstalls and installs again: no
+// plan changes, nobody who asks notices, and nothing is lost.
 func TestHelmLifecycle(t *testing.T) {
-	in := newInstallation(t)
+	in, empty := newInstallation(t), everything(t)
 	st := stage.Start(t, stage.Settings{Drover: func(*testing.T) { in.install() }})
+	leader := in.awaitReplicas(2)
+	t.Logf("pod %s leads", leader.Name)
 	namespace := plane.Namespace(t)
+	plane.Until(t, 30*time.Second, func() string { // the API server takes a moment until it asks
+		return text(expectRefusal(st.Client.Create(t.Context(), badCluster(namespace), client.DryRunAll)))
+	})
 	clusters := st.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
 	clusters.AwaitReady()
 	stage.AwaitQuiet(t, time.Minute)
@@ -76,23 +100,45 @@ func TestHelmLifecycle(t *testing.T) {
 		}
 	}
 
-	in.upgrade(next)
-	expectImage(t, st, "v"+next, newer)
+	clients := newTraffic(t, st, namespace)
+	clients.and("replicas", in.expectReplicas(2)).during("upgrade", func() { in.upgrade(next); in.awaitReplicas(2) })
+	expectImage(t, st, "v"+next, images.Newer)
 	stage.AwaitQuiet(t, time.Minute)
 	expect("after the upgrade")
 	in.expectNoDisruption()
 
+	clients.during("eviction of the leader", in.evictLeader)
+	stage.AwaitQuiet(t, time.Minute)
+	expect("after another replica leads")
+	scale := func(workers int32) {
+		t.Helper()
+		st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = &workers })
+		st.AwaitMachines(namespace, 4+int(workers))
+		stage.AwaitQuiet(t, time.Minute)
+	}
+	scale(1)
+	in.expectNoDisruption()
+	made = recordOf(t, st, namespace)
+
 	in.uninstall()
+	expectOnlyClusters(t, empty, append(st.ManagementNames(namespace), namespace))
 	expect("after Drover was uninstalled")
+	in.values = append(in.values, alone...)
 	in.install()
+	in.awaitReplicas(1)
 	stage.AwaitQuiet(t, time.Minute)
 	expect("after Drover was installed again")
 	in.expectNoDisruption()
-
-	// It manages what it has found.
-	st.Edit(namespace, "k3s", func(c *provv1.Cluster) { c.Spec.RKEConfig.MachinePools[1].Quantity = new(int32(1)) })
-	st.AwaitMachines(namespace, 5)
+	scale(2) // it manages what it has found
 	clusters.Delete()
+}
+
+// text says what an error does, and nothing without one.
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // record is what may not change by itself.

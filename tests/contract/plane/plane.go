@@ -38,6 +38,10 @@ type Options struct {
 	Controllers []string
 	// Images tells the process kubelet, if that is one of the components, which programs stand for images.
 	Images []managementplane.Image
+	// Networks are network namespaces for pods of the process kubelet, and BindAddress is where these reach the API server: 127.0.0.1 when it is
+	// empty.
+	Networks    []managementplane.Network
+	BindAddress string
 	// WithoutCRDs leaves the installation of Drover's kinds to the tests.
 	WithoutCRDs bool
 }
@@ -94,7 +98,7 @@ func start(dir string, opts Options, apiServerArgs ...string) (*managementplane.
 	log.SetLevel(logrus.WarnLevel)
 	plane, err := managementplane.New(managementplane.Config{
 		Dir: dir, KubeBinary: kube, Components: opts.Components, Controllers: opts.Controllers,
-		Images: opts.Images, EndPods: true, AuditLog: true, AuditUsers: []string{Account}, APIServerArgs: apiServerArgs, Log: log,
+		Images: opts.Images, Networks: opts.Networks, BindAddress: opts.BindAddress, EndPods: true, AuditLog: true, AuditUsers: []string{Account}, APIServerArgs: apiServerArgs, Log: log,
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -265,6 +266,16 @@ func buildDriver(ctx context.Context, dir string) error {
 	return build.Run()
 }
 
+// host is the address of the API server, where Drover reaches this machine as well.
+func (st *Stage) host() string {
+	st.t.Helper()
+	api, err := url.Parse(st.Config("").Host)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	return api.Hostname()
+}
+
 // registerDriver makes the NodeDriver, by URL and checksum as a third-party driver's administrator would, and waits until its
 // kinds can be used.
 func (st *Stage) registerDriver() {
@@ -273,7 +284,12 @@ func (st *Stage) registerDriver() {
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	download := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(driverProgram))))
+	download := httptest.NewUnstartedServer(http.FileServer(http.Dir(filepath.Dir(driverProgram))))
+	download.Listener.Close()
+	if download.Listener, err = (&net.ListenConfig{}).Listen(st.t.Context(), "tcp", st.host()+":0"); err != nil {
+		st.t.Fatal(err)
+	}
+	download.Start()
 	st.t.Cleanup(download.Close)
 	sum := sha256.Sum256(program)
 	driver := &mgmtv3.NodeDriver{ObjectMeta: metav1.ObjectMeta{Name: "sim"}}

@@ -17,6 +17,11 @@ type Forwarder struct {
 
 // Forward listens on a host address (port 0 for any) and dials target inside namespace for each connection.
 func Forward(ctx context.Context, host, namespace, target string) (*Forwarder, error) {
+	return ForwardTo(ctx, host, func(ctx context.Context) (net.Conn, error) { return DialIn(ctx, namespace, target) })
+}
+
+// ForwardTo listens on an address and carries each connection to one that dial makes.
+func ForwardTo(ctx context.Context, host string, dial func(context.Context) (net.Conn, error)) (*Forwarder, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", host)
 	if err != nil {
@@ -30,7 +35,7 @@ func Forward(ctx context.Context, host, namespace, target string) (*Forwarder, e
 			if err != nil {
 				return
 			}
-			f.wg.Go(func() { carry(ctx, conn, namespace, target) })
+			f.wg.Go(func() { carry(ctx, conn, dial) })
 		}
 	})
 	return f, nil
@@ -46,9 +51,9 @@ func (f *Forwarder) Close() {
 	f.wg.Wait()
 }
 
-func carry(ctx context.Context, outer net.Conn, namespace, target string) {
+func carry(ctx context.Context, outer net.Conn, dial func(context.Context) (net.Conn, error)) {
 	defer outer.Close()
-	inner, err := DialIn(ctx, namespace, target)
+	inner, err := dial(ctx)
 	if err != nil {
 		return
 	}

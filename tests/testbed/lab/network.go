@@ -32,6 +32,50 @@ func ip(ctx context.Context, args ...string) error {
 	return nil
 }
 
+// Network is a network namespace with a bridge, which has the gateway address, and further namespaces that are joined to it.
+type Network struct {
+	// Namespace is its name; those that are joined to it begin with it.
+	Namespace string
+}
+
+// Member is the name of the namespace of a member.
+func (n Network) Member(member string) string { return n.Namespace + "-" + member }
+
+// Make makes the namespace and its bridge.
+func (n Network) Make(ctx context.Context) error {
+	return each(ctx, [][]string{
+		{"netns", "add", n.Namespace},
+		{"-n", n.Namespace, "link", "set", "lo", "up"},
+		{"-n", n.Namespace, "link", "add", bridge, "type", "bridge"},
+		{"-n", n.Namespace, "addr", "add", fmt.Sprintf("%s/%d", Gateway, subnetBits), "dev", bridge},
+		{"-n", n.Namespace, "link", "set", bridge, "up"},
+	})
+}
+
+// Join makes the namespace of a member with an address, and joins it to the bridge.
+func (n Network) Join(ctx context.Context, member string, address netip.Addr) error {
+	namespace, link := n.Member(member), linkName(member)
+	return each(ctx, [][]string{
+		{"netns", "add", namespace},
+		{"-n", namespace, "link", "set", "lo", "up"},
+		{"-n", n.Namespace, "link", "add", link, "type", "veth", "peer", "name", "host0", "netns", namespace},
+		{"-n", n.Namespace, "link", "set", link, "master", bridge, "up"},
+		{"-n", namespace, "addr", "add", fmt.Sprintf("%s/%d", address, subnetBits), "dev", "host0"},
+		{"-n", namespace, "link", "set", "host0", "up"},
+		{"-n", namespace, "route", "add", "default", "via", gatewayText},
+	})
+}
+
+// each runs commands of ip until one fails.
+func each(ctx context.Context, commands [][]string) error {
+	for _, args := range commands {
+		if err := ip(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // makeNetwork makes the lab's namespace and bridge unless they exist.
 func (l *Lab) makeNetwork(ctx context.Context) error {
 	if _, err := os.Stat(namespacePath(l.namespace)); err == nil {
@@ -46,19 +90,10 @@ func (l *Lab) makeNetwork(ctx context.Context) error {
 	if err := l.record.add(kindNamespace, l.namespace); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"netns", "add", l.namespace},
-		{"-n", l.namespace, "link", "set", "lo", "up"},
-		{"-n", l.namespace, "link", "add", bridge, "type", "bridge"},
-		{"-n", l.namespace, "addr", "add", fmt.Sprintf("%s/%d", Gateway, subnetBits), "dev", bridge},
-		{"-n", l.namespace, "link", "set", bridge, "up"},
-	} {
-		if err := ip(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.network().Make(ctx)
 }
+
+func (l *Lab) network() Network { return Network{Namespace: l.namespace} }
 
 // linkName is the name of a machine's end in the lab's namespace: 15 bytes at most, so a hash of the machine's name.
 func linkName(machine string) string {
@@ -67,11 +102,11 @@ func linkName(machine string) string {
 }
 
 // machineNamespace is the network namespace of one machine.
-func (l *Lab) machineNamespace(machine string) string { return l.namespace + "-" + machine }
+func (l *Lab) machineNamespace(machine string) string { return l.network().Member(machine) }
 
 // attach makes a machine's namespace and joins it to the bridge, unless that was done before.
 func (l *Lab) attach(ctx context.Context, machine string, address netip.Addr) error {
-	namespace, link := l.machineNamespace(machine), linkName(machine)
+	namespace := l.machineNamespace(machine)
 	if ip(ctx, "-n", namespace, "link", "show", "host0") == nil {
 		return nil
 	}
@@ -81,20 +116,7 @@ func (l *Lab) attach(ctx context.Context, machine string, address netip.Addr) er
 	if err := l.record.add(kindNamespace, namespace); err != nil {
 		return err
 	}
-	for _, args := range [][]string{
-		{"netns", "add", namespace},
-		{"-n", namespace, "link", "set", "lo", "up"},
-		{"-n", l.namespace, "link", "add", link, "type", "veth", "peer", "name", "host0", "netns", namespace},
-		{"-n", l.namespace, "link", "set", link, "master", bridge, "up"},
-		{"-n", namespace, "addr", "add", fmt.Sprintf("%s/%d", address, subnetBits), "dev", "host0"},
-		{"-n", namespace, "link", "set", "host0", "up"},
-		{"-n", namespace, "route", "add", "default", "via", gatewayText},
-	} {
-		if err := ip(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.network().Join(ctx, machine, address)
 }
 
 // detach removes a machine's namespace, and with it both ends of its veth pair.

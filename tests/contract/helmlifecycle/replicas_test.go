@@ -1,0 +1,148 @@
+package helmlifecycle
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/tests/charts"
+	"github.com/drover-io/drover/tests/contract/plane"
+)
+
+// pods are those of the program.
+func (in *installation) pods() []corev1.Pod {
+	in.t.Helper()
+	pods, err := in.list(in.t.Context())
+	check(in.t, err)
+	return pods
+}
+
+func (in *installation) list(ctx context.Context) ([]corev1.Pod, error) {
+	pods, err := in.kube.CoreV1().Pods(charts.SystemNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/component=server"})
+	if err != nil {
+		return nil, err
+	}
+	return pods.Items, nil
+}
+
+// isReady tells whether a Service leads to a pod.
+func isReady(pod corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue && pod.DeletionTimestamp == nil
+		}
+	}
+	return false
+}
+
+// metrics asks a pod for them, at the port that it has for them.
+func (in *installation) metrics(pod corev1.Pod) ([]byte, error) {
+	for _, port := range pod.Spec.Containers[0].Ports {
+		if port.Name != "health" {
+			continue
+		}
+		address := "http://" + net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(port.ContainerPort))) + "/metrics"
+		request, err := http.NewRequestWithContext(in.t.Context(), http.MethodGet, address, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return nil, err
+		}
+		defer response.Body.Close()
+		return io.ReadAll(response.Body)
+	}
+	return nil, fmt.Errorf("pod %s has no port for metrics", pod.Name)
+}
+
+var leads = regexp.MustCompile(`(?m)^drover_leader 1$`)
+
+// awaitReplicas waits until there are so many pods, all of them ready, and one of them leads. It returns that one.
+func (in *installation) awaitReplicas(want int) (leader corev1.Pod) {
+	in.t.Helper()
+	plane.Until(in.t, time.Minute, func() string {
+		pods := in.pods()
+		ready, leaders := 0, 0
+		for _, pod := range pods {
+			if !isReady(pod) {
+				continue
+			}
+			ready++
+			text, err := in.metrics(pod)
+			if err != nil {
+				return err.Error()
+			}
+			if leads.Match(text) {
+				leaders, leader = leaders+1, pod
+			}
+		}
+		if len(pods) != want || ready != want || leaders != 1 {
+			return fmt.Sprintf("there are %d pods, %d of them are ready, %d lead", len(pods), ready, leaders)
+		}
+		return ""
+	})
+	return leader
+}
+
+// evictLeader evicts the pod that leads, as a node that is drained does, and waits until another leads, the one that was there or the one that
+// comes, and there are two again. The one that was there is not evicted meanwhile.
+func (in *installation) evictLeader() {
+	in.t.Helper()
+	old := in.awaitReplicas(2)
+	both := in.pods()
+	other := both[slices.IndexFunc(both, func(pod corev1.Pod) bool { return pod.Name != old.Name })]
+	plane.Until(in.t, 30*time.Second, func() string { return text(in.evict(old)) })
+	if err := in.evict(other); !apierrors.IsTooManyRequests(err) {
+		in.t.Errorf("the second replica may be evicted while the first is gone: %v", err)
+	}
+	begin := time.Now()
+	plane.Until(in.t, time.Minute, func() string {
+		for _, pod := range in.pods() {
+			if said, err := in.metrics(pod); pod.Name != old.Name && err == nil && leads.Match(said) {
+				in.t.Logf("pod %s leads after %s", pod.Name, time.Since(begin).Round(10*time.Millisecond))
+				return ""
+			}
+		}
+		return "no other replica leads"
+	})
+	in.awaitReplicas(2)
+}
+
+func (in *installation) evict(pod corev1.Pod) error {
+	return in.kube.PolicyV1().Evictions(pod.Namespace).Evict(in.t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}})
+}
+
+// expectReplicas says what is wrong when fewer pods are ready than the chart promises while they are replaced, or when there is more than one more.
+func (in *installation) expectReplicas(want int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pods, err := in.list(ctx)
+		if err != nil {
+			return err
+		}
+		ready, running := 0, 0
+		for _, pod := range pods {
+			if pod.DeletionTimestamp == nil {
+				running++
+			}
+			if isReady(pod) {
+				ready++
+			}
+		}
+		if ready < want || running > want+1 {
+			return fmt.Errorf("%d of %d pods are ready, want %d, and one more pod at most", ready, running, want)
+		}
+		return nil
+	}
+}
