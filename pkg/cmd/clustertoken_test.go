@@ -27,6 +27,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
 // issuer is a server that gives out tokens, or says why not.
@@ -81,6 +82,18 @@ func withEndpoint(t *testing.T) (*issuer, []string) {
 	authority := filepath.Join(t.TempDir(), "ca.pem")
 	check(t, os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	return i, []string{"--server=" + server.URL, "--certificate-authority=" + authority}
+}
+
+// withCluster is a management cluster with the Cluster lb, which has an authorized endpoint or not.
+func withCluster(t *testing.T, endpoint rkev1.LocalClusterAuthEndpoint) *memkube.Server {
+	t.Helper()
+	api := withAddress(t)
+	check(t, api.Add(&provv1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "lb", Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
+		Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: endpoint}, Status: provv1.ClusterStatus{ClusterName: "c-m-2"},
+	}))
+	return api
 }
 
 // jwt is a token that says whose it is, and another one each time.
@@ -319,12 +332,7 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api := withAddress(t)
-				check(t, api.Add(&provv1.Cluster{
-					TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-					ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "lb", Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
-					Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: c.endpoint}, Status: provv1.ClusterStatus{ClusterName: "c-m-2"},
-				}))
+				api := withCluster(t, c.endpoint)
 				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}, ask: noServers}
 				code, out, problems := runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo"}, c.args...)...)
 				written, err := clientcmd.Load([]byte(out))

@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/proxy"
 )
@@ -138,12 +137,7 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				api := withAddress(t)
-				check(t, api.Add(&provv1.Cluster{
-					TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
-					ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "lb", Annotations: map[string]string{rkev1.InstanceAnnotation: "i1"}},
-					Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}, LocalClusterAuthEndpoint: c.endpoint}, Status: provv1.ClusterStatus{ClusterName: "c-m-2"},
-				}))
+				api := withCluster(t, c.endpoint)
 				o := &kubeconfigOptions{inspectOptions: inspectOptions{config: api.Config("looker")}}
 				o.ask = func(_ context.Context, _ *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
 					if way.ID != "c-m-2" {
