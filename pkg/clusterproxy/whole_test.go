@@ -2,10 +2,10 @@ package clusterproxy
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -23,7 +23,7 @@ func comesAsItIsMade(t *testing.T, begun, rest string) {
 	token := w.user("jane", "a")
 	goOn := make(chan struct{})
 	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", fmt.Sprint(len(begun+rest)))
+		w.Header().Set("Content-Length", strconv.Itoa(len(begun+rest)))
 		_, _ = io.WriteString(w, begun)
 		check(t, http.NewResponseController(w).Flush())
 		select {

@@ -267,15 +267,7 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 	if err != nil {
 		return nil, single, err
 	}
-	name := cmp.Or(o.name, cluster.Name)
-	context := o.context
-	if context == "" && path == "" {
-		// The kubeconfig that is asked is the one that this may be merged into: its current context may be another one then.
-		raw, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
-		if err == nil {
-			context = raw.CurrentContext
-		}
-	}
+	name, context := cmp.Or(o.name, cluster.Name), o.asked(path)
 	written := clientcmdapi.NewConfig()
 	written.CurrentContext = name
 	add := func(name string, cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) {
@@ -286,16 +278,17 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 	if err != nil {
 		return nil, single, err
 	}
+	forEndpoint := plugin(path, context, token...)
 	if servers != nil {
-		single.former, single.args = name+"-", plugin(path, context, token...).Exec.Args
+		single.former, single.args = name+"-", forEndpoint.Exec.Args
 	}
 	for _, node := range slices.Sorted(maps.Keys(servers)) {
 		single.names = append(single.names, name+"-"+node)
-		add(name+"-"+node, servers[node], plugin(path, context, token...))
+		add(name+"-"+node, servers[node], forEndpoint)
 	}
 	endpoint := cluster.Spec.LocalClusterAuthEndpoint
 	if host, ok := topology.EndpointHost(endpoint.FQDN); ok && endpointtoken.Wanted(cluster) {
-		add(name+"-fqdn", &clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)}, plugin(path, context, token...))
+		add(name+"-fqdn", &clientcmdapi.Cluster{Server: "https://" + host, CertificateAuthorityData: []byte(endpoint.CACerts)}, forEndpoint)
 	}
 	single.leaveOut(written, func(name string) string {
 		if path == "" && name == context {
@@ -307,6 +300,19 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 		return nil, single, fmt.Errorf("context %q is the one that reaches the management cluster; use --name to give this one another name", context)
 	}
 	return written, single, nil
+}
+
+// asked is the context that reaches the management cluster; empty for the current one of a file.
+func (o *kubeconfigOptions) asked(path string) string {
+	if o.context != "" || path != "" {
+		return o.context
+	}
+	// The kubeconfig that is asked is the one that this may be merged into: its current context may be another one then.
+	raw, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
+	if err != nil {
+		return ""
+	}
+	return raw.CurrentContext
 }
 
 // tokenArgs are what drover token is called with for a token that opens the cluster and nothing else: the host behind its endpoint is named by whoever may write the
