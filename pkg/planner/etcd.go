@@ -82,7 +82,7 @@ func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
 		proof.Others++
 		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
 	}
-	if proof.Others == 0 {
+	if proof.Others == 0 && !p.asksTooMuch(m) { // whose node knows of others, and is not overruled because nobody here does any more
 		return want
 	}
 	return p.node(m).WithEtcdProof(want, proof)
@@ -129,6 +129,8 @@ func (p *pass) standing(m, o *machine) standing {
 	switch {
 	case o.Deleting:
 		return p.standingOfLeaver(m, o)
+	case m.Name < o.Name && p.asksTooMuch(m) && p.asksTooMuch(o) && !p.unseen(o):
+		return memberHealthy // both work, and neither can restart before it gets its plan anew: the first one does
 	case o.etcdHealthy() && (!m.etcdServes() || !p.unseen(o)):
 		return memberHealthy
 	case !m.inEtcdBefore() && !o.changing():
@@ -255,9 +257,9 @@ func (s *PlanSecret) refused() bool {
 }
 
 // asksTooMuch reports that a node refused its plan, which takes more other members for granted than there are by now: some have left since it was
-// delivered, and that node will never prove what the plan asks for.
+// delivered, and that node may never prove what the plan asks for. A plan that it has carried out before asks for nothing.
 func (p *pass) asksTooMuch(m *machine) bool {
-	return m.refused() && render.EtcdProofOthers(m.Plan.State.Plan) > len(p.otherMembers(m))
+	return m.refused() && !m.Plan.State.InSync && render.EtcdProofOthers(m.Plan.State.Plan) > len(p.otherMembers(m))
 }
 
 // changing reports that a machine is at its plan, by this pass or one before.

@@ -2,10 +2,13 @@ package planner
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -70,5 +73,88 @@ func TestDecide_ARotationOfMembersThatHaveLeft(t *testing.T) {
 	w.run(t)
 	if have := first.state().Plan; render.EtcdProofOthers(have) != 2 || render.OperationOf(have) != render.OperationCertificates {
 		t.Errorf("the proof is of %d other members", render.EtcdProofOthers(have))
+	}
+}
+
+// A node that knows of other members is not overruled when nobody here knows of them any more: it proves that it is alone.
+func TestDecide_AProofOfNobody(t *testing.T) {
+	w := ready(t, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first := w.machines["s1"]
+	first.refusePlan(t, true)
+	w.machines["s2"].m.Deleting = true // and nothing holds it, though its member may be there
+	d := Decide(w.snapshot(t))
+	if !slices.Contains(deliveries(d), "s1") || !proves(t, d, "s1") {
+		t.Errorf("plans go to %v", deliveries(d))
+	}
+	w.run(t)
+	if first.refusePlan(t, true); slices.Contains(deliveries(Decide(w.snapshot(t))), "s1") {
+		t.Error("the same plan is delivered over and over")
+	}
+}
+
+// What a node has carried out asks for no proof any more, whatever it says of a second time.
+func TestDecide_AProofThatWasMade(t *testing.T) {
+	w := servers(t, map[string]string{"s4": "etcd", "w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first := w.machines["s1"]
+	first.refusePlan(t, true)
+	first.data[nodeplan.KeyAppliedChecksum] = []byte(first.state().Checksum)
+	delete(w.machines, "s4")
+	if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") {
+		t.Errorf("plans go to %v", deliveries(d))
+	}
+}
+
+// Two members that refused, and both ask for one that has left, do not wait for each other: the first one gets its plan anew, and then the other.
+func TestDecide_TwoProofsOfAMemberThatHasLeft(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first, second := w.machines["s1"], w.machines["s2"]
+	first.refusePlan(t, true)
+	second.probes(false)
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 7 })
+	w.run(t)
+	first.refusePlan(t, true)
+	second.refusePlan(t, true) // and works again
+	w.run(t)
+	others := func() [2]int {
+		return [2]int{render.EtcdProofOthers(first.state().Plan), render.EtcdProofOthers(second.state().Plan)}
+	}
+	if others() != [2]int{2, 2} {
+		t.Fatalf("the proofs are of %v other members", others())
+	}
+	delete(w.machines, "s3")
+	w.run(t)
+	if others() != [2]int{1, 2} {
+		t.Fatalf("the proofs are of %v other members after one has left", others())
+	}
+	first.applyPlan()
+	first.probes(true)
+	w.run(t)
+	if others()[1] != 1 {
+		t.Errorf("the proofs are of %v other members after the first one was restarted", others())
+	}
+}
+
+// Where nothing is delivered, what the node said is told.
+func TestDecide_AProofOfAMachineThatIsLeftOut(t *testing.T) {
+	for name, given := range map[string]func(*host){"its pool is paused": func(h *host) { h.m.PoolPaused = true }, "it is left out": func(h *host) { h.m.Skip = true }} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"s4": "etcd", "w": "worker"})
+			w.edit(restartAll)
+			w.run(t)
+			first := w.machines["s1"]
+			first.refusePlan(t, true)
+			given(first)
+			delete(w.machines, "s4")
+			w.run(t)
+			if got := first.m.Reconciled.Message; !strings.Contains(got, "etcd-healthy") || render.EtcdProofOthers(first.state().Plan) != 3 {
+				t.Errorf("message %q, a proof of %d other members", got, render.EtcdProofOthers(first.state().Plan))
+			}
+		})
 	}
 }
