@@ -129,9 +129,7 @@ func (p *pass) standing(m, o *machine) standing {
 	switch {
 	case o.Deleting:
 		return p.standingOfLeaver(m, o)
-	case m.Name < o.Name && p.asksTooMuch(m) && p.asksTooMuch(o) && !p.unseen(o):
-		return memberHealthy // both work, and neither can restart before it gets its plan anew: the first one does
-	case o.etcdHealthy() && (!m.etcdServes() || !p.unseen(o)):
+	case p.goesFirst(m, o), o.etcdHealthy() && (!m.etcdServes() || !p.unseen(o)):
 		return memberHealthy
 	case !m.inEtcdBefore() && !o.changing():
 		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
@@ -260,6 +258,11 @@ func (s *PlanSecret) refused() bool {
 // delivered, and that node may never prove what the plan asks for. A plan that it has carried out before asks for nothing.
 func (p *pass) asksTooMuch(m *machine) bool {
 	return m.refused() && !m.Plan.State.InSync && render.EtcdProofOthers(m.Plan.State.Plan) > len(p.otherMembers(m))
+}
+
+// goesFirst reports that two members ask too much, and the first of them is to get its plan anew: both work, and the other one cannot restart before it has.
+func (p *pass) goesFirst(m, o *machine) bool {
+	return m.Name < o.Name && p.asksTooMuch(m) && p.asksTooMuch(o) && !p.unseen(o)
 }
 
 // changing reports that a machine is at its plan, by this pass or one before.
