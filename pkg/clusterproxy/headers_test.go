@@ -211,10 +211,12 @@ func checkSent(t *testing.T, sent *http.Request, decided decision) {
 	got := Identity{}
 	for name, values := range sent.Header {
 		lower := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-		for _, evil := range []string{"authorization", "cookie", "x-remote", "x-forwarded", "proxy-", "forwarded", "te", "trailer", "transfer-encoding", "keep-alive", "via"} {
-			if lower == evil || strings.HasSuffix(evil, "-") && strings.HasPrefix(lower, evil) || strings.HasPrefix(lower, evil+"-") && evil != "te" && evil != "via" {
-				t.Errorf("header %q reaches the cluster", name)
-			}
+		evil := slices.Contains([]string{"authorization", "cookie", "forwarded", "te", "trailer", "transfer-encoding", "keep-alive", "via"}, lower)
+		for _, prefix := range []string{"x-remote-", "x-forwarded-", "proxy-"} { // X-Remote and the like are nobody's
+			evil = evil || strings.HasPrefix(lower, prefix)
+		}
+		if evil {
+			t.Errorf("header %q reaches the cluster", name)
 		}
 		if strings.HasPrefix(lower, "sec-websocket-protocol") && strings.Contains(strings.Join(values, ","), "bearer.authorization") {
 			t.Errorf("a token reaches the cluster: %q", values)
