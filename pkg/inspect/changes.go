@@ -88,13 +88,8 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 // replaced notes the machines that a controller would delete, such as those of which no host could be made: others take their place.
 func (a *Adoption) replaced(found []applyset.Difference) {
 	for _, d := range found {
-		at := slices.IndexFunc(a.Machines, func(m AdoptedMachine) bool { return m.Name == d.Name })
-		if d.Kind.Kind != "Machine" || d.Verb != applyset.Delete || at < 0 || a.Machines[at].Class == planner.ClassRemove {
-			continue
-		}
-		a.Machines[at].Class = planner.ClassReplace
-		if planner.ClassReplace.Stronger(a.Result) {
-			a.Result = planner.ClassReplace
+		if d.Kind.Kind == "Machine" && d.Verb == applyset.Delete {
+			a.replace(d.Name)
 		}
 	}
 }

@@ -89,6 +89,9 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := p.doubts(out); err != nil {
+		return nil, nil, err
+	}
 	found, err := p.stage.Differences()
 	return found, append(p.notes(), notes...), err
 }
@@ -105,40 +108,6 @@ func (p *play) perform(provisioned bool) (notes []string, err error) {
 		}
 	}
 	return []string{fmt.Sprintf("the controllers were not at rest after %d passes: more may be written than is listed", rounds)}, nil
-}
-
-// notes say what the list lacks, a line for machines of which the same is said.
-func (p *play) notes() []string {
-	lines := map[string][]string{}
-	for of, why := range p.denied {
-		line := of.what + "%s are not compared: you may not " + why
-		lines[line] = append(lines[line], of.machine)
-	}
-	for of, why := range p.failed {
-		line := of.what + "%s would not be brought about: " + strings.ReplaceAll(why, "%", "%%")
-		lines[line] = append(lines[line], of.machine)
-	}
-	var out []string
-	for line, machines := range lines {
-		out = append(out, fmt.Sprintf(line, ofMachines(machines)))
-	}
-	slices.Sort(out)
-	return out
-}
-
-// ofMachines names machines, not too many of them. There is one without a name where it is not about machines.
-func ofMachines(names []string) string {
-	const most = 3
-	slices.Sort(names)
-	switch {
-	case names[0] == "":
-		return ""
-	case len(names) == 1:
-		return " of machine " + names[0]
-	case len(names) > most:
-		return fmt.Sprintf(" of machines %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return " of machines " + strings.Join(names, ", ")
 }
 
 // begin marks the cluster, and notes on its machines what whoever adopts it notes.
@@ -245,8 +214,8 @@ func (p *play) machine(machine *clusterv1.Machine) {
 		})
 	}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
-		p.try(subject{"parts of the host", machine.Name}, func() error {
-			host, err := p.stage.Dynamic().Get(hostKind(ref), machine.Namespace, ref.Name)
+		p.try(subject{partsOfHost, machine.Name}, func() error {
+			host, err := p.host(machine)
 			if err != nil {
 				return err
 			}

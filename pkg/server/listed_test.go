@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -256,39 +257,79 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	}
 }
 
-// A machine of which no host could be made is replaced by whoever manages its cluster: that is asked for.
+// A machine of which no host could be made is replaced by whoever manages its cluster: that is asked for, also where nobody can see that it would be.
 func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 	const failed = "demo-workers-x7k2p-q8d2m"
-	dataDir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		w := newRecorded(t, dataDir)
-		defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-		objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
-		check(t, err)
-		edited(objects, map[string]func(map[string]any){"PodMachine " + failed: func(o map[string]any) {
-			o["status"] = map[string]any{
-				"failureReason": "CreateError", "failureMessage": "no quota",
-				"conditions": []any{map[string]any{"type": "CreateJob", "status": "False", "reason": "CreateError"}},
+	counts := "machine " + failed + " counts as one that is replaced: its PodMachine " + failed
+	refuses := func(resource string, with func(r memkube.Request) error) func(r memkube.Request) error {
+		return func(r memkube.Request) error {
+			if r.Resource.Resource != resource || strings.HasPrefix(r.Agent, ours) {
+				return nil
 			}
-			unset(o, "spec", "providerID")
-		}})
-		_, err = recorded.Create(t.Context(), w.live, objects)
-		check(t, err)
-		w.start()
-		time.Sleep(time.Minute)
-		a := w.look()
-		if got := lines(a.Objects); a.Result != planner.ClassReplace || !slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
-			t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
+			return with(r)
 		}
-		for _, m := range a.Machines {
-			if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name == failed]; m.Class != want {
-				t.Errorf("%s: %s", m.Name, m.Class)
-			}
-		}
-		if err := w.take(a, w.limits(adopt.FromRancher)); err == nil || !strings.Contains(err.Error(), "--allow-replace") {
-			t.Errorf("%v", err)
-		}
-	})
+	}
+	forbidden := func(r memkube.Request) error { return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil) }
+	broken := func(memkube.Request) error { return apierrors.NewInternalError(errors.New("the store is down")) }
+	for name, tc := range map[string]struct {
+		intercept func(r memkube.Request) error
+		begun     bool   // the host is being made, as far as its object tells
+		note      string // what one begins with
+	}{
+		"all is seen":                      {},
+		"Jobs may not be listed":           {intercept: refuses("jobs", forbidden), note: counts + " says CreateError"},
+		"the API server fails":             {intercept: refuses("jobs", broken), note: counts + " says CreateError"},
+		"hosts may not be read":            {intercept: refuses("podmachines", forbidden), note: counts + " cannot be read, and "},
+		"nobody sees how the making ended": {intercept: refuses("jobs", forbidden), begun: true, note: counts + " does not say that its host was made"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newRecorded(t, dataDir)
+				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+				objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
+				check(t, err)
+				edits := map[string]func(map[string]any){"PodMachine " + failed: unmade, "Machine " + failed: func(o map[string]any) { unset(o, "status", "initialization") }}
+				if tc.begun {
+					edits["PodMachine "+failed] = func(o map[string]any) {
+						o["status"] = map[string]any{"conditions": []any{map[string]any{"type": "CreateJob", "status": "Unknown"}}}
+						unset(o, "spec", "providerID")
+					}
+				}
+				edited(objects, edits)
+				_, err = recorded.Create(t.Context(), w.live, objects)
+				check(t, err)
+				w.start()
+				time.Sleep(time.Minute)
+				w.api.Intercept(tc.intercept)
+				a := w.look()
+				if got := lines(a.Objects); a.Result != planner.ClassReplace || tc.intercept == nil && !slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
+					t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
+				}
+				for _, m := range a.Machines {
+					if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name == failed]; m.Class != want {
+						t.Errorf("%s: %s", m.Name, m.Class)
+					}
+				}
+				told := slices.ContainsFunc(a.Notes, func(note string) bool { return strings.HasPrefix(note, "machine ") && strings.HasPrefix(note, tc.note) })
+				if told != (tc.note != "") {
+					t.Errorf("notes %q", a.Notes)
+				}
+				if err := w.take(a, w.limits(adopt.FromRancher)); err == nil || !strings.Contains(err.Error(), "--allow-replace") {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+// unmade makes a host one that could not be made.
+func unmade(o map[string]any) {
+	o["status"] = map[string]any{
+		"failureReason": "CreateError", "failureMessage": "no quota",
+		"conditions": []any{map[string]any{"type": "CreateJob", "status": "False", "reason": "CreateError"}},
+	}
+	unset(o, "spec", "providerID")
 }
 
 // edited changes objects, by their kinds and names.
