@@ -26,7 +26,7 @@ func (s *Stage) Differences() ([]applyset.Difference, error) {
 			continue
 		case one.found == nil:
 			d.Verb = applyset.Create
-		case one.now == nil:
+		case one.now == nil, one.found.GetDeletionTimestamp() == nil && one.now.GetDeletionTimestamp() != nil:
 			d.Verb = applyset.Delete
 		default:
 			patch, err := difference(one.found, one.now)

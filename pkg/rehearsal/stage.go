@@ -301,13 +301,18 @@ func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 	after.SetGroupVersionKind(gvk)
 	after.SetUID(before.GetUID())
 	after.SetCreationTimestamp(before.GetCreationTimestamp())
+	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
 	after.SetResourceVersion(before.GetResourceVersion())
 	changed, err := difference(before, after)
 	if err != nil || len(changed) == 0 {
 		return before, err
 	}
 	after.SetResourceVersion(next(before.GetResourceVersion()))
-	s.put(key, after)
+	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
+		s.put(key, nil) // nobody holds it any more
+	} else {
+		s.put(key, after)
+	}
 	return after.DeepCopy(), nil
 }
 
@@ -320,10 +325,25 @@ func next(version string) string {
 	return strconv.FormatUint(number+1, 10)
 }
 
-func (s *Stage) delete(key id) error {
-	if _, err := s.get(key); err != nil {
+// delete takes an object away, or marks it as deleted while somebody holds it.
+func (s *Stage) delete(key id, opts *metav1.DeleteOptions) error {
+	held, err := s.get(key)
+	if err != nil {
 		return err
 	}
-	s.put(key, nil)
+	if opts != nil && opts.Preconditions != nil {
+		uid, version := opts.Preconditions.UID, opts.Preconditions.ResourceVersion
+		if uid != nil && *uid != held.GetUID() || version != nil && *version != held.GetResourceVersion() {
+			return apierrors.NewConflict(resourceOf(key.gvk).GroupResource(), key.name, errVersion)
+		}
+	}
+	switch {
+	case len(held.GetFinalizers()) == 0:
+		s.put(key, nil)
+	case held.GetDeletionTimestamp() == nil:
+		held.SetDeletionTimestamp(new(metav1.NewTime(s.opts.Now)))
+		held.SetResourceVersion(next(held.GetResourceVersion()))
+		s.put(key, held)
+	}
 	return nil
 }

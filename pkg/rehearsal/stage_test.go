@@ -147,6 +147,53 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 	})
 }
 
+// What somebody holds with a finalizer is deleted only when it lets go.
+func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
+	play(t, func(w *world) {
+		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
+		must(t, err)
+		for what, wrong := range map[string]*metav1.Preconditions{
+			"uid": {UID: new(types.UID("another"))}, "version": {UID: &there.UID, ResourceVersion: new("another")},
+		} {
+			if err := w.secrets.Delete(namespace, "there", &metav1.DeleteOptions{Preconditions: wrong}); !apierrors.IsConflict(err) {
+				t.Errorf("another %s is deleted: %v", what, err)
+			}
+		}
+		held := there.DeepCopy()
+		held.Finalizers = []string{"x/y"}
+		held, err = w.secrets.Update(held)
+		must(t, err)
+		w.stage.Assume()
+		is := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &held.UID, ResourceVersion: &held.ResourceVersion}}
+		must(t, w.secrets.Delete(namespace, "there", is))
+		w.wants("Delete Secret there")
+		changes := w.stage.Changes()
+		must(t, w.secrets.Delete(namespace, "there", nil))
+		if w.stage.Changes() != changes {
+			t.Error("it is deleted twice")
+		}
+		deleted, err := w.secrets.Cache().Get(namespace, "there")
+		must(t, err)
+		if deleted.DeletionTimestamp == nil || deleted.ResourceVersion == held.ResourceVersion {
+			t.Errorf("%+v", deleted.ObjectMeta)
+		}
+		free := deleted.DeepCopy()
+		free.DeletionTimestamp, free.Labels = nil, map[string]string{"l": "v"} // no update brings it back
+		free, err = w.secrets.Update(free)
+		must(t, err)
+		if free.DeletionTimestamp == nil {
+			t.Error("an update has brought it back")
+		}
+		free.Finalizers = nil
+		_, err = w.secrets.Update(free)
+		must(t, err)
+		if _, err := w.secrets.Cache().Get(namespace, "there"); !apierrors.IsNotFound(err) {
+			t.Errorf("nobody holds it, and it is there: %v", err)
+		}
+		w.wants("Delete Secret there")
+	})
+}
+
 func TestStage_WritesOfWhatIsThereAreNone(t *testing.T) {
 	play(t, func(w *world) {
 		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})

@@ -48,8 +48,8 @@ func (k kind[T, L]) Patch(namespace, name string, pt types.PatchType, data []byt
 }
 
 // Delete takes an object away.
-func (k kind[T, L]) Delete(namespace, name string, _ *metav1.DeleteOptions) error {
-	return k.stage.delete(id{k.gvk, namespace, name})
+func (k kind[T, L]) Delete(namespace, name string, opts *metav1.DeleteOptions) error {
+	return k.stage.delete(id{k.gvk, namespace, name}, opts)
 }
 
 // Get is what the cache shows, too.
@@ -100,8 +100,8 @@ func (g global[T, L]) Patch(name string, pt types.PatchType, data []byte, subres
 }
 
 // Delete takes an object away.
-func (g global[T, L]) Delete(name string, _ *metav1.DeleteOptions) error {
-	return g.stage.delete(id{g.gvk, "", name})
+func (g global[T, L]) Delete(name string, opts *metav1.DeleteOptions) error {
+	return g.stage.delete(id{g.gvk, "", name}, opts)
 }
 
 // Get is what the cache shows, too.

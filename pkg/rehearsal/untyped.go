@@ -211,6 +211,6 @@ func (r resources) Patch(_ context.Context, name string, pt types.PatchType, dat
 }
 
 // Delete implements dynamic.ResourceInterface.
-func (r resources) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
-	return r.stage.delete(id{r.kind(), r.namespace, name})
+func (r resources) Delete(_ context.Context, name string, opts metav1.DeleteOptions, _ ...string) error {
+	return r.stage.delete(id{r.kind(), r.namespace, name}, &opts)
 }

@@ -11,7 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/pkg/adopt"
 	"github.com/drover-io/drover/pkg/inspect"
@@ -90,6 +93,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 	const server, worker = "demo-pool1-x7k2p-hjv5c", "demo-workers-x7k2p-q8d2m"
 	for name, tc := range map[string]struct {
 		without []string // kinds and names
+		deleted []string // and somebody holds them
 		edit    map[string]func(object map[string]any)
 		want    []string
 	}{
@@ -132,6 +136,27 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 			},
 			want: []string{"Create Secret fleet-default/demo-kubeconfig", "Create Secret drover-system/proxy-token-*"},
 		},
+		"a worker without a host": {
+			edit: map[string]func(map[string]any){"PodMachine " + worker: unmade},
+			want: []string{"Delete Machine fleet-default/" + worker + " Replace"},
+		},
+		"the first server has no host": { // the other controllers see that its machine is deleted
+			edit: map[string]func(map[string]any){"PodMachine " + server: unmade},
+			want: []string{"Delete Machine fleet-default/" + server + " Replace", "Update RKEBootstrap fleet-default/" + server + " status.conditions"},
+		},
+		"another server has no host": {
+			edit: map[string]func(map[string]any){"PodMachine demo-pool1-x7k2p-q8d2m": unmade},
+			want: []string{"Delete Machine fleet-default/demo-pool1-x7k2p-q8d2m Replace"},
+		},
+		"a worker that is being deleted": {deleted: []string{"Machine " + worker, "PodMachine " + worker, "RKEBootstrap " + worker}},
+		"a server that is being deleted": {deleted: []string{"Machine " + server}},
+		"a paused cluster": {
+			edit: map[string]func(map[string]any){"Cluster demo": func(o map[string]any) {
+				if strings.HasPrefix(o["apiVersion"].(string), clusterAPI.Group) {
+					set(o, true, "spec", "paused")
+				}
+			}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
@@ -146,6 +171,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 				edited(objects, tc.edit)
 				_, err = recorded.Create(t.Context(), w.live, objects)
 				check(t, err)
+				w.deleted(objects, tc.deleted)
 				w.start()
 				time.Sleep(time.Minute)
 				a := w.look()
@@ -157,7 +183,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 				}
 				w.api.ResetLog()
 				limits := w.limits(adopt.FromRancher)
-				limits.AllowRestart = true // the endpoint is a part of plans
+				limits.AllowRestart, limits.AllowReplace = true, true // the endpoint is a part of plans
 				check(t, w.take(a, limits))
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
@@ -330,6 +356,22 @@ func unmade(o map[string]any) {
 		"conditions": []any{map[string]any{"type": "CreateJob", "status": "False", "reason": "CreateError"}},
 	}
 	unset(o, "spec", "providerID")
+}
+
+// deleted deletes some of the objects, by their kinds and names. Somebody else holds them.
+func (w *world) deleted(objects []*unstructured.Unstructured, which []string) {
+	w.Helper()
+	for _, object := range objects {
+		if !slices.Contains(which, object.GetKind()+" "+object.GetName()) {
+			continue
+		}
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		client := w.live.Resource(resource).Namespace(object.GetNamespace())
+		held := []byte(`[{"op":"add","path":"/metadata/finalizers","value":["example.com/held"]}]`)
+		_, err := client.Patch(w.Context(), object.GetName(), types.JSONPatchType, held, metav1.PatchOptions{})
+		check(w.T, err)
+		check(w.T, client.Delete(w.Context(), object.GetName(), metav1.DeleteOptions{}))
+	}
 }
 
 // edited changes objects, by their kinds and names.
