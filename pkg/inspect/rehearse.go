@@ -11,7 +11,6 @@ import (
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +22,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
@@ -61,8 +61,8 @@ type play struct {
 	plan     plancontroller.Deps
 	// ours: the cluster is the instance's already.
 	ours bool
-	// denied says of what it is not known what would be written, and failed what would not be brought about, and why.
-	denied, failed map[subject]string
+	// unread says of what it is not known what would be written, and failed what would not be brought about, and why.
+	unread, failed map[subject]string
 }
 
 // subject is what a controller looks after, of a machine or of the cluster.
@@ -75,7 +75,7 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	log.SetOutput(io.Discard)
 	p := &play{
 		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, log: log, ours: out.Owner == OwnerSame,
-		denied: map[subject]string{}, failed: map[subject]string{},
+		unread: map[subject]string{}, failed: map[subject]string{},
 		stage: rehearsal.New(ctx, rehearsal.Options{
 			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: r.now(),
 		}),
@@ -101,6 +101,9 @@ func (p *play) perform(provisioned bool) (notes []string, err error) {
 	for range rounds {
 		before := p.stage.Changes()
 		if err := p.round(provisioned); err != nil {
+			return nil, err
+		}
+		if err := p.ctx.Err(); err != nil { // it is not the API server's fault
 			return nil, err
 		}
 		if p.stage.Changes() == before {
@@ -134,15 +137,15 @@ func (p *play) begin(marks map[string]planner.Marks) error {
 	return nil
 }
 
-// try runs one handler. What the user may not read is told, and what the handler would write then is not known.
+// try runs one handler. What cannot be read is told, and what the handler would write then is not known.
 func (p *play) try(of subject, act func() error) {
-	delete(p.denied, of)
+	delete(p.unread, of)
 	delete(p.failed, of)
-	denied, err := p.stage.Try(act)
+	unread, err := p.stage.Try(act)
 	switch {
-	case len(denied) > 0:
-		p.denied[of] = strings.Join(denied, ", ")
-	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+	case len(unread) > 0:
+		p.unread[of] = strings.Join(unread, "; ")
+	case err != nil:
 		p.failed[of] = err.Error()
 	}
 }
@@ -184,6 +187,7 @@ func (p *play) readParts(machines []*clusterv1.Machine) {
 	}
 	p.stage.ReadAll(rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"))
 	p.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("Secret"))
+	p.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	for _, machine := range machines {
 		if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
 			p.stage.ReadAll(hostKind(ref))
@@ -199,15 +203,15 @@ func hostKind(ref clusterv1.ContractVersionedObjectReference) schema.GroupVersio
 func (p *play) machine(machine *clusterv1.Machine) {
 	if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "RKEBootstrap" {
 		p.try(subject{"accounts, rights and Secrets", machine.Name}, func() error {
-			object, err := p.plan.Bootstraps.Cache().Get(machine.Namespace, ref.Name)
-			if err != nil {
+			object, err := clients.Optional(p.plan.Bootstraps.Cache().Get(machine.Namespace, ref.Name))
+			if err != nil || object == nil {
 				return err
 			}
 			return bootstrap.Rehearse(p.ctx, p.bootstraps(), object)
 		})
 		p.try(subject{"reports", machine.Name}, func() error {
-			secret, err := p.plan.Secrets.Cache().Get(machine.Namespace, naming.PlanSecret(ref.Name))
-			if err != nil {
+			secret, err := clients.Optional(p.plan.Secrets.Cache().Get(machine.Namespace, naming.PlanSecret(ref.Name)))
+			if err != nil || secret == nil {
 				return err
 			}
 			return plansecret.Rehearse(p.reports(), secret)
@@ -215,8 +219,8 @@ func (p *play) machine(machine *clusterv1.Machine) {
 	}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
 		p.try(subject{partsOfHost, machine.Name}, func() error {
-			host, err := p.host(machine)
-			if err != nil {
+			host, err := clients.Optional(p.host(machine))
+			if err != nil || host == nil {
 				return err
 			}
 			return machineprovision.Rehearse(p.ctx, p.hosts(), host)
@@ -226,8 +230,8 @@ func (p *play) machine(machine *clusterv1.Machine) {
 
 // controlPlane runs the controllers of the control plane.
 func (p *play) controlPlane() error {
-	object, err := p.plan.ControlPlanes.Cache().Get(p.namespace, p.name)
-	if err != nil {
+	object, err := clients.Optional(p.plan.ControlPlanes.Cache().Get(p.namespace, p.name))
+	if err != nil || object == nil {
 		return err
 	}
 	err = rkecontrolplane.Rehearse(rkecontrolplane.Deps{
@@ -242,8 +246,8 @@ func (p *play) controlPlane() error {
 
 func (p *play) infrastructure() error {
 	clusters := rehearsal.Kind(p.stage, p.clients.RKE.RKECluster())
-	object, err := clusters.Cache().Get(p.namespace, p.name)
-	if err != nil {
+	object, err := clients.Optional(clusters.Cache().Get(p.namespace, p.name))
+	if err != nil || object == nil {
 		return err
 	}
 	return rkecluster.Rehearse(rkecluster.Deps{

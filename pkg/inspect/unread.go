@@ -22,8 +22,8 @@ const partsOfHost = "parts of the host"
 // notes say what the list lacks, a line for machines of which the same is said.
 func (p *play) notes() []string {
 	lines := map[string][]string{}
-	for of, why := range p.denied {
-		line := of.what + "%s are not compared: you may not " + why
+	for of, why := range p.unread {
+		line := of.what + "%s are not compared: " + strings.ReplaceAll(why, "%", "%%")
 		lines[line] = append(lines[line], of.machine)
 	}
 	for of, why := range p.failed {
@@ -63,7 +63,7 @@ func (p *play) host(machine *clusterv1.Machine) (*unstructured.Unstructured, err
 // knows that they stay, and who adopts the cluster is to ask for it.
 func (p *play) doubts(out *Adoption) error {
 	unknown := map[string]bool{}
-	for _, of := range slices.Concat(slices.Collect(maps.Keys(p.denied)), slices.Collect(maps.Keys(p.failed))) {
+	for _, of := range slices.Concat(slices.Collect(maps.Keys(p.unread)), slices.Collect(maps.Keys(p.failed))) {
 		if of.what == partsOfHost {
 			unknown[of.machine] = true
 		}

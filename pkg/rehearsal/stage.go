@@ -44,7 +44,7 @@ type Stage struct {
 	known  map[id]state
 	listed map[collection]error
 	failed map[id]error
-	denied map[string]bool
+	unread map[string]bool
 	// made counts the objects that were made, and changes the writes.
 	made, changes int
 	// before are the objects that Try may take back, as they were; nil while nobody tries.
@@ -71,7 +71,7 @@ type (
 // New returns a stage on which everything is as it is live.
 func New(ctx context.Context, opts Options) *Stage {
 	return &Stage{
-		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, denied: map[string]bool{},
+		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, unread: map[string]bool{},
 		caches: map[schema.GroupVersionKind]*still{}, decoded: map[*unstructured.Unstructured]any{},
 	}
 }
@@ -86,21 +86,21 @@ func (s *Stage) Assume() {
 // Changes counts the writes that changed something.
 func (s *Stage) Changes() int { return s.changes }
 
-// Try runs something that acts on the stage. When it asks for what the user may not read, what it has written is taken back, and what could not be read
-// is returned in place of its error: nobody knows what it would have done.
-func (s *Stage) Try(act func() error) (denied []string, err error) {
+// Try runs something that acts on the stage. When it asks for what cannot be read, what it has written is taken back, and why it was not read is returned
+// in place of its error: nobody knows what it would have done.
+func (s *Stage) Try(act func() error) (unread []string, err error) {
 	changes := s.changes
-	s.denied, s.before = map[string]bool{}, map[id]state{}
+	s.unread, s.before = map[string]bool{}, map[id]state{}
 	err = act()
 	before := s.before
 	s.before = nil
-	if len(s.denied) == 0 {
+	if len(s.unread) == 0 {
 		return nil, err
 	}
 	maps.Copy(s.known, before)
 	s.changes = changes
 	s.caches = map[schema.GroupVersionKind]*still{}
-	return slices.Sorted(maps.Keys(s.denied)), nil
+	return slices.Sorted(maps.Keys(s.unread)), nil
 }
 
 // resourceOf is what the resource of a kind is called, for all kinds that controllers of Drover read.
@@ -115,13 +115,16 @@ func (s *Stage) live(gvk schema.GroupVersionKind, namespace string) dynamic.Reso
 	return s.opts.Live.Resource(resourceOf(gvk)).Namespace(namespace)
 }
 
-// note remembers what the user may not read, and returns the error of it.
-func (s *Stage) note(err error, what, namespace string) error {
+// note remembers what could not be read, because the user may not or because the API server fails, and returns the error of it.
+func (s *Stage) note(err error, verb string, of collection) error {
+	what := verb + " " + resourceOf(of.gvk).GroupResource().String()
+	if of.namespace != "" {
+		what += " in namespace " + of.namespace
+	}
 	if apierrors.IsForbidden(err) {
-		if namespace != "" {
-			what += " in namespace " + namespace
-		}
-		s.denied[what] = true
+		s.unread["you may not "+what] = true
+	} else {
+		s.unread[what+": "+err.Error()] = true
 	}
 	return err
 }
@@ -144,17 +147,20 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	case known:
 		return one.now, nil
 	}
-	what := "get " + resourceOf(key.gvk).GroupResource().String()
+	all := collection{key.gvk, key.namespace}
 	if err := s.failed[key]; err != nil {
-		return nil, s.note(err, what, key.namespace)
+		return nil, s.note(err, "get", all)
 	}
-	if err, complete := s.listed[collection{key.gvk, key.namespace}]; complete && err == nil {
+	switch err, listed := s.listed[all]; {
+	case listed && err == nil:
 		return nil, apierrors.NewNotFound(resourceOf(key.gvk).GroupResource(), key.name)
+	case listed && !apierrors.IsForbidden(err): // who may not list may get; one who does not answer is not asked for each
+		return nil, s.note(err, "list", all)
 	}
 	found, err := s.live(key.gvk, key.namespace).Get(s.ctx, key.name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		s.failed[key] = err
-		return nil, s.note(err, what, key.namespace)
+		return nil, s.note(err, "get", all)
 	}
 	if err != nil {
 		s.known[key] = state{}
@@ -179,7 +185,7 @@ func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstruct
 		s.listed[all] = err
 	}
 	if err != nil {
-		return nil, s.note(err, "list "+resourceOf(gvk).GroupResource().String(), namespace)
+		return nil, s.note(err, "list", all)
 	}
 	var out []*unstructured.Unstructured
 	for key, one := range s.known {

@@ -257,13 +257,13 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 			_, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named(name)})
 			return err
 		}
-		denied, err := w.stage.Try(func() error { return write("kept") })
+		unread, err := w.stage.Try(func() error { return write("kept") })
 		must(t, err)
-		if len(denied) > 0 {
-			t.Errorf("denied %q", denied)
+		if len(unread) > 0 {
+			t.Errorf("unread %q", unread)
 		}
 		for range 2 { // what was refused is refused again, without a request
-			denied, err = w.stage.Try(func() error {
+			unread, err = w.stage.Try(func() error {
 				must(t, write("half"))
 				must(t, w.secrets.Delete(namespace, "there", nil))
 				_, got := w.accounts.Cache().Get(namespace, "a")
@@ -271,7 +271,7 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 				return errors.Join(got, listed)
 			})
 			must(t, err)
-			if diff := cmp.Diff([]string{"get serviceaccounts in namespace ns", "list serviceaccounts in namespace ns"}, denied); diff != "" {
+			if diff := cmp.Diff([]string{"you may not get serviceaccounts in namespace ns", "you may not list serviceaccounts in namespace ns"}, unread); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
@@ -279,6 +279,44 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 		failed := errors.New("refused")
 		if _, err := w.stage.Try(func() error { return failed }); !errors.Is(err, failed) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// An API server that fails is no fault of the controllers, and it is not asked for each object of a kind that it did not list.
+func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
+	play(t, func(w *world) {
+		asked := 0
+		w.api.Intercept(func(r memkube.Request) error {
+			if r.Resource.Resource != "serviceaccounts" {
+				return nil
+			}
+			asked++
+			return apierrors.NewInternalError(errors.New("the store is down"))
+		})
+		get := func(name string) func() error {
+			return func() error {
+				_, err := w.accounts.Cache().Get(namespace, name)
+				return err
+			}
+		}
+		const down = " serviceaccounts in namespace ns: Internal error occurred: the store is down"
+		for _, step := range []struct {
+			act   func() error
+			want  string
+			asked int
+		}{
+			{get("a"), "get" + down, 1},
+			{get("a"), "get" + down, 1},
+			{func() error { w.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount")); return get("b")() }, "list" + down, 2},
+			{get("c"), "list" + down, 2},
+			{func() error { _, err := w.accounts.List(namespace, metav1.ListOptions{}); return err }, "list" + down, 3},
+		} {
+			unread, err := w.stage.Try(step.act)
+			must(t, err)
+			if diff := cmp.Diff([]string{step.want}, unread); diff != "" || asked != step.asked {
+				t.Errorf("%d requests, want %d (-want +got):\n%s", asked, step.asked, diff)
+			}
 		}
 	})
 }

@@ -59,7 +59,11 @@ func (k kind[T, L]) Get(namespace, name string, _ metav1.GetOptions) (T, error) 
 
 // List asks the API server itself: it is for what nobody here has made.
 func (k kind[T, L]) List(namespace string, opts metav1.ListOptions) (L, error) {
-	return k.ControllerInterface.List(namespace, opts)
+	found, err := k.ControllerInterface.List(namespace, opts)
+	if err != nil {
+		return found, k.stage.note(err, "list", collection{k.gvk, namespace})
+	}
+	return found, nil
 }
 
 // Enqueue and EnqueueAfter do nothing: whoever has the stage asks again.
@@ -109,7 +113,11 @@ func (g global[T, L]) Get(name string, _ metav1.GetOptions) (T, error) { return 
 
 // List asks the API server itself.
 func (g global[T, L]) List(opts metav1.ListOptions) (L, error) {
-	return g.NonNamespacedControllerInterface.List(opts)
+	found, err := g.NonNamespacedControllerInterface.List(opts)
+	if err != nil {
+		return found, g.stage.note(err, "list", collection{gvk: g.gvk})
+	}
+	return found, nil
 }
 
 // Enqueue and EnqueueAfter do nothing.

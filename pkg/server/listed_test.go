@@ -83,6 +83,11 @@ func resourceIn(resource, group string) string {
 // provesList fails when Drover has written other objects of a cluster since it was taken than were listed before.
 func (w *world) provesList(a inspect.Adoption) {
 	w.Helper()
+	for _, note := range a.Notes {
+		if strings.Contains(note, "not compared") || strings.Contains(note, "not be brought about") {
+			w.Errorf("everything may be read, and a note says %q", note)
+		}
+	}
 	if diff := cmp.Diff(listed(a), w.written()); diff != "" {
 		w.Errorf("objects that were written are not those that were listed (-listed +written):\n%s", diff)
 	}
@@ -204,6 +209,7 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	const notes = " metadata.annotations[objectset.rio.cattle.io/*]"
 	for name, tc := range map[string]struct {
 		denies func(r memkube.Request) bool
+		with   error // other than that it is forbidden
 		edit   map[string]func(object map[string]any)
 		notes  []string // what they begin with
 		absent string   // a part of no line
@@ -219,6 +225,15 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 			notes: []string{
 				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: you may not get serviceaccounts in namespace fleet-default",
 				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: you may not list serviceaccounts in namespace fleet-default",
+			},
+			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
+		},
+		"accounts, because the API server fails": {
+			denies: func(r memkube.Request) bool { return r.Resource.Resource == "serviceaccounts" },
+			with:   apierrors.NewInternalError(errors.New("the store is down")),
+			notes: []string{
+				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in namespace fleet-default: ",
+				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in namespace fleet-default: ",
 			},
 			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
@@ -255,10 +270,13 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 				w.start()
 				time.Sleep(time.Minute)
 				w.api.Intercept(func(r memkube.Request) error {
-					if !strings.HasPrefix(r.Agent, ours) && tc.denies(r) {
+					if strings.HasPrefix(r.Agent, ours) || !tc.denies(r) {
+						return nil
+					}
+					if tc.with == nil {
 						return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil)
 					}
-					return nil
+					return tc.with
 				})
 				a := w.look()
 				if len(a.Problems) > 0 {
