@@ -85,6 +85,9 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	if err := p.begin(out.Takeover.Marks); err != nil {
 		return nil, nil, err
 	}
+	if why := p.others(); why != "" {
+		out.Notes = append(out.Notes, why)
+	}
 	notes, err := p.perform(of.Spec.RKEConfig != nil)
 	if err != nil {
 		return nil, nil, err

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/machinejob"
 	"github.com/drover-io/drover/pkg/planner"
@@ -51,6 +52,18 @@ func ofMachines(names []string) string {
 		return fmt.Sprintf(" of machines %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return " of machines " + strings.Join(names, ", ")
+}
+
+// others reads the Clusters of other namespaces, and says why they are not known: one of them can say that the management cluster is its own.
+func (p *play) others() string {
+	err := p.stage.ReadEverywhere(provv1.SchemeGroupVersion.WithKind("Cluster"))
+	switch {
+	case err == nil:
+		return ""
+	case apierrors.IsForbidden(err):
+		return "whether a Cluster of another namespace has the same management cluster is not compared: you may not list clusters.provisioning.cattle.io in all namespaces"
+	}
+	return "whether a Cluster of another namespace has the same management cluster is not compared: " + err.Error()
 }
 
 // host is the infrastructure object of a machine.

@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,6 +177,9 @@ var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 // notHelm leaves out the history of Helm releases, as the caches of the server do: it is most of what Secrets hold in many management clusters.
 const notHelm = "type!=helm.sh/release.v1"
 
+// everywhere is where the objects of all namespaces are, and those of none.
+const everywhere = ""
+
 // list returns the objects of a kind in a namespace, by name. They must not be changed.
 func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstructured.Unstructured, error) {
 	all := collection{gvk, namespace}
@@ -189,11 +193,13 @@ func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstruct
 	}
 	var out []*unstructured.Unstructured
 	for key, one := range s.known {
-		if key.gvk == gvk && key.namespace == namespace && one.now != nil {
+		if key.gvk == gvk && (key.namespace == namespace || namespace == everywhere) && one.now != nil {
 			out = append(out, one.now)
 		}
 	}
-	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetName(), b.GetName()), strings.Compare(a.GetNamespace(), b.GetNamespace()))
+	})
 	return out, nil
 }
 
@@ -204,6 +210,25 @@ func (s *Stage) ReadAll(gvk schema.GroupVersionKind) {
 	if _, asked := s.listed[all]; !asked {
 		s.listed[all] = s.read(all)
 	}
+}
+
+// ReadEverywhere has indexes of a kind show the objects of all namespaces, as the caches of the server do. Without it, or where it fails, they show those in
+// the namespace of the cluster.
+func (s *Stage) ReadEverywhere(gvk schema.GroupVersionKind) error {
+	all := collection{gvk, everywhere}
+	err := s.read(all)
+	if err == nil {
+		s.listed[all], s.listed[collection{gvk, s.opts.Namespace}] = nil, nil
+	}
+	return err
+}
+
+// indexed is whose objects the indexes of a kind show.
+func (s *Stage) indexed(gvk schema.GroupVersionKind) string {
+	if _, all := s.listed[collection{gvk, everywhere}]; all {
+		return everywhere
+	}
+	return s.opts.Namespace
 }
 
 func (s *Stage) read(all collection) error {
@@ -221,7 +246,7 @@ func (s *Stage) read(all collection) error {
 	for i := range found.Items {
 		object := &found.Items[i]
 		object.SetGroupVersionKind(all.gvk)
-		key := id{all.gvk, all.namespace, object.GetName()}
+		key := id{all.gvk, object.GetNamespace(), object.GetName()}
 		if _, known := s.known[key]; !known {
 			s.known[key] = state{found: object, now: object}
 		}

@@ -375,5 +375,21 @@ func TestKind_FindsByIndex(t *testing.T) {
 		if len(found) != 1 || found[0].Name != "there" {
 			t.Errorf("%v", found)
 		}
+		// An object of another namespace is found once all have been read, and what was written here stays.
+		must(t, w.api.Add(&corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: "away"}, Data: map[string][]byte{"a": nil},
+		}))
+		must(t, w.secrets.Delete(namespace, "there", nil))
+		must(t, w.stage.ReadEverywhere(corev1.SchemeGroupVersion.WithKind("Secret")))
+		found, err = cache.GetByIndex("size", "1")
+		must(t, err)
+		if len(found) != 1 || found[0].Name != "away" {
+			t.Errorf("%v", found)
+		}
+		here, err := cache.List(namespace, labels.Everything())
+		must(t, err)
+		if len(here) != 1 || here[0].Name != "other" {
+			t.Errorf("%v", here)
+		}
 	})
 }

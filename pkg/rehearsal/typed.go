@@ -245,13 +245,13 @@ func (s shelf[T]) List(namespace string, selector labels.Selector) ([]T, error) 
 // AddIndexer implements generic.CacheInterface.
 func (s shelf[T]) AddIndexer(name string, indexer generic.Indexer[T]) { s.indexers[name] = indexer }
 
-// GetByIndex implements generic.CacheInterface for the namespace of the cluster.
+// GetByIndex implements generic.CacheInterface for the namespace of the cluster, or for all where they have been read.
 func (s shelf[T]) GetByIndex(name, key string) ([]T, error) {
 	indexer := s.indexers[name]
 	if indexer == nil {
 		return nil, fmt.Errorf("there is no index %s of %s", name, s.gvk.Kind)
 	}
-	all, err := s.List(s.stage.opts.Namespace, labels.Everything())
+	all, err := s.List(s.stage.indexed(s.gvk), labels.Everything())
 	if err != nil {
 		return nil, err
 	}

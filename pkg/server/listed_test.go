@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/pkg/adopt"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
@@ -99,6 +101,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 	for name, tc := range map[string]struct {
 		without []string // kinds and names
 		deleted []string // and somebody holds them
+		thief   bool     // of the management cluster
 		edit    map[string]func(object map[string]any)
 		want    []string
 	}{
@@ -155,6 +158,9 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 		},
 		"a worker that is being deleted": {deleted: []string{"Machine " + worker, "PodMachine " + worker, "RKEBootstrap " + worker}},
 		"a server that is being deleted": {deleted: []string{"Machine " + server}},
+		"a Cluster of another namespace says that the management cluster is its own": {
+			thief: true,
+		},
 		"a paused cluster": {
 			edit: map[string]func(map[string]any){"Cluster demo": func(o map[string]any) {
 				if strings.HasPrefix(o["apiVersion"].(string), clusterAPI.Group) {
@@ -177,6 +183,9 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 				_, err = recorded.Create(t.Context(), w.live, objects)
 				check(t, err)
 				w.deleted(objects, tc.deleted)
+				if tc.thief {
+					w.steal()
+				}
 				w.start()
 				time.Sleep(time.Minute)
 				a := w.look()
@@ -236,6 +245,13 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in namespace fleet-default: ",
 			},
 			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
+		},
+		"Clusters of other namespaces": {
+			denies: func(r memkube.Request) bool {
+				return r.Resource.Group == provv1.SchemeGroupVersion.Group && r.Namespace == ""
+			},
+			notes:  []string{"whether a Cluster of another namespace has the same management cluster is not compared: you may not list clusters.provisioning"},
+			absent: "nothing is", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
 		"an account that somebody else keeps": {
 			denies: func(memkube.Request) bool { return false },
@@ -390,6 +406,18 @@ func (w *world) deleted(objects []*unstructured.Unstructured, which []string) {
 		check(w.T, err)
 		check(w.T, client.Delete(w.Context(), object.GetName(), metav1.DeleteOptions{}))
 	}
+}
+
+// steal makes a Cluster of another namespace that says that it has the management cluster.
+func (w *world) steal() {
+	w.Helper()
+	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	check(w.T, err)
+	thief, err := w.user.Provisioning.Cluster().Create(&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "thief"}})
+	check(w.T, err)
+	thief.Status.ClusterName = recordedID
+	_, err = w.user.Provisioning.Cluster().UpdateStatus(thief)
+	check(w.T, err)
 }
 
 // edited changes objects, by their kinds and names.
