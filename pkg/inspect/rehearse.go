@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/sirupsen/logrus"
@@ -56,6 +57,7 @@ type play struct {
 	id       string
 	instance string
 	stage    *rehearsal.Stage
+	at       time.Time
 	log      logrus.FieldLogger
 	set      *applyset.Set
 	plan     plancontroller.Deps
@@ -73,11 +75,12 @@ type subject struct{ what, machine string }
 func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string, error) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
+	at := r.serverNow()
 	p := &play{
-		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, log: log, ours: out.Owner == OwnerSame,
+		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, at: at, log: log, ours: out.Owner == OwnerSame,
 		unread: map[subject]string{}, failed: map[subject]string{},
 		stage: rehearsal.New(ctx, rehearsal.Options{
-			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: r.now(),
+			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: at,
 		}),
 	}
 	p.set = p.stage.Apply()
@@ -238,7 +241,7 @@ func (p *play) controlPlane() error {
 		return err
 	}
 	err = rkecontrolplane.Rehearse(rkecontrolplane.Deps{
-		ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance, Now: p.opts.Now,
+		ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance, Now: p.now,
 	}, object)
 	object, missing := p.plan.ControlPlanes.Cache().Get(p.namespace, p.name)
 	if missing != nil {
@@ -264,7 +267,7 @@ func (p *play) tokens() error {
 	for _, token := range all {
 		err = errors.Join(err, clusterregistrationtoken.Rehearse(clusterregistrationtoken.Deps{
 			Tokens: tokens, ManagementClusters: p.plan.ManagementClusters, Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets,
-			InstanceID: p.instance, Settings: p.settings.Registration(p.installsAgents()), Now: p.opts.Now, Log: p.log,
+			InstanceID: p.instance, Settings: p.settings.Registration(p.installsAgents()), Now: p.now, Log: p.log,
 		}, token))
 	}
 	return err
@@ -283,10 +286,13 @@ func (p *play) agent(of *provv1.Cluster) error {
 	}, of)
 }
 
+// now is when all of it is played.
+func (p *play) now() time.Time { return p.at }
+
 func (p *play) planner() plancontroller.Deps {
 	c, s := p.clients, p.stage
 	deps := p.Reader.plans
-	deps.InstanceID, deps.Log, deps.Access = p.instance, p.log, everything{}
+	deps.InstanceID, deps.Log, deps.Access, deps.Now = p.instance, p.log, everything{}, p.now
 	deps.ProvisioningClusters, deps.ControlPlanes = rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
 	deps.Bootstraps, deps.Clusters, deps.Machines = rehearsal.Kind(s, c.RKE.RKEBootstrap()), rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine())
 	deps.Secrets, deps.ConfigMaps = rehearsal.Kind(s, c.Core.Secret()), rehearsal.Kind(s, c.Core.ConfigMap())
@@ -299,7 +305,7 @@ func (p *play) provisioning() provisioningcluster.Deps {
 		Clusters: p.plan.ProvisioningClusters, CAPIClusters: p.plan.Clusters, Machines: p.plan.Machines,
 		MachineDeployments: rehearsal.Kind(p.stage, p.clients.CAPI.MachineDeployment()), ControlPlanes: p.plan.ControlPlanes,
 		DynamicSchemas: rehearsal.Global(p.stage, p.clients.Management.DynamicSchema()), Secrets: p.plan.Secrets,
-		DynamicKinds: p.stage.Dynamic(), Apply: p.set, Access: everything{}, InstanceID: p.instance, Now: p.opts.Now,
+		DynamicKinds: p.stage.Dynamic(), Apply: p.set, Access: everything{}, InstanceID: p.instance, Now: p.now,
 	}
 }
 
@@ -308,7 +314,7 @@ func (p *play) management() cluster.Deps {
 		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
 		Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets, Namespaces: rehearsal.Global(p.stage, p.clients.Core.Namespace()),
 		Apply: p.set, Prober: silent{}, Tunnel: sessions{p.plan.ManagementClusters.Cache(), p.ours}, Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
-		InstanceID: p.instance, Registry: topology.Registry{URL: p.settings.SystemDefaultRegistry}, Now: p.opts.Now,
+		InstanceID: p.instance, Registry: topology.Registry{URL: p.settings.SystemDefaultRegistry}, Now: p.now,
 	}
 }
 
@@ -317,14 +323,14 @@ func (p *play) bootstraps() bootstrap.Deps {
 	return bootstrap.Deps{
 		Bootstraps: p.plan.Bootstraps, ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters,
 		Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets, ServiceAccounts: rehearsal.Kind(s, c.Core.ServiceAccount()), Apply: p.set,
-		Downstream: silent{}, Settings: p.settings.Bootstrap(), InstanceID: p.instance, Log: p.log, Now: p.opts.Now,
+		Downstream: silent{}, Settings: p.settings.Bootstrap(), InstanceID: p.instance, Log: p.log, Now: p.now,
 	}
 }
 
 func (p *play) reports() plansecret.Deps {
 	return plansecret.Deps{
 		InstanceID: p.instance, Secrets: p.plan.Secrets, Machines: p.plan.Machines, ControlPlanes: p.plan.ControlPlanes.Cache(),
-		ProvisioningClusters: p.plan.ProvisioningClusters.Cache(), Now: p.opts.Now,
+		ProvisioningClusters: p.plan.ProvisioningClusters.Cache(), Now: p.now,
 	}
 }
 
@@ -334,7 +340,7 @@ func (p *play) hosts() machineprovision.Deps {
 		Dynamic: s.Dynamic(), Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Clusters: p.plan.ProvisioningClusters,
 		Bootstraps: p.plan.Bootstraps, NodeDrivers: rehearsal.Global(s, c.Management.NodeDriver()), Jobs: rehearsal.Kind(s, c.Batch.Job()),
 		Pods: rehearsal.Kind(s, c.Core.Pod()), Secrets: p.plan.Secrets, Apply: p.set, ApplySecrets: s.Secrets(p.plan.Secrets), Access: everything{},
-		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.opts.Now,
+		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.now,
 	}
 }
 
