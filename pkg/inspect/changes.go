@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/rehearsal"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -154,16 +155,11 @@ func (r *Reader) rehearsal(live []*unstructured.Unstructured) applyset.Rehearsal
 	return applyset.Rehearsal{Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Live: live}
 }
 
-// plural is what the resource of a kind of ours or of Cluster API's is called.
-func plural(gvk schema.GroupVersionKind) schema.GroupVersionResource {
-	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
-}
-
 // list reads all objects of kinds in the namespace. A kind that is not served has none.
 func (r *Reader) list(ctx context.Context, kinds []schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, gvk := range kinds {
-		found, err := r.live.Resource(plural(gvk)).Namespace(r.namespace).List(ctx, metav1.ListOptions{})
+		found, err := r.live.Resource(rehearsal.ResourceOf(gvk)).Namespace(r.namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -187,7 +183,7 @@ func (r *Reader) get(ctx context.Context, objects []runtime.Object) ([]*unstruct
 			return nil, err
 		}
 		gvk := object.GetObjectKind().GroupVersionKind()
-		found, err := r.live.Resource(plural(gvk)).Namespace(m.GetNamespace()).Get(ctx, m.GetName(), metav1.GetOptions{})
+		found, err := r.live.Resource(rehearsal.ResourceOf(gvk)).Namespace(m.GetNamespace()).Get(ctx, m.GetName(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}

@@ -104,21 +104,21 @@ func (s *Stage) Try(act func() error) (unread []string, err error) {
 	return slices.Sorted(maps.Keys(s.unread)), nil
 }
 
-// resourceOf is what the resource of a kind is called, for all kinds that controllers of Drover read.
-func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+// ResourceOf is what the resource of a kind is called, for all kinds that controllers of Drover read.
+func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
 }
 
 func (s *Stage) live(gvk schema.GroupVersionKind, namespace string) dynamic.ResourceInterface {
 	if namespace == "" {
-		return s.opts.Live.Resource(resourceOf(gvk))
+		return s.opts.Live.Resource(ResourceOf(gvk))
 	}
-	return s.opts.Live.Resource(resourceOf(gvk)).Namespace(namespace)
+	return s.opts.Live.Resource(ResourceOf(gvk)).Namespace(namespace)
 }
 
 // note remembers what could not be read, because the user may not or because the API server fails, and returns the error of it.
 func (s *Stage) note(err error, verb string, of collection) error {
-	what := verb + " " + resourceOf(of.gvk).GroupResource().String()
+	what := verb + " " + ResourceOf(of.gvk).GroupResource().String()
 	if of.namespace != "" {
 		what += " in namespace " + of.namespace
 	}
@@ -144,7 +144,7 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	one, known := s.known[key]
 	switch {
 	case known && one.now == nil:
-		return nil, apierrors.NewNotFound(resourceOf(key.gvk).GroupResource(), key.name)
+		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
 	case known:
 		return one.now, nil
 	}
@@ -154,7 +154,7 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	}
 	switch err, listed := s.listed[all]; {
 	case listed && err == nil:
-		return nil, apierrors.NewNotFound(resourceOf(key.gvk).GroupResource(), key.name)
+		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
 	case listed && !apierrors.IsForbidden(err): // who may not list may get; one who does not answer is not asked for each
 		return nil, s.note(err, "list", all)
 	}
@@ -270,7 +270,7 @@ func (s *Stage) put(key id, object *unstructured.Unstructured) {
 func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
 	if _, err := s.get(key); err == nil {
-		return nil, apierrors.NewAlreadyExists(resourceOf(gvk).GroupResource(), key.name)
+		return nil, apierrors.NewAlreadyExists(ResourceOf(gvk).GroupResource(), key.name)
 	} else if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 		return nil, err
 	}
 	if version := object.GetResourceVersion(); version != "" && version != before.GetResourceVersion() {
-		return nil, apierrors.NewConflict(resourceOf(gvk).GroupResource(), key.name, errVersion)
+		return nil, apierrors.NewConflict(ResourceOf(gvk).GroupResource(), key.name, errVersion)
 	}
 	after := object.DeepCopy()
 	from := before
@@ -365,7 +365,7 @@ func (s *Stage) delete(key id, opts *metav1.DeleteOptions) error {
 	if opts != nil && opts.Preconditions != nil {
 		uid, version := opts.Preconditions.UID, opts.Preconditions.ResourceVersion
 		if uid != nil && *uid != held.GetUID() || version != nil && *version != held.GetResourceVersion() {
-			return apierrors.NewConflict(resourceOf(key.gvk).GroupResource(), key.name, errVersion)
+			return apierrors.NewConflict(ResourceOf(key.gvk).GroupResource(), key.name, errVersion)
 		}
 	}
 	switch {

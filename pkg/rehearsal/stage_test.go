@@ -120,6 +120,7 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 		must(t, err)
 		next := there.DeepCopy()
 		next.Labels, next.Data = map[string]string{"l": "v"}, map[string][]byte{"c": []byte("PASSWORD")}
+		next.StringData = map[string]string{"d": "PASSWORD"}
 		stored, err := w.secrets.Update(next)
 		must(t, err)
 		if stored.UID != there.UID || stored.ResourceVersion == there.ResourceVersion {
@@ -141,7 +142,7 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 		if diff := cmp.Diff([]string{"made", "there"}, names); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		w.wants("Create Secret made", "Delete Secret other", "Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]]]")
+		w.wants("Create Secret made", "Delete Secret other", "Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]] stringData:map[d:<nil>]]")
 		w.stage.Assume()
 		w.wants()
 	})

@@ -186,7 +186,7 @@ func (r resources) Namespace(namespace string) dynamic.ResourceInterface {
 // kind is that of the resource: apply has asked for the cache of each kind before it writes.
 func (r resources) kind() schema.GroupVersionKind {
 	for gvk := range r.stage.caches {
-		if resourceOf(gvk) == r.resource {
+		if ResourceOf(gvk) == r.resource {
 			return gvk
 		}
 	}
