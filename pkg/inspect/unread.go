@@ -110,6 +110,7 @@ func (p *play) doubt(machine *clusterv1.Machine) (string, error) {
 	case err != nil && machine.Status.Initialization.InfrastructureProvisioned != nil && *machine.Status.Initialization.InfrastructureProvisioned:
 		return "", nil
 	case err != nil:
+		//nolint:nilerr // it is the answer
 		return fmt.Sprintf("its %s %s cannot be read, and it does not say itself that its host was made", ref.Kind, ref.Name), nil
 	}
 	var status rkev1.RKEMachineStatus
