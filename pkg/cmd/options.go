@@ -86,7 +86,7 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	f.StringVar(&s.MachineProvisionImagePullPolicy, "machine-provision-image-pull-policy", "Always", "`policy` Always, IfNotPresent or Never")
 	f.StringVar(&s.SystemAgentInstallerImage, "system-agent-installer-image", "", "`prefix` of the distributions' installer images")
 	f.DurationVar(&s.DeleteMachineOnFailureAfter, "delete-machine-on-failure-after", 0, "`time` after which a machine that could not be made is replaced; 0 is at once")
-	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", 30*time.Minute, "`time` an install script's token is good for after its last use, once its agent has reported; 0 until it is a node")
+	f.DurationVar(&s.BootstrapTokenTTL, "bootstrap-token-ttl", controllers.DefaultBootstrapTokenTTL, "`time` an install script's token is good for after its last use, once its agent has reported; 0 until it is a node")
 	f.StringVar(&s.ClusterAgentImage, "cluster-agent-image", serverImage+":"+Version, "`image` of the agent inside clusters, which is Drover's own")
 	f.DurationVar(&s.RegistrationTokenTTL, "registration-token-ttl", registration.DefaultTTL, "`time` after which the token of a ClusterRegistrationToken without spec.ttl is replaced; less than 0 is never")
 	f.DurationVar(&s.RegistrationTokenGracePeriod, "registration-token-grace-period", registration.DefaultGracePeriod, "`time` for which a token that was replaced is still good")

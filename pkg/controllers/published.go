@@ -65,9 +65,7 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 		}
 	}
 	for key, value := range s.times() {
-		if *value != 0 {
-			published.Data[key] = value.String()
-		}
+		published.Data[key] = value.String() // zero, too: a server that does not say is one that has not published it yet
 	}
 	return published
 }
@@ -119,6 +117,24 @@ func PublishedSettings(published []corev1.ConfigMap, instanceID string) (Setting
 	return Settings{}, false
 }
 
+// AssumedSettings are the flags of the server of an instance whose values it has not published, as a server of a release before did not, or of which
+// nobody understands what it has published. PublishedSettings has what the flags are without being set.
+func AssumedSettings(published []corev1.ConfigMap, instanceID string) []string {
+	var out []string
+	for i := range published {
+		if published[i].Annotations[rkev1.InstanceAnnotation] != instanceID {
+			continue
+		}
+		for key := range (&Settings{}).times() {
+			if _, err := time.ParseDuration(published[i].Data[key]); err != nil {
+				out = append(out, key)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // PublishedInstances are the identifiers of the instances that have published their settings.
 func PublishedInstances(published []corev1.ConfigMap) []string {
 	var out []string
@@ -137,8 +153,11 @@ func settingsFrom(data map[string]string) Settings {
 		SystemAgentInstallerImage: data[keyInstallerImage], MachineProvisionImage: data[keyMachineImage],
 		MachineProvisionImagePullPolicy: data[keyMachinePull], ClusterAgentImage: data[keyAgentImage],
 	}
+	s.BootstrapTokenTTL = DefaultBootstrapTokenTTL // of the others zero is the default
 	for key, value := range s.times() {
-		*value, _ = time.ParseDuration(data[key]) // what is not there is zero
+		if found, err := time.ParseDuration(data[key]); err == nil {
+			*value = found
+		}
 	}
 	if names := data[keyPullSecrets]; names != "" {
 		s.SystemDefaultRegistryPullSecrets = strings.Split(names, ",")

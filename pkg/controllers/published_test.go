@@ -19,18 +19,32 @@ func TestPublishedSettings(t *testing.T) {
 	}
 	other := Settings{SystemDefaultRegistry: "other.example.com"}
 	mine, theirs := *full.ConfigMap("mine"), *other.ConfigMap("theirs")
+	old, odd := *full.ConfigMap("mine"), *full.ConfigMap("mine")
+	usual, half := full, full
+	for key, value := range usual.times() {
+		delete(old.Data, key)
+		*value = 0
+	}
+	usual.BootstrapTokenTTL = DefaultBootstrapTokenTTL
+	odd.Data[keyMachineTTL], half.BootstrapTokenTTL = "soon", DefaultBootstrapTokenTTL
 	for name, tc := range map[string]struct {
 		published []corev1.ConfigMap
 		instance  string
 		want      Settings
 		wantKnown bool
+		assumed   []string
 	}{
-		"nothing published":           {instance: "mine"},
-		"the server of the cluster":   {published: []corev1.ConfigMap{theirs, mine}, instance: "mine", want: full, wantKnown: true},
-		"another server":              {published: []corev1.ConfigMap{theirs}, instance: "mine"},
-		"nobody's cluster yet":        {published: []corev1.ConfigMap{theirs}, want: other, wantKnown: true},
-		"whose the cluster may be":    {published: []corev1.ConfigMap{theirs, mine}},
-		"a server that sets nothing":  {published: []corev1.ConfigMap{*Settings{}.ConfigMap("mine")}, instance: "mine", wantKnown: true},
+		"nothing published":          {instance: "mine"},
+		"the server of the cluster":  {published: []corev1.ConfigMap{theirs, mine}, instance: "mine", want: full, wantKnown: true},
+		"another server":             {published: []corev1.ConfigMap{theirs}, instance: "mine"},
+		"nobody's cluster yet":       {published: []corev1.ConfigMap{theirs}, want: other, wantKnown: true},
+		"whose the cluster may be":   {published: []corev1.ConfigMap{theirs, mine}},
+		"a server that sets nothing": {published: []corev1.ConfigMap{*Settings{}.ConfigMap("mine")}, instance: "mine", wantKnown: true},
+		"a server of a release before": {
+			published: []corev1.ConfigMap{old, theirs}, instance: "mine", want: usual, wantKnown: true,
+			assumed: []string{keyMachineTTL, keyFailedMachines, keyTokenGrace, keyTokenTTL},
+		},
+		"what nobody understands":     {published: []corev1.ConfigMap{odd}, instance: "mine", want: half, wantKnown: true, assumed: []string{keyMachineTTL}},
 		"an instance with odd a name": {published: []corev1.ConfigMap{*other.ConfigMap("My Drover/1")}, instance: "My Drover/1", want: other, wantKnown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +52,9 @@ func TestPublishedSettings(t *testing.T) {
 			got, known := PublishedSettings(tc.published, tc.instance)
 			if diff := cmp.Diff(tc.want, got); diff != "" || known != tc.wantKnown {
 				t.Errorf("known %v, settings (-want +got):\n%s", known, diff)
+			}
+			if diff := cmp.Diff(tc.assumed, AssumedSettings(tc.published, tc.instance)); diff != "" {
+				t.Errorf("assumed (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -6,6 +6,9 @@ import (
 	"github.com/drover-io/drover/pkg/naming"
 )
 
+// DefaultBootstrapTokenTTL is the BootstrapTokenTTL of a server that is told none by flags.
+const DefaultBootstrapTokenTTL = 30 * time.Minute
+
 // Settings are server-wide. The command line's flags have the same names in lower case with dashes.
 type Settings struct {
 	// ServerURL is the https address under which machines reach the server, without a path.

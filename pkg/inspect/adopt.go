@@ -91,7 +91,7 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 		return Adoption{}, err
 	}
 	out := Adoption{Cluster: r.namespace + "/" + name, Result: planner.ClassNone, UID: cluster.UID, ResourceVersion: cluster.ResourceVersion}
-	if out.Instance, err = r.adopter(instance); err != nil {
+	if out.Instance, err = r.adopter(&out, instance); err != nil {
 		return out, err
 	}
 	controlPlane, err := r.controlPlane(name)
@@ -216,7 +216,7 @@ func (a *Adoption) setOwner(cluster *provv1.Cluster, hasChildren bool) {
 }
 
 // adopter finds the instance that takes the cluster, and learns the settings of its server.
-func (r *Reader) adopter(instance string) (string, error) {
+func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
 	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
 	if err != nil {
 		return "", fmt.Errorf("read the settings that servers have published in namespace %s: %w", controllers.SettingsNamespace, err)
@@ -233,6 +233,9 @@ func (r *Reader) adopter(instance string) (string, error) {
 		return "", fmt.Errorf("no server of instance %q has published its settings, known are %s", instance, strings.Join(known, ", "))
 	}
 	r.settings, _ = controllers.PublishedSettings(published.Items, instance)
+	if assumed := controllers.AssumedSettings(published.Items, instance); len(assumed) > 0 {
+		out.Notes = append(out.Notes, "the server has not published, or not in a form that is understood, "+strings.Join(assumed, ", ")+": the defaults of these flags are assumed")
+	}
 	if r.opts.Override != nil {
 		r.opts.Override(&r.settings)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/rehearsal"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -88,13 +89,8 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 // replaced notes the machines that a controller would delete, such as those of which no host could be made: others take their place.
 func (a *Adoption) replaced(found []applyset.Difference) {
 	for _, d := range found {
-		at := slices.IndexFunc(a.Machines, func(m AdoptedMachine) bool { return m.Name == d.Name })
-		if d.Kind.Kind != "Machine" || d.Verb != applyset.Delete || at < 0 || a.Machines[at].Class == planner.ClassRemove {
-			continue
-		}
-		a.Machines[at].Class = planner.ClassReplace
-		if planner.ClassReplace.Stronger(a.Result) {
-			a.Result = planner.ClassReplace
+		if d.Kind.Kind == "Machine" && d.Verb == applyset.Delete {
+			a.replace(d.Name)
 		}
 	}
 }
@@ -159,16 +155,11 @@ func (r *Reader) rehearsal(live []*unstructured.Unstructured) applyset.Rehearsal
 	return applyset.Rehearsal{Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Live: live}
 }
 
-// plural is what the resource of a kind of ours or of Cluster API's is called.
-func plural(gvk schema.GroupVersionKind) schema.GroupVersionResource {
-	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
-}
-
 // list reads all objects of kinds in the namespace. A kind that is not served has none.
 func (r *Reader) list(ctx context.Context, kinds []schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, gvk := range kinds {
-		found, err := r.live.Resource(plural(gvk)).Namespace(r.namespace).List(ctx, metav1.ListOptions{})
+		found, err := r.live.Resource(rehearsal.ResourceOf(gvk)).Namespace(r.namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
@@ -192,7 +183,7 @@ func (r *Reader) get(ctx context.Context, objects []runtime.Object) ([]*unstruct
 			return nil, err
 		}
 		gvk := object.GetObjectKind().GroupVersionKind()
-		found, err := r.live.Resource(plural(gvk)).Namespace(m.GetNamespace()).Get(ctx, m.GetName(), metav1.GetOptions{})
+		found, err := r.live.Resource(rehearsal.ResourceOf(gvk)).Namespace(m.GetNamespace()).Get(ctx, m.GetName(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}

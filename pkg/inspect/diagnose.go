@@ -65,9 +65,12 @@ func (r *Reader) World(ctx context.Context, name string) (diagnose.World, error)
 			}
 		}
 	}
-	g.w.Now = r.clock.now(r.now())
+	g.w.Now = r.serverNow()
 	return g.w, nil
 }
+
+// serverNow is the time of the API server, as far as it has said it: the clock of the user may be wrong.
+func (r *Reader) serverNow() time.Time { return r.clock.now(r.now()) }
 
 func (r *Reader) now() time.Time {
 	if r.opts.Now != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/planner"
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
 	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/rehearsal"
 	"github.com/drover-io/drover/pkg/releases"
 )
 
@@ -172,5 +172,5 @@ func (m machineConfigs) Get(gvk schema.GroupVersionKind, namespace, name string)
 	if found := m.edited[gvk.Kind+"/"+name]; found != nil {
 		return found, nil
 	}
-	return m.get(gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind)+"s"), namespace, name)
+	return m.get(rehearsal.ResourceOf(gvk), namespace, name)
 }

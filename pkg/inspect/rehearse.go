@@ -7,11 +7,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +23,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/controllers/bootstrap"
@@ -56,13 +57,14 @@ type play struct {
 	id       string
 	instance string
 	stage    *rehearsal.Stage
+	at       time.Time
 	log      logrus.FieldLogger
 	set      *applyset.Set
 	plan     plancontroller.Deps
 	// ours: the cluster is the instance's already.
 	ours bool
-	// denied says of what it is not known what would be written, and failed what would not be brought about, and why.
-	denied, failed map[subject]string
+	// unread says of what it is not known what would be written, and failed what would not be brought about, and why.
+	unread, failed map[subject]string
 }
 
 // subject is what a controller looks after, of a machine or of the cluster.
@@ -73,11 +75,12 @@ type subject struct{ what, machine string }
 func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string, error) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
+	at := r.serverNow()
 	p := &play{
-		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, log: log, ours: out.Owner == OwnerSame,
-		denied: map[subject]string{}, failed: map[subject]string{},
+		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, at: at, log: log, ours: out.Owner == OwnerSame,
+		unread: map[subject]string{}, failed: map[subject]string{},
 		stage: rehearsal.New(ctx, rehearsal.Options{
-			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: r.now(),
+			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: at,
 		}),
 	}
 	p.set = p.stage.Apply()
@@ -85,8 +88,14 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	if err := p.begin(out.Takeover.Marks); err != nil {
 		return nil, nil, err
 	}
+	if why := p.others(); why != "" {
+		out.Notes = append(out.Notes, why)
+	}
 	notes, err := p.perform(of.Spec.RKEConfig != nil)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.doubts(out); err != nil {
 		return nil, nil, err
 	}
 	found, err := p.stage.Differences()
@@ -100,45 +109,14 @@ func (p *play) perform(provisioned bool) (notes []string, err error) {
 		if err := p.round(provisioned); err != nil {
 			return nil, err
 		}
+		if err := p.ctx.Err(); err != nil { // it is not the API server's fault
+			return nil, err
+		}
 		if p.stage.Changes() == before {
 			return nil, nil
 		}
 	}
 	return []string{fmt.Sprintf("the controllers were not at rest after %d passes: more may be written than is listed", rounds)}, nil
-}
-
-// notes say what the list lacks, a line for machines of which the same is said.
-func (p *play) notes() []string {
-	lines := map[string][]string{}
-	for of, why := range p.denied {
-		line := of.what + "%s are not compared: you may not " + why
-		lines[line] = append(lines[line], of.machine)
-	}
-	for of, why := range p.failed {
-		line := of.what + "%s would not be brought about: " + strings.ReplaceAll(why, "%", "%%")
-		lines[line] = append(lines[line], of.machine)
-	}
-	var out []string
-	for line, machines := range lines {
-		out = append(out, fmt.Sprintf(line, ofMachines(machines)))
-	}
-	slices.Sort(out)
-	return out
-}
-
-// ofMachines names machines, not too many of them. There is one without a name where it is not about machines.
-func ofMachines(names []string) string {
-	const most = 3
-	slices.Sort(names)
-	switch {
-	case names[0] == "":
-		return ""
-	case len(names) == 1:
-		return " of machine " + names[0]
-	case len(names) > most:
-		return fmt.Sprintf(" of machines %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return " of machines " + strings.Join(names, ", ")
 }
 
 // begin marks the cluster, and notes on its machines what whoever adopts it notes.
@@ -165,15 +143,15 @@ func (p *play) begin(marks map[string]planner.Marks) error {
 	return nil
 }
 
-// try runs one handler. What the user may not read is told, and what the handler would write then is not known.
+// try runs one handler. What cannot be read is told, and what the handler would write then is not known.
 func (p *play) try(of subject, act func() error) {
-	delete(p.denied, of)
+	delete(p.unread, of)
 	delete(p.failed, of)
-	denied, err := p.stage.Try(act)
+	unread, err := p.stage.Try(act)
 	switch {
-	case len(denied) > 0:
-		p.denied[of] = strings.Join(denied, ", ")
-	case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err):
+	case len(unread) > 0:
+		p.unread[of] = strings.Join(unread, "; ")
+	case err != nil:
 		p.failed[of] = err.Error()
 	}
 }
@@ -215,6 +193,7 @@ func (p *play) readParts(machines []*clusterv1.Machine) {
 	}
 	p.stage.ReadAll(rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"))
 	p.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("Secret"))
+	p.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
 	for _, machine := range machines {
 		if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
 			p.stage.ReadAll(hostKind(ref))
@@ -230,24 +209,24 @@ func hostKind(ref clusterv1.ContractVersionedObjectReference) schema.GroupVersio
 func (p *play) machine(machine *clusterv1.Machine) {
 	if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "RKEBootstrap" {
 		p.try(subject{"accounts, rights and Secrets", machine.Name}, func() error {
-			object, err := p.plan.Bootstraps.Cache().Get(machine.Namespace, ref.Name)
-			if err != nil {
+			object, err := clients.Optional(p.plan.Bootstraps.Cache().Get(machine.Namespace, ref.Name))
+			if err != nil || object == nil {
 				return err
 			}
 			return bootstrap.Rehearse(p.ctx, p.bootstraps(), object)
 		})
 		p.try(subject{"reports", machine.Name}, func() error {
-			secret, err := p.plan.Secrets.Cache().Get(machine.Namespace, naming.PlanSecret(ref.Name))
-			if err != nil {
+			secret, err := clients.Optional(p.plan.Secrets.Cache().Get(machine.Namespace, naming.PlanSecret(ref.Name)))
+			if err != nil || secret == nil {
 				return err
 			}
 			return plansecret.Rehearse(p.reports(), secret)
 		})
 	}
 	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
-		p.try(subject{"parts of the host", machine.Name}, func() error {
-			host, err := p.stage.Dynamic().Get(hostKind(ref), machine.Namespace, ref.Name)
-			if err != nil {
+		p.try(subject{partsOfHost, machine.Name}, func() error {
+			host, err := clients.Optional(p.host(machine))
+			if err != nil || host == nil {
 				return err
 			}
 			return machineprovision.Rehearse(p.ctx, p.hosts(), host)
@@ -257,12 +236,12 @@ func (p *play) machine(machine *clusterv1.Machine) {
 
 // controlPlane runs the controllers of the control plane.
 func (p *play) controlPlane() error {
-	object, err := p.plan.ControlPlanes.Cache().Get(p.namespace, p.name)
-	if err != nil {
+	object, err := clients.Optional(p.plan.ControlPlanes.Cache().Get(p.namespace, p.name))
+	if err != nil || object == nil {
 		return err
 	}
 	err = rkecontrolplane.Rehearse(rkecontrolplane.Deps{
-		ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance, Now: p.opts.Now,
+		ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance, Now: p.now,
 	}, object)
 	object, missing := p.plan.ControlPlanes.Cache().Get(p.namespace, p.name)
 	if missing != nil {
@@ -273,8 +252,8 @@ func (p *play) controlPlane() error {
 
 func (p *play) infrastructure() error {
 	clusters := rehearsal.Kind(p.stage, p.clients.RKE.RKECluster())
-	object, err := clusters.Cache().Get(p.namespace, p.name)
-	if err != nil {
+	object, err := clients.Optional(clusters.Cache().Get(p.namespace, p.name))
+	if err != nil || object == nil {
 		return err
 	}
 	return rkecluster.Rehearse(rkecluster.Deps{
@@ -288,7 +267,7 @@ func (p *play) tokens() error {
 	for _, token := range all {
 		err = errors.Join(err, clusterregistrationtoken.Rehearse(clusterregistrationtoken.Deps{
 			Tokens: tokens, ManagementClusters: p.plan.ManagementClusters, Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets,
-			InstanceID: p.instance, Settings: p.settings.Registration(p.installsAgents()), Now: p.opts.Now, Log: p.log,
+			InstanceID: p.instance, Settings: p.settings.Registration(p.installsAgents()), Now: p.now, Log: p.log,
 		}, token))
 	}
 	return err
@@ -307,10 +286,13 @@ func (p *play) agent(of *provv1.Cluster) error {
 	}, of)
 }
 
+// now is when all of it is played.
+func (p *play) now() time.Time { return p.at }
+
 func (p *play) planner() plancontroller.Deps {
 	c, s := p.clients, p.stage
 	deps := p.Reader.plans
-	deps.InstanceID, deps.Log, deps.Access = p.instance, p.log, everything{}
+	deps.InstanceID, deps.Log, deps.Access, deps.Now = p.instance, p.log, everything{}, p.now
 	deps.ProvisioningClusters, deps.ControlPlanes = rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
 	deps.Bootstraps, deps.Clusters, deps.Machines = rehearsal.Kind(s, c.RKE.RKEBootstrap()), rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine())
 	deps.Secrets, deps.ConfigMaps = rehearsal.Kind(s, c.Core.Secret()), rehearsal.Kind(s, c.Core.ConfigMap())
@@ -323,7 +305,7 @@ func (p *play) provisioning() provisioningcluster.Deps {
 		Clusters: p.plan.ProvisioningClusters, CAPIClusters: p.plan.Clusters, Machines: p.plan.Machines,
 		MachineDeployments: rehearsal.Kind(p.stage, p.clients.CAPI.MachineDeployment()), ControlPlanes: p.plan.ControlPlanes,
 		DynamicSchemas: rehearsal.Global(p.stage, p.clients.Management.DynamicSchema()), Secrets: p.plan.Secrets,
-		DynamicKinds: p.stage.Dynamic(), Apply: p.set, Access: everything{}, InstanceID: p.instance, Now: p.opts.Now,
+		DynamicKinds: p.stage.Dynamic(), Apply: p.set, Access: everything{}, InstanceID: p.instance, Now: p.now,
 	}
 }
 
@@ -332,7 +314,7 @@ func (p *play) management() cluster.Deps {
 		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
 		Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets, Namespaces: rehearsal.Global(p.stage, p.clients.Core.Namespace()),
 		Apply: p.set, Prober: silent{}, Tunnel: sessions{p.plan.ManagementClusters.Cache(), p.ours}, Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
-		InstanceID: p.instance, Registry: topology.Registry{URL: p.settings.SystemDefaultRegistry}, Now: p.opts.Now,
+		InstanceID: p.instance, Registry: topology.Registry{URL: p.settings.SystemDefaultRegistry}, Now: p.now,
 	}
 }
 
@@ -341,14 +323,14 @@ func (p *play) bootstraps() bootstrap.Deps {
 	return bootstrap.Deps{
 		Bootstraps: p.plan.Bootstraps, ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters,
 		Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets, ServiceAccounts: rehearsal.Kind(s, c.Core.ServiceAccount()), Apply: p.set,
-		Downstream: silent{}, Settings: p.settings.Bootstrap(), InstanceID: p.instance, Log: p.log, Now: p.opts.Now,
+		Downstream: silent{}, Settings: p.settings.Bootstrap(), InstanceID: p.instance, Log: p.log, Now: p.now,
 	}
 }
 
 func (p *play) reports() plansecret.Deps {
 	return plansecret.Deps{
 		InstanceID: p.instance, Secrets: p.plan.Secrets, Machines: p.plan.Machines, ControlPlanes: p.plan.ControlPlanes.Cache(),
-		ProvisioningClusters: p.plan.ProvisioningClusters.Cache(), Now: p.opts.Now,
+		ProvisioningClusters: p.plan.ProvisioningClusters.Cache(), Now: p.now,
 	}
 }
 
@@ -358,7 +340,7 @@ func (p *play) hosts() machineprovision.Deps {
 		Dynamic: s.Dynamic(), Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Clusters: p.plan.ProvisioningClusters,
 		Bootstraps: p.plan.Bootstraps, NodeDrivers: rehearsal.Global(s, c.Management.NodeDriver()), Jobs: rehearsal.Kind(s, c.Batch.Job()),
 		Pods: rehearsal.Kind(s, c.Core.Pod()), Secrets: p.plan.Secrets, Apply: p.set, ApplySecrets: s.Secrets(p.plan.Secrets), Access: everything{},
-		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.opts.Now,
+		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.now,
 	}
 }
 

@@ -162,6 +162,12 @@ func Made(status rkev1.RKEMachineStatus) bool {
 	return conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob)
 }
 
+// InDoubt reports that the Job that makes the machine may have failed, as far as the status tells: it says so, or it says that the Job was made and not that
+// it has ended well. Such a machine can be one that is replaced.
+func InDoubt(status rkev1.RKEMachineStatus) bool {
+	return status.FailureReason == rkev1.ReasonCreateError || conditions.Get(status.Conditions, rkev1.ConditionCreateJob) != nil && !Made(status)
+}
+
 // recall writes the status of a machine that exists and whose status was lost, as by a move to another management cluster: nobody but the
 // distribution gives it a provider ID, and nobody but the driver writes its state. Made again it would be a second one.
 func recall(s Snapshot, d Decision) Decision {

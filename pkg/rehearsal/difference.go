@@ -26,7 +26,7 @@ func (s *Stage) Differences() ([]applyset.Difference, error) {
 			continue
 		case one.found == nil:
 			d.Verb = applyset.Create
-		case one.now == nil:
+		case one.now == nil, one.found.GetDeletionTimestamp() == nil && one.now.GetDeletionTimestamp() != nil:
 			d.Verb = applyset.Delete
 		default:
 			patch, err := difference(one.found, one.now)
@@ -48,12 +48,14 @@ func (s *Stage) Differences() ([]applyset.Difference, error) {
 
 // withoutContents takes the values out of what changes in a Secret.
 func withoutContents(gvk schema.GroupVersionKind, patch map[string]any) map[string]any {
-	data, ok := patch["data"].(map[string]any)
-	if gvk != secretKind || !ok {
+	if gvk != secretKind {
 		return patch
 	}
-	for key := range data {
-		data[key] = nil
+	for _, field := range []string{"data", "stringData"} {
+		data, _ := patch[field].(map[string]any)
+		for key := range data {
+			data[key] = nil
+		}
 	}
 	return patch
 }

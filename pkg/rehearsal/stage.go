@@ -1,6 +1,7 @@
 package rehearsal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ type Stage struct {
 	known  map[id]state
 	listed map[collection]error
 	failed map[id]error
-	denied map[string]bool
+	unread map[string]bool
 	// made counts the objects that were made, and changes the writes.
 	made, changes int
 	// before are the objects that Try may take back, as they were; nil while nobody tries.
@@ -71,7 +72,7 @@ type (
 // New returns a stage on which everything is as it is live.
 func New(ctx context.Context, opts Options) *Stage {
 	return &Stage{
-		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, denied: map[string]bool{},
+		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, unread: map[string]bool{},
 		caches: map[schema.GroupVersionKind]*still{}, decoded: map[*unstructured.Unstructured]any{},
 	}
 }
@@ -86,42 +87,45 @@ func (s *Stage) Assume() {
 // Changes counts the writes that changed something.
 func (s *Stage) Changes() int { return s.changes }
 
-// Try runs something that acts on the stage. When it asks for what the user may not read, what it has written is taken back, and what could not be read
-// is returned in place of its error: nobody knows what it would have done.
-func (s *Stage) Try(act func() error) (denied []string, err error) {
+// Try runs something that acts on the stage. When it asks for what cannot be read, what it has written is taken back, and why it was not read is returned
+// in place of its error: nobody knows what it would have done.
+func (s *Stage) Try(act func() error) (unread []string, err error) {
 	changes := s.changes
-	s.denied, s.before = map[string]bool{}, map[id]state{}
+	s.unread, s.before = map[string]bool{}, map[id]state{}
 	err = act()
 	before := s.before
 	s.before = nil
-	if len(s.denied) == 0 {
+	if len(s.unread) == 0 {
 		return nil, err
 	}
 	maps.Copy(s.known, before)
 	s.changes = changes
 	s.caches = map[schema.GroupVersionKind]*still{}
-	return slices.Sorted(maps.Keys(s.denied)), nil
+	return slices.Sorted(maps.Keys(s.unread)), nil
 }
 
-// resourceOf is what the resource of a kind is called, for all kinds that controllers of Drover read.
-func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+// ResourceOf is what the resource of a kind is called, for all kinds that controllers of Drover read.
+func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
 }
 
 func (s *Stage) live(gvk schema.GroupVersionKind, namespace string) dynamic.ResourceInterface {
 	if namespace == "" {
-		return s.opts.Live.Resource(resourceOf(gvk))
+		return s.opts.Live.Resource(ResourceOf(gvk))
 	}
-	return s.opts.Live.Resource(resourceOf(gvk)).Namespace(namespace)
+	return s.opts.Live.Resource(ResourceOf(gvk)).Namespace(namespace)
 }
 
-// note remembers what the user may not read, and returns the error of it.
-func (s *Stage) note(err error, what, namespace string) error {
+// note remembers what could not be read, because the user may not or because the API server fails, and returns the error of it.
+func (s *Stage) note(err error, verb string, of collection) error {
+	what := verb + " " + ResourceOf(of.gvk).GroupResource().String()
+	if of.namespace != "" {
+		what += " in namespace " + of.namespace
+	}
 	if apierrors.IsForbidden(err) {
-		if namespace != "" {
-			what += " in namespace " + namespace
-		}
-		s.denied[what] = true
+		s.unread["you may not "+what] = true
+	} else {
+		s.unread[what+": "+err.Error()] = true
 	}
 	return err
 }
@@ -140,21 +144,24 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	one, known := s.known[key]
 	switch {
 	case known && one.now == nil:
-		return nil, apierrors.NewNotFound(resourceOf(key.gvk).GroupResource(), key.name)
+		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
 	case known:
 		return one.now, nil
 	}
-	what := "get " + resourceOf(key.gvk).GroupResource().String()
+	all := collection{key.gvk, key.namespace}
 	if err := s.failed[key]; err != nil {
-		return nil, s.note(err, what, key.namespace)
+		return nil, s.note(err, "get", all)
 	}
-	if err, complete := s.listed[collection{key.gvk, key.namespace}]; complete && err == nil {
-		return nil, apierrors.NewNotFound(resourceOf(key.gvk).GroupResource(), key.name)
+	switch err, listed := s.listed[all]; {
+	case listed && err == nil:
+		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
+	case listed && !apierrors.IsForbidden(err): // who may not list may get; one who does not answer is not asked for each
+		return nil, s.note(err, "list", all)
 	}
 	found, err := s.live(key.gvk, key.namespace).Get(s.ctx, key.name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		s.failed[key] = err
-		return nil, s.note(err, what, key.namespace)
+		return nil, s.note(err, "get", all)
 	}
 	if err != nil {
 		s.known[key] = state{}
@@ -170,6 +177,9 @@ var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 // notHelm leaves out the history of Helm releases, as the caches of the server do: it is most of what Secrets hold in many management clusters.
 const notHelm = "type!=helm.sh/release.v1"
 
+// everywhere is where the objects of all namespaces are, and those of none.
+const everywhere = ""
+
 // list returns the objects of a kind in a namespace, by name. They must not be changed.
 func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstructured.Unstructured, error) {
 	all := collection{gvk, namespace}
@@ -179,15 +189,17 @@ func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstruct
 		s.listed[all] = err
 	}
 	if err != nil {
-		return nil, s.note(err, "list "+resourceOf(gvk).GroupResource().String(), namespace)
+		return nil, s.note(err, "list", all)
 	}
 	var out []*unstructured.Unstructured
 	for key, one := range s.known {
-		if key.gvk == gvk && key.namespace == namespace && one.now != nil {
+		if key.gvk == gvk && (key.namespace == namespace || namespace == everywhere) && one.now != nil {
 			out = append(out, one.now)
 		}
 	}
-	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int { return strings.Compare(a.GetName(), b.GetName()) })
+	slices.SortFunc(out, func(a, b *unstructured.Unstructured) int {
+		return cmp.Or(strings.Compare(a.GetName(), b.GetName()), strings.Compare(a.GetNamespace(), b.GetNamespace()))
+	})
 	return out, nil
 }
 
@@ -198,6 +210,25 @@ func (s *Stage) ReadAll(gvk schema.GroupVersionKind) {
 	if _, asked := s.listed[all]; !asked {
 		s.listed[all] = s.read(all)
 	}
+}
+
+// ReadEverywhere has indexes of a kind show the objects of all namespaces, as the caches of the server do. Without it, or where it fails, they show those in
+// the namespace of the cluster.
+func (s *Stage) ReadEverywhere(gvk schema.GroupVersionKind) error {
+	all := collection{gvk, everywhere}
+	err := s.read(all)
+	if err == nil {
+		s.listed[all], s.listed[collection{gvk, s.opts.Namespace}] = nil, nil
+	}
+	return err
+}
+
+// indexed is whose objects the indexes of a kind show.
+func (s *Stage) indexed(gvk schema.GroupVersionKind) string {
+	if _, all := s.listed[collection{gvk, everywhere}]; all {
+		return everywhere
+	}
+	return s.opts.Namespace
 }
 
 func (s *Stage) read(all collection) error {
@@ -215,7 +246,7 @@ func (s *Stage) read(all collection) error {
 	for i := range found.Items {
 		object := &found.Items[i]
 		object.SetGroupVersionKind(all.gvk)
-		key := id{all.gvk, all.namespace, object.GetName()}
+		key := id{all.gvk, object.GetNamespace(), object.GetName()}
 		if _, known := s.known[key]; !known {
 			s.known[key] = state{found: object, now: object}
 		}
@@ -239,7 +270,7 @@ func (s *Stage) put(key id, object *unstructured.Unstructured) {
 func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
 	if _, err := s.get(key); err == nil {
-		return nil, apierrors.NewAlreadyExists(resourceOf(gvk).GroupResource(), key.name)
+		return nil, apierrors.NewAlreadyExists(ResourceOf(gvk).GroupResource(), key.name)
 	} else if !apierrors.IsNotFound(err) {
 		return nil, err
 	}
@@ -287,7 +318,7 @@ func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 		return nil, err
 	}
 	if version := object.GetResourceVersion(); version != "" && version != before.GetResourceVersion() {
-		return nil, apierrors.NewConflict(resourceOf(gvk).GroupResource(), key.name, errVersion)
+		return nil, apierrors.NewConflict(ResourceOf(gvk).GroupResource(), key.name, errVersion)
 	}
 	after := object.DeepCopy()
 	from := before
@@ -301,13 +332,18 @@ func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 	after.SetGroupVersionKind(gvk)
 	after.SetUID(before.GetUID())
 	after.SetCreationTimestamp(before.GetCreationTimestamp())
+	after.SetDeletionTimestamp(before.GetDeletionTimestamp())
 	after.SetResourceVersion(before.GetResourceVersion())
 	changed, err := difference(before, after)
 	if err != nil || len(changed) == 0 {
 		return before, err
 	}
 	after.SetResourceVersion(next(before.GetResourceVersion()))
-	s.put(key, after)
+	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
+		s.put(key, nil) // nobody holds it any more
+	} else {
+		s.put(key, after)
+	}
 	return after.DeepCopy(), nil
 }
 
@@ -320,10 +356,25 @@ func next(version string) string {
 	return strconv.FormatUint(number+1, 10)
 }
 
-func (s *Stage) delete(key id) error {
-	if _, err := s.get(key); err != nil {
+// delete takes an object away, or marks it as deleted while somebody holds it.
+func (s *Stage) delete(key id, opts *metav1.DeleteOptions) error {
+	held, err := s.get(key)
+	if err != nil {
 		return err
 	}
-	s.put(key, nil)
+	if opts != nil && opts.Preconditions != nil {
+		uid, version := opts.Preconditions.UID, opts.Preconditions.ResourceVersion
+		if uid != nil && *uid != held.GetUID() || version != nil && *version != held.GetResourceVersion() {
+			return apierrors.NewConflict(ResourceOf(key.gvk).GroupResource(), key.name, errVersion)
+		}
+	}
+	switch {
+	case len(held.GetFinalizers()) == 0:
+		s.put(key, nil)
+	case held.GetDeletionTimestamp() == nil:
+		held.SetDeletionTimestamp(new(metav1.NewTime(s.opts.Now)))
+		held.SetResourceVersion(next(held.GetResourceVersion()))
+		s.put(key, held)
+	}
 	return nil
 }

@@ -120,6 +120,7 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 		must(t, err)
 		next := there.DeepCopy()
 		next.Labels, next.Data = map[string]string{"l": "v"}, map[string][]byte{"c": []byte("PASSWORD")}
+		next.StringData = map[string]string{"d": "PASSWORD"}
 		stored, err := w.secrets.Update(next)
 		must(t, err)
 		if stored.UID != there.UID || stored.ResourceVersion == there.ResourceVersion {
@@ -141,9 +142,56 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 		if diff := cmp.Diff([]string{"made", "there"}, names); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		w.wants("Create Secret made", "Delete Secret other", "Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]]]")
+		w.wants("Create Secret made", "Delete Secret other", "Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]] stringData:map[d:<nil>]]")
 		w.stage.Assume()
 		w.wants()
+	})
+}
+
+// What somebody holds with a finalizer is deleted only when it lets go.
+func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
+	play(t, func(w *world) {
+		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
+		must(t, err)
+		for what, wrong := range map[string]*metav1.Preconditions{
+			"uid": {UID: new(types.UID("another"))}, "version": {UID: &there.UID, ResourceVersion: new("another")},
+		} {
+			if err := w.secrets.Delete(namespace, "there", &metav1.DeleteOptions{Preconditions: wrong}); !apierrors.IsConflict(err) {
+				t.Errorf("another %s is deleted: %v", what, err)
+			}
+		}
+		held := there.DeepCopy()
+		held.Finalizers = []string{"x/y"}
+		held, err = w.secrets.Update(held)
+		must(t, err)
+		w.stage.Assume()
+		is := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &held.UID, ResourceVersion: &held.ResourceVersion}}
+		must(t, w.secrets.Delete(namespace, "there", is))
+		w.wants("Delete Secret there")
+		changes := w.stage.Changes()
+		must(t, w.secrets.Delete(namespace, "there", nil))
+		if w.stage.Changes() != changes {
+			t.Error("it is deleted twice")
+		}
+		deleted, err := w.secrets.Cache().Get(namespace, "there")
+		must(t, err)
+		if deleted.DeletionTimestamp == nil || deleted.ResourceVersion == held.ResourceVersion {
+			t.Errorf("%+v", deleted.ObjectMeta)
+		}
+		free := deleted.DeepCopy()
+		free.DeletionTimestamp, free.Labels = nil, map[string]string{"l": "v"} // no update brings it back
+		free, err = w.secrets.Update(free)
+		must(t, err)
+		if free.DeletionTimestamp == nil {
+			t.Error("an update has brought it back")
+		}
+		free.Finalizers = nil
+		_, err = w.secrets.Update(free)
+		must(t, err)
+		if _, err := w.secrets.Cache().Get(namespace, "there"); !apierrors.IsNotFound(err) {
+			t.Errorf("nobody holds it, and it is there: %v", err)
+		}
+		w.wants("Delete Secret there")
 	})
 }
 
@@ -210,13 +258,13 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 			_, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named(name)})
 			return err
 		}
-		denied, err := w.stage.Try(func() error { return write("kept") })
+		unread, err := w.stage.Try(func() error { return write("kept") })
 		must(t, err)
-		if len(denied) > 0 {
-			t.Errorf("denied %q", denied)
+		if len(unread) > 0 {
+			t.Errorf("unread %q", unread)
 		}
 		for range 2 { // what was refused is refused again, without a request
-			denied, err = w.stage.Try(func() error {
+			unread, err = w.stage.Try(func() error {
 				must(t, write("half"))
 				must(t, w.secrets.Delete(namespace, "there", nil))
 				_, got := w.accounts.Cache().Get(namespace, "a")
@@ -224,7 +272,7 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 				return errors.Join(got, listed)
 			})
 			must(t, err)
-			if diff := cmp.Diff([]string{"get serviceaccounts in namespace ns", "list serviceaccounts in namespace ns"}, denied); diff != "" {
+			if diff := cmp.Diff([]string{"you may not get serviceaccounts in namespace ns", "you may not list serviceaccounts in namespace ns"}, unread); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
@@ -232,6 +280,44 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 		failed := errors.New("refused")
 		if _, err := w.stage.Try(func() error { return failed }); !errors.Is(err, failed) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// An API server that fails is no fault of the controllers, and it is not asked for each object of a kind that it did not list.
+func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
+	play(t, func(w *world) {
+		asked := 0
+		w.api.Intercept(func(r memkube.Request) error {
+			if r.Resource.Resource != "serviceaccounts" {
+				return nil
+			}
+			asked++
+			return apierrors.NewInternalError(errors.New("the store is down"))
+		})
+		get := func(name string) func() error {
+			return func() error {
+				_, err := w.accounts.Cache().Get(namespace, name)
+				return err
+			}
+		}
+		const down = " serviceaccounts in namespace ns: Internal error occurred: the store is down"
+		for _, step := range []struct {
+			act   func() error
+			want  string
+			asked int
+		}{
+			{get("a"), "get" + down, 1},
+			{get("a"), "get" + down, 1},
+			{func() error { w.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount")); return get("b")() }, "list" + down, 2},
+			{get("c"), "list" + down, 2},
+			{func() error { _, err := w.accounts.List(namespace, metav1.ListOptions{}); return err }, "list" + down, 3},
+		} {
+			unread, err := w.stage.Try(step.act)
+			must(t, err)
+			if diff := cmp.Diff([]string{step.want}, unread); diff != "" || asked != step.asked {
+				t.Errorf("%d requests, want %d (-want +got):\n%s", asked, step.asked, diff)
+			}
 		}
 	})
 }
@@ -289,6 +375,22 @@ func TestKind_FindsByIndex(t *testing.T) {
 		must(t, err)
 		if len(found) != 1 || found[0].Name != "there" {
 			t.Errorf("%v", found)
+		}
+		// An object of another namespace is found once all have been read, and what was written here stays.
+		must(t, w.api.Add(&corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: "away"}, Data: map[string][]byte{"a": nil},
+		}))
+		must(t, w.secrets.Delete(namespace, "there", nil))
+		must(t, w.stage.ReadEverywhere(corev1.SchemeGroupVersion.WithKind("Secret")))
+		found, err = cache.GetByIndex("size", "1")
+		must(t, err)
+		if len(found) != 1 || found[0].Name != "away" {
+			t.Errorf("%v", found)
+		}
+		here, err := cache.List(namespace, labels.Everything())
+		must(t, err)
+		if len(here) != 1 || here[0].Name != "other" {
+			t.Errorf("%v", here)
 		}
 	})
 }

@@ -48,8 +48,8 @@ func (k kind[T, L]) Patch(namespace, name string, pt types.PatchType, data []byt
 }
 
 // Delete takes an object away.
-func (k kind[T, L]) Delete(namespace, name string, _ *metav1.DeleteOptions) error {
-	return k.stage.delete(id{k.gvk, namespace, name})
+func (k kind[T, L]) Delete(namespace, name string, opts *metav1.DeleteOptions) error {
+	return k.stage.delete(id{k.gvk, namespace, name}, opts)
 }
 
 // Get is what the cache shows, too.
@@ -59,7 +59,11 @@ func (k kind[T, L]) Get(namespace, name string, _ metav1.GetOptions) (T, error) 
 
 // List asks the API server itself: it is for what nobody here has made.
 func (k kind[T, L]) List(namespace string, opts metav1.ListOptions) (L, error) {
-	return k.ControllerInterface.List(namespace, opts)
+	found, err := k.ControllerInterface.List(namespace, opts)
+	if err != nil {
+		return found, k.stage.note(err, "list", collection{k.gvk, namespace})
+	}
+	return found, nil
 }
 
 // Enqueue and EnqueueAfter do nothing: whoever has the stage asks again.
@@ -100,8 +104,8 @@ func (g global[T, L]) Patch(name string, pt types.PatchType, data []byte, subres
 }
 
 // Delete takes an object away.
-func (g global[T, L]) Delete(name string, _ *metav1.DeleteOptions) error {
-	return g.stage.delete(id{g.gvk, "", name})
+func (g global[T, L]) Delete(name string, opts *metav1.DeleteOptions) error {
+	return g.stage.delete(id{g.gvk, "", name}, opts)
 }
 
 // Get is what the cache shows, too.
@@ -109,7 +113,11 @@ func (g global[T, L]) Get(name string, _ metav1.GetOptions) (T, error) { return 
 
 // List asks the API server itself.
 func (g global[T, L]) List(opts metav1.ListOptions) (L, error) {
-	return g.NonNamespacedControllerInterface.List(opts)
+	found, err := g.NonNamespacedControllerInterface.List(opts)
+	if err != nil {
+		return found, g.stage.note(err, "list", collection{gvk: g.gvk})
+	}
+	return found, nil
 }
 
 // Enqueue and EnqueueAfter do nothing.
@@ -237,13 +245,13 @@ func (s shelf[T]) List(namespace string, selector labels.Selector) ([]T, error) 
 // AddIndexer implements generic.CacheInterface.
 func (s shelf[T]) AddIndexer(name string, indexer generic.Indexer[T]) { s.indexers[name] = indexer }
 
-// GetByIndex implements generic.CacheInterface for the namespace of the cluster.
+// GetByIndex implements generic.CacheInterface for the namespace of the cluster, or for all where they have been read.
 func (s shelf[T]) GetByIndex(name, key string) ([]T, error) {
 	indexer := s.indexers[name]
 	if indexer == nil {
 		return nil, fmt.Errorf("there is no index %s of %s", name, s.gvk.Kind)
 	}
-	all, err := s.List(s.stage.opts.Namespace, labels.Everything())
+	all, err := s.List(s.stage.indexed(s.gvk), labels.Everything())
 	if err != nil {
 		return nil, err
 	}

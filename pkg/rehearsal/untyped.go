@@ -186,7 +186,7 @@ func (r resources) Namespace(namespace string) dynamic.ResourceInterface {
 // kind is that of the resource: apply has asked for the cache of each kind before it writes.
 func (r resources) kind() schema.GroupVersionKind {
 	for gvk := range r.stage.caches {
-		if resourceOf(gvk) == r.resource {
+		if ResourceOf(gvk) == r.resource {
 			return gvk
 		}
 	}
@@ -211,6 +211,6 @@ func (r resources) Patch(_ context.Context, name string, pt types.PatchType, dat
 }
 
 // Delete implements dynamic.ResourceInterface.
-func (r resources) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
-	return r.stage.delete(id{r.kind(), r.namespace, name})
+func (r resources) Delete(_ context.Context, name string, opts metav1.DeleteOptions, _ ...string) error {
+	return r.stage.delete(id{r.kind(), r.namespace, name}, &opts)
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,10 +10,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/pkg/adopt"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
@@ -79,6 +85,11 @@ func resourceIn(resource, group string) string {
 // provesList fails when Drover has written other objects of a cluster since it was taken than were listed before.
 func (w *world) provesList(a inspect.Adoption) {
 	w.Helper()
+	for _, note := range a.Notes {
+		if strings.Contains(note, "not compared") || strings.Contains(note, "not be brought about") {
+			w.Errorf("everything may be read, and a note says %q", note)
+		}
+	}
 	if diff := cmp.Diff(listed(a), w.written()); diff != "" {
 		w.Errorf("objects that were written are not those that were listed (-listed +written):\n%s", diff)
 	}
@@ -89,6 +100,8 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 	const server, worker = "demo-pool1-x7k2p-hjv5c", "demo-workers-x7k2p-q8d2m"
 	for name, tc := range map[string]struct {
 		without []string // kinds and names
+		deleted []string // and somebody holds them
+		thief   bool     // of the management cluster
 		edit    map[string]func(object map[string]any)
 		want    []string
 	}{
@@ -131,6 +144,30 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 			},
 			want: []string{"Create Secret fleet-default/demo-kubeconfig", "Create Secret drover-system/proxy-token-*"},
 		},
+		"a worker without a host": {
+			edit: map[string]func(map[string]any){"PodMachine " + worker: unmade},
+			want: []string{"Delete Machine fleet-default/" + worker + " Replace"},
+		},
+		"the first server has no host": { // the other controllers see that its machine is deleted
+			edit: map[string]func(map[string]any){"PodMachine " + server: unmade},
+			want: []string{"Delete Machine fleet-default/" + server + " Replace", "Update RKEBootstrap fleet-default/" + server + " status.conditions"},
+		},
+		"another server has no host": {
+			edit: map[string]func(map[string]any){"PodMachine demo-pool1-x7k2p-q8d2m": unmade},
+			want: []string{"Delete Machine fleet-default/demo-pool1-x7k2p-q8d2m Replace"},
+		},
+		"a worker that is being deleted": {deleted: []string{"Machine " + worker, "PodMachine " + worker, "RKEBootstrap " + worker}},
+		"a server that is being deleted": {deleted: []string{"Machine " + server}},
+		"a Cluster of another namespace says that the management cluster is its own": {
+			thief: true,
+		},
+		"a paused cluster": {
+			edit: map[string]func(map[string]any){"Cluster demo": func(o map[string]any) {
+				if strings.HasPrefix(o["apiVersion"].(string), clusterAPI.Group) {
+					set(o, true, "spec", "paused")
+				}
+			}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dataDir := t.TempDir()
@@ -145,6 +182,10 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 				edited(objects, tc.edit)
 				_, err = recorded.Create(t.Context(), w.live, objects)
 				check(t, err)
+				w.deleted(objects, tc.deleted)
+				if tc.thief {
+					w.steal()
+				}
 				w.start()
 				time.Sleep(time.Minute)
 				a := w.look()
@@ -156,7 +197,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 				}
 				w.api.ResetLog()
 				limits := w.limits(adopt.FromRancher)
-				limits.AllowRestart = true // the endpoint is a part of plans
+				limits.AllowRestart, limits.AllowReplace = true, true // the endpoint is a part of plans
 				check(t, w.take(a, limits))
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
@@ -177,6 +218,7 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	const notes = " metadata.annotations[objectset.rio.cattle.io/*]"
 	for name, tc := range map[string]struct {
 		denies func(r memkube.Request) bool
+		with   error // other than that it is forbidden
 		edit   map[string]func(object map[string]any)
 		notes  []string // what they begin with
 		absent string   // a part of no line
@@ -194,6 +236,22 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: you may not list serviceaccounts in namespace fleet-default",
 			},
 			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
+		},
+		"accounts, because the API server fails": {
+			denies: func(r memkube.Request) bool { return r.Resource.Resource == "serviceaccounts" },
+			with:   apierrors.NewInternalError(errors.New("the store is down")),
+			notes: []string{
+				"accounts, rights and Secrets of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in namespace fleet-default: ",
+				"parts of the host of machine demo-pool1-x7k2p-hjv5c are not compared: list serviceaccounts in namespace fleet-default: ",
+			},
+			absent: "RoleBinding", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
+		},
+		"Clusters of other namespaces": {
+			denies: func(r memkube.Request) bool {
+				return r.Resource.Group == provv1.SchemeGroupVersion.Group && r.Namespace == ""
+			},
+			notes:  []string{"whether a Cluster of another namespace has the same management cluster is not compared: you may not list clusters.provisioning"},
+			absent: "nothing is", listed: []string{"Create Secret " + recordedID + "/crt-token-system"},
 		},
 		"an account that somebody else keeps": {
 			denies: func(memkube.Request) bool { return false },
@@ -228,10 +286,13 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 				w.start()
 				time.Sleep(time.Minute)
 				w.api.Intercept(func(r memkube.Request) error {
-					if !strings.HasPrefix(r.Agent, ours) && tc.denies(r) {
+					if strings.HasPrefix(r.Agent, ours) || !tc.denies(r) {
+						return nil
+					}
+					if tc.with == nil {
 						return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil)
 					}
-					return nil
+					return tc.with
 				})
 				a := w.look()
 				if len(a.Problems) > 0 {
@@ -256,39 +317,107 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	}
 }
 
-// A machine of which no host could be made is replaced by whoever manages its cluster: that is asked for.
+// A machine of which no host could be made is replaced by whoever manages its cluster: that is asked for, also where nobody can see that it would be.
 func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 	const failed = "demo-workers-x7k2p-q8d2m"
-	dataDir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		w := newRecorded(t, dataDir)
-		defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-		objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
-		check(t, err)
-		edited(objects, map[string]func(map[string]any){"PodMachine " + failed: func(o map[string]any) {
-			o["status"] = map[string]any{
-				"failureReason": "CreateError", "failureMessage": "no quota",
-				"conditions": []any{map[string]any{"type": "CreateJob", "status": "False", "reason": "CreateError"}},
+	counts := "machine " + failed + " counts as one that is replaced: its PodMachine " + failed
+	refuses := func(resource string, with func(r memkube.Request) error) func(r memkube.Request) error {
+		return func(r memkube.Request) error {
+			if r.Resource.Resource != resource || strings.HasPrefix(r.Agent, ours) {
+				return nil
 			}
-			unset(o, "spec", "providerID")
-		}})
-		_, err = recorded.Create(t.Context(), w.live, objects)
-		check(t, err)
-		w.start()
-		time.Sleep(time.Minute)
-		a := w.look()
-		if got := lines(a.Objects); a.Result != planner.ClassReplace || !slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
-			t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
+			return with(r)
 		}
-		for _, m := range a.Machines {
-			if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name == failed]; m.Class != want {
-				t.Errorf("%s: %s", m.Name, m.Class)
-			}
+	}
+	forbidden := func(r memkube.Request) error { return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, nil) }
+	broken := func(memkube.Request) error { return apierrors.NewInternalError(errors.New("the store is down")) }
+	for name, tc := range map[string]struct {
+		intercept func(r memkube.Request) error
+		begun     bool   // the host is being made, as far as its object tells
+		note      string // what one begins with
+	}{
+		"all is seen":                      {},
+		"Jobs may not be listed":           {intercept: refuses("jobs", forbidden), note: counts + " says CreateError"},
+		"the API server fails":             {intercept: refuses("jobs", broken), note: counts + " says CreateError"},
+		"hosts may not be read":            {intercept: refuses("podmachines", forbidden), note: counts + " cannot be read, and "},
+		"nobody sees how the making ended": {intercept: refuses("jobs", forbidden), begun: true, note: counts + " does not say that its host was made"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newRecorded(t, dataDir)
+				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+				objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
+				check(t, err)
+				edits := map[string]func(map[string]any){"PodMachine " + failed: unmade, "Machine " + failed: func(o map[string]any) { unset(o, "status", "initialization") }}
+				if tc.begun {
+					edits["PodMachine "+failed] = func(o map[string]any) {
+						o["status"] = map[string]any{"conditions": []any{map[string]any{"type": "CreateJob", "status": "Unknown"}}}
+						unset(o, "spec", "providerID")
+					}
+				}
+				edited(objects, edits)
+				_, err = recorded.Create(t.Context(), w.live, objects)
+				check(t, err)
+				w.start()
+				time.Sleep(time.Minute)
+				w.api.Intercept(tc.intercept)
+				a := w.look()
+				if got := lines(a.Objects); a.Result != planner.ClassReplace || tc.intercept == nil && !slices.Contains(got, "Delete Machine fleet-default/"+failed+" Replace") {
+					t.Errorf("%s:\n%s", a.Result, strings.Join(got, "\n"))
+				}
+				for _, m := range a.Machines {
+					if want := map[bool]planner.Class{true: planner.ClassReplace, false: planner.ClassNone}[m.Name == failed]; m.Class != want {
+						t.Errorf("%s: %s", m.Name, m.Class)
+					}
+				}
+				told := slices.ContainsFunc(a.Notes, func(note string) bool { return strings.HasPrefix(note, "machine ") && strings.HasPrefix(note, tc.note) })
+				if told != (tc.note != "") {
+					t.Errorf("notes %q", a.Notes)
+				}
+				if err := w.take(a, w.limits(adopt.FromRancher)); err == nil || !strings.Contains(err.Error(), "--allow-replace") {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+// unmade makes a host one that could not be made.
+func unmade(o map[string]any) {
+	o["status"] = map[string]any{
+		"failureReason": "CreateError", "failureMessage": "no quota",
+		"conditions": []any{map[string]any{"type": "CreateJob", "status": "False", "reason": "CreateError"}},
+	}
+	unset(o, "spec", "providerID")
+}
+
+// deleted deletes some of the objects, by their kinds and names. Somebody else holds them.
+func (w *world) deleted(objects []*unstructured.Unstructured, which []string) {
+	w.Helper()
+	for _, object := range objects {
+		if !slices.Contains(which, object.GetKind()+" "+object.GetName()) {
+			continue
 		}
-		if err := w.take(a, w.limits(adopt.FromRancher)); err == nil || !strings.Contains(err.Error(), "--allow-replace") {
-			t.Errorf("%v", err)
-		}
-	})
+		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+		client := w.live.Resource(resource).Namespace(object.GetNamespace())
+		held := []byte(`[{"op":"add","path":"/metadata/finalizers","value":["example.com/held"]}]`)
+		_, err := client.Patch(w.Context(), object.GetName(), types.JSONPatchType, held, metav1.PatchOptions{})
+		check(w.T, err)
+		check(w.T, client.Delete(w.Context(), object.GetName(), metav1.DeleteOptions{}))
+	}
+}
+
+// steal makes a Cluster of another namespace that says that it has the management cluster.
+func (w *world) steal() {
+	w.Helper()
+	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
+	check(w.T, err)
+	thief, err := w.user.Provisioning.Cluster().Create(&provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "thief"}})
+	check(w.T, err)
+	thief.Status.ClusterName = recordedID
+	_, err = w.user.Provisioning.Cluster().UpdateStatus(thief)
+	check(w.T, err)
 }
 
 // edited changes objects, by their kinds and names.

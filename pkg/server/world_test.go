@@ -56,7 +56,9 @@ type world struct {
 	lead    func() // stops what runs
 	// instance is Drover's, "test" when it is empty.
 	instance string
-	players  sync.WaitGroup
+	// agents: clusters get them, and are reached through their tunnels; nobody plays them.
+	agents  bool
+	players sync.WaitGroup
 	// stopHosts ends the agents of the hosts, and not the hosts.
 	stopHosts func()
 	// registry is the system default registry of Drover.
@@ -232,6 +234,9 @@ func (w *world) start() {
 		RESTConfig: w.api.Config("ignored"), InstanceID: cmp.Or(w.instance, "test"), Version: "test", DataDir: w.dataDir, StartTimeout: 10 * time.Second,
 		Settings: Settings{ServerURL: "https://drover.example.com", SystemDefaultRegistry: w.registry}, Downstream: w, Registerer: w.metrics,
 		TracerProvider: w.tracer,
+	}
+	if w.agents {
+		opts.Downstream = nil
 	}
 	s, err := New(opts)
 	check(w.T, err)

@@ -1,0 +1,78 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/drover-io/drover/pkg/adopt"
+	"github.com/drover-io/drover/pkg/testkit/recorded"
+)
+
+// Where clusters get agents, the Secrets of those are listed, too, and nothing that is not written.
+func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
+	deployed := func(o map[string]any) {
+		status := o["status"].(map[string]any)
+		status["conditions"] = append(status["conditions"].([]any), map[string]any{"type": "AgentDeployed", "status": "True"}, map[string]any{"type": "Connected", "status": "True"})
+	}
+	endpoint := func(o map[string]any) {
+		if strings.HasPrefix(o["apiVersion"].(string), "provisioning") {
+			set(o, true, "spec", "localClusterAuthEndpoint", "enabled")
+		}
+	}
+	for name, tc := range map[string]struct {
+		recording, from string
+		edit            map[string]func(object map[string]any)
+		without         []string // kinds and names
+	}{
+		"one server of Rancher's":          {recording: recorded.RancherOneServer, from: adopt.FromRancher},
+		"servers and workers of Rancher's": {recording: recorded.RancherThreeServersTwoWorkers, from: adopt.FromRancher},
+		"another Drover's":                 {recording: recorded.DroverOtherInstance, from: recorded.OtherInstance},
+		"an agent is there, and an endpoint is wanted": {
+			recording: recorded.RancherOneServer, from: adopt.FromRancher,
+			edit: map[string]func(map[string]any){"Cluster demo": endpoint, "Cluster " + recordedID: deployed},
+		},
+		"an agent is there, and no kubeconfig": {
+			recording: recorded.DroverOtherInstance, from: recorded.OtherInstance,
+			edit: map[string]func(map[string]any){"Cluster " + recordedID: deployed}, without: []string{"Secret demo-kubeconfig"},
+		},
+		"no token is there": {
+			recording: recorded.DroverOtherInstance, from: recorded.OtherInstance,
+			without: []string{"Secret crt-token-system", "Secret crt-token-default-token", "ClusterRegistrationToken default-token", "Secret demo-cluster-agent"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dataDir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				w := newRecorded(t, dataDir)
+				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
+				objects, err := recorded.Load(tc.recording)
+				check(t, err)
+				objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
+					return slices.Contains(tc.without, o.GetKind()+" "+o.GetName())
+				})
+				edited(objects, tc.edit)
+				_, err = recorded.Create(t.Context(), w.live, objects)
+				check(t, err)
+				w.agents = true
+				w.start()
+				time.Sleep(10 * time.Minute)
+				a := w.look()
+				w.api.ResetLog()
+				limits := w.limits(tc.from)
+				limits.AllowRestart = true // the agent is a part of plans
+				check(t, w.take(a, limits))
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				w.provesList(a)
+				if again := w.look(); len(again.Objects) > 0 {
+					t.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
+				}
+			})
+		})
+	}
+}
