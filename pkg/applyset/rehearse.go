@@ -69,15 +69,15 @@ func (r Rehearsal) Apply(setID string, owner runtime.Object, refs OwnerRefs, kin
 	}
 	var getters []apply.InformerGetter
 	for _, gvk := range kinds {
-		indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{hashIndex: byHash})
+		informer := NewStill(cache.Indexers{hashIndex: byHash})
 		for _, object := range live {
 			if object.GroupVersionKind() == gvk {
-				if err := indexer.Add(object); err != nil {
+				if err := informer.indexer.Add(object); err != nil {
 					return nil, fmt.Errorf("apply set %s: %w", setID, err)
 				}
 			}
 		}
-		getters = append(getters, getter{informer: still{indexer: indexer}, gvk: gvk})
+		getters = append(getters, getter{informer: informer, gvk: gvk})
 	}
 	nobody := func(schema.GroupVersionResource) (dynamic.NamespaceableResourceInterface, error) { return nil, nil } // nothing is asked or written
 	a := apply.New(r.Discovery, nobody).WithSetID(setID).WithOwner(identity.owner).WithDefaultNamespace(identity.ownerNamespace).WithCacheTypes(getters...)
@@ -162,14 +162,25 @@ func differences(plan apply.Plan, refused []Difference) ([]Difference, error) {
 	return out, nil
 }
 
-// still is the cache of objects that do not change.
-type still struct {
+// Still is an informer of objects that somebody else keeps in its store: it watches nothing, and tells nobody of anything.
+type Still struct {
 	cache.SharedIndexInformer
 	indexer cache.Indexer
 }
 
+// NewStill returns one without objects.
+func NewStill(indexers cache.Indexers) Still {
+	return Still{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)}
+}
+
 // GetIndexer implements cache.SharedIndexInformer.
-func (s still) GetIndexer() cache.Indexer { return s.indexer }
+func (s Still) GetIndexer() cache.Indexer { return s.indexer }
+
+// GetStore implements cache.SharedIndexInformer.
+func (s Still) GetStore() cache.Store { return s.indexer }
+
+// AddIndexers implements cache.SharedIndexInformer.
+func (s Still) AddIndexers(indexers cache.Indexers) error { return s.indexer.AddIndexers(indexers) }
 
 // HasSynced implements cache.SharedIndexInformer.
-func (still) HasSynced() bool { return true }
+func (Still) HasSynced() bool { return true }

@@ -45,10 +45,11 @@ const (
 	defaultSyncTimeout = time.Minute
 	// requestTimeout ends requests other than watches: the generated clients take no context.
 	requestTimeout = 30 * time.Second
-	// notHelm keeps the history of Helm releases, which nothing here reads, out of the cache of Secrets. It is most of what
-	// Secrets hold in many management clusters.
-	notHelm = "type!=helm.sh/release.v1"
 )
+
+// NotHelm is the field selector that keeps the history of Helm releases, which nothing here reads, out of the cache of Secrets. It is most of what
+// Secrets hold in many management clusters.
+const NotHelm = "type!=helm.sh/release.v1"
 
 // Options shape Clients. The zero value is fine.
 type Options struct {
@@ -158,7 +159,7 @@ func (c *Clients) setFactory(opts Options) error {
 	caches := lassocache.NewSharedCachedFactory(endingClients{client}, &lassocache.SharedCacheFactoryOptions{
 		// Of Pods those are cached that make and remove machines: a management cluster may have many others.
 		KindTweakList: map[schema.GroupVersionKind]lassocache.TweakListOptionsFunc{
-			corev1.SchemeGroupVersion.WithKind("Secret"): func(o *metav1.ListOptions) { o.FieldSelector = notHelm },
+			corev1.SchemeGroupVersion.WithKind("Secret"): func(o *metav1.ListOptions) { o.FieldSelector = NotHelm },
 			corev1.SchemeGroupVersion.WithKind("Pod"):    func(o *metav1.ListOptions) { o.LabelSelector = rkev1.InfraMachineNameLabel },
 		},
 	})

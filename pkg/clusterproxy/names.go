@@ -5,6 +5,8 @@ import corev1 "k8s.io/api/core/v1"
 // Tokens of ours are Secrets that hold the digest of a bearer token, what it is for and until when. The token itself is nowhere but with whom it was given
 // to. Names and keys are stored: do not change them.
 const (
+	// TokenSecretPrefix begins the names of the Secrets of tokens. The rest is drawn.
+	TokenSecretPrefix = "proxy-token-"
 	// TokenSecretType is the type of the Secrets.
 	TokenSecretType corev1.SecretType = "drover.io/proxy-token"
 	// TokenClusterLabel holds the identifier of the cluster that a token is for.

@@ -56,7 +56,7 @@ func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, str
 	digest := digestOf(bearer)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: "proxy-token-" + indexKey(digest)[:16], Labels: map[string]string{TokenClusterLabel: grant.Cluster},
+			Namespace: namespace, Name: TokenSecretPrefix + indexKey(digest)[:16], Labels: map[string]string{TokenClusterLabel: grant.Cluster},
 		},
 		Type: TokenSecretType,
 		// What a token is for never changes: another one is issued, and this one deleted.

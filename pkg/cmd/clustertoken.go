@@ -183,7 +183,7 @@ func clientOf(authority []byte, credential *clientauthv1.ExecCredential) (*http.
 // request posts what asks for a token.
 func request(ctx context.Context, client *http.Client, way proxy.Proxied, token string) (keptToken, error) {
 	began := time.Now()
-	code, body, err := send(ctx, client, http.MethodPost, strings.TrimSuffix(way.Server, "/")+clusterproxy.EndpointTokensPrefix+way.ID, token)
+	code, body, err := send(ctx, client, http.MethodPost, way, clusterproxy.EndpointTokensPrefix, token)
 	if err != nil {
 		return keptToken{}, fmt.Errorf("ask for a token: %w", err)
 	}
@@ -197,9 +197,9 @@ func request(ctx context.Context, client *http.Client, way proxy.Proxied, token 
 	return keptToken{Token: given.Status.Token, Issued: began, Expires: given.Status.ExpirationTimestamp.Time}, nil
 }
 
-// send asks the server, and returns its answer. The token is empty for clients that show a certificate.
-func send(ctx context.Context, client *http.Client, method, address, token string) (code int, body []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
+// send asks the server about a cluster, and returns its answer. The token is empty for clients that show a certificate.
+func send(ctx context.Context, client *http.Client, method string, way proxy.Proxied, prefix, token string) (code int, body []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(way.Server, "/")+prefix+way.ID, http.NoBody)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/topology"
 )
 
 // askServers is how long Drover may take to say where servers are: there are other contexts without them.
@@ -39,7 +39,7 @@ func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied
 		return nil, err
 	}
 	defer client.CloseIdleConnections()
-	code, body, err := send(ctx, client, http.MethodGet, strings.TrimSuffix(way.Server, "/")+clusterproxy.EndpointsPrefix+way.ID, credential.Status.Token)
+	code, body, err := send(ctx, client, http.MethodGet, way, clusterproxy.EndpointsPrefix, credential.Status.Token)
 	switch {
 	case err != nil:
 		return nil, err
@@ -63,8 +63,8 @@ func serversIn(body []byte) (map[string]*clientcmdapi.Cluster, error) {
 	servers := map[string]*clientcmdapi.Cluster{}
 	for _, name := range slices.Sorted(maps.Keys(answered.Clusters)) {
 		said := answered.Clusters[name]
-		address, err := url.Parse(said.Server)
-		if err != nil || address.Scheme != "https" || said.Server != "https://"+address.Host || len(validation.IsDNS1123Subdomain(name)) > 0 || len(said.CertificateAuthorityData) == 0 {
+		host, ok := topology.EndpointHost(said.Server)
+		if !ok || said.Server != "https://"+host || len(validation.IsDNS1123Subdomain(name)) > 0 || len(said.CertificateAuthorityData) == 0 {
 			return nil, fmt.Errorf("the server answers with a server %q at %q, which cannot be one", name, said.Server)
 		}
 		servers[name] = &clientcmdapi.Cluster{Server: said.Server, CertificateAuthorityData: said.CertificateAuthorityData}

@@ -20,6 +20,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/clusterproxy"
 	clustercontroller "github.com/drover-io/drover/pkg/controllers/cluster"
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
 	"github.com/drover-io/drover/pkg/naming"
@@ -231,9 +232,6 @@ func ofTheMark(path []string) bool {
 	return last == rkev1.InstanceAnnotation || last == rkev1.ReleasedByAnnotation || last == "resourceVersion"
 }
 
-// proxyTokens begins the names of the Secrets with Drover's own tokens for clusters. The rest is drawn.
-const proxyTokens = "proxy-token-"
-
 // setPrefix begins the labels and annotations that say to which set of Drover's or Rancher's an object belongs, and what it was made from.
 const setPrefix = "objectset.rio.cattle.io/"
 
@@ -278,8 +276,8 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 	if d.Kind.Kind == "Cluster" { // there are three of the name
 		out.Kind += "." + d.Kind.Group
 	}
-	if strings.HasPrefix(d.Name, proxyTokens) {
-		out.Name = proxyTokens + "*"
+	if strings.HasPrefix(d.Name, clusterproxy.TokenSecretPrefix) {
+		out.Name = clusterproxy.TokenSecretPrefix + "*"
 	}
 	for _, path := range fieldsOf(d.Patch) {
 		field := preview.Cause{Field: fieldPath(told(path)), Class: c.class(d, path)}

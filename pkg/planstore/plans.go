@@ -56,6 +56,11 @@ func IndexByPlanSecret(m *clusterv1.Machine) ([]string, error) {
 	return keys, nil
 }
 
+// IndexByCluster is an index function of a cache of Machines: NAMESPACE/NAME of a Machine's cluster.
+func IndexByCluster(m *clusterv1.Machine) ([]string, error) {
+	return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
+}
+
 // WakePlanSecret wakes the plan secret of a Machine, if its bootstrap is ours.
 func WakePlanSecret(m *clusterv1.Machine) []wakeup.Key {
 	ref := m.Spec.Bootstrap.ConfigRef

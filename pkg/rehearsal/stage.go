@@ -20,6 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/drover-io/drover/pkg/applyset"
+	"github.com/drover-io/drover/pkg/clients"
 )
 
 // Options are what a stage is made from.
@@ -50,7 +53,7 @@ type Stage struct {
 	made, changes int
 	// before are the objects that Try may take back, as they were; nil while nobody tries.
 	before map[id]state
-	caches map[schema.GroupVersionKind]*still
+	caches map[schema.GroupVersionKind]applyset.Still
 	// decoded are objects with their type, which are never changed either.
 	decoded map[*unstructured.Unstructured]any
 }
@@ -73,7 +76,7 @@ type (
 func New(ctx context.Context, opts Options) *Stage {
 	return &Stage{
 		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, unread: map[string]bool{},
-		caches: map[schema.GroupVersionKind]*still{}, decoded: map[*unstructured.Unstructured]any{},
+		caches: map[schema.GroupVersionKind]applyset.Still{}, decoded: map[*unstructured.Unstructured]any{},
 	}
 }
 
@@ -100,7 +103,7 @@ func (s *Stage) Try(act func() error) (unread []string, err error) {
 	}
 	maps.Copy(s.known, before)
 	s.changes = changes
-	s.caches = map[schema.GroupVersionKind]*still{}
+	s.caches = map[schema.GroupVersionKind]applyset.Still{}
 	return slices.Sorted(maps.Keys(s.unread)), nil
 }
 
@@ -174,9 +177,6 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 
-// notHelm leaves out the history of Helm releases, as the caches of the server do: it is most of what Secrets hold in many management clusters.
-const notHelm = "type!=helm.sh/release.v1"
-
 // everywhere is where the objects of all namespaces are, and those of none.
 const everywhere = ""
 
@@ -234,7 +234,7 @@ func (s *Stage) indexed(gvk schema.GroupVersionKind) string {
 func (s *Stage) read(all collection) error {
 	opts := metav1.ListOptions{}
 	if all.gvk == secretKind {
-		opts.FieldSelector = notHelm
+		opts.FieldSelector = clients.NotHelm // as the caches of the server do
 	}
 	found, err := s.live(all.gvk, all.namespace).List(s.ctx, opts)
 	if apierrors.IsNotFound(err) {
@@ -262,8 +262,8 @@ func (s *Stage) put(key id, object *unstructured.Unstructured) {
 	}
 	s.known[key] = state{found: one.found, now: object}
 	s.changes++
-	if cache := s.caches[key.gvk]; cache != nil {
-		cache.put(one.now, object)
+	if cache, ok := s.caches[key.gvk]; ok {
+		replace(cache, one.now, object)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-io/drover/pkg/applyset"
 )
 
 // kind is the client, the controller and the cache of a kind on a stage. What it does not have of the generated one, such as watching, belongs to that.
@@ -28,7 +30,7 @@ func Kind[T generic.RuntimeMetaObject, L runtime.Object](s *Stage, of generic.Co
 }
 
 // Informer is one that shows the stage and tells nobody of anything.
-func (k kind[T, L]) Informer() cache.SharedIndexInformer { return newStill() }
+func (k kind[T, L]) Informer() cache.SharedIndexInformer { return applyset.NewStill(cache.Indexers{}) }
 
 // Cache is what the stage shows.
 func (k kind[T, L]) Cache() generic.CacheInterface[T] { return k.shelf }
@@ -84,7 +86,9 @@ func Global[T generic.RuntimeMetaObject, L runtime.Object](s *Stage, of generic.
 }
 
 // Informer is one that shows nothing.
-func (g global[T, L]) Informer() cache.SharedIndexInformer { return newStill() }
+func (g global[T, L]) Informer() cache.SharedIndexInformer {
+	return applyset.NewStill(cache.Indexers{})
+}
 
 // Cache is what the stage shows.
 func (g global[T, L]) Cache() generic.NonNamespacedCacheInterface[T] { return globalCache[T]{g.shelf} }

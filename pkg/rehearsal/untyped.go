@@ -83,16 +83,16 @@ func (s Secrets) Apply(ctx context.Context, setID string, owner runtime.Object, 
 
 // informer shows the objects of a kind that can be in a set of the cluster.
 func (s *Stage) informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer, error) {
-	if known := s.caches[gvk]; known != nil {
+	if known, ok := s.caches[gvk]; ok {
 		return known, nil
 	}
 	objects, err := s.members(gvk)
 	if err != nil {
 		return nil, err
 	}
-	made := newStill()
+	made := applyset.NewStill(cache.Indexers{})
 	for _, object := range objects {
-		made.put(nil, object)
+		replace(made, nil, object)
 	}
 	s.caches[gvk] = made
 	return made, nil
@@ -119,7 +119,7 @@ func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := newStill()
+	made := applyset.NewStill(cache.Indexers{})
 	for _, object := range objects {
 		if !applyset.Kept(object) {
 			continue
@@ -128,40 +128,19 @@ func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := made.indexer.Add(secret); err != nil {
+		if err := made.GetIndexer().Add(secret); err != nil {
 			return nil, err
 		}
 	}
 	return made, nil
 }
 
-// still is an informer that tells nobody of anything.
-type still struct {
-	cache.SharedIndexInformer
-	indexer cache.Indexer
-}
-
-func newStill() *still {
-	return &still{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
-}
-
-// GetIndexer implements cache.SharedIndexInformer.
-func (s *still) GetIndexer() cache.Indexer { return s.indexer }
-
-// GetStore implements cache.SharedIndexInformer.
-func (s *still) GetStore() cache.Store { return s.indexer }
-
-// AddIndexers implements cache.SharedIndexInformer.
-func (s *still) AddIndexers(indexers cache.Indexers) error { return s.indexer.AddIndexers(indexers) }
-
-// HasSynced implements cache.SharedIndexInformer.
-func (s *still) HasSynced() bool { return true }
-
-func (s *still) put(was, now *unstructured.Unstructured) {
+// replace has an informer show what an object is now; nil is absent.
+func replace(in applyset.Still, was, now *unstructured.Unstructured) {
 	if now != nil {
-		_ = s.indexer.Update(now) // its key function knows every object
+		_ = in.GetIndexer().Update(now) // its key function knows every object
 	} else if was != nil {
-		_ = s.indexer.Delete(was)
+		_ = in.GetIndexer().Delete(was)
 	}
 }
 

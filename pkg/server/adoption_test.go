@@ -84,10 +84,7 @@ func TestRecorded_Adoption(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				objects, err := recorded.Load(name)
-				check(t, err)
-				_, err = recorded.Create(t.Context(), w.live, objects)
-				check(t, err)
+				w.recording(name, nil, nil)
 				w.foreign()
 				a := w.look()
 				if a.Owner != tc.owner || a.Result != planner.ClassNone || len(a.Problems) > 0 {

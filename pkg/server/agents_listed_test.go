@@ -1,13 +1,10 @@
 package server
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drover-io/drover/pkg/adopt"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
@@ -50,28 +47,14 @@ func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				objects, err := recorded.Load(tc.recording)
-				check(t, err)
-				objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
-					return slices.Contains(tc.without, o.GetKind()+" "+o.GetName())
-				})
-				edited(objects, tc.edit)
-				_, err = recorded.Create(t.Context(), w.live, objects)
-				check(t, err)
+				w.recording(tc.recording, tc.without, tc.edit)
 				w.agents = true
 				w.start()
 				time.Sleep(10 * time.Minute)
 				a := w.look()
-				w.api.ResetLog()
 				limits := w.limits(tc.from)
 				limits.AllowRestart = true // the agent is a part of plans
-				check(t, w.take(a, limits))
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				w.provesList(a)
-				if again := w.look(); len(again.Objects) > 0 {
-					t.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
-				}
+				w.takesWhatIsListed(a, limits)
 			})
 		})
 	}

@@ -174,14 +174,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
-				check(t, err)
-				objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool {
-					return slices.Contains(tc.without, o.GetKind()+" "+o.GetName())
-				})
-				edited(objects, tc.edit)
-				_, err = recorded.Create(t.Context(), w.live, objects)
-				check(t, err)
+				objects := w.recording(recorded.RancherThreeServersTwoWorkers, tc.without, tc.edit)
 				w.deleted(objects, tc.deleted)
 				if tc.thief {
 					w.steal()
@@ -195,16 +188,9 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 						t.Errorf("%q is not listed", line)
 					}
 				}
-				w.api.ResetLog()
 				limits := w.limits(adopt.FromRancher)
 				limits.AllowRestart, limits.AllowReplace = true, true // the endpoint is a part of plans
-				check(t, w.take(a, limits))
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				w.provesList(a)
-				if again := w.look(); len(again.Objects) > 0 {
-					t.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
-				}
+				w.takesWhatIsListed(a, limits)
 				if t.Failed() {
 					t.Logf("listed:\n%s\nnotes: %q", strings.Join(got, "\n"), a.Notes)
 				}
@@ -278,11 +264,7 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				objects, err := recorded.Load(recorded.RancherOneServer)
-				check(t, err)
-				edited(objects, tc.edit)
-				_, err = recorded.Create(t.Context(), w.live, objects)
-				check(t, err)
+				w.recording(recorded.RancherOneServer, nil, tc.edit)
 				w.start()
 				time.Sleep(time.Minute)
 				w.api.Intercept(func(r memkube.Request) error {
@@ -347,8 +329,6 @@ func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newRecorded(t, dataDir)
 				defer func() { w.stop(); w.user.Stop(); time.Sleep(time.Hour) }()
-				objects, err := recorded.Load(recorded.RancherThreeServersTwoWorkers)
-				check(t, err)
 				edits := map[string]func(map[string]any){"PodMachine " + failed: unmade, "Machine " + failed: func(o map[string]any) { unset(o, "status", "initialization") }}
 				if tc.begun {
 					edits["PodMachine "+failed] = func(o map[string]any) {
@@ -356,9 +336,7 @@ func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 						unset(o, "spec", "providerID")
 					}
 				}
-				edited(objects, edits)
-				_, err = recorded.Create(t.Context(), w.live, objects)
-				check(t, err)
+				w.recording(recorded.RancherThreeServersTwoWorkers, nil, edits)
 				w.start()
 				time.Sleep(time.Minute)
 				w.api.Intercept(tc.intercept)
@@ -418,6 +396,31 @@ func (w *world) steal() {
 	thief.Status.ClusterName = recordedID
 	_, err = w.user.Provisioning.Cluster().UpdateStatus(thief)
 	check(w.T, err)
+}
+
+// recording makes the objects of a recording, other than some by their kinds and names, and others changed, and returns them.
+func (w *world) recording(name string, without []string, edits map[string]func(object map[string]any)) []*unstructured.Unstructured {
+	w.Helper()
+	objects, err := recorded.Load(name)
+	check(w.T, err)
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return slices.Contains(without, o.GetKind()+" "+o.GetName()) })
+	edited(objects, edits)
+	_, err = recorded.Create(w.Context(), w.live, objects)
+	check(w.T, err)
+	return objects
+}
+
+// takesWhatIsListed adopts the cluster, and expects that what was listed is written, nothing else, and that nothing differs then.
+func (w *world) takesWhatIsListed(a inspect.Adoption, limits adopt.Limits) {
+	w.Helper()
+	w.api.ResetLog()
+	check(w.T, w.take(a, limits))
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	w.provesList(a)
+	if again := w.look(); len(again.Objects) > 0 {
+		w.Errorf("adopted, and it still differs:\n%s", strings.Join(lines(again.Objects), "\n"))
+	}
 }
 
 // edited changes objects, by their kinds and names.

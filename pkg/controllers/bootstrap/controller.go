@@ -25,6 +25,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/ownwrites"
+	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -144,9 +145,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), secrets: d.Secrets.Cache(), serviceAccounts: d.ServiceAccounts.Cache(),
 		written: ownwrites.New(),
 	}
-	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
-		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
-	})
+	h.machines.AddIndexer(indexMachinesByCluster, planstore.IndexByCluster)
 	return h
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/drover-io/drover/pkg/machinejob"
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/ownwrites"
+	"github.com/drover-io/drover/pkg/planstore"
 	"github.com/drover-io/drover/pkg/wakeup"
 )
 
@@ -151,9 +152,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(), pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
 	}
-	h.machines.AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
-		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
-	})
+	h.machines.AddIndexer(indexMachinesByCluster, planstore.IndexByCluster)
 	h.jobs.AddIndexer(indexJobsByMachine, func(job *batchv1.Job) ([]string, error) { return jobKeys(job), nil })
 	h.pods.AddIndexer(indexPodsByJob, func(pod *corev1.Pod) ([]string, error) {
 		if name := pod.Labels[batchv1.JobNameLabel]; name != "" && pod.Annotations[machinejob.InfraMachineAnnotation] != "" {

@@ -7,7 +7,6 @@ import (
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 	corev1 "k8s.io/api/core/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -59,9 +58,7 @@ func Register(ctx context.Context, d Deps) error {
 	if err := wakeup.On(ctx, d.Secrets, planstore.WakePlanSecret, d.Machines); err != nil || d.Taken == nil {
 		return err
 	}
-	d.Machines.Cache().AddIndexer(indexMachinesByCluster, func(m *clusterv1.Machine) ([]string, error) {
-		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
-	})
+	d.Machines.Cache().AddIndexer(indexMachinesByCluster, planstore.IndexByCluster)
 	return wakeup.On(ctx, d.Secrets, h.ofTaken, d.Taken)
 }
 
