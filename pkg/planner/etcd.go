@@ -82,7 +82,8 @@ func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
 		proof.Others++
 		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
 	}
-	if proof.Others == 0 && !p.asksTooMuch(m) { // whose node knows of others, and is not overruled because nobody here does any more
+	// Whose node was to prove something and has not may know of others, and is not overruled because nobody here does any more.
+	if proof.Others == 0 && (m.Plan.State.InSync || !render.HasEtcdProof(m.Plan.State.Plan)) {
 		return want
 	}
 	return p.node(m).WithEtcdProof(want, proof)
@@ -129,17 +130,23 @@ func (p *pass) standing(m, o *machine) standing {
 	switch {
 	case o.Deleting:
 		return p.standingOfLeaver(m, o)
-	case p.goesFirst(m, o), o.etcdHealthy() && (!m.etcdServes() || !p.unseen(o)):
+	case p.stays(m, o) && (!m.etcdServes() || !p.unseen(o)):
 		return memberHealthy
 	case !m.inEtcdBefore() && !o.changing():
 		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
 	case o.Skip:
 		return memberSkipped
-	case m.failing() && o.inEtcdBefore() && (o.failing() || o.refused()):
+	case m.failing() && o.waits():
 		return memberBroken // neither works, or the other one waits for this one: nothing is lost, and both would wait for ever
 	}
 	return memberInTheWay
 }
+
+// stays reports that another member works, and goes on doing so while one is restarted.
+func (p *pass) stays(m, o *machine) bool { return o.etcdHealthy() || m.refused() && p.stuck(o) }
+
+// waits reports that a member does not work, or refused its plan and waits for one that does not.
+func (m *machine) waits() bool { return m.inEtcdBefore() && (m.failing() || m.refused() && !m.sent) }
 
 // unseen is hidden as far as a roll-out waits for it: for as long as for a node that is lost, and not for machines that an operator left out.
 // What would mend the connection may be what is to be rolled out, and the node's own proof has to do then.
@@ -151,7 +158,7 @@ func (p *pass) unseen(o *machine) bool {
 // works. When none does, it may be this roll-out that mends it.
 func (p *pass) hidden(o *machine) bool {
 	return o.NodeUnknown && slices.ContainsFunc(p.machines, func(c *machine) bool {
-		return c.roles.ControlPlane && !c.Deleting && c.Plan.State.InSync && !slices.Contains(c.unhealthyProbes(), render.ProbeAPIServer)
+		return c.roles.ControlPlane && !c.Deleting && (c.Plan.State.InSync || c.refused()) && !slices.Contains(c.unhealthyProbes(), render.ProbeAPIServer)
 	})
 }
 
@@ -224,9 +231,10 @@ func (m *machine) inEtcdBefore() bool {
 }
 
 // etcdHealthy reports that the member of a machine is proven to work, and to go on doing so.
-func (m *machine) etcdHealthy() bool {
-	return m.etcdServes() && !m.sent && !m.asked && !m.inDrain() && m.Plan.State.InSync
-}
+func (m *machine) etcdHealthy() bool { return m.etcdRests() && m.Plan.State.InSync }
+
+// etcdRests reports that the member of a machine works, and that nothing new was begun with it.
+func (m *machine) etcdRests() bool { return m.etcdServes() && !m.sent && !m.asked && !m.inDrain() }
 
 // etcdServes reports that the member of a machine works: its plan secret says so, and its node is there.
 func (m *machine) etcdServes() bool { return m.NodeLostSince.IsZero() && EtcdServes(m.Plan) }
@@ -255,14 +263,15 @@ func (s *PlanSecret) refused() bool {
 }
 
 // asksTooMuch reports that a node refused its plan, which takes more other members for granted than there are by now: some have left since it was
-// delivered, and that node may never prove what the plan asks for. A plan that it has carried out before asks for nothing.
+// delivered, and that node can never prove what the plan asks for. A plan that it has carried out before asks for nothing.
 func (p *pass) asksTooMuch(m *machine) bool {
-	return m.refused() && !m.Plan.State.InSync && render.EtcdProofOthers(m.Plan.State.Plan) > len(p.otherMembers(m))
+	return m.Plan != nil && m.refused() && !m.Plan.State.InSync && render.EtcdProofOf(m.Plan.State.Plan).Needs() > len(p.otherMembers(m))
 }
 
-// goesFirst reports that two members ask too much, and the first of them is to get its plan anew: both work, and the other one cannot restart before it has.
-func (p *pass) goesFirst(m, o *machine) bool {
-	return m.Name < o.Name && p.asksTooMuch(m) && p.asksTooMuch(o) && !p.unseen(o)
+// stuck reports that a member works and goes on doing so, though it refused its plan: its agent does not try that any more, or asks in vain. So somebody
+// else who refused may be restarted. Two who wait for each other while both may still prove what they need wait for their agents.
+func (p *pass) stuck(m *machine) bool {
+	return m.etcdRests() && m.refused() && !m.Plan.State.InSync && (m.spent() || m.Plan.State.Phase == nodeplan.PhaseFailed || p.asksTooMuch(m))
 }
 
 // changing reports that a machine is at its plan, by this pass or one before.

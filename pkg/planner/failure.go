@@ -26,9 +26,13 @@ const msgRefused = "; annotate the Machine " + rkev1.EtcdProofSkipAnnotation + "
 
 // gaveUp reports that the agent has tried the plan of a machine as often as it may. Operations count for themselves.
 func (m *machine) gaveUp() bool {
+	return m.Plan.State.PlanExists && m.spent() && render.OperationOf(m.Plan.State.Plan) == ""
+}
+
+// spent reports that the agent does not try the plan any more at which it failed.
+func (m *machine) spent() bool {
 	state := &m.Plan.State
-	return state.PlanExists && state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures &&
-		render.OperationOf(state.Plan) == ""
+	return state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures
 }
 
 // attempts is the count of failures at which the agent of a machine gives up its next plan. The count comes from the node.

@@ -54,7 +54,9 @@ func (m *model) someRun(rt *rapid.T) {
 		switch rapid.IntRange(0, 11).Draw(rt, name) {
 		case 0, 1, 2, 3:
 		case 4:
-			h.failPlan()
+			if h.failPlan(); rapid.Bool().Draw(rt, "refused") {
+				h.refuseProof(rt)
+			}
 		case 5:
 			h.probes(false)
 		case 6:
@@ -65,6 +67,26 @@ func (m *model) someRun(rt *rapid.T) {
 			h.probes(true)
 			h.joinCluster(m.w.cp.Spec.KubernetesVersion)
 		}
+	}
+	m.pass(rt)
+}
+
+// refuseProof is a pass of an agent whose node does not prove what its plan begins with.
+func (h *host) refuseProof(rt *rapid.T) {
+	if h.registered && h.hasPlan() && render.HasEtcdProof(h.state().Plan) {
+		h.refusePlan(rt, true)
+	}
+}
+
+// allRefuse: nobody proves anything, somebody leaves for good, and others may be seen no more.
+func (m *model) allRefuse(rt *rapid.T) {
+	for _, name := range m.w.names() {
+		if rapid.IntRange(0, 3).Draw(rt, name) > 0 {
+			m.w.machines[name].refuseProof(rt)
+		}
+	}
+	if h := m.pick(rt); h != nil && h.is("etcd") && !h.m.Marks.InitNode {
+		delete(m.w.machines, h.m.Name)
 	}
 	m.pass(rt)
 }
@@ -202,7 +224,9 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 		}
 		count++
 		for _, o := range m.live() {
-			if o != h && o.member() && !o.m.Skip && (!h.stuck() || !o.stuck()) && (!o.works() || o.draining() || !o.m.NodeLostSince.IsZero()) {
+			// Of a member that does not work nothing is lost beside one like it, or one that refused and waits for it.
+			nothingLost := h.stuck() && (!h.serves() && (o.stuck() || o.refused()) || o.stuck() && o.serves())
+			if o != h && o.member() && !o.m.Skip && !nothingLost && (!o.works() || o.draining() || !o.m.NodeLostSince.IsZero()) {
 				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
 			}
 		}
@@ -211,6 +235,13 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 	if count > 1 {
 		rt.Fatalf("%d members of etcd are disturbed at once: %+v", count, d.Ticket)
 	}
+}
+
+func (h *host) refused() bool { return (&PlanSecret{State: h.state()}).refused() }
+
+// serves: its member works, though it may have refused its plan.
+func (h *host) serves() bool {
+	return h.registered && h.m.NodeLostSince.IsZero() && EtcdServes(&PlanSecret{State: h.state()})
 }
 
 // stuck: it does not work, and is not at a change either.

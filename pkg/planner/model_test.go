@@ -64,8 +64,14 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 		"machine fails": onHost(func(rt *rapid.T, h *host) {
 			h.m.Phase = rapid.SampledFrom([]string{"Failed", "Running"}).Draw(rt, "phase")
 		}),
-		"plan applied":       onHost(func(_ *rapid.T, h *host) { h.applyPlan() }),
-		"plan failed":        onHost(func(_ *rapid.T, h *host) { h.failPlan() }),
+		"plan applied":  onHost(func(_ *rapid.T, h *host) { h.applyPlan() }),
+		"plan failed":   onHost(func(_ *rapid.T, h *host) { h.failPlan() }),
+		"proof refused": onHost(func(rt *rapid.T, h *host) { h.refuseProof(rt) }),
+		"attempts are over": onHost(func(_ *rapid.T, h *host) {
+			if h.hasPlan() && h.data[nodeplan.KeyMaxFailures] != nil {
+				h.report(nodeplan.KeyFailureCount, h.data[nodeplan.KeyMaxFailures])
+			}
+		}),
 		"probes":             onHost(func(rt *rapid.T, h *host) { h.probes(rapid.Bool().Draw(rt, "healthy")) }),
 		"node found":         onHost(func(_ *rapid.T, h *host) { h.joinCluster(m.w.cp.Spec.KubernetesVersion) }),
 		"address captured":   onHost(func(_ *rapid.T, h *host) { h.captureAddress() }),
@@ -110,6 +116,7 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 		"the same view":          m.stalePass,
 		"the manager is started": func(*rapid.T) { m.caches = nil },
 		"everything runs":        m.everythingRuns,
+		"all refuse":             m.allRefuse,
 		"some run":               m.someRun,
 		"some run again":         m.someRun, // often, or worlds do not get far with an edit
 		"another edit":           func(rt *rapid.T) { m.specEdit(rt); m.pass(rt); m.someRun(rt) },

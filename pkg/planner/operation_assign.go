@@ -63,7 +63,7 @@ func (o *operation) assigned(t task) report {
 	switch {
 	case t.m.Plan.Malformed != "":
 		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
-	case !state.PlanExists || !nodeplan.Equal(render.WithoutEtcdProof(state.Plan), t.plan), t.m.SkipProof && t.m.refused(), o.asksTooMuch(t.m):
+	case !state.PlanExists || !o.ordered(t.m, t.plan), t.m.SkipProof && t.m.refused():
 		return o.hand(t)
 	case state.Failed && t.m.refused():
 		return report{failed: o.failureOf(t.m)}
@@ -157,9 +157,9 @@ func (p *pass) work(m *machine, work render.Work) plan.NodePlan {
 }
 
 // etcdHolds is why the member on a machine must not be stopped now: another one is not well. Empty when it may, and for a
-// machine that has its orders already.
+// machine that has its orders already and does not need them anew.
 func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
-	if !m.roles.ETCD || nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) {
+	if !m.roles.ETCD || p.ordered(m, want) {
 		return ""
 	}
 	var others []note
@@ -175,6 +175,11 @@ func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 		return ""
 	}
 	return about("waiting for etcd to be in order on", others)
+}
+
+// ordered reports that a machine has its orders, and does not need them anew.
+func (p *pass) ordered(m *machine, want plan.NodePlan) bool {
+	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !p.asksTooMuch(m)
 }
 
 // rotatesLater is why a rotation of a kind cannot start now, empty when it can. It pauses the CAPI cluster, and with it everything that would

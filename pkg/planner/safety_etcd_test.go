@@ -32,7 +32,7 @@ func proves(t *testing.T, d Decision, machine string) bool {
 }
 
 // refusePlan is a pass of the agent whose node cannot prove that etcd does without it. Agents of other makes keep the output only.
-func (h *host) refusePlan(t *testing.T, ours bool) {
+func (h *host) refusePlan(t failer, ours bool) {
 	t.Helper()
 	h.failPlan()
 	output := map[string][]byte{render.EtcdProofInstruction: []byte("etcd on this node is connected to 1 of 2 other members\n")}

@@ -91,21 +91,27 @@ var hostName = regexp.MustCompile(`^[0-9A-Za-z.:_-]+$`)
 // HasEtcdProof reports that a plan begins with the proof.
 func HasEtcdProof(p plan.NodePlan) bool { return slices.ContainsFunc(p.Instructions, isEtcdProof) }
 
-// argOthers is where the arguments of the proof say how many other members there are.
-const argOthers = 7
+// Where the arguments of the proof say how many other members there are, and how many of them an operator does without.
+const (
+	argOthers = 7
+	argWaived = 8
+)
 
-// EtcdProofOthers is how many other members of etcd the proof of a plan takes for granted; 0 for a plan without one.
-func EtcdProofOthers(p plan.NodePlan) int {
+// EtcdProofOf is the part of a plan's proof that its machines can be compared with: Others and Waived. It is empty for a plan without one.
+func EtcdProofOf(p plan.NodePlan) EtcdProof {
 	for _, i := range p.Instructions {
-		if i.Name == EtcdProofInstruction && len(i.Args) > argOthers {
-			others, err := strconv.Atoi(i.Args[argOthers])
-			if err == nil {
-				return others
-			}
+		if i.Name == EtcdProofInstruction && len(i.Args) > argWaived {
+			others, _ := strconv.Atoi(i.Args[argOthers])
+			waived, _ := strconv.Atoi(i.Args[argWaived])
+			return EtcdProof{Others: others, Waived: waived}
 		}
 	}
-	return 0
+	return EtcdProof{}
 }
+
+// Needs is how many other members the node has to be connected to at least, as the script of the proof has it: more than half of them all are left
+// without this one, and all others where they are two at most.
+func (p EtcdProof) Needs() int { return min((p.Others+1)/2+1, p.Others) - p.Waived }
 
 // WithoutEtcdProof is the plan that the proof was added to.
 func WithoutEtcdProof(p plan.NodePlan) plan.NodePlan {

@@ -297,3 +297,27 @@ func TestEtcdProof_ComesFirstAndIsNoChange(t *testing.T) {
 		t.Error("the proof changes what is installed")
 	}
 }
+
+// What is known of a proof here and what the node makes of it are the same.
+func TestEtcdProofOf_NeedsWhatTheNodeNeeds(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeIn(t)
+	for others := range 7 {
+		for waived := range min(others, 1) + 1 {
+			p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: others, Waived: waived})
+			proof := render.EtcdProofOf(p)
+			if proof.Others != others || proof.Waived != waived {
+				t.Fatalf("of a proof of %d others, %d of them waived, this is read: %+v", others, waived, proof)
+			}
+			for active := range others + 1 {
+				ok, output := prove(t, p, member{known: others, active: active}.start(t), nobody(t))
+				if want := active >= proof.Needs(); ok != want {
+					t.Errorf("%d of %d others, %d waived: the proof holds is %t, and %t is expected: %s", active, others, waived, ok, want, output)
+				}
+			}
+		}
+	}
+	if got := render.EtcdProofOf(plan.NodePlan{}); got.Needs() != 0 {
+		t.Errorf("a plan without a proof needs %d others", got.Needs())
+	}
+}
