@@ -28,6 +28,7 @@ func (w *world) enable(enabled bool) {
 	found.Spec.LocalClusterAuthEndpoint.Enabled = enabled
 	_, err = w.user.Provisioning.Cluster().Update(found)
 	must(w.T, err)
+	synctest.Wait() // or the controller may hear of the second write first, and acts by what the Cluster was
 	w.edit(func(c *mgmtv3.Cluster) { c.Spec.LocalClusterAuthEndpoint.Enabled = enabled })
 }
 
