@@ -227,7 +227,7 @@ func (p *pass) inEtcd(m *machine) bool {
 
 // inEtcdBefore reports that a machine became part of the cluster.
 func (m *machine) inEtcdBefore() bool {
-	return m.HasNode || m.marks.JoinURL != "" || !neverApplied(&m.Plan.State)
+	return m.HasNode || m.marks.JoinURL != "" || m.Plan != nil && !neverApplied(&m.Plan.State)
 }
 
 // etcdHealthy reports that the member of a machine is proven to work, and to go on doing so.

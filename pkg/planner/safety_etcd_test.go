@@ -410,3 +410,15 @@ func TestDecide_TwoBrokenMembersAreNotDrainedAtOnce(t *testing.T) {
 	}
 	w.bringUp(t)
 }
+
+// A machine that had its plan and of which neither a plan secret nor a node is there is waited for.
+func TestDecide_NothingIsThereOfAMember(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	third := w.machines["s3"]
+	third.registered, third.m.HasNode, third.m.Marks.JoinURL = false, false, ""
+	w.machines["s2"].probes(false)
+	w.edit(restartAll)
+	if d := Decide(w.snapshot(t)); len(deliveries(d)) > 0 || !strings.Contains(d.Wait.Message, "s3") {
+		t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
+	}
+}
