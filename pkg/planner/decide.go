@@ -134,7 +134,7 @@ type machine struct {
 	stranded bool
 	// late: what restarts it stays as it is, because newer release data are all that has changed.
 	late bool
-	// sent: it gets a plan in this pass. asked: its drain is asked for.
+	// sent: it gets a plan in this pass. asked: its drain is asked for, or the end of that before its change.
 	sent, asked bool
 }
 

@@ -30,6 +30,9 @@ func (m *machine) inDrain() bool {
 	return drain.Requested != "" && drain.Uncordon == "" || drain.Uncordon != "" && !m.SkipDrain
 }
 
+// over reports that a node is drained, and stays so.
+func (d Drain) over() bool { return d.Requested != "" && d.Done == d.Requested && d.Uncordon == "" }
+
 // overdueDrain is the finding about a drain, or its end, that takes longer than a drain may: a cluster whose API does not answer never drains
 // anything. Nothing goes on by itself then, for the pods may be in use.
 func (p *pass) overdueDrain(m *machine, limit time.Duration, found finding) finding {

@@ -14,7 +14,9 @@ import (
 
 // What is said in addition about members that are waited for.
 const (
-	msgEtcdUnseen = "; nodes cannot be looked at while the connection to the cluster is down"
+	msgEtcdUnseen  = "; nodes cannot be looked at while the connection to the cluster is down"
+	msgEtcdRefused = "; a node that refuses to be restarted cannot prove that etcd can do without it: annotate its Machine " +
+		rkev1.EtcdProofSkipAnnotation + "=true to restart it without that proof"
 	msgEtcdBroken = "; repair them or delete their Machines, or leave them out with annotation " + rkev1.RollOutSkipAnnotation +
 		"=true, if the others are a majority of etcd"
 )
@@ -51,18 +53,22 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 // waitForEtcd is what is said about a machine that others are in the way of, and what a person can do about them.
 func (p *pass) waitForEtcd(inTheWay []note) finding {
 	message := about(msgEtcd, inTheWay)
-	in := func(which func(*machine) bool) bool {
-		return slices.ContainsFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
-			return which(o) && slices.ContainsFunc(inTheWay, func(n note) bool { return n.name == o.Name })
-		})
-	}
 	switch {
-	case in(p.broken):
+	case p.anyOf(inTheWay, func(o *machine) bool { return p.broken(o) && !o.rejects() }):
 		message += msgEtcdBroken
-	case in(p.unseen):
+	case p.anyOf(inTheWay, (*machine).rejects):
+		message += msgEtcdRefused
+	case p.anyOf(inTheWay, p.unseen):
 		message += msgEtcdUnseen
 	}
 	return finding{message, ReasonEtcdUnhealthy}
+}
+
+// anyOf reports that one of the machines with these names is such a one.
+func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
+	return slices.ContainsFunc(slices.Concat(p.machines, p.unregistered), func(o *machine) bool {
+		return slices.ContainsFunc(names, func(n note) bool { return n.name == o.Name }) && such(o)
+	})
 }
 
 // proven is the plan of a machine as it is delivered: one that restarts a member of etcd begins with the node's own proof that the others can
@@ -77,16 +83,23 @@ func (p *pass) proven(m *machine) plan.NodePlan {
 // withProof is a plan that a member of etcd carries out only when it proves that the others can do without it, the plan itself where there are no
 // others.
 func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
-	proof := render.EtcdProof{Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)}
-	for _, o := range p.otherMembers(m) {
-		proof.Others++
-		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
-	}
+	proof := p.proofOf(m)
+	proof.Before, proof.Delivery = m.mayHave(), m.Plan.State.Checksum+" "+m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)
 	// Whose node was to prove something and has not may know of others, and is not overruled because nobody here does any more.
 	if proof.Others == 0 && (m.Plan.State.InSync || !render.HasEtcdProof(m.Plan.State.Plan)) {
 		return want
 	}
 	return p.node(m).WithEtcdProof(want, proof)
+}
+
+// proofOf is how many other members the node of a machine has to prove to be well before it is restarted.
+func (p *pass) proofOf(m *machine) render.EtcdProof {
+	var proof render.EtcdProof
+	for _, o := range p.otherMembers(m) {
+		proof.Others++
+		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
+	}
+	return proof
 }
 
 // mayHave are the plans of which a node may have the configuration now.
@@ -136,14 +149,17 @@ func (p *pass) standing(m, o *machine) standing {
 		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
 	case o.Skip:
 		return memberSkipped
-	case m.failing() && o.waits():
+	case m.helpless() && o.waits():
 		return memberBroken // neither works, or the other one waits for this one: nothing is lost, and both would wait for ever
 	}
 	return memberInTheWay
 }
 
-// stays reports that another member works, and goes on doing so while one is restarted.
-func (p *pass) stays(m, o *machine) bool { return o.etcdHealthy() || m.refused() && p.stuck(o) }
+// stays reports that another member works, and goes on doing so while one is restarted: one that refused, too, when it is stuck, or a person has this one
+// restarted without proof, who could wait for the other one for long.
+func (p *pass) stays(m, o *machine) bool {
+	return o.etcdHealthy() || m.refused() && o.rejects() && (m.SkipProof || p.stuck(o))
+}
 
 // waits reports that a member does not work, or refused its plan and waits for one that does not.
 func (m *machine) waits() bool { return m.inEtcdBefore() && (m.failing() || m.refused() && !m.sent) }
@@ -164,6 +180,9 @@ func (p *pass) hidden(o *machine) bool {
 
 // failing reports that a machine does not work and is not at a change either.
 func (m *machine) failing() bool { return !m.etcdServes() && !m.changing() }
+
+// helpless is failing of the machine that is to be changed: to be drained for that is not to be at it.
+func (m *machine) helpless() bool { return !m.etcdServes() && !m.sent && !m.atPlan() }
 
 // standingOfLeaver is standing for a member whose machine is being deleted.
 func (p *pass) standingOfLeaver(m, o *machine) standing {
@@ -231,10 +250,21 @@ func (m *machine) inEtcdBefore() bool {
 }
 
 // etcdHealthy reports that the member of a machine is proven to work, and to go on doing so.
-func (m *machine) etcdHealthy() bool { return m.etcdRests() && m.Plan.State.InSync }
+func (m *machine) etcdHealthy() bool {
+	return m.etcdServes() && m.Plan.State.InSync && !m.begun() && !m.inDrain()
+}
 
-// etcdRests reports that the member of a machine works, and that nothing new was begun with it.
-func (m *machine) etcdRests() bool { return m.etcdServes() && !m.sent && !m.asked && !m.inDrain() }
+// begun reports that something new was begun with a machine in this pass.
+func (m *machine) begun() bool { return m.sent || m.asked }
+
+// rejects reports that the member of a machine works, and that nothing new was begun with it since it refused its plan. Who was drained for that plan
+// stays so.
+func (m *machine) rejects() bool {
+	return m.etcdServes() && m.refuses() && !m.begun() && (!m.inDrain() || m.Plan.Drain.over())
+}
+
+// waitsDrained reports that the member of a machine works, and is drained for a change that it does not get yet.
+func (m *machine) waitsDrained() bool { return m.etcdServes() && m.Plan.Drain.over() && !m.begun() }
 
 // etcdServes reports that the member of a machine works: its plan secret says so, and its node is there.
 func (m *machine) etcdServes() bool { return m.NodeLostSince.IsZero() && EtcdServes(m.Plan) }
@@ -251,6 +281,9 @@ func EtcdServes(secret *PlanSecret) bool {
 
 func (m *machine) refused() bool { return m.Plan.refused() }
 
+// refuses reports that a node refused the plan that it has, and has not carried it out before either.
+func (m *machine) refuses() bool { return m.Plan != nil && m.refused() && !m.Plan.State.InSync }
+
 // refused reports that the node did not carry its plan out, because it could not prove that etcd can do without it.
 func (s *PlanSecret) refused() bool {
 	state := &s.State
@@ -262,22 +295,27 @@ func (s *PlanSecret) refused() bool {
 	return ok && failure.Instruction == render.EtcdProofInstruction || !ok && len(state.FailedOutput[render.EtcdProofInstruction]) > 0
 }
 
-// asksTooMuch reports that a node refused its plan, which takes more other members for granted than there are by now: some have left since it was
-// delivered, and that node can never prove what the plan asks for. A plan that it has carried out before asks for nothing.
-func (p *pass) asksTooMuch(m *machine) bool {
-	return m.Plan != nil && m.refused() && !m.Plan.State.InSync && render.EtcdProofOf(m.Plan.State.Plan).Needs() > len(p.otherMembers(m))
-}
+// asksTooMuch reports that a node refused its plan, which asks for more other members than a new proof would: some have left since it was delivered, and
+// that node waits for more than it has to, if not for ever.
+func (p *pass) asksTooMuch(m *machine) bool { return m.refuses() && m.needs() > p.proofOf(m).Needs() }
 
-// stuck reports that a member works and goes on doing so, though it refused its plan: its agent does not try that any more, or asks in vain. So somebody
-// else who refused may be restarted. Two who wait for each other while both may still prove what they need wait for their agents.
+// needs is how many other members the node of a machine has to prove to be well.
+func (m *machine) needs() int { return render.EtcdProofOf(m.Plan.State.Plan).Needs() }
+
+// stuck reports that a machine that rejects its plan goes on doing so: its agent does not try that any more, or asks for more members than there are. So
+// somebody else who refused may be restarted. Two who wait for each other while both may still prove what they need wait for their agents.
 func (p *pass) stuck(m *machine) bool {
-	return m.etcdRests() && m.refused() && !m.Plan.State.InSync && (m.spent() || m.Plan.State.Phase == nodeplan.PhaseFailed || p.asksTooMuch(m))
+	return m.spent() || m.Plan.State.Phase == nodeplan.PhaseFailed || m.needs() > len(p.otherMembers(m))
 }
 
 // changing reports that a machine is at its plan, by this pass or one before.
 func (m *machine) changing() bool {
-	return m.Plan != nil && m.inEtcdBefore() &&
-		(m.sent || m.asked || m.inDrain() || m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed)
+	return m.Plan != nil && m.inEtcdBefore() && (m.begun() || m.inDrain() || m.atPlan())
+}
+
+// atPlan reports that a plan was delivered before that is neither carried out nor failed.
+func (m *machine) atPlan() bool {
+	return m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed
 }
 
 // moves says why a member of etcd does not get a plan that has it begin anew in an empty directory: the machine that starts the cluster would start

@@ -209,7 +209,7 @@ func (m *model) checkDrained(rt *rapid.T, h *host, before *nodeplan.State, after
 	if !enabled || last || lost || !h.m.HasNode || before.AppliedPlan == nil {
 		return
 	}
-	if hash := render.StampsOf(*before.AppliedPlan).Drain; hash != "" && hash != after && (h.drain.Done == "" || h.drain.Done != h.drain.Requested || h.drain.Uncordon != "") {
+	if hash := render.StampsOf(*before.AppliedPlan).Drain; hash != "" && hash != after && !h.drain.over() {
 		rt.Fatalf("%s gets a plan that asks for a drain, and is at %+v", h.m.Name, h.drain)
 	}
 }
@@ -225,8 +225,8 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 		count++
 		for _, o := range m.live() {
 			// Of a member that does not work nothing is lost beside one like it, or one that refused and waits for it.
-			nothingLost := h.stuck() && (!h.serves() && (o.stuck() || o.refused()) || o.stuck() && o.serves())
-			if o != h && o.member() && !o.m.Skip && !nothingLost && (!o.works() || o.draining() || !o.m.NodeLostSince.IsZero()) {
+			nothingLost := h.idle() && (!h.serves() && (o.stuck() || o.refused()) || o.stuck() && o.serves())
+			if o != h && o.member() && !o.m.Skip && !nothingLost && (!o.proven() || o.draining()) {
 				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
 			}
 		}
@@ -244,10 +244,18 @@ func (h *host) serves() bool {
 	return h.registered && h.m.NodeLostSince.IsZero() && EtcdServes(&PlanSecret{State: h.state()})
 }
 
-// stuck: it does not work, and is not at a change either.
-func (h *host) stuck() bool {
+// proven: its member works with its plan. When it is told to carry that out once more, and refuses, nothing would have been restarted.
+func (h *host) proven() bool { return h.serves() && h.state().InSync }
+
+// idle: it does not work, and is not at its plan either.
+func (h *host) idle() bool {
 	state := h.state()
-	return !h.draining() && (!h.works() || !h.m.NodeLostSince.IsZero()) && (state.InSync || state.Failed || !state.PlanExists)
+	return (!h.works() || !h.m.NodeLostSince.IsZero()) && (state.InSync || state.Failed || !state.PlanExists)
+}
+
+// stuck: it is idle, and stays so. What was drained for a plan that it refused stays drained.
+func (h *host) stuck() bool {
+	return h.idle() && (!h.draining() || h.refused() && h.drain.over())
 }
 
 // checkLeaving: a member that works is left alone while one that does not has not left.
@@ -279,7 +287,7 @@ func (m *model) checkConcurrency(rt *rapid.T, disturbed map[string]bool) {
 			state := h.state()
 			silent := rank == 2 && state.PlanExists && !state.InSync && (!h.m.HasNode || !h.m.NodeLostSince.IsZero())
 			switch {
-			case disturbed[h.m.Name] && h.works() && !h.draining():
+			case disturbed[h.m.Name] && h.works() && !h.draining() && h.m.NodeLostSince.IsZero():
 				fresh++
 			case state.AppliedPlan != nil && (!state.InSync || h.draining()) && !silent && !disturbed[h.m.Name]:
 				busy++

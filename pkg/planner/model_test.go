@@ -101,6 +101,18 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 				h.m.NodeLostSince = m.w.now
 			}
 		}),
+		"node cannot be seen": onHost(func(rt *rapid.T, h *host) {
+			if h.m.NodeUnknown, h.m.NodeUnknownSince = rapid.Bool().Draw(rt, "unknown"), (time.Time{}); h.m.NodeUnknown && rapid.Bool().Draw(rt, "since") {
+				h.m.NodeUnknownSince = m.w.now
+			}
+		}),
+		"proof is skipped": onHost(func(rt *rapid.T, h *host) { h.m.SkipProof = rapid.IntRange(0, 3).Draw(rt, "skip proof") == 0 }),
+		"it is retried":    onHost(func(rt *rapid.T, h *host) { h.m.Retry = rapid.IntRange(0, 3).Draw(rt, "retry") == 0 }),
+		"a state machine gave up": onHost(func(rt *rapid.T, h *host) {
+			if h.refuseProof(rt); h.refused() {
+				h.report(nodeplan.KeyPlanState, []byte("failed"))
+			}
+		}),
 		"drainer":     onHost(func(_ *rapid.T, h *host) { h.drainNode() }),
 		"pool":        onHost(func(rt *rapid.T, h *host) { h.m.PoolPaused = rapid.Bool().Draw(rt, "paused") }),
 		"left out":    onHost(func(rt *rapid.T, h *host) { h.m.Skip = rapid.IntRange(0, 3).Draw(rt, "skip") == 0 }),
@@ -128,17 +140,23 @@ func (m *model) everythingRuns(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
 		h.registered, h.m.InfrastructureReady = true, true
-		h.m.NodeLostSince, h.m.PoolPaused, h.m.Skip = time.Time{}, false, false
+		h.m.NodeLostSince, h.m.NodeUnknown, h.m.NodeUnknownSince = time.Time{}, false, time.Time{}
+		h.m.PoolPaused, h.m.Skip, h.m.SkipProof, h.m.Retry = false, false, false, false
 		h.drainNode()
-		h.applyPlan()
-		h.probes(true)
-		h.joinCluster(m.w.cp.Spec.KubernetesVersion)
-		if h.m.Marks.InitNode {
-			h.captureAddress()
-		}
+		m.catchUp(h)
 	}
 	m.w.connected = true
 	m.pass(rt)
+}
+
+// catchUp is a host that carries out its plan, works, and tells what it is asked for.
+func (m *model) catchUp(h *host) {
+	h.applyPlan()
+	h.probes(true)
+	h.joinCluster(m.w.cp.Spec.KubernetesVersion)
+	if h.m.Marks.InitNode {
+		h.captureAddress()
+	}
 }
 
 // pass decides, checks and applies.
@@ -233,7 +251,7 @@ func (m *model) checkDecision(rt *rapid.T, d Decision) {
 		if len(d.Wait.Wakes) == 0 {
 			rt.Fatalf("nothing ends the wait %q", d.Wait.Message)
 		}
-		if names := strings.Count(d.Wait.Message, ","); strings.HasPrefix(d.Wait.Message, "configuring") && !strings.Contains(d.Wait.Message, ":") && names > 2 {
+		if names := strings.Count(strings.ReplaceAll(d.Wait.Message, msgNodeLostFor, ""), ","); strings.HasPrefix(d.Wait.Message, "configuring") && !strings.Contains(d.Wait.Message, ":") && names > 2 {
 			rt.Fatalf("more than three machines are named: %q", d.Wait.Message)
 		}
 	}
@@ -241,12 +259,14 @@ func (m *model) checkDecision(rt *rapid.T, d Decision) {
 
 // checkDelivery holds for every plan.
 func (m *model) checkDelivery(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
+	// A person asks for it, or the agent was commanded by states and never tries again by itself.
+	wished := h.m.Retry && e.Again || string(h.data[nodeplan.KeyPlanState]) == "failed"
 	switch {
 	case h.m.Deleting:
 		rt.Fatalf("a deleting machine gets a plan: %s", e.Machine)
 	case m.w.cluster.Paused:
 		rt.Fatalf("a machine of a paused cluster gets a plan: %s", e.Machine)
-	case string(h.data[nodeplan.KeyPlan]) == string(e.Delivery.Plan) && !slices.Contains([]string{"failed"}, string(h.data[nodeplan.KeyPlanState])):
+	case string(h.data[nodeplan.KeyPlan]) == string(e.Delivery.Plan) && !wished:
 		rt.Fatalf("a plan that is there is written again: %s", e.Machine)
 	case nodeplan.Checksum(e.Delivery.Plan) != e.Delivery.Checksum:
 		rt.Fatalf("the checksum of the plan of %s is wrong", e.Machine)
@@ -308,7 +328,7 @@ func (m *model) checkJoiners(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
 
 // keepsData: its machine is being deleted, and its member works and has not left.
 func (h *host) keepsData() bool {
-	return h.is("etcd") && h.registered && h.m.Deleting && h.m.Held && !h.m.ForceRemove && h.works() && h.m.NodeLostSince.IsZero()
+	return h.is("etcd") && h.m.Deleting && h.m.Held && !h.m.ForceRemove && h.serves()
 }
 
 // checkLastMembers: nobody gives up the data while most members work.

@@ -17,6 +17,8 @@ type rollOut struct {
 	tier tier
 	// limit is how many machines may be unavailable at a time, 0 for no limit; busy is how many are.
 	limit, busy int
+	// refused is how many of them only are because their nodes refuse to be restarted while others do not work.
+	refused int
 	// stoppedAt is the machine that has its new plan and does not work with it: nobody else is changed until it does.
 	stoppedAt string
 	// failedAt is such a machine that will not work by itself any more, as far as anybody can tell.
@@ -48,8 +50,9 @@ func (r *rollOut) count(m *machine) {
 	m.busy = !state.InSync || m.inDrain() || settled && !works
 	m.sick = !m.busy && !works
 	r.busy += btoi(m.busy)
+	r.refused += btoi(m.refuses())
 	fails := state.Failed || state.InSync && (!works || !r.kubeletCurrent(m))
-	if !settled || !fails {
+	if !settled || !fails || m.refuses() { // what was refused was not tried
 		return
 	}
 	r.stoppedAt = cmp.Or(r.stoppedAt, m.Name)
@@ -222,6 +225,10 @@ func (r *rollOut) again(m *machine) finding {
 // disrupt drains a machine and restarts what runs on it, as soon as etcd can do without it.
 func (r *rollOut) disrupt(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
+		if m.inDrain() && m.etcdServes() && r.anyOf(others, func(o *machine) bool { return r.broken(o) || o.waitsDrained() }) {
+			m.asked = true
+			return r.undrain(m) // that may be for long, and they may be waiting for the end of this drain
+		}
 		return r.waitForEtcd(others)
 	}
 	delivery, found := r.encode(r.tier, m)
@@ -243,7 +250,11 @@ func (r *rollOut) mayStart(m *machine) bool {
 	if m.inDrain() || m.Plan.State.Failed || m.neverHealthy() {
 		return true
 	}
-	return r.stoppedAt == "" && (r.limit == 0 || r.busy-btoi(m.busy) < r.limit)
+	busy := r.busy - btoi(m.busy)
+	if m.sick {
+		busy -= r.refused // they wait for those that do not work
+	}
+	return r.stoppedAt == "" && (r.limit == 0 || busy < r.limit)
 }
 
 // leaveOut takes the machines that the tier does not wait for out of its account.
