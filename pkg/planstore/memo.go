@@ -1,19 +1,19 @@
 package planstore
 
 import (
+	"runtime"
 	"sync"
 	"weak"
 )
 
 // Memo computes a value from an object of a cache once per version of the object: a cache never changes an object, it puts
-// another one in its place. Values of objects that have left the cache are dropped some time after the garbage collector
-// took the objects. It is safe for concurrent use.
+// another one in its place. The values of objects that have left the cache are dropped when the garbage collector has taken the
+// objects. It is safe for concurrent use.
 type Memo[T, V any] struct {
 	compute func(*T) V
 
 	mu     sync.Mutex
 	values map[string]memoized[T, V]
-	sweep  int // the size at which dead entries are looked for
 }
 
 type memoized[T, V any] struct {
@@ -21,12 +21,9 @@ type memoized[T, V any] struct {
 	value V
 }
 
-// minSweep is the smallest size at which dead entries are looked for.
-const minSweep = 64
-
 // NewMemo returns a Memo of a function, which must not keep the object.
 func NewMemo[T, V any](compute func(*T) V) *Memo[T, V] {
-	return &Memo[T, V]{compute: compute, values: map[string]memoized[T, V]{}, sweep: minSweep}
+	return &Memo[T, V]{compute: compute, values: map[string]memoized[T, V]{}}
 }
 
 // Of returns the value of an object. The key identifies the object over its versions.
@@ -41,15 +38,17 @@ func (m *Memo[T, V]) Of(key string, object *T) V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.values[key] = memoized[T, V]{of: weak.Make(object), value: value}
-	if len(m.values) >= m.sweep {
-		for key, v := range m.values {
-			if v.of.Value() == nil {
-				delete(m.values, key)
-			}
-		}
-		m.sweep = max(minSweep, 2*len(m.values))
-	}
+	runtime.AddCleanup(object, m.drop, key)
 	return value
+}
+
+// drop forgets the value of an object that is gone, unless the value of a newer version has taken its place.
+func (m *Memo[T, V]) drop(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.values[key].of.Value() == nil {
+		delete(m.values, key)
+	}
 }
 
 // Len is the number of values that are kept.
