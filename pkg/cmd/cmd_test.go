@@ -200,6 +200,15 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+func TestProfiler(t *testing.T) {
+	for path, want := range map[string]int{"/debug/pprof/": 200, "/debug/pprof/heap?gc=1": 200, "/debug/pprof/goroutine": 200, "/debug/pprof/none": 404, "/metrics": 404} {
+		w := httptest.NewRecorder()
+		if profilerHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil)); w.Code != want || w.Body.Len() == 0 {
+			t.Errorf("%s: %d and %d bytes, want %d and some", path, w.Code, w.Body.Len(), want)
+		}
+	}
+}
+
 func TestProxyEnvironment(t *testing.T) {
 	got := proxyEnvironment([]string{"HTTP_PROXY=http://p", "NO_PROXY=a,b", "HOME=/root", "HTTPS_PROXY=x=y"})
 	want := map[string]string{"HTTP_PROXY": "http://p", "NO_PROXY": "a,b", "HTTPS_PROXY": "x=y"}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"io"
 	"net/http"
+	"net/http/pprof"
 	"slices"
 	"strings"
 
@@ -30,6 +31,16 @@ func healthHandler(s readiness) http.Handler {
 		_, _ = io.WriteString(w, "ok")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(merged{prometheus.DefaultGatherer, capi.Metrics()}, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// profilerHandler serves profiles of this process, at the paths where go tool pprof looks for them.
+func profilerHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	return mux
 }
 

@@ -28,7 +28,7 @@ type serverOptions struct {
 	capi, crds                              string
 	bindAddress                             string
 	port                                    int
-	healthAddress                           string
+	healthAddress, profilerAddress          string
 	tlsCert, tlsKey, caCerts                string
 	assetsDir, agentBinary, releaseData     string
 	kubeBinary, machineBinary               string
@@ -54,6 +54,7 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.bindAddress, "bind-address", "0.0.0.0", "`address` of the endpoints for machines, and with --embedded of the Kubernetes API")
 	f.IntVar(&o.port, "port", 8443, "`port` of the endpoints for machines")
 	f.StringVar(&o.healthAddress, "health-address", "127.0.0.1:8081", "`address` of health, readiness and metrics")
+	f.StringVar(&o.profilerAddress, "profiler-address", "", "`address` of profiles of this process below /debug/pprof/, for go tool pprof; whoever reaches it needs no credential; empty is none")
 	f.StringVar(&o.tlsCert, "tls-cert-file", "", "`file` with the serving certificate; empty makes one in the data directory")
 	f.StringVar(&o.tlsKey, "tls-key-file", "", "`file` with the key of --tls-cert-file")
 	f.StringVar(&o.caCerts, "cacerts-file", "", "`file` with the authorities that sign --tls-cert-file, when machines do not trust them anyway")

@@ -148,9 +148,9 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	if err != nil {
 		return fmt.Errorf("listen for machines: %w", err)
 	}
-	health, err := listen(ctx, o.healthAddress)
+	operators, err := o.operatorEndpoints(ctx, s)
 	if err != nil {
-		return fmt.Errorf("listen for health checks: %w", err)
+		return err
 	}
 	// The caches of the endpoints, and what tells that they are not ready, are there until the last request is answered.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
@@ -167,7 +167,7 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 		defer endServing()
 		return serveTogether(ctx, endpoints, func() { s.Drain(serving, o.drainFor()) })
 	})
-	group.Go(func() error { return serve(serving, &http.Server{Handler: healthHandler(s)}, health, func() {}) })
+	group.Go(func() error { return serveTogether(serving, operators, func() {}) })
 	group.Go(func() error {
 		if err := s.Serve(serving); err != nil {
 			return err
@@ -179,6 +179,23 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 		return nil // it was told to end, and what it was about to do ended with that
 	}
 	return err
+}
+
+// operatorEndpoints are those for who runs this program: health, metrics and, where they are wanted, profiles.
+func (o *serverOptions) operatorEndpoints(ctx context.Context, s *server.Server) ([]endpoint, error) {
+	health, err := listen(ctx, o.healthAddress)
+	if err != nil {
+		return nil, fmt.Errorf("listen for health checks: %w", err)
+	}
+	endpoints := []endpoint{{&http.Server{Handler: healthHandler(s)}, health}}
+	if o.profilerAddress == "" {
+		return endpoints, nil
+	}
+	profiler, err := listen(ctx, o.profilerAddress)
+	if err != nil {
+		return nil, fmt.Errorf("listen for the profiler: %w; --profiler-address says where", err)
+	}
+	return append(endpoints, endpoint{&http.Server{Handler: profilerHandler()}, profiler}), nil
 }
 
 // drainFor is how long the endpoints serve on when the program is told to end. With a management plane of its own there is no other replica.

@@ -2,6 +2,8 @@ package scale
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -43,13 +45,14 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Fatalf("DROVER_SOAK: %v", err)
 	}
-	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s")
+	profiler := "127.0.0.1:" + stage.FreePort(t)
+	server := replica.New(t, "drover", stage.AccountKubeconfig(t), "--shutdown-delay=0s", "--profiler-address="+profiler)
 	st := stage.Start(t, stage.Settings{
 		Machines: func(o *fakeagent.Options) { o.Dial = replica.Dial(server) },
 		Drover:   func(*testing.T) { server.Start(); server.AwaitReady() },
 	})
 	replica.Leader(t, time.Minute, server)
-	s := &soak{T: t, Stage: st, server: server, namespace: plane.Namespace(t), begin: time.Now(), series: figures()}
+	s := &soak{T: t, Stage: st, server: server, namespace: plane.Namespace(t), begin: time.Now(), series: figures(), profiler: profiler}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for range laps {
@@ -86,6 +89,7 @@ type soak struct {
 	*testing.T
 	*stage.Stage
 	server    *replica.Replica
+	profiler  string // its address
 	namespace string
 	begin     time.Time
 	series    []*trend.Series
@@ -180,9 +184,25 @@ func (s *soak) rest() {
 		return ""
 	})
 	s.livesAt = append(s.livesAt, s.lives)
+	s.profile()
 	for i, value := range last {
 		s.series[i].Add(time.Since(s.begin).Seconds(), value)
 	}
+}
+
+// profile keeps what is on the heap in the folder that DROVER_SOAK_PROFILES names, a file for each lap, to be compared with go tool pprof -base.
+func (s *soak) profile() {
+	s.Helper()
+	folder := os.Getenv("DROVER_SOAK_PROFILES")
+	if folder == "" {
+		return
+	}
+	response, err := http.Get("http://" + s.profiler + "/debug/pprof/heap") //nolint:noctx // answered at once
+	s.must(err)
+	defer response.Body.Close()
+	profile, err := io.ReadAll(response.Body)
+	s.must(err)
+	s.must(os.WriteFile(filepath.Join(folder, fmt.Sprintf("heap-%02d.pb.gz", len(s.livesAt))), profile, 0o600))
 }
 
 // sample picks the figures, in the order of the series. A figure that the server does not tell would be flat.
