@@ -15,8 +15,8 @@ import (
 // What is said in addition about members that are waited for.
 const (
 	msgEtcdUnseen  = "; nodes cannot be looked at while the connection to the cluster is down"
-	msgEtcdRefused = "; a node that refuses to be restarted cannot prove that etcd can do without it: annotate its Machine " +
-		rkev1.EtcdProofSkipAnnotation + "=true to restart it without that proof"
+	msgEtcdRefused = "; a node that refuses to be restarted has not proven that etcd can do without it, and tries again. If it cannot prove that, annotate the Machines " +
+		"of all that refuse " + rkev1.EtcdProofSkipAnnotation + "=true to restart one after the other without"
 	msgEtcdBroken = "; repair them or delete their Machines, or leave them out with annotation " + rkev1.RollOutSkipAnnotation +
 		"=true, if the others are a majority of etcd"
 )
@@ -56,7 +56,7 @@ func (p *pass) waitForEtcd(inTheWay []note) finding {
 	switch {
 	case p.anyOf(inTheWay, func(o *machine) bool { return p.broken(o) && !o.rejects() }):
 		message += msgEtcdBroken
-	case p.anyOf(inTheWay, (*machine).rejects):
+	case p.anyOf(inTheWay, func(o *machine) bool { return o.rejects() && !o.PoolPaused && !o.Skip }):
 		message += msgEtcdRefused
 	case p.anyOf(inTheWay, p.unseen):
 		message += msgEtcdUnseen
@@ -72,9 +72,11 @@ func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
 }
 
 // proven is the plan of a machine as it is delivered: one that restarts a member of etcd begins with the node's own proof that the others can
-// do without it. So does one that follows on a plan whose restart may still be outstanding.
+// do without it. So does one that follows on a plan whose restart may still be outstanding. An operator need not have it prove that, where it would be restarted
+// at once anyway: what restarts nothing by itself is delivered without a look at the others.
 func (p *pass) proven(m *machine) plan.NodePlan {
-	if !m.roles.ETCD || !m.inEtcdBefore() || m.SkipProof || p.isDown(m) || restartFree(&m.Plan.State, m.desired) && !m.outstanding() {
+	if !m.roles.ETCD || !m.inEtcdBefore() || p.isDown(m) || restartFree(&m.Plan.State, m.desired) && !m.outstanding() ||
+		m.SkipProof && len(p.etcdInTheWay(m)) == 0 {
 		return m.desired
 	}
 	return p.withProof(m, m.desired)
@@ -83,23 +85,16 @@ func (p *pass) proven(m *machine) plan.NodePlan {
 // withProof is a plan that a member of etcd carries out only when it proves that the others can do without it, the plan itself where there are no
 // others.
 func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
-	proof := p.proofOf(m)
-	proof.Before, proof.Delivery = m.mayHave(), m.Plan.State.Checksum+" "+m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)
+	proof := render.EtcdProof{Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)}
+	for _, o := range p.otherMembers(m) {
+		proof.Others++
+		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
+	}
 	// Whose node was to prove something and has not may know of others, and is not overruled because nobody here does any more.
 	if proof.Others == 0 && (m.Plan.State.InSync || !render.HasEtcdProof(m.Plan.State.Plan)) {
 		return want
 	}
 	return p.node(m).WithEtcdProof(want, proof)
-}
-
-// proofOf is how many other members the node of a machine has to prove to be well before it is restarted.
-func (p *pass) proofOf(m *machine) render.EtcdProof {
-	var proof render.EtcdProof
-	for _, o := range p.otherMembers(m) {
-		proof.Others++
-		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
-	}
-	return proof
 }
 
 // mayHave are the plans of which a node may have the configuration now.
@@ -149,20 +144,20 @@ func (p *pass) standing(m, o *machine) standing {
 		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
 	case o.Skip:
 		return memberSkipped
-	case m.helpless() && o.waits():
-		return memberBroken // neither works, or the other one waits for this one: nothing is lost, and both would wait for ever
+	case m.helpless() && (o.waits() || m.inDrain() && o.helpless() && !o.begun()):
+		return memberBroken // neither works, or the other one waits for this one: nothing is lost, and both would wait for ever. So if both are drained
 	}
 	return memberInTheWay
 }
 
-// stays reports that another member works, and goes on doing so while one is restarted: one that refused, too, when it is stuck, or a person has this one
-// restarted without proof, who could wait for the other one for long.
+// stays reports that another member works, and goes on doing so while one is restarted: one that refused, too, when it is stuck, or a person has neither of them
+// prove anything. An agent that only waits for its next try may be at its restart before it says so.
 func (p *pass) stays(m, o *machine) bool {
-	return o.etcdHealthy() || m.refused() && o.rejects() && (m.SkipProof || p.stuck(o))
+	return o.etcdHealthy() || m.refused() && o.rejects() && (m.SkipProof && o.SkipProof || p.stuck(o))
 }
 
 // waits reports that a member does not work, or refused its plan and waits for one that does not.
-func (m *machine) waits() bool { return m.inEtcdBefore() && (m.failing() || m.refused() && !m.sent) }
+func (m *machine) waits() bool { return m.inEtcdBefore() && (m.failing() || m.refused() && !m.begun()) }
 
 // unseen is hidden as far as a roll-out waits for it: for as long as for a node that is lost, and not for machines that an operator left out.
 // What would mend the connection may be what is to be rolled out, and the node's own proof has to do then.
@@ -251,8 +246,11 @@ func (m *machine) inEtcdBefore() bool {
 
 // etcdHealthy reports that the member of a machine is proven to work, and to go on doing so.
 func (m *machine) etcdHealthy() bool {
-	return m.etcdServes() && m.Plan.State.InSync && !m.begun() && !m.inDrain()
+	return m.etcdWorks() && m.Plan.State.InSync && !m.inDrain()
 }
+
+// etcdWorks reports that the member of a machine works, and that nothing new was begun with it.
+func (m *machine) etcdWorks() bool { return m.etcdServes() && !m.begun() }
 
 // begun reports that something new was begun with a machine in this pass.
 func (m *machine) begun() bool { return m.sent || m.asked }
@@ -260,11 +258,11 @@ func (m *machine) begun() bool { return m.sent || m.asked }
 // rejects reports that the member of a machine works, and that nothing new was begun with it since it refused its plan. Who was drained for that plan
 // stays so.
 func (m *machine) rejects() bool {
-	return m.etcdServes() && m.refuses() && !m.begun() && (!m.inDrain() || m.Plan.Drain.over())
+	return m.etcdWorks() && m.refuses() && (!m.inDrain() || m.Plan.Drain.over())
 }
 
 // waitsDrained reports that the member of a machine works, and is drained for a change that it does not get yet.
-func (m *machine) waitsDrained() bool { return m.etcdServes() && m.Plan.Drain.over() && !m.begun() }
+func (m *machine) waitsDrained() bool { return m.etcdWorks() && m.Plan.Drain.over() }
 
 // etcdServes reports that the member of a machine works: its plan secret says so, and its node is there.
 func (m *machine) etcdServes() bool { return m.NodeLostSince.IsZero() && EtcdServes(m.Plan) }
@@ -295,9 +293,17 @@ func (s *PlanSecret) refused() bool {
 	return ok && failure.Instruction == render.EtcdProofInstruction || !ok && len(state.FailedOutput[render.EtcdProofInstruction]) > 0
 }
 
-// asksTooMuch reports that a node refused its plan, which asks for more other members than a new proof would: some have left since it was delivered, and
-// that node waits for more than it has to, if not for ever.
-func (p *pass) asksTooMuch(m *machine) bool { return m.refuses() && m.needs() > p.proofOf(m).Needs() }
+// asksTooMuch reports that a node refused its plan, which asks for more other members than it would of those that are left: some have left since it was
+// delivered, and that node waits for more than it has to, if not for ever.
+func (p *pass) asksTooMuch(m *machine) bool {
+	if !m.refuses() {
+		return false
+	}
+	proof := render.EtcdProofOf(m.Plan.State.Plan)
+	had := proof.Needs()
+	proof.Others = len(p.otherMembers(m))
+	return had > proof.Needs()
+}
 
 // needs is how many other members the node of a machine has to prove to be well.
 func (m *machine) needs() int { return render.EtcdProofOf(m.Plan.State.Plan).Needs() }

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -53,6 +54,18 @@ func (m *model) proves(h *host) bool {
 	return !render.HasEtcdProof(h.state().Plan) || there >= proof.Needs()
 }
 
+// initNodeLeaves takes the machine of the init node away, where another one has the data.
+func (m *model) initNodeLeaves() {
+	for _, name := range m.w.names() {
+		if !m.w.machines[name].m.Marks.InitNode {
+			continue
+		}
+		if slices.ContainsFunc(m.live(), func(o *host) bool { return o.m.Name != name && o.member() && o.m.Marks.JoinURL != "" && o.state().AppliedPlan != nil }) {
+			delete(m.w.machines, name)
+		}
+	}
+}
+
 // Whoever refused, was drained, gave up or did not work: when all works and nobody leaves any more, the cluster gets ready, and nobody has to call anything off.
 // Nodes go on refusing what is not so, and agents do not try for ever.
 func TestModel_WhoRefusedWaitsForNobodyForEver(t *testing.T) {
@@ -67,6 +80,9 @@ func TestModel_WhoRefusedWaitsForNobodyForEver(t *testing.T) {
 			actions[name] = all[name]
 		}
 		walk.repeat(rt, actions)
+		if rapid.Bool().Draw(rt, "the init node leaves") {
+			m.initNodeLeaves()
+		}
 		m.w.addBare("a-server", allRoles).serial = 200
 		m.w.addBare("a-worker", "worker").serial = 201
 		for range 150 {

@@ -146,7 +146,8 @@ func (m *model) checkRollOut(rt *rapid.T, d Decision) {
 				rt.Fatal(err)
 			}
 			m.checkServer(rt, d, h, e)
-			if before.PlanExists && !restartFree(&before, after) && (!neverApplied(&before) || before.FailureCount > 0) {
+			restarts := before.PlanExists && !restartFree(&before, after) && (!neverApplied(&before) || before.FailureCount > 0)
+			if restarts || h.toldToProve() && !render.HasEtcdProof(after) {
 				disturbed[e.Machine] = true
 				m.checkDisturbance(rt, d, h, "restarted")
 				m.checkDrained(rt, h, &before, render.StampsOf(after).Drain)
@@ -224,8 +225,9 @@ func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
 		}
 		count++
 		for _, o := range m.live() {
-			// Of a member that does not work nothing is lost beside one like it, or one that refused and waits for it.
-			nothingLost := h.idle() && (!h.serves() && (o.stuck() || o.refused()) || o.stuck() && o.serves())
+			// Of a member that does not work nothing is lost beside one like it, or one that refused and waits for it. One that refused and goes on working
+			// is as good as one that works.
+			nothingLost := h.idle() && (!h.serves() && (o.stuck() || o.refused() || h.draining() && o.idle()) || o.stuck() && o.serves() && m.leavesItAt(h, o))
 			if o != h && o.member() && !o.m.Skip && !nothingLost && (!o.proven() || o.draining()) {
 				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
 			}
@@ -244,6 +246,12 @@ func (h *host) serves() bool {
 	return h.registered && h.m.NodeLostSince.IsZero() && EtcdServes(&PlanSecret{State: h.state()})
 }
 
+// toldToProve: its member works, and has not proven what the plan begins with that it has and may still carry out.
+func (h *host) toldToProve() bool {
+	state := h.state()
+	return h.is("etcd") && h.serves() && render.HasEtcdProof(state.Plan) && !state.InSync
+}
+
 // proven: its member works with its plan. When it is told to carry that out once more, and refuses, nothing would have been restarted.
 func (h *host) proven() bool { return h.serves() && h.state().InSync }
 
@@ -256,6 +264,12 @@ func (h *host) idle() bool {
 // stuck: it is idle, and stays so. What was drained for a plan that it refused stays drained.
 func (h *host) stuck() bool {
 	return h.idle() && (!h.draining() || h.refused() && h.drain.over())
+}
+
+// leavesItAt: that a member refused is the end of it, or a person has it and another one restarted without proof.
+func (m *model) leavesItAt(h, o *host) bool {
+	state := o.state()
+	return h.m.SkipProof && o.m.SkipProof || state.Phase == nodeplan.PhaseFailed || !m.proves(o) || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).spent()
 }
 
 // checkLeaving: a member that works is left alone while one that does not has not left.
@@ -287,7 +301,7 @@ func (m *model) checkConcurrency(rt *rapid.T, disturbed map[string]bool) {
 			state := h.state()
 			silent := rank == 2 && state.PlanExists && !state.InSync && (!h.m.HasNode || !h.m.NodeLostSince.IsZero())
 			switch {
-			case disturbed[h.m.Name] && h.works() && !h.draining() && h.m.NodeLostSince.IsZero():
+			case disturbed[h.m.Name] && h.works() && !h.draining() && (rank > 0 || h.m.NodeLostSince.IsZero()):
 				fresh++
 			case state.AppliedPlan != nil && (!state.InSync || h.draining()) && !silent && !disturbed[h.m.Name]:
 				busy++

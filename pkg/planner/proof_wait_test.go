@@ -186,27 +186,26 @@ func TestDecide_ARefusalHoldsUpNobodyWhoDoesNotWork(t *testing.T) {
 	}
 }
 
-// A person has one of two that refuse restarted without proof: it waits for no agent that may try for hours. That is said where one waits for another.
-func TestDecide_TheOverrideOfOneOfTwo(t *testing.T) {
+// A person has two that refuse restarted without proof: none waits for an agent that may try for hours. That is said where one waits for another. One override is
+// not enough: all works now, so the agent of the other one may prove what it needs at this moment, and be at its restart.
+func TestDecide_TheOverrideOfTwoThatRefuse(t *testing.T) {
 	w, first, second := twoRefused(t)
 	if message := Decide(w.snapshot(t)).Wait.Message; !strings.Contains(message, rkev1.EtcdProofSkipAnnotation) {
 		t.Errorf("nobody says what helps: %q", message)
 	}
-	for name, of := range map[string][]*host{"s1": {first}, "s2": {second}, "one of both": {first, second}} {
-		for _, h := range of {
-			h.m.SkipProof = true
+	for name, h := range map[string]*host{"s1": first, "s2": second} {
+		h.m.SkipProof = true
+		if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
+			t.Errorf("%s need not prove anything: plans go to %v", name, got)
 		}
-		d := Decide(w.snapshot(t))
-		if got := deliveries(d); len(got) != 1 || len(of) == 1 && got[0] != of[0].m.Name || proves(t, d, got[0]) {
-			t.Errorf("%s: plans go to %v; wait %+v", name, got, d.Wait)
-		}
-		for _, h := range of {
-			h.m.SkipProof = false
-		}
+		h.m.SkipProof = false
 	}
-	first.m.SkipProof = true
+	first.m.SkipProof, second.m.SkipProof = true, true
+	if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s1"}) || proves(t, d, "s1") {
+		t.Errorf("both need not: plans go to %v; wait %+v", deliveries(d), d.Wait)
+	}
 	delete(second.data, nodeplan.KeyProbeStatuses)
-	if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
+	if got := deliveries(Decide(w.snapshot(t))); slices.Contains(got, "s1") {
 		t.Errorf("while s2 does not work plans go to %v", got)
 	}
 }
@@ -252,5 +251,80 @@ func TestDecide_ALoneMemberThatRefuses(t *testing.T) {
 	first.m.SkipProof = true
 	if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s1"}) || proves(t, d, "s1") {
 		t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
+	}
+}
+
+// Two that do not work are drained: one gets its change, which may mend it.
+func TestDecide_TwoThatDoNotWorkAreDrained(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	w.finish("s1")
+	w.edit(drainServers)
+	second, third := w.machines["s2"], w.machines["s3"]
+	second.drain = Drain{Requested: `{"enabled":true}`, Done: `{"enabled":true}`}
+	third.drain = second.drain
+	second.probes(false)
+	third.probes(false)
+	if d := w.runDrains(t); second.hasPlan() == third.hasPlan() {
+		t.Errorf("s2 is at %+v, s3 at %+v; wait %+v", second.drain, third.drain, d.Wait)
+	}
+}
+
+// Of one that refused and does not work, and one that does not work either, one at most is drained in a pass.
+func TestDecide_OneIsDrainedInAPass(t *testing.T) {
+	w, first, second := refusedBesideBroken(t)
+	w.edit(drainServers)
+	first.unwell("kubelet")
+	second.failPlan()
+	second.m.NodeLostSince = w.now
+	w.edit(mendAll)
+	for range 3 {
+		d := Decide(w.snapshot(t))
+		if begun := slices.DeleteFunc(slices.Clone(d.Effects), func(e Effect) bool { _, drains := e.(RequestDrain); return !drains }); len(begun) > 1 {
+			t.Errorf("drained are %+v", begun)
+		}
+		w.run(t)
+	}
+}
+
+// When the init node leaves, one that refused its plan, or is drained for it, takes its place: nobody would tell it to go on otherwise.
+func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		roles map[string]string
+		edit  func(*rkev1.RKEControlPlaneSpec)
+		given func(w *world, second *host)
+	}{
+		"one that is drained": {roles: map[string]string{"w": "worker"}, edit: drainServers, given: func(_ *world, h *host) { h.drainNode() }},
+		"one that refused": {roles: map[string]string{"w": "worker"}, given: func(w *world, h *host) {
+			h.refusePlan(t, true)
+			w.run(t)
+			h.m.SkipProof = true
+		}},
+		"two of whom one refused": {roles: map[string]string{"s3": "etcd,control-plane", "w": "worker"}, given: func(w *world, h *host) {
+			h.refusePlan(t, true)
+			w.run(t)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.roles["s1"], tc.roles["s2"] = "etcd,control-plane", "etcd,control-plane"
+			w := ready(t, tc.roles)
+			if tc.edit != nil {
+				w.edit(tc.edit)
+			}
+			w.edit(restartAll)
+			w.roll(t, "s1")
+			w.run(t)
+			second := w.machines["s2"]
+			tc.given(w, second)
+			delete(w.machines, "s1")
+			d := w.runDrains(t)
+			if !second.m.Marks.InitNode && (w.machines["s3"] == nil || !w.machines["s3"].m.Marks.InitNode) {
+				t.Errorf("nobody takes the place: %+v", d.Wait)
+			}
+			if second.drain.Uncordon == "" && !second.hasPlan() {
+				t.Errorf("s2 is at %+v; wait %+v", second.drain, d.Wait)
+			}
+		})
 	}
 }

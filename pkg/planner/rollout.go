@@ -219,18 +219,26 @@ func (r *rollOut) again(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
 		return r.waitForEtcd(others)
 	}
+	if m.outstanding() { // it may have been drained no more meanwhile
+		return r.drainAndSend(m)
+	}
 	return r.send(r.tier, m)
 }
 
 // disrupt drains a machine and restarts what runs on it, as soon as etcd can do without it.
 func (r *rollOut) disrupt(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
-		if m.inDrain() && m.etcdServes() && r.anyOf(others, func(o *machine) bool { return r.broken(o) || o.waitsDrained() }) {
+		if m.inDrain() && m.etcdServes() && m.Plan.State.InSync && r.anyOf(others, func(o *machine) bool { return r.broken(o) || o.waitsDrained() }) {
 			m.asked = true
 			return r.undrain(m) // that may be for long, and they may be waiting for the end of this drain
 		}
 		return r.waitForEtcd(others)
 	}
+	return r.drainAndSend(m)
+}
+
+// drainAndSend delivers the plan of a machine once its node is drained, if the plan asks for that.
+func (r *rollOut) drainAndSend(m *machine) finding {
 	delivery, found := r.encode(r.tier, m)
 	if found.message != "" {
 		return found // whom nothing can be delivered to takes nobody's place, and is not drained for it

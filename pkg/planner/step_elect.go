@@ -78,7 +78,7 @@ func (p *pass) majorityWithout(m *machine) bool {
 	members := p.collect(isEtcd, isLive, p.inEtcd, func(o *machine) bool { return o != m })
 	healthy := 0
 	for _, o := range members {
-		healthy += btoi(o.etcdHealthy())
+		healthy += btoi(o.etcdWorks())
 	}
 	return healthy > (len(members)+1)/2
 }
@@ -205,8 +205,9 @@ func (p *pass) started() []*machine {
 	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
 }
 
-// isMember reports that a machine is proven to be a member of the cluster's etcd that others can join.
-func (m *machine) isMember() bool { return m.etcdHealthy() && m.marks.JoinURL != "" }
+// isMember reports that a machine is proven to be a member of the cluster's etcd that others can join. One that refused its plan, or is drained for the next, waits
+// for what the init node makes go on.
+func (m *machine) isMember() bool { return m.etcdWorks() && m.inEtcdBefore() && m.marks.JoinURL != "" }
 
 // elect takes the first machine that can start the cluster, unless another one may have started it.
 func (p *pass) elect() verdict {

@@ -48,7 +48,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I7", breaks: "one machine more than allowed is unavailable at a time",
-		file: "pkg/planner/rollout.go", old: `r.busy-btoi(m.busy) < r.limit`, fault: `r.busy-btoi(m.busy) <= r.limit`,
+		file: "pkg/planner/rollout.go", old: `r.limit == 0 || busy < r.limit`, fault: `r.limit == 0 || busy <= r.limit`,
 		tests: planner, run: "TestDecide_NoMoreAreBegunThanIsAllowed",
 	},
 	{
