@@ -144,10 +144,15 @@ func (p *pass) standing(m, o *machine) standing {
 		return memberBroken // m has never been a member: others that do not work are no reason to leave it broken too
 	case o.Skip:
 		return memberSkipped
-	case m.helpless() && (o.waits() || m.inDrain() && o.helpless() && !o.begun()):
-		return memberBroken // neither works, or the other one waits for this one: nothing is lost, and both would wait for ever. So if both are drained
+	case m.helpless() && m.losesNothingBeside(o):
+		return memberBroken
 	}
 	return memberInTheWay
+}
+
+// losesNothingBeside reports that another member does not work like this one, or waits for it: both would wait for ever. So they would when both are drained.
+func (m *machine) losesNothingBeside(o *machine) bool {
+	return o.waits() || m.inDrain() && o.helpless() && !o.begun()
 }
 
 // stays reports that another member works, and goes on doing so while one is restarted: one that refused, too, when it is stuck, or a person has neither of them

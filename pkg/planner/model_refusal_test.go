@@ -60,7 +60,9 @@ func (m *model) initNodeLeaves() {
 		if !m.w.machines[name].m.Marks.InitNode {
 			continue
 		}
-		if slices.ContainsFunc(m.live(), func(o *host) bool { return o.m.Name != name && o.member() && o.m.Marks.JoinURL != "" && o.state().AppliedPlan != nil }) {
+		if slices.ContainsFunc(m.live(), func(o *host) bool {
+			return o.m.Name != name && o.member() && o.m.Marks.JoinURL != "" && o.state().AppliedPlan != nil
+		}) {
 			delete(m.w.machines, name)
 		}
 	}

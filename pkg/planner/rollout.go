@@ -45,20 +45,27 @@ func (p *pass) newRollOut(t tier) *rollOut {
 
 // count finds out whether a machine is unavailable, and whether it stops the roll-out.
 func (r *rollOut) count(m *machine) {
-	state, settled := &m.Plan.State, m.change == nodeplan.ChangeNone
-	works := len(m.unhealthyProbes()) == 0
-	m.busy = !state.InSync || m.inDrain() || settled && !works
+	state, works := &m.Plan.State, len(m.unhealthyProbes()) == 0
+	m.busy = !state.InSync || m.inDrain() || m.change == nodeplan.ChangeNone && !works
 	m.sick = !m.busy && !works
 	r.busy += btoi(m.busy)
 	r.refused += btoi(m.refuses())
-	fails := state.Failed || state.InSync && (!works || !r.kubeletCurrent(m))
-	if !settled || !fails || m.refuses() { // what was refused was not tried
+	if !r.fails(m) {
 		return
 	}
 	r.stoppedAt = cmp.Or(r.stoppedAt, m.Name)
 	if state.Failed || r.overdue(m.Plan.DeliveredAt) {
 		r.failedAt = cmp.Or(r.failedAt, m.Name)
 	}
+}
+
+// fails reports that a machine has the plan that it should have, and does not work with it. What was refused was not tried.
+func (r *rollOut) fails(m *machine) bool {
+	state := &m.Plan.State
+	if m.change != nodeplan.ChangeNone || m.refuses() {
+		return false
+	}
+	return state.Failed || state.InSync && (len(m.unhealthyProbes()) > 0 || !r.kubeletCurrent(m))
 }
 
 // concurrency reads how many of that many machines may be unavailable: a number, a share rounded up, 1 when nothing is said. 0 means
