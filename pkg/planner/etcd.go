@@ -23,7 +23,7 @@ const (
 
 // etcdInTheWay names the machines because of which the etcd member of a machine is not restarted now. All others have to be proven
 // healthy, by their probes under the plan they have, so that etcd keeps its quorum without this one. Machines that an operator
-// left out need not be, as long as the others are a majority of all, or this one does not work anyway.
+// left out need not be, as long as the others are a majority of all, or the member of this one is down anyway.
 func (p *pass) etcdInTheWay(m *machine) []note {
 	if !m.roles.ETCD {
 		return nil
@@ -41,13 +41,26 @@ func (p *pass) etcdInTheWay(m *machine) []note {
 		case memberBroken:
 		}
 	}
-	if m.etcdServes() && healthy <= (len(members)+1)/2 {
+	if !m.etcdDown() && healthy <= (len(members)+1)/2 {
 		inTheWay = append(inTheWay, skipped...)
 		if len(members) == 1 {
 			inTheWay = append(inTheWay, p.coming()...)
 		}
 	}
 	return inTheWay
+}
+
+// atRestart names the other members of etcd that may be at a restart now. If a machine gave up what it refused, those also that may prove at any time that they may.
+func (p *pass) atRestart(m *machine) []note {
+	var out []note
+	for _, o := range p.otherMembers(m) {
+		switch {
+		case o.Plan == nil, o.Skip, !o.NodeLostSince.IsZero():
+		case o.begun(), o.atPlan(), o.refuses() && p.stuck(m) && !p.stuck(o):
+			out = append(out, note{name: o.Name})
+		}
+	}
+	return out
 }
 
 // waitForEtcd is what is said about a machine that others are in the way of, and what a person can do about them.
@@ -72,12 +85,13 @@ func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
 }
 
 // proven is the plan of a machine as it is delivered: one that restarts a member of etcd begins with the node's own proof that the others can
-// do without it. So does one that follows on a plan whose restart may still be outstanding. An operator need not have it prove that, where it would be restarted
-// at once anyway: what restarts nothing by itself is delivered without a look at the others.
+// do without it. So does one that follows on a plan whose restart may still be outstanding.
 func (p *pass) proven(m *machine) plan.NodePlan {
-	if !m.roles.ETCD || !m.inEtcdBefore() || p.isDown(m) || restartFree(&m.Plan.State, m.desired) && !m.outstanding() ||
-		m.SkipProof && len(p.etcdInTheWay(m)) == 0 {
+	switch {
+	case !m.roles.ETCD, !m.inEtcdBefore(), p.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.outstanding():
 		return m.desired
+	case (m.change == nodeplan.ChangeNone || !restartFree(&m.Plan.State, m.desired)) && p.overridden(m):
+		return m.desired // what restarts nothing by itself is delivered without a look at the others
 	}
 	return p.withProof(m, m.desired)
 }
@@ -88,7 +102,7 @@ func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
 	proof := render.EtcdProof{Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)}
 	for _, o := range p.otherMembers(m) {
 		proof.Others++
-		proof.Waived += btoi(!m.etcdServes() && p.standing(m, o) == memberSkipped)
+		proof.Waived += btoi(m.etcdDown() && p.standing(m, o) == memberSkipped)
 	}
 	// Whose node was to prove something and has not may know of others, and is not overruled because nobody here does any more.
 	if proof.Others == 0 && (m.Plan.State.InSync || !render.HasEtcdProof(m.Plan.State.Plan)) {
@@ -106,6 +120,12 @@ func (s *PlanSecret) mayHave() []plan.NodePlan {
 		return []plan.NodePlan{state.Plan}
 	}
 	return []plan.NodePlan{*state.AppliedPlan, state.Plan}
+}
+
+// overridden reports that an operator has a member restarted without proof, and that by what is known the others can do without it: they work, or its own is down.
+func (p *pass) overridden(m *machine) bool {
+	return m.SkipProof && len(p.etcdInTheWay(m)) == 0 &&
+		(m.etcdDown() || !slices.ContainsFunc(p.otherMembers(m), func(o *machine) bool { return p.standing(m, o) == memberBroken }))
 }
 
 // outstanding reports that the plan a machine has may still restart it: it was not carried out to its end.
@@ -268,6 +288,14 @@ func (m *machine) rejects() bool {
 
 // waitsDrained reports that the member of a machine works, and is drained for a change that it does not get yet.
 func (m *machine) waitsDrained() bool { return m.etcdWorks() && m.Plan.Drain.over() }
+
+// etcdDown reports that the member of a machine is down, and nothing is lost when it is restarted. Another part of it that does not work says nothing about that.
+func (m *machine) etcdDown() bool {
+	if _, told := m.Plan.State.Plan.Probes[render.ProbeETCD]; told && m.NodeLostSince.IsZero() {
+		return slices.Contains(m.unhealthyProbes(), render.ProbeETCD)
+	}
+	return !m.etcdServes()
+}
 
 // etcdServes reports that the member of a machine works: its plan secret says so, and its node is there.
 func (m *machine) etcdServes() bool { return m.NodeLostSince.IsZero() && EtcdServes(m.Plan) }

@@ -63,7 +63,7 @@ func (o *operation) assigned(t task) report {
 	switch {
 	case t.m.Plan.Malformed != "":
 		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
-	case !state.PlanExists || !o.ordered(t.m, t.plan), t.m.SkipProof && t.m.refused():
+	case !state.PlanExists || !o.ordered(t.m, t.plan), t.m.refused() && o.overridden(t.m):
 		return o.hand(t)
 	case state.Failed && t.m.refused():
 		return report{failed: o.failureOf(t.m)}
@@ -84,7 +84,7 @@ func (o *operation) hand(t task) report {
 		return report{failed: "cannot deliver the plan: " + err.Error()}
 	}
 	want := t.plan
-	if t.proves && t.m.roles.ETCD && !t.m.SkipProof {
+	if t.proves && t.m.roles.ETCD && !o.overridden(t.m) {
 		want = o.withProof(t.m, want)
 	}
 	data, err := nodeplan.Encode(want)

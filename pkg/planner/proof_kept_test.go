@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
@@ -117,5 +118,117 @@ func TestDecide_NoAdviceThatDoesNothing(t *testing.T) {
 		if message := w.machines["s1"].m.Reconciled.Message; strings.Contains(message, rkev1.EtcdProofSkipAnnotation) == second.m.PoolPaused {
 			t.Errorf("while the pool of s2 is paused %t, s1 says %q", second.m.PoolPaused, message)
 		}
+	}
+}
+
+// Of two that refused, one gets what restarts nothing by itself, and the other one when that one has carried it out: either would try again what it refused.
+func TestDecide_AnEditBringsNewTriesToOneAtATime(t *testing.T) {
+	for name, given := range map[string]func(second, third *host){
+		"one has given up, and the other one need not prove anything": func(second, third *host) { second.m.SkipProof = true; third.spend() },
+		"none need prove anything":                                    func(second, third *host) { second.m.SkipProof, third.m.SkipProof = true, true },
+		"both have given up":                                          func(second, third *host) { second.spend(); third.spend() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.roll(t, "s1")
+			w.run(t)
+			first, second, third := w.machines["s1"], w.machines["s2"], w.machines["s3"]
+			third.probes(false)
+			second.refusePlan(t, true)
+			w.run(t)
+			third.refusePlan(t, true)
+			w.run(t)
+			w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" })
+			w.pass(t)
+			first.applyPlan()
+			first.probes(true)
+			given(second, third)
+			for range 5 {
+				got := deliveries(w.pass(t))
+				if len(got) == 0 {
+					continue
+				}
+				if !slices.Equal(got, []string{"s2"}) && !slices.Equal(got, []string{"s3"}) {
+					t.Errorf("plans go to %v", got)
+				}
+				return
+			}
+			t.Error("nobody gets the edit")
+		})
+	}
+}
+
+// Whose kubelet does not work for a moment has a member that works, and that the others need.
+func TestDecide_AnotherPartThatFailsWaivesNobody(t *testing.T) {
+	t.Run("who is left out", func(t *testing.T) {
+		w := servers(t, map[string]string{"w": "worker"})
+		w.machines["s3"].m.NodeLostSince, w.machines["s3"].m.Skip = w.now, true
+		w.machines["s1"].unwell("kubelet")
+		w.edit(restartAll)
+		if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
+			t.Errorf("plans go to %v", got)
+		}
+		w.machines["s1"].unwell("etcd")
+		if got := deliveries(Decide(w.snapshot(t))); !slices.Equal(got, []string{"s1"}) {
+			t.Errorf("when the member of s1 is down, too, plans go to %v", got)
+		}
+	})
+	t.Run("who does not work either, by an override", func(t *testing.T) {
+		w := servers(t, map[string]string{"w": "worker"})
+		w.edit(restartAll)
+		w.run(t)
+		first, second := w.machines["s1"], w.machines["s2"]
+		first.refusePlan(t, true)
+		second.probes(false)
+		second.m.NodeLostSince = w.now
+		w.run(t)
+		first.m.SkipProof = true
+		first.unwell("kubelet")
+		if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") && !proves(t, d, "s1") {
+			t.Error("s1 is restarted without proof while s2 is lost")
+		}
+	})
+}
+
+// In an operation an override waits for the other members, too.
+func TestDecide_AnOverrideInARotation(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(askCertificates(1))
+	w.run(t)
+	first := w.machines["s1"]
+	first.refusePlan(t, true)
+	w.machines["s3"].m.NodeLostSince = w.now
+	w.run(t)
+	first.m.SkipProof = true
+	if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
+		t.Errorf("while s3 is lost plans go to %v", got)
+	}
+	w.machines["s3"].m.NodeLostSince = time.Time{}
+	if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s1"}) || proves(t, d, "s1") {
+		t.Errorf("when it is back plans go to %v", deliveries(d))
+	}
+}
+
+// Only what was refused is drained once more. A restart that failed has begun, and another try of it waits for no drain of a node that may be lost.
+func TestDecide_AnotherTryWithoutAnotherDrain(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(drainServers)
+	w.edit(restartAll)
+	w.runDrains(t)
+	first := w.machines["s1"]
+	if !first.hasPlan() || !first.drain.over() {
+		t.Fatalf("s1 is at %+v", first.drain)
+	}
+	first.failPlan()
+	w.run(t)
+	first.spend()
+	first.m.NodeLostSince = w.now
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.UpgradeStrategy.ControlPlaneDrainOptions.Timeout = 600 })
+	w.run(t)
+	first.m.Retry = true
+	before := first.state().Checksum
+	if d := w.run(t); first.state().Checksum == before {
+		t.Errorf("there is no other try: %+v; s1 is at %+v", d.Wait, first.drain)
 	}
 }

@@ -328,3 +328,28 @@ func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
 		})
 	}
 }
+
+// One that waits does not take the place of the init node while another one is at rest: nobody joins until it goes on.
+func TestDecide_WhoIsAtRestTakesThePlaceOfTheInitNode(t *testing.T) {
+	for name, given := range map[string]func(w *world, second *host){
+		"beside one whose drain does not end": func(_ *world, h *host) { h.drain = Drain{Requested: `{"enabled":true}`} },
+		"beside one that refused, and whose pool is paused": func(w *world, h *host) {
+			h.refusePlan(t, true)
+			w.run(t)
+			h.m.PoolPaused = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.roll(t, "s1")
+			w.run(t)
+			given(w, w.machines["s2"])
+			delete(w.machines, "s1")
+			w.add("s4", "etcd,control-plane")
+			if d := w.run(t); !w.machines["s3"].m.Marks.InitNode {
+				t.Errorf("s3 does not take the place: %+v", d.Wait)
+			}
+		})
+	}
+}

@@ -148,7 +148,7 @@ func (r *rollOut) consider(m *machine) finding {
 	case !state.PlanExists:
 		return r.first(m)
 	case m.change == nodeplan.ChangeMinor:
-		return r.send(r.tier, m)
+		return r.edit(m)
 	case m.change == nodeplan.ChangeMajor:
 		return r.major(m)
 	case state.Phase == nodeplan.PhaseFailed:
@@ -198,13 +198,24 @@ func (r *rollOut) major(m *machine) finding {
 	case m.PoolPaused:
 		return finding{msgPoolPaused, ReasonPoolPaused}
 	case restartFree(state, m.desired), state.PlanExists && neverApplied(state) && state.FailureCount == 0:
-		return r.send(r.tier, m)
+		return r.edit(m)
 	case r.isDown(m) && !r.etcdStarting(m):
 		return r.send(r.tier, m)
 	case r.isDown(m), m.Skip, r.failedFor(m), !r.mayStart(m):
 		return finding{msgPending, ReasonChangePending}
 	}
 	return r.disrupt(m)
+}
+
+// edit delivers a plan that restarts nothing by itself. It brings new tries of what was refused, which another member of etcd must not be at, too, in the same
+// minute, or at its restart because this one has given up.
+func (r *rollOut) edit(m *machine) finding {
+	if m.refuses() {
+		if others := r.atRestart(m); len(others) > 0 {
+			return r.waitForEtcd(others)
+		}
+	}
+	return r.send(r.tier, m)
 }
 
 // failedFor reports that a machine does not get the change at which another one has failed, not even when it was drained for it. One that does
@@ -226,7 +237,7 @@ func (r *rollOut) again(m *machine) finding {
 	if others := r.etcdInTheWay(m); len(others) > 0 {
 		return r.waitForEtcd(others)
 	}
-	if m.outstanding() { // it may have been drained no more meanwhile
+	if m.refuses() { // its restart is still to come, and it may have been drained no more meanwhile
 		return r.drainAndSend(m)
 	}
 	return r.send(r.tier, m)

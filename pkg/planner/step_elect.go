@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -100,12 +101,15 @@ func (p *pass) replaceInit(gone []*machine) verdict {
 }
 
 // nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is none. If the user has chosen one of
-// them, it is that.
+// them, it is that. One that is at rest comes before one that waits for something: others join nobody else until it goes on.
 func (p *pass) nextInit() *machine {
 	candidates := p.collect((*machine).canBeInit, (*machine).isMember, func(m *machine) bool { return !m.marks.InitNode })
 	if len(candidates) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(candidates, func(a, b *machine) int {
+		return cmp.Or(cmp.Compare(btoi(b.etcdHealthy()), btoi(a.etcdHealthy())), cmp.Compare(btoi(a.PoolPaused), btoi(b.PoolPaused)))
+	})
 	return candidates[max(0, slices.IndexFunc(candidates, p.mayBeChosen))]
 }
 

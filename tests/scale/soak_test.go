@@ -197,7 +197,7 @@ func (s *soak) profile() {
 	if folder == "" {
 		return
 	}
-	response, err := http.Get("http://" + s.profiler + "/debug/pprof/heap") //nolint:noctx // answered at once
+	response, err := http.Get("http://" + s.profiler + "/debug/pprof/heap")
 	s.must(err)
 	defer response.Body.Close()
 	profile, err := io.ReadAll(response.Body)
