@@ -155,7 +155,7 @@ func (r *rollOut) consider(m *machine) finding {
 		// The plan was delivered by a server that commands agents by state: this agent has given up for good. Delivered again
 		// without a state, it tries as often as others.
 		return r.again(m)
-	case m.gaveUp() && (m.Retry || m.refused()), m.SkipProof && m.refused(), r.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
+	case m.gaveUp() && (m.Retry || m.refused()), m.refused() && r.overridden(m), r.asksTooMuch(m) && !m.PoolPaused && !m.Skip:
 		return r.again(m)
 	case m.gaveUp():
 		return finding{r.failureOf(m) + msgGaveUp, ReasonConfiguring}
