@@ -172,7 +172,7 @@ func (p *pass) standing(m, o *machine) standing {
 
 // losesNothingBeside reports that another member does not work like this one, or waits for it: both would wait for ever. So they would when both are drained.
 func (m *machine) losesNothingBeside(o *machine) bool {
-	return o.waits() || m.inDrain() && o.helpless() && !o.begun()
+	return o.waits() || m.inDrain() && o.inEtcdBefore() && o.helpless() && !o.begun()
 }
 
 // stays reports that another member works, and goes on doing so while one is restarted: one that refused, too, when it is stuck, or a person has neither of them
