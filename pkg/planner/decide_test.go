@@ -42,12 +42,21 @@ func config(t failer, raw []byte) map[string]any {
 	return out
 }
 
+// effectsOf are the effects of one kind.
+func effectsOf[E Effect](d Decision) []E {
+	var out []E
+	for _, e := range d.Effects {
+		if e, ok := e.(E); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 func deliveries(d Decision) []string {
 	var out []string
-	for _, e := range d.Effects {
-		if e, ok := e.(DeliverPlan); ok {
-			out = append(out, e.Machine)
-		}
+	for _, e := range effectsOf[DeliverPlan](d) {
+		out = append(out, e.Machine)
 	}
 	return out
 }

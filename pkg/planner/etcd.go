@@ -333,9 +333,8 @@ func (p *pass) asksTooMuch(m *machine) bool {
 		return false
 	}
 	proof := render.EtcdProofOf(m.Plan.State.Plan)
-	had := proof.Needs()
 	proof.Others = len(p.otherMembers(m))
-	return had > proof.Needs()
+	return m.needs() > proof.Needs()
 }
 
 // needs is how many other members the node of a machine has to prove to be well.

@@ -19,15 +19,14 @@ const attemptsInARound = 40
 func (m *model) agentsRun(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
-		h.registered, h.m.InfrastructureReady = true, true
-		h.m.NodeLostSince, h.m.NodeUnknown, h.m.NodeUnknownSince = time.Time{}, false, time.Time{}
-		h.m.PoolPaused, h.m.Skip, h.m.SkipProof, h.m.Retry = false, false, false, h.m.Retry && h.refused()
-		h.drainNode()
+		retry := h.m.Retry && h.refused()
+		h.comeBack()
+		h.m.Retry = retry
 	}
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
 		switch state := h.state(); {
-		case h.hasPlan() && (state.Phase == nodeplan.PhaseFailed || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).spent()):
+		case h.hasPlan() && gaveUp(state):
 			h.m.Retry = !h.refused() // a person asks for everything but what waits for others
 			continue
 		case h.hasPlan() && !m.proves(h):

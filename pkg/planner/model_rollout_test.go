@@ -268,8 +268,12 @@ func (h *host) stuck() bool {
 
 // leavesItAt: that a member refused is the end of it, or a person has it and another one restarted without proof.
 func (m *model) leavesItAt(h, o *host) bool {
-	state := o.state()
-	return h.m.SkipProof && o.m.SkipProof || state.Phase == nodeplan.PhaseFailed || !m.proves(o) || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).spent()
+	return h.m.SkipProof && o.m.SkipProof || !m.proves(o) || gaveUp(o.state())
+}
+
+// gaveUp: an agent that reports this does not try its plan any more.
+func gaveUp(state nodeplan.State) bool {
+	return state.Phase == nodeplan.PhaseFailed || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).spent()
 }
 
 // checkLeaving: a member that works is left alone while one that does not has not left.

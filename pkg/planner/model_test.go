@@ -139,14 +139,19 @@ func (m *model) actions(rt *rapid.T) map[string]func(*rapid.T) {
 func (m *model) everythingRuns(rt *rapid.T) {
 	for _, name := range m.w.names() {
 		h := m.w.machines[name]
-		h.registered, h.m.InfrastructureReady = true, true
-		h.m.NodeLostSince, h.m.NodeUnknown, h.m.NodeUnknownSince = time.Time{}, false, time.Time{}
-		h.m.PoolPaused, h.m.Skip, h.m.SkipProof, h.m.Retry = false, false, false, false
-		h.drainNode()
+		h.comeBack()
 		m.catchUp(h)
 	}
 	m.w.connected = true
 	m.pass(rt)
+}
+
+// comeBack: its host and its node are there, nobody has called anything off or left anything out, and it is drained if that is asked for.
+func (h *host) comeBack() {
+	h.registered, h.m.InfrastructureReady = true, true
+	h.m.NodeLostSince, h.m.NodeUnknown, h.m.NodeUnknownSince = time.Time{}, false, time.Time{}
+	h.m.PoolPaused, h.m.Skip, h.m.SkipProof, h.m.Retry = false, false, false, false
+	h.drainNode()
 }
 
 // catchUp is a host that carries out its plan, works, and tells what it is asked for.

@@ -22,6 +22,34 @@ func (h *host) unwell(part string) {
 	h.data[nodeplan.KeyProbeStatuses], _ = nodeplan.EncodeProbeStatuses(statuses)
 }
 
+// overriddenBesideLost is a cluster whose server s1 refused its plan and need not prove anything, and s2 is lost.
+func overriddenBesideLost(t *testing.T) (w *world, first *host) {
+	t.Helper()
+	w = servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first, second := w.machines["s1"], w.machines["s2"]
+	first.refusePlan(t, true)
+	second.probes(false)
+	second.m.NodeLostSince = w.now
+	w.run(t)
+	first.m.SkipProof = true
+	return w, first
+}
+
+// drainedForPlan is a cluster whose server s1 was drained for the plan that it has.
+func drainedForPlan(t *testing.T) (w *world, first *host) {
+	t.Helper()
+	w = servers(t, map[string]string{"w": "worker"})
+	w.edit(drainServers)
+	w.edit(restartAll)
+	w.runDrains(t)
+	if first = w.machines["s1"]; !first.hasPlan() || !first.drain.over() {
+		t.Fatalf("s1 is at %+v", first.drain)
+	}
+	return w, first
+}
+
 // Nobody waives a proof because a probe that is not etcd's fails for a moment.
 func TestDecide_AProbeThatFailsForAMomentWaivesNoProof(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
@@ -39,15 +67,7 @@ func TestDecide_AProbeThatFailsForAMomentWaivesNoProof(t *testing.T) {
 
 // An override waits until the other members work. An edit that restarts nothing by itself does not carry out before what was refused.
 func TestDecide_AnOverrideDoesNotWaiveTheOtherMembers(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(restartAll)
-	w.run(t)
-	first, second := w.machines["s1"], w.machines["s2"]
-	first.refusePlan(t, true)
-	second.probes(false)
-	second.m.NodeLostSince = w.now
-	w.run(t)
-	first.m.SkipProof = true
+	w, _ := overriddenBesideLost(t)
 	if got := deliveries(Decide(w.snapshot(t))); slices.Contains(got, "s1") {
 		t.Fatalf("plans go to %v", got)
 	}
@@ -59,14 +79,7 @@ func TestDecide_AnOverrideDoesNotWaiveTheOtherMembers(t *testing.T) {
 
 // Who was drained for a plan that its agent may carry out at any time stays drained.
 func TestDecide_DrainedForAsLongAsAPlanIsOutstanding(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(drainServers)
-	w.edit(restartAll)
-	w.runDrains(t)
-	first := w.machines["s1"]
-	if !first.hasPlan() || !first.drain.over() {
-		t.Fatalf("s1 is at %+v", first.drain)
-	}
+	w, first := drainedForPlan(t)
 	first.refusePlan(t, true)
 	w.machines["s2"].probes(false)
 	w.run(t)
@@ -78,11 +91,8 @@ func TestDecide_DrainedForAsLongAsAPlanIsOutstanding(t *testing.T) {
 
 // A plan that was refused, and whose node is drained no more, has it drained again before it is delivered again.
 func TestDecide_DrainedBeforeAnotherDelivery(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(drainServers)
-	w.edit(restartAll)
-	w.runDrains(t)
-	first, had := w.machines["s1"], w.cp.Spec.ProvisionGeneration
+	w, first := drainedForPlan(t)
+	had := w.cp.Spec.ProvisionGeneration
 	first.refusePlan(t, true)
 	first.m.PoolPaused = true
 	w.edit(mendAll)
@@ -175,15 +185,7 @@ func TestDecide_AnotherPartThatFailsWaivesNobody(t *testing.T) {
 		}
 	})
 	t.Run("who does not work either, by an override", func(t *testing.T) {
-		w := servers(t, map[string]string{"w": "worker"})
-		w.edit(restartAll)
-		w.run(t)
-		first, second := w.machines["s1"], w.machines["s2"]
-		first.refusePlan(t, true)
-		second.probes(false)
-		second.m.NodeLostSince = w.now
-		w.run(t)
-		first.m.SkipProof = true
+		w, first := overriddenBesideLost(t)
 		first.unwell("kubelet")
 		if got := deliveries(Decide(w.snapshot(t))); slices.Contains(got, "s1") {
 			t.Errorf("while s2 is lost plans go to %v, which s1 would refuse once more", got)
@@ -212,14 +214,7 @@ func TestDecide_AnOverrideInARotation(t *testing.T) {
 
 // Only what was refused is drained once more. A restart that failed has begun, and another try of it waits for no drain of a node that may be lost.
 func TestDecide_AnotherTryWithoutAnotherDrain(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(drainServers)
-	w.edit(restartAll)
-	w.runDrains(t)
-	first := w.machines["s1"]
-	if !first.hasPlan() || !first.drain.over() {
-		t.Fatalf("s1 is at %+v", first.drain)
-	}
+	w, first := drainedForPlan(t)
 	first.failPlan()
 	w.run(t)
 	first.spend()

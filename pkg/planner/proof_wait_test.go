@@ -19,6 +19,22 @@ func drainServers(s *rkev1.RKEControlPlaneSpec) {
 
 func mendAll(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 7 }
 
+// drained is a node that was drained, and stays so.
+var drained = Drain{Requested: `{"enabled":true}`, Done: `{"enabled":true}`}
+
+// twoDrained is a cluster whose servers s2 and s3 are drained for their change.
+func twoDrained(t *testing.T) (w *world, second, third *host) {
+	t.Helper()
+	w = servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	w.finish("s1")
+	w.edit(drainServers)
+	second, third = w.machines["s2"], w.machines["s3"]
+	second.drain, third.drain = drained, drained
+	return w, second, third
+}
+
 // runDrains lets the drainer do what it is asked for, and the planner what follows, for some hours.
 func (w *world) runDrains(t *testing.T) Decision {
 	t.Helper()
@@ -115,16 +131,9 @@ func TestDecide_NobodyStaysDrainedForLong(t *testing.T) {
 
 // Two that were drained, of which one had stopped to work, and that work again: one of them gives up its place.
 func TestDecide_TwoWaitDrained(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(restartAll)
-	w.run(t)
-	w.finish("s1")
-	w.edit(drainServers)
-	second, third := w.machines["s2"], w.machines["s3"]
-	second.drain = Drain{Requested: `{"enabled":true}`, Done: `{"enabled":true}`}
-	third.drain = second.drain
+	w, second, third := twoDrained(t)
 	d := Decide(w.snapshot(t))
-	if ended := slices.DeleteFunc(slices.Clone(d.Effects), func(e Effect) bool { _, ok := e.(RequestUncordon); return !ok }); len(ended) != 1 {
+	if ended := effectsOf[RequestUncordon](d); len(ended) != 1 {
 		t.Errorf("the drains that are ended: %+v; wait %+v", ended, d.Wait)
 	}
 	if d := w.runDrains(t); !second.hasPlan() && !third.hasPlan() {
@@ -143,8 +152,7 @@ func TestDecide_TwoHaveGivenUpDrained(t *testing.T) {
 			w, first, second := twoRefused(t)
 			first.spend()
 			second.spend()
-			first.drain = Drain{Requested: `{"enabled":true}`, Done: `{"enabled":true}`}
-			second.drain = first.drain
+			first.drain, second.drain = drained, drained
 			given(first, second)
 			if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s1"}) {
 				t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
@@ -256,14 +264,7 @@ func TestDecide_ALoneMemberThatRefuses(t *testing.T) {
 
 // Two that do not work are drained: one gets its change, which may mend it.
 func TestDecide_TwoThatDoNotWorkAreDrained(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(restartAll)
-	w.run(t)
-	w.finish("s1")
-	w.edit(drainServers)
-	second, third := w.machines["s2"], w.machines["s3"]
-	second.drain = Drain{Requested: `{"enabled":true}`, Done: `{"enabled":true}`}
-	third.drain = second.drain
+	w, second, third := twoDrained(t)
 	second.probes(false)
 	third.probes(false)
 	if d := w.runDrains(t); second.hasPlan() == third.hasPlan() {
@@ -280,8 +281,7 @@ func TestDecide_OneIsDrainedInAPass(t *testing.T) {
 	second.m.NodeLostSince = w.now
 	w.edit(mendAll)
 	for range 3 {
-		d := Decide(w.snapshot(t))
-		if begun := slices.DeleteFunc(slices.Clone(d.Effects), func(e Effect) bool { _, drains := e.(RequestDrain); return !drains }); len(begun) > 1 {
+		if begun := effectsOf[RequestDrain](Decide(w.snapshot(t))); len(begun) > 1 {
 			t.Errorf("drained are %+v", begun)
 		}
 		w.run(t)

@@ -418,7 +418,7 @@ func TestDecide_NothingIsThereOfAMember(t *testing.T) {
 	third.registered, third.m.HasNode, third.m.Marks.JoinURL = false, false, ""
 	w.machines["s2"].probes(false)
 	w.edit(restartAll)
-	for _, drain := range []Drain{{}, {Requested: `{"enabled":true}`, Done: `{"enabled":true}`}} {
+	for _, drain := range []Drain{{}, drained} {
 		w.machines["s2"].drain = drain
 		if d := Decide(w.snapshot(t)); len(deliveries(d)) > 0 || !strings.Contains(d.Wait.Message, "s3") {
 			t.Errorf("s2 is at %+v: plans go to %v; wait %+v", drain, deliveries(d), d.Wait)

@@ -211,7 +211,7 @@ func (p *pass) started() []*machine {
 
 // isMember reports that a machine is proven to be a member of the cluster's etcd that others can join. One that refused its plan, or is drained for the next, waits
 // for what the init node makes go on.
-func (m *machine) isMember() bool { return m.etcdWorks() && m.inEtcdBefore() && m.marks.JoinURL != "" }
+func (m *machine) isMember() bool { return m.etcdWorks() && m.marks.JoinURL != "" }
 
 // elect takes the first machine that can start the cluster, unless another one may have started it.
 func (p *pass) elect() verdict {
