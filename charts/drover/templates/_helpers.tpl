@@ -199,6 +199,7 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
   "agent-binary" $v.server.agentBinary
   "release-data" $v.server.releaseData
   "tracing-endpoint" $v.server.tracing.endpoint
+  "profiler-address" $v.server.profilerAddress
   "shard-key" $v.server.shardKey
   "system-default-registry" $v.clusters.systemDefaultRegistry
   "system-default-registry-pull-secrets" (join "," $v.clusters.systemDefaultRegistryPullSecrets)
