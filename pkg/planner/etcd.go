@@ -88,7 +88,7 @@ func (p *pass) anyOf(names []note, such func(*machine) bool) bool {
 // do without it. So does one that follows on a plan whose restart may still be outstanding.
 func (p *pass) proven(m *machine) plan.NodePlan {
 	switch {
-	case !m.roles.ETCD, !m.inEtcdBefore(), p.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.outstanding():
+	case !m.roles.ETCD, !m.inEtcdBefore(), p.isDown(m), restartFree(&m.Plan.State, m.desired) && !m.outstanding() && !m.unproven():
 		return m.desired
 	case (m.change == nodeplan.ChangeNone || !restartFree(&m.Plan.State, m.desired)) && p.overridden(m):
 		return m.desired // what restarts nothing by itself is delivered without a look at the others
@@ -99,10 +99,8 @@ func (p *pass) proven(m *machine) plan.NodePlan {
 // withProof is a plan that a member of etcd carries out only when it proves that the others can do without it, the plan itself where there are no
 // others.
 func (p *pass) withProof(m *machine, want plan.NodePlan) plan.NodePlan {
-	proof := render.EtcdProof{Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano)}
-	for _, o := range p.otherMembers(m) {
-		proof.Others++
-		proof.Waived += btoi(m.etcdDown() && p.standing(m, o) == memberSkipped)
+	proof := render.EtcdProof{
+		Others: len(p.otherMembers(m)), Before: m.mayHave(), Delivery: m.Plan.State.Checksum + " " + m.Plan.DeliveredAt.UTC().Format(time.RFC3339Nano),
 	}
 	// Whose node was to prove something and has not may know of others, and is not overruled because nobody here does any more.
 	if proof.Others == 0 && (m.Plan.State.InSync || !render.HasEtcdProof(m.Plan.State.Plan)) {
@@ -132,6 +130,13 @@ func (p *pass) overridden(m *machine) bool {
 func (m *machine) outstanding() bool {
 	state := &m.Plan.State
 	return state.Phase == nodeplan.PhaseFailed || render.HasEtcdProof(state.Plan) && !state.InSync
+}
+
+// unproven reports that the plan a machine has restarts it, and was neither carried out to its end nor has a proof: an operator had it delivered so, and that was
+// said of the others as they were then.
+func (m *machine) unproven() bool {
+	state := &m.Plan.State
+	return !state.InSync && state.AppliedPlan != nil && !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, state.Plan)
 }
 
 // again reports that another delivery may run the plan a machine has once more.
@@ -289,12 +294,11 @@ func (m *machine) rejects() bool {
 // waitsDrained reports that the member of a machine works, and is drained for a change that it does not get yet.
 func (m *machine) waitsDrained() bool { return m.etcdWorks() && m.Plan.Drain.over() }
 
-// etcdDown reports that the member of a machine is down, and nothing is lost when it is restarted. Another part of it that does not work says nothing about that.
+// etcdDown reports that the member of a machine is down, and nothing is lost when it is restarted. Its node says so: another part that does not work, or a
+// report that has not come, says nothing about that.
 func (m *machine) etcdDown() bool {
-	if _, told := m.Plan.State.Plan.Probes[render.ProbeETCD]; told && m.NodeLostSince.IsZero() {
-		return slices.Contains(m.unhealthyProbes(), render.ProbeETCD)
-	}
-	return !m.etcdServes()
+	status, told := m.Plan.State.ProbeStatuses[render.ProbeETCD]
+	return told && !status.Healthy
 }
 
 // etcdServes reports that the member of a machine works: its plan secret says so, and its node is there.

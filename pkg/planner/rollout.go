@@ -177,7 +177,7 @@ func (r *rollOut) first(m *machine) finding {
 // accompany says what is missing until a machine works with the plan that it has.
 func (r *rollOut) accompany(m *machine) finding {
 	if message := r.planProgress(m); message != "" {
-		return finding{message, ReasonConfiguring}
+		return r.trying(m, message)
 	}
 	if m.inDrain() {
 		return r.undrain(m)
@@ -185,6 +185,19 @@ func (r *rollOut) accompany(m *machine) finding {
 	message := r.nodeProgress(m)
 	if m.kept && !r.knows(m) && !r.plansApplied() && (message == "" || message == msgKubelet) { // nobody tells this kubelet to update
 		return finding{r.keptMessage(m), ReasonVersionUnknown}
+	}
+	return finding{message, ReasonConfiguring}
+}
+
+// trying is said of a machine whose agent is at its plan. Who refused it tries again, for nothing as long as others do not work: what mends those is not to
+// wait for it.
+func (r *rollOut) trying(m *machine, message string) finding {
+	if m.refuses() {
+		if others := r.etcdInTheWay(m); len(others) > 0 && m.SkipProof {
+			return r.waitForEtcd(others) // it has the override already that the message advises
+		} else if len(others) > 0 {
+			return finding{message, ReasonEtcdUnhealthy}
+		}
 	}
 	return finding{message, ReasonConfiguring}
 }
@@ -208,14 +221,23 @@ func (r *rollOut) major(m *machine) finding {
 }
 
 // edit delivers a plan that restarts nothing by itself. It brings new tries of what was refused, which another member of etcd must not be at, too, in the same
-// minute, or at its restart because this one has given up.
+// minute, or at its restart because this one has given up. Where nothing is to be restarted nobody gets new tries of that.
 func (r *rollOut) edit(m *machine) finding {
-	if m.refuses() {
-		if others := r.atRestart(m); len(others) > 0 {
-			return r.waitForEtcd(others)
-		}
+	if !m.refuses() {
+		return r.send(r.tier, m)
 	}
-	return r.send(r.tier, m)
+	others := r.atRestart(m)
+	switch {
+	case m.PoolPaused && m.gaveUp():
+		return finding{msgPoolPaused, ReasonPoolPaused}
+	case m.Skip && m.gaveUp():
+		return finding{msgPending, ReasonChangePending}
+	case len(others) > 0:
+		return r.waitForEtcd(others)
+	case m.PoolPaused, m.Skip:
+		return r.send(r.tier, m)
+	}
+	return r.drainAndSend(m)
 }
 
 // failedFor reports that a machine does not get the change at which another one has failed, not even when it was drained for it. One that does
@@ -232,7 +254,7 @@ func (m *machine) neverHealthy() bool {
 // again delivers a plan once more that failed. It may restart the machine, like the first time.
 func (r *rollOut) again(m *machine) finding {
 	if m.PoolPaused || m.Skip {
-		return finding{msgFailed, ReasonConfiguring}
+		return r.trying(m, msgFailed)
 	}
 	if others := r.etcdInTheWay(m); len(others) > 0 {
 		return r.waitForEtcd(others)

@@ -28,8 +28,8 @@ var etcdHealthyShell string
 
 // EtcdProof is what a node has to prove before it is restarted.
 type EtcdProof struct {
-	// Others is how many other members of etcd there are at least, Waived how many of them an operator does without.
-	Others, Waived int
+	// Others is how many other members of etcd there are at least.
+	Others int
 	// Before are the plans that the node may have now: its etcd tells its health where they say.
 	Before []plan.NodePlan
 	// Delivery tells this delivery of a plan from all others to the same node.
@@ -44,7 +44,7 @@ func (n Node) WithEtcdProof(p plan.NodePlan, proof EtcdProof) plan.NodePlan {
 		Name: EtcdProofInstruction, Command: "/bin/sh", Args: []string{
 			"-c", etcdHealthyShell, EtcdProofInstruction,
 			strings.Join(n.etcdMetrics(append(slices.Clone(proof.Before), p)), " "), fmt.Sprintf("https://%s:%d", n.Loopback, distro.EtcdClientPort),
-			done, delivery, strconv.Itoa(proof.Others), strconv.Itoa(proof.Waived),
+			done, delivery, strconv.Itoa(proof.Others),
 			n.Dirs.ServerTLS("etcd/client.crt"), n.Dirs.ServerTLS("etcd/client.key"), strconv.Itoa(etcdProofTries),
 		},
 	}}
@@ -91,19 +91,15 @@ var hostName = regexp.MustCompile(`^[0-9A-Za-z.:_-]+$`)
 // HasEtcdProof reports that a plan begins with the proof.
 func HasEtcdProof(p plan.NodePlan) bool { return slices.ContainsFunc(p.Instructions, isEtcdProof) }
 
-// Where the arguments of the proof say how many other members there are, and how many of them an operator does without.
-const (
-	argOthers = 7
-	argWaived = 8
-)
+// argOthers is where the arguments of the proof say how many other members there are.
+const argOthers = 7
 
-// EtcdProofOf is the part of a plan's proof that its machines can be compared with: Others and Waived. It is empty for a plan without one.
+// EtcdProofOf is the part of a plan's proof that its machines can be compared with: Others. It is empty for a plan without one.
 func EtcdProofOf(p plan.NodePlan) EtcdProof {
 	for _, i := range p.Instructions {
-		if i.Name == EtcdProofInstruction && len(i.Args) > argWaived {
+		if i.Name == EtcdProofInstruction && len(i.Args) > argOthers {
 			others, _ := strconv.Atoi(i.Args[argOthers])
-			waived, _ := strconv.Atoi(i.Args[argWaived])
-			return EtcdProof{Others: others, Waived: waived}
+			return EtcdProof{Others: others}
 		}
 	}
 	return EtcdProof{}
@@ -111,7 +107,7 @@ func EtcdProofOf(p plan.NodePlan) EtcdProof {
 
 // Needs is how many other members the node has to be connected to at least, as the script of the proof has it: more than half of them all are left
 // without this one, and all others where they are two at most.
-func (p EtcdProof) Needs() int { return min((p.Others+1)/2+1, p.Others) - p.Waived }
+func (p EtcdProof) Needs() int { return min((p.Others+1)/2+1, p.Others) }
 
 // WithoutEtcdProof is the plan that the proof was added to.
 func WithoutEtcdProof(p plan.NodePlan) plan.NodePlan {

@@ -122,30 +122,28 @@ func TestEtcdProof_FailsClosedUnlessEnoughOthersAreWell(t *testing.T) {
 	t.Parallel()
 	const enough = ""
 	for name, tc := range map[string]struct {
-		member         member
-		others, waived int
-		want           string
+		member member
+		others int
+		want   string
 	}{
-		"all of three":                             {member{known: 2, active: 2}, 2, 0, enough},
-		"one of three is off":                      {member{known: 2, active: 1}, 2, 0, "connected to 1 of 2 other members, and needs 2"},
-		"one of five is off":                       {member{known: 4, active: 3}, 4, 0, enough},
-		"two of five are off":                      {member{known: 4, active: 2}, 4, 0, "connected to 2 of 4 other members, and needs 3"},
-		"both of two":                              {member{known: 1, active: 1}, 1, 0, enough},
-		"the other of two is off":                  {member{known: 1}, 1, 0, "connected to 0 of 1 other members, and needs 1"},
-		"a member nobody knows any more is off":    {member{known: 3, active: 2}, 2, 0, "connected to 2 of 3 other members, and needs 3"},
-		"a version that does not tell its peers":   {member{known: -1, active: 2}, 2, 0, enough},
-		"such a version, and one is off":           {member{known: -1, active: 1}, 2, 0, "connected to 1 of 2 other members, and needs 2"},
-		"one of three is off, and left out":        {member{known: 2, active: 1}, 2, 1, enough},
-		"both others are off, one left out":        {member{known: 2}, 2, 1, "connected to 0 of 2 other members, and needs 1"},
-		"it has no quorum itself":                  {member{known: 2, active: 2, noQuorum: true}, 2, 0, "does not say on http://"},
-		"it tells nothing":                         {member{silent: true}, 2, 0, "does not tell how many members"},
-		"it does not run: nothing is taken away":   {member{off: true}, 2, 0, enough},
-		"all of three, of which one was forgotten": {member{known: 2, active: 2}, 1, 0, enough},
+		"all of three":                             {member{known: 2, active: 2}, 2, enough},
+		"one of three is off":                      {member{known: 2, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
+		"one of five is off":                       {member{known: 4, active: 3}, 4, enough},
+		"two of five are off":                      {member{known: 4, active: 2}, 4, "connected to 2 of 4 other members, and needs 3"},
+		"both of two":                              {member{known: 1, active: 1}, 1, enough},
+		"the other of two is off":                  {member{known: 1}, 1, "connected to 0 of 1 other members, and needs 1"},
+		"a member nobody knows any more is off":    {member{known: 3, active: 2}, 2, "connected to 2 of 3 other members, and needs 3"},
+		"a version that does not tell its peers":   {member{known: -1, active: 2}, 2, enough},
+		"such a version, and one is off":           {member{known: -1, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
+		"it has no quorum itself":                  {member{known: 2, active: 2, noQuorum: true}, 2, "does not say on http://"},
+		"it tells nothing":                         {member{silent: true}, 2, "does not tell how many members"},
+		"it does not run: nothing is taken away":   {member{off: true}, 2, enough},
+		"all of three, of which one was forgotten": {member{known: 2, active: 2}, 1, enough},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node, _ := nodeIn(t)
-			p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: tc.others, Waived: tc.waived, Delivery: "1"})
+			p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: tc.others, Delivery: "1"})
 			ok, out := prove(t, p, tc.member.start(t), nobody(t))
 			if ok != (tc.want == enough) || !strings.Contains(out, tc.want) {
 				t.Errorf("proven %v, output %q, want %q", ok, out, tc.want)
@@ -303,17 +301,15 @@ func TestEtcdProofOf_NeedsWhatTheNodeNeeds(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeIn(t)
 	for others := range 7 {
-		for waived := range min(others, 1) + 1 {
-			p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: others, Waived: waived})
-			proof := render.EtcdProofOf(p)
-			if proof.Others != others || proof.Waived != waived {
-				t.Fatalf("of a proof of %d others, %d of them waived, this is read: %+v", others, waived, proof)
-			}
-			for active := range others + 1 {
-				ok, output := prove(t, p, member{known: others, active: active}.start(t), nobody(t))
-				if want := active >= proof.Needs(); ok != want {
-					t.Errorf("%d of %d others, %d waived: the proof holds is %t, and %t is expected: %s", active, others, waived, ok, want, output)
-				}
+		p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: others})
+		proof := render.EtcdProofOf(p)
+		if proof.Others != others {
+			t.Fatalf("of a proof of %d others this is read: %+v", others, proof)
+		}
+		for active := range others + 1 {
+			ok, output := prove(t, p, member{known: others, active: active}.start(t), nobody(t))
+			if want := active >= proof.Needs(); ok != want {
+				t.Errorf("%d of %d others: the proof holds is %t, and %t is expected: %s", active, others, ok, want, output)
 			}
 		}
 	}

@@ -1,22 +1,20 @@
 # Proves that etcd can do without the member on this node for a while, before the node is restarted.
 #
-#   METRICS CLIENT RECORD DELIVERY OTHERS WAIVED CERT KEY TRIES
+#   METRICS CLIENT RECORD DELIVERY OTHERS CERT KEY TRIES
 #
 # METRICS are the addresses, with blanks between them, where this node's member may tell how it is: the plan that is in force says where it
 # does, and the next one where it will. The first that answers counts. CLIENT is where it serves. OTHERS is how many other members there are
-# at least, WAIVED how many of them an operator does without. CERT and KEY are what etcd asks for at addresses with TLS. RECORD holds the last
-# delivery that went through as a whole: an agent that runs it again, after a start of the node for example, restarts nothing. The last line
-# of the output says what is wrong.
+# at least. CERT and KEY are what etcd asks for at addresses with TLS. RECORD holds the last delivery that went through as a whole: an agent
+# that runs it again, after a start of the node for example, restarts nothing. The last line of the output says what is wrong.
 
 metrics=$1
 client=$2
 record=$3
 delivery=$4
 others=$5
-waived=$6
-cert=$7
-key=$8
-tries=$9
+cert=$6
+key=$7
+tries=$8
 
 [ "$(cat "$record" 2>/dev/null)" = "$delivery" ] && exit 0
 
@@ -61,7 +59,7 @@ while [ "$try" -lt "$tries" ]; do
 	[ -n "$url" ] || continue
 	problem="etcd on this node does not tell how many members it is connected to, on $url"
 	report=$(fetch "$url/metrics") || continue
-	verdict=$(printf '%s\n' "$report" | awk -v others="$others" -v waived="$waived" '
+	verdict=$(printf '%s\n' "$report" | awk -v others="$others" '
 		# etcd counts a member among the peers that it knows itself: of such a line both labels are the same
 		split($0, part, "\"") >= 4 && part[2] == part[4] { next }
 		/^etcd_network_known_peers[{ ]/ { known += $NF }
@@ -70,7 +68,6 @@ while [ "$try" -lt "$tries" ]; do
 			if (known < others) known = others
 			need = int((known + 1) / 2) + 1
 			if (need > known) need = known
-			need -= waived
 			if (active >= need) print "enough"
 			else print "etcd on this node is connected to " active + 0 " of " known " other members, and needs " need " of them to be without this one"
 		}')

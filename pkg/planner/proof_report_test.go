@@ -1,0 +1,146 @@
+package planner
+
+import (
+	"slices"
+	"testing"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// manifest is an edit that restarts nothing by itself.
+func manifest(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = "kind: A\n" }
+
+// unproven reports that a machine gets a plan that restarts it, without its node's proof.
+func unproven(t *testing.T, d Decision, name string) bool {
+	t.Helper()
+	return slices.Contains(deliveries(d), name) && !proves(t, d, name)
+}
+
+// notReported are the ways in which nothing says that the member of s1 is down, and it serves.
+var notReported = map[string]func(*world, *host){
+	"all is well":                             func(*world, *host) {},
+	"its kubelet is off":                      func(w *world, first *host) { first.m.NodeLostSince = w.now },
+	"its plan secret was made anew":           func(_ *world, first *host) { first.data, first.probesSeen = nil, false },
+	"its agent has not reported since a plan": func(_ *world, first *host) { delete(first.data, nodeplan.KeyProbeStatuses) },
+}
+
+// With a member that is left out, two of three are a bare majority: none of them is restarted for as long as it does not say that it is down.
+func TestDecide_NoReportIsNoReasonToRestartABareMajority(t *testing.T) {
+	for name, given := range notReported {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.machines["s3"].m.NodeLostSince, w.machines["s3"].m.Skip = w.now, true
+			given(w, w.machines["s1"])
+			w.edit(restartAll)
+			if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
+				t.Errorf("plans go to %v", got)
+			}
+		})
+	}
+}
+
+// A report that etcd is down may be old when the plan comes: the node then still has to prove that as many others work as for anybody.
+func TestDecide_WhoIsLeftOutIsStillOneOfTheOthers(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.machines["s3"].m.NodeLostSince, w.machines["s3"].m.Skip = w.now, true
+	w.machines["s1"].unwell("etcd")
+	w.edit(restartAll)
+	w.run(t)
+	if first := w.machines["s1"]; !first.hasPlan() || othersOf(first) != 2 {
+		t.Errorf("s1 has its plan: %t, with a proof of %d others", first.hasPlan(), othersOf(first))
+	}
+}
+
+// An override of one whose member may serve does not take it away from those that are left beside one that is lost.
+func TestDecide_NoReportIsNoReasonForAnOverrideBesideALostMember(t *testing.T) {
+	for name, given := range notReported {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			first, second := w.machines["s1"], w.machines["s2"]
+			second.probes(false)
+			second.m.NodeLostSince, first.m.SkipProof = w.now, true
+			given(w, first)
+			w.edit(restartAll)
+			if unproven(t, Decide(w.snapshot(t)), "s1") {
+				t.Error("s1 is restarted without proof")
+			}
+		})
+	}
+}
+
+// A plan that was delivered under an override, and failed before it restarted anything, is proven when it comes again after the others have changed.
+func TestDecide_AnOverrideIsOfTheMomentOfItsDelivery(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first, second := w.machines["s1"], w.machines["s2"]
+	first.refusePlan(t, true)
+	first.m.SkipProof = true
+	w.run(t)
+	first.failPlan()
+	first.spend()
+	w.run(t)
+	second.probes(false)
+	second.m.NodeLostSince = w.now
+	for _, skipped := range []bool{true, false} {
+		first.m.SkipProof, first.m.Retry = skipped, true
+		if unproven(t, Decide(w.snapshot(t)), "s1") {
+			t.Errorf("overridden %t: another try restarts s1 without proof", skipped)
+		}
+	}
+	w.edit(manifest)
+	for _, skipped := range []bool{true, false} {
+		if first.m.SkipProof = skipped; unproven(t, Decide(w.snapshot(t)), "s1") {
+			t.Errorf("overridden %t: an edit restarts s1 without proof", skipped)
+		}
+	}
+}
+
+// Who refuses because others do not work holds up nothing that may mend those, whatever an operator says about the one that refuses.
+func TestDecide_AnInitNodeThatRefusesHoldsUpNobodyThatItWaitsFor(t *testing.T) {
+	for name, given := range map[string]func(*host){
+		"with tries left":                   func(*host) {},
+		"with tries left and overridden":    func(h *host) { h.m.SkipProof = true },
+		"with tries left in a paused pool":  func(h *host) { h.m.PoolPaused = true },
+		"without tries":                     func(h *host) { h.spend() },
+		"without tries, and overridden":     func(h *host) { h.spend(); h.m.SkipProof = true },
+		"without tries, in a paused pool":   func(h *host) { h.spend(); h.m.PoolPaused = true },
+		"without tries, and it is left out": func(h *host) { h.spend(); h.m.Skip = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, first, second := refusedBesideBroken(t)
+			given(first)
+			if d := w.run(t); !second.hasPlan() {
+				t.Errorf("s2 waits: %s", d.Wait.Message)
+			}
+		})
+	}
+}
+
+// What was refused and given up is tried again by an edit of something else as it would be without one: drained, and not where nothing is to be restarted.
+func TestDecide_AnEditBringsNoTriesThatNobodyWishedFor(t *testing.T) {
+	for name, given := range map[string]func(*world, *host){
+		"a paused pool":              func(_ *world, first *host) { first.m.PoolPaused = true },
+		"one that is left out":       func(_ *world, first *host) { first.m.Skip = true },
+		"drains that were asked for": func(w *world, _ *host) { w.edit(drainServers) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.run(t)
+			first := w.machines["s1"]
+			first.refusePlan(t, true)
+			first.spend()
+			given(w, first)
+			w.edit(manifest)
+			d := Decide(w.snapshot(t))
+			if slices.Contains(deliveries(d), "s1") {
+				t.Error("s1 gets new tries")
+			}
+			if drains := effectsOf[RequestDrain](d); (len(drains) == 1) != (name == "drains that were asked for") {
+				t.Errorf("drains of %+v are asked for", drains)
+			}
+		})
+	}
+}
