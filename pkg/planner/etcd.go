@@ -181,9 +181,9 @@ func (m *machine) losesNothingBeside(o *machine) bool {
 }
 
 // stays reports that another member works, and goes on doing so while one is restarted: one that refused, too, when it is stuck, or a person has neither of them
-// prove anything. An agent that only waits for its next try may be at its restart before it says so.
+// prove anything. An agent that only waits for its next try may be at its restart before it says so: of two it comes first.
 func (p *pass) stays(m, o *machine) bool {
-	return o.etcdHealthy() || m.refused() && o.rejects() && (m.SkipProof && o.SkipProof || p.stuck(o))
+	return o.etcdHealthy() || m.refused() && o.rejects() && (p.stuck(o) || m.SkipProof && o.SkipProof && !p.stuck(m))
 }
 
 // waits reports that a member does not work, or refused its plan and waits for one that does not.

@@ -144,3 +144,13 @@ func TestDecide_AnEditBringsNoTriesThatNobodyWishedFor(t *testing.T) {
 		})
 	}
 }
+
+// Of two that refused and are both restarted without proof the one comes first whose agent may still prove what it has, and be at its restart, at any time.
+func TestDecide_OfTwoOverridesWhoMayStillProveComesFirst(t *testing.T) {
+	w, first, second := twoRefused(t)
+	first.spend()
+	first.m.SkipProof, second.m.SkipProof = true, true
+	if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s2"}) || !unproven(t, d, "s2") {
+		t.Errorf("plans go to %v: %+v", deliveries(d), d.Wait)
+	}
+}
