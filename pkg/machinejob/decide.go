@@ -144,11 +144,14 @@ func intendCreate(s Snapshot, d Decision) Decision {
 	return creating(s, d, "")
 }
 
-// poolDelay is how long after the last failure the next machine of a pool is made. The first failure may have been an accident. All pools of a namespace
-// together try one machine in perPool at most, however many of them fail.
+// poolDelay is how long after the last failure the next machine of a pool is made. The first failure may have been an accident, and only waits for those of
+// others. All pools of a namespace together try one machine in perPool, however many of them fail.
 func poolDelay(failures, pools int) time.Duration {
-	if failures < 2 {
+	switch failures {
+	case 0:
 		return 0
+	case 1:
+		return time.Duration(max(pools-1, 0)) * perPool
 	}
 	delay := firstPoolDelay
 	for range min(failures-2, 10) {

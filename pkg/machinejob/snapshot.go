@@ -37,7 +37,7 @@ type Snapshot struct {
 	// them failed.
 	PoolFailures int
 	PoolFailedAt time.Time
-	// FailingPools is how many pools of the same namespace fail again and again, this one among them.
+	// FailingPools is how many pools of the same namespace have failed of late, this one among them.
 	FailingPools int
 	// PullSecrets are the contents of the settings' pull secrets that are there and can be used.
 	PullSecrets map[types.NamespacedName][]byte

@@ -123,15 +123,21 @@ func TestDecide_PoolThatFailsIsTriedLater(t *testing.T) {
 func TestDecide_ManyPoolsThatFailShareTheirAttempts(t *testing.T) {
 	t.Parallel()
 	failed := time.Unix(1000, 0)
-	for pools, want := range map[int]time.Duration{1: 20 * time.Second, 2: 20 * time.Second, 3: 30 * time.Second, 200: 2000 * time.Second} {
+	for _, tc := range []struct {
+		failures, pools int
+		want            time.Duration
+	}{
+		{3, 1, 20 * time.Second}, {3, 2, 20 * time.Second}, {3, 3, 30 * time.Second}, {3, 200, 2000 * time.Second},
+		{1, 1, 0}, {1, 2, 10 * time.Second}, {1, 200, 1990 * time.Second},
+	} {
 		got := machinejob.Decide(machinejob.Snapshot{
 			Machine: machinejob.Machine{Name: "m", Namespace: "a", Kind: "PodMachine", Guarded: true, CAPIMachineName: "m"},
 			CAPI:    &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
 			Cluster:      &machinejob.ClusterState{InfrastructureReady: true},
-			PoolFailures: 3, PoolFailedAt: failed, FailingPools: pools, Now: failed,
+			PoolFailures: tc.failures, PoolFailedAt: failed, FailingPools: tc.pools, Now: failed,
 		})
-		if got.After != want {
-			t.Errorf("%d pools: again in %v, want %v", pools, got.After, want)
+		if got.After != tc.want {
+			t.Errorf("%d failures, %d pools: again in %v, want %v", tc.failures, tc.pools, got.After, tc.want)
 		}
 	}
 }

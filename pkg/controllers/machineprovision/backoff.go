@@ -1,6 +1,7 @@
 package machineprovision
 
 import (
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -44,10 +45,14 @@ func templateOf(obj *unstructured.Unstructured) string {
 	return obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation]
 }
 
-// failing is how long a pool counts as one that fails. Nobody says when a pool is gone whose machines never came.
-const failing = time.Hour
+// failing is how long a pool counts as one that fails, and forgotten when nothing is known of it any more. Nobody says when a pool is gone whose machines
+// never came.
+const (
+	failing   = time.Hour
+	forgotten = 24 * time.Hour
+)
 
-// neighbours is how many pools of an object's namespace have failed again and again of late, its own among them.
+// neighbours is how many pools of an object's namespace have failed of late, its own among them.
 func (b *backoff) neighbours(obj *unstructured.Unstructured, now time.Time) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +62,7 @@ func (b *backoff) neighbours(obj *unstructured.Unstructured, now time.Time) int 
 			continue
 		}
 		for _, found := range templates {
-			if len(found.known) > 1 && now.Sub(found.since) < failing {
+			if now.Sub(found.since) < failing {
 				count++
 				break
 			}
@@ -87,6 +92,7 @@ func (b *backoff) note(obj *unstructured.Unstructured, d machinejob.Decision, no
 		if b.failed == nil {
 			b.failed = map[string]map[string]*failures{}
 		}
+		b.forget(now)
 		if b.failed[pool] == nil {
 			b.failed[pool] = map[string]*failures{}
 		}
@@ -99,4 +105,12 @@ func (b *backoff) note(obj *unstructured.Unstructured, d machinejob.Decision, no
 	case machinejob.Made(d.Status):
 		delete(b.failed, pool)
 	}
+}
+
+// forget lets go of pools that have not failed for long.
+func (b *backoff) forget(now time.Time) {
+	maps.DeleteFunc(b.failed, func(_ string, templates map[string]*failures) bool {
+		maps.DeleteFunc(templates, func(_ string, found *failures) bool { return now.Sub(found.since) > forgotten })
+		return len(templates) == 0
+	})
 }

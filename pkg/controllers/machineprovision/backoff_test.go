@@ -67,12 +67,16 @@ func TestBackoff_CountsThePoolsOfANamespaceThatFail(t *testing.T) {
 	}
 	one := fail("ns", "one", 2)
 	fail("ns", "two", 3)
-	fail("ns", "an accident", 1)
+	fail("ns", "that may be an accident", 1)
 	fail("ns-2", "of another namespace", 2)
-	if got := b.neighbours(one, start); got != 2 {
-		t.Errorf("%d pools fail, want 2", got)
+	if got := b.neighbours(one, start); got != 3 {
+		t.Errorf("%d pools fail, want 3", got)
 	}
 	if got := b.neighbours(one, start.Add(failing)); got != 0 {
 		t.Errorf("%d pools fail an hour later, want 0", got)
+	}
+	start = start.Add(forgotten + time.Second)
+	if fail("ns", "three", 1); len(b.failed) != 1 {
+		t.Errorf("of pools that may be gone for a day this is kept: %v", b.failed)
 	}
 }
