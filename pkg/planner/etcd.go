@@ -23,32 +23,48 @@ const (
 
 // etcdInTheWay names the machines because of which the etcd member of a machine is not restarted now. All others have to be proven
 // healthy, by their probes under the plan they have, so that etcd keeps its quorum without this one. Machines that an operator
-// left out need not be, as long as the others are a majority of all, or the member of this one is down anyway.
+// left out need not be, as long as the others are a majority of all, or the member of this one is down anyway, or they are none even with this one, which
+// does not say that it works.
 func (p *pass) etcdInTheWay(m *machine) []note {
 	if !m.roles.ETCD {
 		return nil
 	}
-	var inTheWay, skipped []note
-	members, healthy := p.otherMembers(m), 0
-	for _, o := range members {
+	c := p.companionsOf(m)
+	if !m.etcdDown() && !c.quorum(0) && (m.etcdServes() || c.quorum(1)) {
+		c.inTheWay = append(c.inTheWay, c.skipped...)
+		if c.all == 1 {
+			c.inTheWay = append(c.inTheWay, p.coming()...)
+		}
+	}
+	return c.inTheWay
+}
+
+// companions are the other members of etcd as one sees them that is to be restarted.
+type companions struct {
+	all, healthy, broken int
+	skipped, inTheWay    []note
+}
+
+func (p *pass) companionsOf(m *machine) companions {
+	var c companions
+	for _, o := range p.otherMembers(m) {
+		c.all++
 		switch p.standing(m, o) {
 		case memberHealthy:
-			healthy++
-		case memberSkipped:
-			skipped = append(skipped, note{name: o.Name})
-		case memberInTheWay:
-			inTheWay = append(inTheWay, note{name: o.Name})
+			c.healthy++
 		case memberBroken:
+			c.broken++
+		case memberSkipped:
+			c.skipped = append(c.skipped, note{name: o.Name})
+		case memberInTheWay:
+			c.inTheWay = append(c.inTheWay, note{name: o.Name})
 		}
 	}
-	if !m.etcdDown() && healthy <= (len(members)+1)/2 {
-		inTheWay = append(inTheWay, skipped...)
-		if len(members) == 1 {
-			inTheWay = append(inTheWay, p.coming()...)
-		}
-	}
-	return inTheWay
+	return c
 }
+
+// quorum reports that those that work, and so many more, are a majority of all.
+func (c companions) quorum(more int) bool { return c.healthy+more > (c.all+1)/2 }
 
 // atRestart names the other members of etcd that may be at a restart now. If a machine gave up what it refused, those also that may prove at any time that they may.
 func (p *pass) atRestart(m *machine) []note {
@@ -122,8 +138,11 @@ func (s *PlanSecret) mayHave() []plan.NodePlan {
 
 // overridden reports that an operator has a member restarted without proof, and that by what is known the others can do without it: they work, or its own is down.
 func (p *pass) overridden(m *machine) bool {
-	return m.SkipProof && len(p.etcdInTheWay(m)) == 0 &&
-		(m.etcdDown() || !slices.ContainsFunc(p.otherMembers(m), func(o *machine) bool { return p.standing(m, o) == memberBroken }))
+	if !m.SkipProof || len(p.etcdInTheWay(m)) > 0 {
+		return false
+	}
+	c := p.companionsOf(m)
+	return m.etcdDown() || c.broken == 0 && (len(c.skipped) == 0 || c.quorum(0))
 }
 
 // outstanding reports that the plan a machine has may still restart it: it was not carried out to its end.
@@ -132,11 +151,11 @@ func (m *machine) outstanding() bool {
 	return state.Phase == nodeplan.PhaseFailed || render.HasEtcdProof(state.Plan) && !state.InSync
 }
 
-// unproven reports that the plan a machine has restarts it, and was neither carried out to its end nor has a proof: an operator had it delivered so, and that was
-// said of the others as they were then.
+// unproven reports that what a machine should have restarts it, or may, while the plan that it has was neither carried out to its end nor has a proof: an
+// operator had it delivered so, and that was said of the others as they were then.
 func (m *machine) unproven() bool {
 	state := &m.Plan.State
-	return !state.InSync && state.AppliedPlan != nil && !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, state.Plan)
+	return !state.InSync && (state.AppliedPlan == nil || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, m.desired))
 }
 
 // again reports that another delivery may run the plan a machine has once more.

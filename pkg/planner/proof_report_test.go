@@ -3,9 +3,11 @@ package planner
 import (
 	"slices"
 	"testing"
+	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner/render"
 )
 
 // manifest is an edit that restarts nothing by itself.
@@ -152,5 +154,86 @@ func TestDecide_OfTwoOverridesWhoMayStillProveComesFirst(t *testing.T) {
 	first.m.SkipProof, second.m.SkipProof = true, true
 	if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s2"}) || !unproven(t, d, "s2") {
 		t.Errorf("plans go to %v: %+v", deliveries(d), d.Wait)
+	}
+}
+
+// A snapshot restarts nothing. When it fails, who gets its own plan back has nothing to prove, which it may not be able to: s3 is off, and left out.
+func TestDecide_AFailedSnapshotIsFollowedByNoProof(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	third := w.machines["s3"]
+	third.probes(false)
+	third.m.NodeLostSince, third.m.Skip = w.now, true
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1} })
+	for range 8 {
+		w.run(t)
+		for _, h := range []*host{w.machines["s1"], w.machines["s2"]} {
+			switch {
+			case render.HasEtcdProof(h.state().Plan):
+				t.Fatal("a member has to prove that it may be restarted")
+			case render.OperationOf(h.state().Plan) != "":
+				h.failPlan()
+				h.spend()
+			case h.hasPlan():
+				h.applyPlan()
+				h.probes(true)
+			}
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+}
+
+// Without a plan an agent reports nothing. Where the members that work are no majority anyway, one that is left out is not waited for.
+func TestDecide_WhoHasNoPlanIsNotHeldUpByWhoIsLeftOutOfALostQuorum(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	first, third := w.machines["s1"], w.machines["s3"]
+	third.m.NodeLostSince, third.m.Skip = w.now, true
+	third.probes(false)
+	w.machines["s2"].probes(false)
+	first.data, first.probesSeen = nil, false
+	if d := w.run(t); !first.hasPlan() || othersOf(first) != 2 {
+		t.Errorf("s1 has its plan: %t, to be proven %t: %s", first.hasPlan(), render.HasEtcdProof(first.state().Plan), d.Wait.Message)
+	}
+}
+
+// The plan of a secret that was made anew came under an override and failed before its end: nothing is known of what it restarted, and the next one is proven.
+func TestDecide_AnOverrideWithoutAnAppliedPlanIsOfTheMomentToo(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	first, second := w.machines["s1"], w.machines["s2"]
+	first.data, first.probesSeen = nil, false
+	first.m.SkipProof = true
+	w.run(t)
+	first.failPlan()
+	first.spend()
+	w.run(t)
+	second.probes(false)
+	second.m.NodeLostSince = w.now
+	w.edit(manifest)
+	for _, skipped := range []bool{true, false} {
+		if first.m.SkipProof = skipped; unproven(t, Decide(w.snapshot(t)), "s1") {
+			t.Errorf("overridden %t: an edit restarts s1 without proof", skipped)
+		}
+	}
+}
+
+// Who cannot be restarted yet because of others is not drained by an edit, and does not hold up what mends those.
+func TestDecide_AnEditDrainsNobodyThatWaitsForOthers(t *testing.T) {
+	for name, given := range map[string]func(*host){
+		"given up":                  func(h *host) { h.spend() },
+		"given up in a paused pool": func(h *host) { h.spend(); h.m.PoolPaused = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, first, second := refusedBesideBroken(t)
+			given(first)
+			w.edit(manifest)
+			if d := w.run(t); first.drain.Requested != "" || !second.hasPlan() {
+				t.Errorf("s1 is at %+v, s2 has its plan %t: %s", first.drain, second.hasPlan(), d.Wait.Message)
+			}
+			w.edit(drainServers)
+			w.run(t)
+			second.drainNode()
+			if d := w.run(t); first.drain.Requested != "" || !second.hasPlan() {
+				t.Errorf("with drains: s1 is at %+v, s2 has its plan %t: %s", first.drain, second.hasPlan(), d.Wait.Message)
+			}
+		})
 	}
 }

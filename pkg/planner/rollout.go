@@ -209,7 +209,7 @@ func (r *rollOut) major(m *machine) finding {
 	case (m.PoolPaused || m.Skip || r.failedFor(m)) && m.inDrain():
 		return r.undrain(m) // nobody knows for how long, and the others wait for its place
 	case m.PoolPaused:
-		return finding{msgPoolPaused, ReasonPoolPaused}
+		return r.paused(m)
 	case restartFree(state, m.desired), state.PlanExists && neverApplied(state) && state.FailureCount == 0:
 		return r.edit(m)
 	case r.isDown(m) && !r.etcdStarting(m):
@@ -220,21 +220,31 @@ func (r *rollOut) major(m *machine) finding {
 	return r.disrupt(m)
 }
 
+// paused is said of a machine in a pool that is paused. What mends the members because of which it refused its plan is not to wait for the end of the pause.
+func (r *rollOut) paused(m *machine) finding {
+	if m.refuses() && len(r.etcdInTheWay(m)) > 0 {
+		return finding{msgPoolPaused, ReasonEtcdUnhealthy}
+	}
+	return finding{msgPoolPaused, ReasonPoolPaused}
+}
+
 // edit delivers a plan that restarts nothing by itself. It brings new tries of what was refused, which another member of etcd must not be at, too, in the same
 // minute, or at its restart because this one has given up. Where nothing is to be restarted nobody gets new tries of that.
 func (r *rollOut) edit(m *machine) finding {
 	if !m.refuses() {
 		return r.send(r.tier, m)
 	}
-	others := r.atRestart(m)
+	inTheWay, others := r.etcdInTheWay(m), r.atRestart(m)
 	switch {
 	case m.PoolPaused && m.gaveUp():
-		return finding{msgPoolPaused, ReasonPoolPaused}
+		return r.paused(m)
 	case m.Skip && m.gaveUp():
 		return finding{msgPending, ReasonChangePending}
 	case len(others) > 0:
 		return r.waitForEtcd(others)
-	case m.PoolPaused, m.Skip:
+	case m.gaveUp() && len(inTheWay) > 0:
+		return r.waitForEtcd(inTheWay)
+	case m.PoolPaused, m.Skip, len(inTheWay) > 0: // it is not restarted before they work, and not drained for that either
 		return r.send(r.tier, m)
 	}
 	return r.drainAndSend(m)
