@@ -135,7 +135,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W26", breaks: "half of the members of etcd count as a majority",
-		file: "pkg/planner/etcd.go", old: `healthy <= (len(members)+1)/2 {`, fault: `healthy < (len(members)+1)/2 {`,
+		file: "pkg/planner/etcd.go", old: `c.healthy+more > (c.all+1)/2`, fault: `c.healthy+more >= (c.all+1)/2`,
 		tests: planner, run: "TestDecide_AMinorityOfEtcdIsLeftAlone",
 	},
 	{

@@ -29,6 +29,7 @@ func TestBackupRestore(t *testing.T) {
 	first.Namespace(namespace)
 	clusters := first.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
 	clusters.AwaitReady()
+	elsewhere := importCluster(t, first, namespace, "imported")
 	stage.AwaitQuiet(t, time.Minute)
 	plans := plansOf(t, first, namespace)
 	token := first.TokenOf(plans[0])
@@ -37,6 +38,7 @@ func TestBackupRestore(t *testing.T) {
 
 	saved := saved(t, first)
 	expectComplete(t, first, namespace, saved)
+	expectComplete(t, first, elsewhere.id, saved)
 	first.End()
 
 	other := plane.Another(t)
@@ -60,6 +62,8 @@ func TestBackupRestore(t *testing.T) {
 
 	take(t, second, namespace, "rke2")
 	take(t, second, namespace, "k3s")
+	take(t, second, namespace, "imported")
+	elsewhere.awaitSame(t, second)
 	manages(t, second, namespace, made, clusters.On(second))
 }
 
