@@ -152,10 +152,13 @@ func (m *machine) outstanding() bool {
 }
 
 // unproven reports that what a machine should have restarts it, or may, while the plan that it has was neither carried out to its end nor has a proof: an
-// operator had it delivered so, and that was said of the others as they were then.
+// operator had it delivered so, and that was said of the others as they were then. Who is just joining has nothing to be restarted.
 func (m *machine) unproven() bool {
 	state := &m.Plan.State
-	return !state.InSync && (state.AppliedPlan == nil || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, m.desired))
+	if state.AppliedPlan == nil {
+		return !state.InSync && m.marks.JoinURL != ""
+	}
+	return !state.InSync && !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, m.desired)
 }
 
 // again reports that another delivery may run the plan a machine has once more.

@@ -237,3 +237,42 @@ func TestDecide_AnEditDrainsNobodyThatWaitsForOthers(t *testing.T) {
 		})
 	}
 }
+
+// A member that is just joining has nothing to prove when its plan is edited: with one that is lost it could not.
+func TestDecide_AnEditOfWhoIsJoiningIsNotProven(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.machines["s2"].probes(false)
+	w.machines["s2"].m.NodeLostSince = w.now
+	joining := w.add("s4", "etcd,control-plane")
+	w.run(t)
+	if !joining.hasPlan() {
+		t.Fatal("s4 has no plan")
+	}
+	joining.m.HasNode = true
+	w.edit(manifest)
+	w.run(t)
+	w.machines["s1"].applyPlan()
+	w.machines["s1"].probes(true)
+	if d := Decide(w.snapshot(t)); !unproven(t, d, "s4") {
+		t.Errorf("plans go to %v, s4's with a proof", deliveries(d))
+	}
+}
+
+// Who refused and gave up beside one that is left out gets what restarts nothing by itself: the other one may never come back.
+func TestDecide_AnEditDoesNotWaitForWhoIsLeftOut(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first := w.machines["s1"]
+	first.refusePlan(t, true)
+	first.spend()
+	w.machines["s3"].probes(false)
+	w.machines["s3"].m.NodeLostSince, w.machines["s3"].m.Skip = w.now, true
+	w.run(t)
+	w.machines["s2"].applyPlan()
+	w.machines["s2"].probes(true)
+	w.edit(manifest)
+	if d := Decide(w.snapshot(t)); !slices.Contains(deliveries(d), "s1") || !proves(t, d, "s1") {
+		t.Errorf("plans go to %v: %s", deliveries(d), d.Wait.Message)
+	}
+}
