@@ -71,32 +71,44 @@ func TestDecide_NoReportIsNoReasonForAnOverrideBesideALostMember(t *testing.T) {
 	}
 }
 
-// A plan that was delivered under an override, and failed before it restarted anything, is proven when it comes again after the others have changed.
-func TestDecide_AnOverrideIsOfTheMomentOfItsDelivery(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(restartAll)
-	w.run(t)
-	first, second := w.machines["s1"], w.machines["s2"]
-	first.refusePlan(t, true)
-	first.m.SkipProof = true
-	w.run(t)
+// failBesideLost has a plan that was delivered under an override fail for good, and s2 lost after that.
+func failBesideLost(t *testing.T, w *world, first *host) {
+	t.Helper()
 	first.failPlan()
 	first.spend()
 	w.run(t)
-	second.probes(false)
-	second.m.NodeLostSince = w.now
-	for _, skipped := range []bool{true, false} {
-		first.m.SkipProof, first.m.Retry = skipped, true
-		if unproven(t, Decide(w.snapshot(t)), "s1") {
-			t.Errorf("overridden %t: another try restarts s1 without proof", skipped)
-		}
-	}
+	w.machines["s2"].probes(false)
+	w.machines["s2"].m.NodeLostSince = w.now
+}
+
+// expectEditIsProven edits what restarts nothing by itself, and expects s1 to prove that it may be restarted, whether it is overridden or not.
+func expectEditIsProven(t *testing.T, w *world, first *host) {
+	t.Helper()
 	w.edit(manifest)
 	for _, skipped := range []bool{true, false} {
 		if first.m.SkipProof = skipped; unproven(t, Decide(w.snapshot(t)), "s1") {
 			t.Errorf("overridden %t: an edit restarts s1 without proof", skipped)
 		}
 	}
+}
+
+// A plan that was delivered under an override, and failed before it restarted anything, is proven when it comes again after the others have changed.
+func TestDecide_AnOverrideIsOfTheMomentOfItsDelivery(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first := w.machines["s1"]
+	first.refusePlan(t, true)
+	first.m.SkipProof = true
+	w.run(t)
+	failBesideLost(t, w, first)
+	for _, skipped := range []bool{true, false} {
+		first.m.SkipProof, first.m.Retry = skipped, true
+		if unproven(t, Decide(w.snapshot(t)), "s1") {
+			t.Errorf("overridden %t: another try restarts s1 without proof", skipped)
+		}
+	}
+	expectEditIsProven(t, w, first)
 }
 
 // Who refuses because others do not work holds up nothing that may mend those, whatever an operator says about the one that refuses.
@@ -198,21 +210,12 @@ func TestDecide_WhoHasNoPlanIsNotHeldUpByWhoIsLeftOutOfALostQuorum(t *testing.T)
 // The plan of a secret that was made anew came under an override and failed before its end: nothing is known of what it restarted, and the next one is proven.
 func TestDecide_AnOverrideWithoutAnAppliedPlanIsOfTheMomentToo(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
-	first, second := w.machines["s1"], w.machines["s2"]
+	first := w.machines["s1"]
 	first.data, first.probesSeen = nil, false
 	first.m.SkipProof = true
 	w.run(t)
-	first.failPlan()
-	first.spend()
-	w.run(t)
-	second.probes(false)
-	second.m.NodeLostSince = w.now
-	w.edit(manifest)
-	for _, skipped := range []bool{true, false} {
-		if first.m.SkipProof = skipped; unproven(t, Decide(w.snapshot(t)), "s1") {
-			t.Errorf("overridden %t: an edit restarts s1 without proof", skipped)
-		}
-	}
+	failBesideLost(t, w, first)
+	expectEditIsProven(t, w, first)
 }
 
 // Who cannot be restarted yet because of others is not drained by an edit, and does not hold up what mends those.
