@@ -79,6 +79,12 @@ func (p *pass) atRestart(m *machine) []note {
 	return out
 }
 
+// mayProve reports that the agent of a member may prove its plan at any time and restart it, also when its node is lost: that is what is said of one whose
+// kubelet alone is off.
+func (p *pass) mayProve(o *machine) bool {
+	return o.Plan != nil && (o.begun() || o.atPlan() || o.refuses() && !p.stuck(o))
+}
+
 // waitForEtcd is what is said about a machine that others are in the way of, and what a person can do about them.
 func (p *pass) waitForEtcd(inTheWay []note) finding {
 	message := about(msgEtcd, inTheWay)
@@ -152,13 +158,10 @@ func (m *machine) outstanding() bool {
 }
 
 // unproven reports that what a machine should have restarts it, or may, while the plan that it has was neither carried out to its end nor has a proof: an
-// operator had it delivered so, and that was said of the others as they were then. Who is just joining has nothing to be restarted.
+// operator had it delivered so, and that was said of the others as they were then.
 func (m *machine) unproven() bool {
 	state := &m.Plan.State
-	if state.AppliedPlan == nil {
-		return !state.InSync && m.marks.JoinURL != ""
-	}
-	return !state.InSync && !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, m.desired)
+	return !state.InSync && (state.AppliedPlan == nil || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, m.desired))
 }
 
 // again reports that another delivery may run the plan a machine has once more.

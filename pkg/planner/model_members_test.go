@@ -83,7 +83,10 @@ func newTrial(t *testing.T, rt *rapid.T, plans restarting) *trial {
 			}).Draw(rt, name+" drain")
 		}
 		h.m.SkipProof = rapid.IntRange(0, 2).Draw(rt, name+" overridden") == 2
-		h.m.Skip = rapid.IntRange(0, 11).Draw(rt, name+" left out") == 11
+		h.m.Skip = rapid.IntRange(0, 5).Draw(rt, name+" left out") == 5
+		if h.m.Skip && rapid.Bool().Draw(rt, name+"'s kubelet is off") {
+			h.m.NodeLostSince = tr.now
+		}
 		tr.leftOut = tr.leftOut || h.m.Skip
 	}
 	switch rapid.SampledFrom([]string{"none", "one that mends", "one that restarts nothing"}).Draw(rt, "edit") {

@@ -241,23 +241,28 @@ func TestDecide_AnEditDrainsNobodyThatWaitsForOthers(t *testing.T) {
 	}
 }
 
-// A member that is just joining has nothing to prove when its plan is edited: with one that is lost it could not.
-func TestDecide_AnEditOfWhoIsJoiningIsNotProven(t *testing.T) {
+// A member whose URL an operator keeps from being set is a member like others: with another one lost, its plan is proven when it is made anew.
+func TestDecide_AMemberWithoutAJoinURLIsProvenWhenItIsEdited(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
+	third := w.machines["s3"]
+	third.m.Annotations = map[string]string{rkev1.JoinURLAutosetDisabledAnnotation: "true"}
+	third.m.Marks.JoinURL, third.joinURL = "", ""
+	w.run(t)
+	third.data, third.probesSeen, third.evidence = nil, false, ""
+	third.m.SkipProof = true
+	w.run(t)
+	if !third.hasPlan() {
+		t.Fatal("s3 has no plan")
+	}
+	third.m.SkipProof = false
 	w.machines["s2"].probes(false)
 	w.machines["s2"].m.NodeLostSince = w.now
-	joining := w.add("s4", "etcd,control-plane")
-	w.run(t)
-	if !joining.hasPlan() {
-		t.Fatal("s4 has no plan")
-	}
-	joining.m.HasNode = true
 	w.edit(manifest)
 	w.run(t)
 	w.machines["s1"].applyPlan()
 	w.machines["s1"].probes(true)
-	if d := Decide(w.snapshot(t)); !unproven(t, d, "s4") {
-		t.Errorf("plans go to %v, s4's with a proof", deliveries(d))
+	if d := Decide(w.snapshot(t)); unproven(t, d, "s3") {
+		t.Errorf("plans go to %v, s3's without a proof", deliveries(d))
 	}
 }
 
@@ -277,5 +282,33 @@ func TestDecide_AnEditDoesNotWaitForWhoIsLeftOut(t *testing.T) {
 	w.edit(manifest)
 	if d := Decide(w.snapshot(t)); !slices.Contains(deliveries(d), "s1") || !proves(t, d, "s1") {
 		t.Errorf("plans go to %v: %s", deliveries(d), d.Wait.Message)
+	}
+}
+
+// A node that is lost may have an agent that works, as when its kubelet is off: who gave up gets no new tries while that one may prove its plan.
+func TestDecide_AnEditWaitsForALostMemberThatMayProveItsPlan(t *testing.T) {
+	for name, given := range map[string]func(*host){
+		"it refused, and tries again": func(h *host) { h.refusePlan(t, true) },
+		"it has said nothing yet":     func(*host) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.run(t)
+			first, third := w.machines["s1"], w.machines["s3"]
+			first.refusePlan(t, true)
+			third.probes(false) // so it gets its plan, which may mend it
+			w.run(t)
+			if !third.hasPlan() {
+				t.Fatal("s3 has no plan")
+			}
+			given(third)
+			first.spend()
+			third.m.NodeLostSince, third.m.Skip = w.now, true
+			w.edit(manifest)
+			if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") {
+				t.Error("s1 gets new tries while s3 may prove its plan")
+			}
+		})
 	}
 }

@@ -242,7 +242,7 @@ func (r *rollOut) edit(m *machine) finding {
 		return finding{msgPending, ReasonChangePending}
 	case len(others) > 0:
 		return r.waitForEtcd(others)
-	case m.gaveUp() && r.anyOf(inTheWay, func(o *machine) bool { return !o.Skip || o.NodeLostSince.IsZero() }): // who is lost and left out may never come back
+	case m.gaveUp() && r.anyOf(inTheWay, func(o *machine) bool { return !o.Skip || o.NodeLostSince.IsZero() || r.mayProve(o) }): // others may never come back
 		return r.waitForEtcd(inTheWay)
 	case m.PoolPaused, m.Skip, len(inTheWay) > 0: // it is not restarted before they work, and not drained for that either
 		return r.send(r.tier, m)
