@@ -37,11 +37,8 @@ func Blocked(reason string) bool {
 const (
 	// retry is for what no event announces.
 	retry = 15 * time.Second
-	// firstPoolDelay and maxPoolDelay bound the delay between machines of a pool that fail. It doubles. perPool is what each pool of the same
-	// namespace that fails adds at least.
-	firstPoolDelay = 10 * time.Second
-	maxPoolDelay   = 10 * time.Minute
-	perPool        = 10 * time.Second
+	// lookAgain is the longest time after which a machine that waits because others of its pool failed looks whether that is still so.
+	lookAgain = time.Minute
 	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. It doubles.
 	firstBackoff = time.Minute
 	maxBackoff   = time.Hour
@@ -131,11 +128,11 @@ func intendCreate(s Snapshot, d Decision) Decision {
 		d.Wait = "the bootstrap object's data"
 		return d
 	}
-	if wait := s.PoolFailedAt.Add(poolDelay(s.PoolFailures, s.FailingPools)).Sub(s.Now); wait > 0 {
-		message := fmt.Sprintf("Creating %s waits, longer each time and the more pools of its namespace fail: %d machines of its pool could not be made, one after the other",
-			describe(s.Machine), s.PoolFailures)
-		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonBackOff, message)
-		d.Wait, d.After = "the delay after machines that failed", wait
+	if wait := s.PoolTurn.Sub(s.Now); s.PoolFailures > 0 && wait > 0 {
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonBackOff, fmt.Sprintf(
+			"Creating %s waits until %s, longer each time: the last %s of its pool could not be made, and the pools of a namespace that fail take turns",
+			describe(s.Machine), s.PoolTurn.UTC().Format(time.RFC3339), machines(s.PoolFailures)))
+		d.Wait, d.After = "the delay after machines that failed", min(wait, lookAgain)
 		return d
 	}
 	d.Status.DriverURL, d.Status.DriverHash = s.Driver.URL, s.Driver.SHA256
@@ -144,20 +141,11 @@ func intendCreate(s Snapshot, d Decision) Decision {
 	return creating(s, d, "")
 }
 
-// poolDelay is how long after the last failure the next machine of a pool is made. The first failure may have been an accident, and only waits for those of
-// others. All pools of a namespace together try one machine in perPool, however many of them fail.
-func poolDelay(failures, pools int) time.Duration {
-	switch failures {
-	case 0:
-		return 0
-	case 1:
-		return time.Duration(max(pools-1, 0)) * perPool
+func machines(count int) string {
+	if count == 1 {
+		return "machine"
 	}
-	delay := firstPoolDelay
-	for range min(failures-2, 10) {
-		delay *= 2
-	}
-	return max(min(delay, maxPoolDelay), time.Duration(pools)*perPool)
+	return fmt.Sprintf("%d machines", count)
 }
 
 // Made reports that the Job that makes the machine has ended well.

@@ -33,12 +33,9 @@ type Snapshot struct {
 	// Create is the Job that makes the machine; Removes are those that remove it, sorted by attempt.
 	Create  JobState
 	Removes []JobState
-	// PoolFailures is how many machines of the same pool could not be made, one after the other, and PoolFailedAt when the last of
-	// them failed.
+	// PoolFailures is how many machines of the same pool, made in the same way, could not be made, one after the other, and PoolTurn when the next one may be.
 	PoolFailures int
-	PoolFailedAt time.Time
-	// FailingPools is how many pools of the same namespace have failed of late, this one among them.
-	FailingPools int
+	PoolTurn     time.Time
 	// PullSecrets are the contents of the settings' pull secrets that are there and can be used.
 	PullSecrets map[types.NamespacedName][]byte
 	Settings    Settings

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/machinejob"
 )
 
@@ -98,46 +100,33 @@ func TestDecide_DeniedCredential(t *testing.T) {
 	t.Errorf("conditions %v", decision.Status.Conditions)
 }
 
-// A pool whose machines always fail is tried ever less often.
-func TestDecide_PoolThatFailsIsTriedLater(t *testing.T) {
+// A machine of a pool of which others failed waits for the pool's turn, looks once a minute whether that is still so, and says until when.
+func TestDecide_PoolThatFailsWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
-	failed := time.Unix(1000, 0)
-	for failures, want := range map[int]time.Duration{0: 0, 1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second, 8: 10 * time.Minute, 500: 10 * time.Minute} {
-		s := machinejob.Snapshot{
-			Machine: machinejob.Machine{Name: "m", Namespace: "a", Kind: "PodMachine", Guarded: true, CAPIMachineName: "m"},
-			CAPI:    &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
-			Cluster:      &machinejob.ClusterState{InfrastructureReady: true},
-			PoolFailures: failures, PoolFailedAt: failed, Now: failed,
-		}
-		if got := machinejob.Decide(s); got.After != want || (want > 0) != (got.Wait == "the delay after machines that failed") {
-			t.Errorf("after %d failures: again in %v, waiting for %q", failures, got.After, got.Wait)
-		}
-		s.Now = failed.Add(want)
-		if got := machinejob.Decide(s); got.After != 0 {
-			t.Errorf("after %d failures and the delay: again in %v", failures, got.After)
-		}
-	}
-}
-
-// However many pools of a namespace fail, they do not keep the API server busy.
-func TestDecide_ManyPoolsThatFailShareTheirAttempts(t *testing.T) {
-	t.Parallel()
-	failed := time.Unix(1000, 0)
-	for _, tc := range []struct {
-		failures, pools int
-		want            time.Duration
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		failures int
+		turn     time.Time
+		after    time.Duration
+		message  string
 	}{
-		{3, 1, 20 * time.Second}, {3, 2, 20 * time.Second}, {3, 3, 30 * time.Second}, {3, 200, 2000 * time.Second},
-		{1, 1, 0}, {1, 2, 10 * time.Second}, {1, 200, 1990 * time.Second},
+		"none failed":                 {},
+		"its turn has come":           {failures: 3, turn: now},
+		"its turn was long ago":       {failures: 3, turn: now.Add(-time.Hour)},
+		"one failed beside others":    {failures: 1, turn: now.Add(20 * time.Second), after: 20 * time.Second, message: "until 2026-01-01T12:00:20Z, longer each time: the last machine of"},
+		"several failed":              {failures: 4, turn: now.Add(40 * time.Second), after: 40 * time.Second, message: "until 2026-01-01T12:00:40Z, longer each time: the last 4 machines of"},
+		"its turn comes in ten hours": {failures: 9, turn: now.Add(10 * time.Hour), after: time.Minute, message: "until 2026-01-01T22:00:00Z"},
 	} {
 		got := machinejob.Decide(machinejob.Snapshot{
 			Machine: machinejob.Machine{Name: "m", Namespace: "a", Kind: "PodMachine", Guarded: true, CAPIMachineName: "m"},
 			CAPI:    &machinejob.CAPIMachine{Name: "m", BootstrapSecret: "b"}, BootstrapReady: true,
 			Cluster:      &machinejob.ClusterState{InfrastructureReady: true},
-			PoolFailures: tc.failures, PoolFailedAt: failed, FailingPools: tc.pools, Now: failed,
+			PoolFailures: tc.failures, PoolTurn: tc.turn, Now: now,
 		})
-		if got.After != tc.want {
-			t.Errorf("%d failures, %d pools: again in %v, want %v", tc.failures, tc.pools, got.After, tc.want)
+		ready := conditions.Get(got.Status.Conditions, rkev1.ConditionReady)
+		waits := ready != nil && ready.Reason == machinejob.ReasonBackOff
+		if got.After != tc.after || waits != (tc.after > 0) || waits && !strings.Contains(ready.Message, tc.message) {
+			t.Errorf("%s: again in %v, %+v", name, got.After, ready)
 		}
 	}
 }

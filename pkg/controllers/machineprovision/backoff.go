@@ -1,8 +1,10 @@
 package machineprovision
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,103 +16,158 @@ import (
 	"github.com/drover-io/drover/pkg/machinejob"
 )
 
-// backoff counts how many machines of each pool could not be made, one after the other. A machine that fails is replaced, and without
-// a growing delay a pool whose machines always fail would keep the API server, and a cloud, busy for ever; hundreds of such pools would so even
-// with one, and hold up everybody else. It lasts as long as the process does: after a restart the first machine is tried at once. A pool that
-// is edited, so that it has another template, is tried at once as well.
+// backoff counts how many machines of each pool could not be made, one after the other, and gives pools their turns. A machine that fails is replaced,
+// and without a growing delay a pool whose machines always fail would keep the API server, and a cloud, busy for ever; hundreds of such pools would so even
+// with one, and hold up everybody else. It lasts as long as the process does: after a restart the first machine is tried at once. So is one of a
+// pool that is edited, and has another template, or that gets another credential, and one of a cluster that is made again.
 type backoff struct {
+	// clusterUID is that of a Cluster of Cluster API, empty when there is none. Nil knows no Clusters, and then all are there.
+	clusterUID func(namespace, name string) types.UID
+
 	mu sync.Mutex
-	// failed has the failures of each template of a pool, by the pool.
-	failed map[string]map[string]*failures
+	// failed has the failures of each way in which machines of a pool are made.
+	failed map[pool]map[way]*failures
 }
+
+// pool is what a machine is one of, way what it is made with.
+type (
+	pool struct{ namespace, cluster, name string }
+	way  struct{ template, credential string }
+)
 
 type failures struct {
-	// since is when the last one failed, known are those that are counted.
-	since time.Time
-	known map[types.UID]bool
+	cluster types.UID
+	count   int
+	// last is when the last one failed, turn when the next machine may be made.
+	last, turn time.Time
 }
 
-// poolOf names what a machine is one of.
-func poolOf(obj *unstructured.Unstructured) string {
-	labels := obj.GetLabels()
-	pool := labels[clusterv1.MachineDeploymentNameLabel]
-	if pool == "" {
-		pool = labels[clusterv1.ClusterNameLabel]
-	}
-	return obj.GetNamespace() + "/" + pool
-}
-
-// templateOf names what a machine was made from.
-func templateOf(obj *unstructured.Unstructured) string {
-	return obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation]
-}
-
-// failing is how long a pool counts as one that fails, and forgotten when nothing is known of it any more. Nobody says when a pool is gone whose machines
-// never came.
 const (
-	failing   = time.Hour
+	// firstDelay and maxDelay bound the delay after the second failure and those that follow. It doubles.
+	firstDelay = 10 * time.Second
+	maxDelay   = 10 * time.Minute
+	// perPool is between the turns of two pools of a namespace, and forgotten how long a pool is known that may be gone.
+	perPool   = 10 * time.Second
 	forgotten = 24 * time.Hour
 )
 
-// neighbours is how many pools of an object's namespace have failed of late, its own among them.
-func (b *backoff) neighbours(obj *unstructured.Unstructured, now time.Time) int {
+// poolOf names what a machine is one of.
+func poolOf(obj *unstructured.Unstructured) pool {
+	labels := obj.GetLabels()
+	return pool{obj.GetNamespace(), labels[clusterv1.ClusterNameLabel], labels[clusterv1.MachineDeploymentNameLabel]}
+}
+
+// wayOf names what a machine is made with.
+func wayOf(obj *unstructured.Unstructured, credential map[string][]byte) way {
+	hash := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(credential)) {
+		sum := sha256.Sum256(credential[key])
+		hash.Write([]byte(key + "\x00"))
+		hash.Write(sum[:])
+	}
+	return way{obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation], hex.EncodeToString(hash.Sum(nil))}
+}
+
+// of says how many machines of an object's pool that are made like it failed in a row, and when the next one may be made.
+func (b *backoff) of(obj *unstructured.Unstructured, credential map[string][]byte) (count int, turn time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	count := 0
-	for pool, templates := range b.failed {
-		if !strings.HasPrefix(pool, obj.GetNamespace()+"/") {
+	name := poolOf(obj)
+	ways := b.failed[name]
+	if len(ways) == 0 {
+		return 0, time.Time{}
+	}
+	found := ways[wayOf(obj, credential)]
+	if found == nil || !b.isThere(name, found) {
+		return 0, time.Time{}
+	}
+	return found.count, found.turn
+}
+
+// isThere reports that the Cluster of a pool is the one that it had when the last machine failed.
+func (b *backoff) isThere(name pool, found *failures) bool { return found.cluster == b.uid(name) }
+
+func (b *backoff) uid(name pool) types.UID {
+	if b.clusterUID == nil {
+		return ""
+	}
+	return b.clusterUID(name.namespace, name.cluster)
+}
+
+// note takes in what became of a machine, once it is written down: only what the machine did not say before is news. One that was made long ago, and is
+// looked at again, says nothing about those that fail now.
+func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d machinejob.Decision) {
+	failedNow := d.Status.FailureReason == rkev1.ReasonCreateError && s.Machine.Status.FailureReason != rkev1.ReasonCreateError
+	madeNow := machinejob.Made(d.Status) && !machinejob.Made(s.Machine.Status)
+	if !failedNow && !madeNow {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if name := poolOf(obj); failedNow {
+		b.fail(name, wayOf(obj, s.Credential), s.Now)
+	} else {
+		delete(b.failed, name)
+	}
+}
+
+func (b *backoff) fail(name pool, made way, now time.Time) {
+	b.forget(now)
+	if b.failed == nil {
+		b.failed = map[pool]map[way]*failures{}
+	}
+	if b.failed[name] == nil {
+		b.failed[name] = map[way]*failures{}
+	}
+	found := b.failed[name][made]
+	if found == nil {
+		found = &failures{cluster: b.uid(name)}
+		b.failed[name][made] = found
+	}
+	found.count++
+	found.last, found.turn = now, b.turnOf(name, found.count, now)
+}
+
+// forget lets go of pools whose Cluster is gone, and of those that have not failed for long: nobody says when a pool is gone whose machines never came.
+func (b *backoff) forget(now time.Time) {
+	maps.DeleteFunc(b.failed, func(name pool, ways map[way]*failures) bool {
+		maps.DeleteFunc(ways, func(_ way, found *failures) bool { return now.Sub(found.last) > forgotten || !b.isThere(name, found) })
+		return len(ways) == 0
+	})
+}
+
+// turnOf is when the next machine of a pool may be made: after its own delay, when no other pool of the namespace has its turn. Pools that failed once, which may
+// have been an accident, take turns among themselves: they do not wait for those that fail again and again.
+func (b *backoff) turnOf(name pool, count int, now time.Time) time.Time {
+	var taken []time.Time
+	for other, ways := range b.failed {
+		if other == name || other.namespace != name.namespace {
 			continue
 		}
-		for _, found := range templates {
-			if now.Sub(found.since) < failing {
-				count++
-				break
+		for _, found := range ways {
+			if (found.count == 1) == (count == 1) {
+				taken = append(taken, found.turn)
 			}
 		}
 	}
-	return count
-}
-
-// of says how many machines of an object's pool and template failed in a row, and when the last one did.
-func (b *backoff) of(obj *unstructured.Unstructured) (count int, last time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	found := b.failed[poolOf(obj)][templateOf(obj)]
-	if found == nil {
-		return 0, time.Time{}
+	slices.SortFunc(taken, time.Time.Compare)
+	turn := now.Add(delay(count))
+	for _, other := range taken {
+		if turn.Sub(other).Abs() < perPool {
+			turn = other.Add(perPool)
+		}
 	}
-	return len(found.known), found.since
+	return turn
 }
 
-// note takes in what became of a machine.
-func (b *backoff) note(obj *unstructured.Unstructured, d machinejob.Decision, now time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	pool, template := poolOf(obj), templateOf(obj)
-	switch {
-	case d.Status.FailureReason == rkev1.ReasonCreateError:
-		if b.failed == nil {
-			b.failed = map[string]map[string]*failures{}
-		}
-		b.forget(now)
-		if b.failed[pool] == nil {
-			b.failed[pool] = map[string]*failures{}
-		}
-		if b.failed[pool][template] == nil {
-			b.failed[pool][template] = &failures{known: map[types.UID]bool{}}
-		}
-		if found := b.failed[pool][template]; !found.known[obj.GetUID()] {
-			found.known[obj.GetUID()], found.since = true, now
-		}
-	case machinejob.Made(d.Status):
-		delete(b.failed, pool)
+// delay is how long a pool waits by itself after so many failures in a row. The first one may have been an accident.
+func delay(count int) time.Duration {
+	if count < 2 {
+		return 0
 	}
-}
-
-// forget lets go of pools that have not failed for long.
-func (b *backoff) forget(now time.Time) {
-	maps.DeleteFunc(b.failed, func(_ string, templates map[string]*failures) bool {
-		maps.DeleteFunc(templates, func(_ string, found *failures) bool { return now.Sub(found.since) > forgotten })
-		return len(templates) == 0
-	})
+	out := firstDelay
+	for range min(count-2, 10) {
+		out *= 2
+	}
+	return min(out, maxDelay)
 }

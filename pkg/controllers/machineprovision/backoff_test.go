@@ -2,6 +2,8 @@ package machineprovision
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,70 +15,156 @@ import (
 	"github.com/drover-io/drover/pkg/machinejob"
 )
 
-func TestBackoff_CountsFailuresOfAPoolAndForgetsThemForAnotherTemplate(t *testing.T) {
-	machine := func(uid, pool, template string) *unstructured.Unstructured {
-		obj := &unstructured.Unstructured{}
-		obj.SetNamespace("ns")
-		obj.SetUID(types.UID(uid))
-		obj.SetLabels(map[string]string{clusterv1.MachineDeploymentNameLabel: pool})
-		obj.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: template})
-		return obj
-	}
-	var failed, made machinejob.Decision
-	failed.Status.FailureReason = rkev1.ReasonCreateError
-	made.Status.Conditions = []rkev1.GenericCondition{{Type: rkev1.ConditionCreateJob, Status: rkev1.ConditionTrue}}
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	expect := func(moment string, obj *unstructured.Unstructured, b *backoff, count int, last time.Time) {
-		t.Helper()
-		if got, at := b.of(obj); got != count || !at.Equal(last) {
-			t.Errorf("%s: %d failures, the last at %s; want %d, %s", moment, got, at, count, last)
-		}
-	}
-
-	b := &backoff{}
-	first, second := machine("1", "pool", "small"), machine("2", "pool", "small")
-	edited, other := machine("3", "pool", "big"), machine("4", "other", "small")
-	b.note(first, failed, start)
-	b.note(first, failed, start.Add(time.Minute))
-	expect("a machine that is seen twice", first, b, 1, start)
-	b.note(second, failed, start.Add(2*time.Minute))
-	expect("the next one fails", first, b, 2, start.Add(2*time.Minute))
-	expect("a machine of another pool", other, b, 0, time.Time{})
-	expect("the first machine of another template", edited, b, 0, time.Time{})
-	b.note(edited, failed, start.Add(3*time.Minute))
-	b.note(first, failed, start.Add(4*time.Minute))
-	expect("the other template fails, too, and the old machine is seen again", edited, b, 1, start.Add(3*time.Minute))
-	b.note(edited, made, start.Add(5*time.Minute))
-	expect("one is made", edited, b, 0, time.Time{})
-	expect("and the old template counts no more", first, b, 0, time.Time{})
+// kept is a back-off, and a clock.
+type kept struct {
+	backoff
+	now time.Time
 }
 
-func TestBackoff_CountsThePoolsOfANamespaceThatFail(t *testing.T) {
-	b, start := &backoff{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	var failed machinejob.Decision
-	failed.Status.FailureReason = rkev1.ReasonCreateError
-	fail := func(namespace, pool string, times int) *unstructured.Unstructured {
-		obj := &unstructured.Unstructured{}
-		obj.SetNamespace(namespace)
-		obj.SetLabels(map[string]string{clusterv1.MachineDeploymentNameLabel: pool})
-		for i := range times {
-			obj.SetUID(types.UID(fmt.Sprint(pool, i)))
-			b.note(obj, failed, start)
+func newKept() *kept { return &kept{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)} }
+
+// one is a machine of a pool.
+func one(namespace, pool, template string) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
+	obj.SetNamespace(namespace)
+	obj.SetLabels(map[string]string{clusterv1.MachineDeploymentNameLabel: pool, clusterv1.ClusterNameLabel: "cluster"})
+	obj.SetAnnotations(map[string]string{clusterv1.TemplateClonedFromNameAnnotation: template})
+	return obj
+}
+
+var (
+	hasFailed = rkev1.RKEMachineStatus{FailureReason: rkev1.ReasonCreateError}
+	isMade    = rkev1.RKEMachineStatus{Conditions: []rkev1.GenericCondition{{Type: rkev1.ConditionCreateJob, Status: rkev1.ConditionTrue}}}
+)
+
+// became notes that a machine is so now, and was something else before.
+func (k *kept) became(obj *unstructured.Unstructured, before, after rkev1.RKEMachineStatus) {
+	k.note(obj, machinejob.Snapshot{Now: k.now, Machine: machinejob.Machine{Status: before}}, machinejob.Decision{Status: after})
+}
+
+func (k *kept) fails(obj *unstructured.Unstructured, times int) {
+	for range times {
+		k.became(obj, rkev1.RKEMachineStatus{}, hasFailed)
+	}
+}
+
+func (k *kept) expect(t *testing.T, moment string, obj *unstructured.Unstructured, count int, wait time.Duration) {
+	t.Helper()
+	got, turn := k.of(obj, nil)
+	if count > 0 && turn.Sub(k.now) != wait || got != count {
+		t.Errorf("%s: %d failures, the next turn in %s; want %d, %s", moment, got, turn.Sub(k.now), count, wait)
+	}
+}
+
+func TestBackoff_CountsFailuresOfAPoolAndForgetsThemForAnotherTemplate(t *testing.T) {
+	k, small, big, other := newKept(), one("ns", "pool", "small"), one("ns", "pool", "big"), one("ns", "other", "small")
+	k.fails(small, 1)
+	k.expect(t, "one fails", small, 1, 0)
+	k.became(small, hasFailed, hasFailed)
+	k.expect(t, "it is looked at again", small, 1, 0)
+	k.fails(small, 1)
+	k.expect(t, "the next one fails", small, 2, firstDelay)
+	k.expect(t, "a machine of another pool", other, 0, 0)
+	k.expect(t, "the first machine of another template", big, 0, 0)
+	k.became(small, isMade, isMade)
+	k.expect(t, "one that was made long ago is looked at", small, 2, firstDelay)
+	k.fails(big, 1)
+	k.expect(t, "the other template fails, too", big, 1, 0)
+	k.became(big, rkev1.RKEMachineStatus{}, isMade)
+	k.expect(t, "one is made", big, 0, 0)
+	k.expect(t, "and the old template counts no more", small, 0, 0)
+	k.became(small, hasFailed, hasFailed)
+	k.expect(t, "one that failed before is looked at", small, 0, 0)
+}
+
+func TestBackoff_APoolThatFailsIsTriedEverLessOften(t *testing.T) {
+	for failures, want := range map[int]time.Duration{1: 0, 2: 10 * time.Second, 3: 20 * time.Second, 6: 160 * time.Second, 8: 10 * time.Minute, 500: 10 * time.Minute} {
+		k, obj := newKept(), one("ns", "pool", "t")
+		k.fails(obj, failures)
+		k.expect(t, "alone", obj, failures, want)
+	}
+}
+
+func TestBackoff_AnotherCredentialIsTriedAtOnce(t *testing.T) {
+	k, obj := newKept(), one("ns", "pool", "t")
+	wrong, right := map[string][]byte{"token": []byte("wrong")}, map[string][]byte{"token": []byte("right")}
+	for range 5 {
+		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: wrong}, machinejob.Decision{Status: hasFailed})
+	}
+	if count, _ := k.of(obj, wrong); count != 5 {
+		t.Errorf("with the credential that failed: %d failures", count)
+	}
+	if count, _ := k.of(obj, right); count != 0 {
+		t.Errorf("with another credential: %d failures", count)
+	}
+}
+
+// What failed belongs to a Cluster: one that is made again under its name begins anew, and nobody waits for the turns of one that is gone.
+func TestBackoff_AClusterThatIsGoneCountsNoMore(t *testing.T) {
+	k, uid := newKept(), types.UID("first")
+	k.clusterUID = func(string, string) types.UID { return uid }
+	gone := one("ns", "pool", "t")
+	k.fails(gone, 5)
+	if count, _ := k.of(gone, nil); count != 5 {
+		t.Fatalf("%d failures", count)
+	}
+	uid = "second"
+	if count, _ := k.of(gone, nil); count != 0 {
+		t.Errorf("the cluster is made again: %d failures", count)
+	}
+	if k.fails(one("ns", "other", "t"), 1); len(k.failed) != 1 {
+		t.Errorf("kept: %v", k.failed)
+	}
+}
+
+func TestBackoff_PoolsOfANamespaceTakeTurns(t *testing.T) {
+	k := newKept()
+	chronic := func(i int) *unstructured.Unstructured { return one("ns", fmt.Sprint("chronic", i), "t") }
+	for i := range 100 {
+		k.fails(chronic(i), 9)
+	}
+	for i := range 100 {
+		k.expect(t, "after ten minutes, ten seconds each", chronic(i), 9, maxDelay+time.Duration(i)*perPool)
+	}
+	first, second := one("ns", "first", "t"), one("ns", "second", "t")
+	k.fails(first, 1)
+	k.expect(t, "an accident beside those that always fail", first, 1, 0)
+	k.fails(second, 1)
+	k.expect(t, "another accident", second, 1, perPool)
+	k.fails(second, 1)
+	k.expect(t, "that was none", second, 2, firstDelay)
+	foreign := one("ns-2", "pool", "t")
+	k.fails(foreign, 3)
+	k.expect(t, "in another namespace", foreign, 3, 2*firstDelay)
+	k.now = k.now.Add(forgotten + time.Second)
+	if k.fails(foreign, 1); len(k.failed) != 1 {
+		t.Errorf("of pools that may be gone for a day this is kept: %v", k.failed)
+	}
+}
+
+// However many pools of a namespace fail, and however close together, two of them are tried in ten seconds at most: one that failed once and one that did more often.
+func TestBackoff_ManyPoolsThatFailKeepNobodyBusy(t *testing.T) {
+	const pools, took = 1000, 5 * time.Second
+	k, start := newKept(), time.Time{}
+	next := make([]time.Time, pools)
+	for i := range next {
+		next[i] = k.now.Add(time.Duration(i) * 10 * time.Millisecond) // all are made in ten seconds
+	}
+	start = k.now.Add(time.Minute)
+	var tries []time.Time
+	for range 4 * pools {
+		i := slices.Index(next, slices.MinFunc(next, time.Time.Compare))
+		tries = append(tries, next[i])
+		k.now = next[i].Add(took)
+		obj := one("ns", strconv.Itoa(i), "t")
+		k.fails(obj, 1)
+		_, next[i] = k.of(obj, nil)
+	}
+	tries = slices.DeleteFunc(tries, func(at time.Time) bool { return at.Before(start) })
+	slices.SortFunc(tries, time.Time.Compare)
+	for i := range tries[2:] {
+		if within := tries[i+2].Sub(tries[i]); within < perPool-took {
+			t.Fatalf("three tries in %s, %s after the start", within, tries[i].Sub(start))
 		}
-		return obj
-	}
-	one := fail("ns", "one", 2)
-	fail("ns", "two", 3)
-	fail("ns", "that may be an accident", 1)
-	fail("ns-2", "of another namespace", 2)
-	if got := b.neighbours(one, start); got != 3 {
-		t.Errorf("%d pools fail, want 3", got)
-	}
-	if got := b.neighbours(one, start.Add(failing)); got != 0 {
-		t.Errorf("%d pools fail an hour later, want 0", got)
-	}
-	start = start.Add(forgotten + time.Second)
-	if fail("ns", "three", 1); len(b.failed) != 1 {
-		t.Errorf("of pools that may be gone for a day this is kept: %v", b.failed)
 	}
 }

@@ -152,6 +152,7 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		bootstraps: d.Bootstraps.Cache(), nodeDrivers: d.NodeDrivers.Cache(), jobs: d.Jobs.Cache(), pods: d.Pods.Cache(), secrets: d.Secrets.Cache(),
 		written: ownwrites.New(),
 	}
+	h.backoff.clusterUID = h.clusterUID
 	h.machines.AddIndexer(indexMachinesByCluster, planstore.IndexByCluster)
 	h.jobs.AddIndexer(indexJobsByMachine, func(job *batchv1.Job) ([]string, error) { return jobKeys(job), nil })
 	h.pods.AddIndexer(indexPodsByJob, func(pod *corev1.Pod) ([]string, error) {
@@ -161,6 +162,15 @@ func newHandler(ctx context.Context, d Deps) *handler {
 		return nil, nil
 	})
 	return h
+}
+
+// clusterUID is that of a Cluster of Cluster API, empty when there is none.
+func (h *handler) clusterUID(namespace, name string) types.UID {
+	cluster, err := h.capiClusters.Get(namespace, name)
+	if err != nil {
+		return "" // it is gone: a cache has no other error
+	}
+	return cluster.UID
 }
 
 func isMachine(gvk schema.GroupVersionKind) bool {
@@ -295,7 +305,6 @@ func (h *handler) onChange(gvk schema.GroupVersionKind, _ string, obj *unstructu
 		return err
 	}
 	decision := machinejob.Decide(snapshot)
-	h.backoff.note(obj, decision, h.Now())
 	done, err := h.act(obj, decision)
 	if err != nil {
 		return err
@@ -307,5 +316,9 @@ func (h *handler) onChange(gvk schema.GroupVersionKind, _ string, obj *unstructu
 	if decision.After > 0 {
 		h.Dynamic.EnqueueAfter(gvk, obj.GetNamespace(), obj.GetName(), decision.After)
 	}
-	return h.report(obj, snapshot, decision)
+	if err := h.report(obj, snapshot, decision); err != nil {
+		return err
+	}
+	h.backoff.note(obj, snapshot, decision)
+	return nil
 }

@@ -41,7 +41,6 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 		return machinejob.Snapshot{}, false, nil // the host lives on under another management cluster
 	}
 	s := machinejob.Snapshot{Machine: machine, Settings: h.Settings(), Now: h.Now()}
-	h.gatherFailures(obj, &s)
 	capi, err := h.gatherCAPI(obj, &s)
 	if err != nil {
 		return s, false, err
@@ -66,13 +65,8 @@ func (h *handler) gather(obj *unstructured.Unstructured) (machinejob.Snapshot, b
 	if known, err := h.gatherCredential(&s, orUnknown(provisioning, machine.Namespace, cluster)); err != nil || !known {
 		return s, false, err // the answer wakes the machine
 	}
+	s.PoolFailures, s.PoolTurn = h.backoff.of(obj, s.Credential)
 	return s, true, h.gatherJobs(&s)
-}
-
-func (h *handler) gatherFailures(obj *unstructured.Unstructured, s *machinejob.Snapshot) {
-	if s.PoolFailures, s.PoolFailedAt = h.backoff.of(obj); s.PoolFailures > 0 {
-		s.FailingPools = h.backoff.neighbours(obj, s.Now)
-	}
 }
 
 // orUnknown is a cluster, or one of its name that has said nothing about Secrets of other namespaces.

@@ -1,0 +1,95 @@
+package machineprovision_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// isPutOff adds a machine, and reports whether it waits because others of its pool failed.
+func (w *world) isPutOff(name string) bool {
+	w.Helper()
+	w.addMachine(name, false)
+	for range 8 {
+		w.step()
+		w.sleep(500 * time.Millisecond)
+		if ready := conditions.Get(w.status(name).Conditions, rkev1.ConditionReady); ready != nil && ready.Reason == machinejob.ReasonBackOff {
+			return true
+		}
+	}
+	return false
+}
+
+// failEight has eight machines fail, which are kept for an hour.
+func (w *world) failEight() {
+	w.Helper()
+	w.settings.DeleteFailedAfter, w.fail = time.Hour, "no quota"
+	for i := range 8 {
+		w.addMachine(fmt.Sprint("failed", i), false)
+	}
+	for range 10 {
+		w.step()
+		w.sleep(500 * time.Millisecond)
+	}
+}
+
+// A Job that the cache does not have yet is no failure.
+func TestStory_ACacheThatIsBehindPutsNobodyOff(t *testing.T) {
+	prepared(t, func(api *memkube.Server) {
+		api.Lag(manager, func(of string) time.Duration {
+			if of == "jobs.batch" {
+				return 1500 * time.Millisecond
+			}
+			return 0
+		})
+	}, func(w *world) {
+		w.run()
+		w.hold = true
+		for i := range 3 {
+			if name := fmt.Sprint("m", i); w.isPutOff(name) {
+				t.Errorf("%s is put off, and nothing has failed", name)
+			}
+		}
+		w.hold = false
+		w.run()
+	})
+}
+
+// A machine that works says nothing about those of its pool that fail now.
+func TestStory_AMachineThatWorksEndsNoBackOff(t *testing.T) {
+	tell(t, func(w *world) {
+		w.run()
+		w.addMachine("works", false)
+		w.run()
+		w.failEight()
+		machine, err := w.c.CAPI.Machine().Get(namespace, "works", metav1.GetOptions{})
+		must(t, err)
+		machine.Annotations = map[string]string{"example.com/looked-at": "true"}
+		_, err = w.c.CAPI.Machine().Update(machine)
+		must(t, err)
+		w.sleep(time.Second)
+		if !w.isPutOff("next") {
+			t.Error("the next machine is tried at once")
+		}
+	})
+}
+
+// Machines that failed, and are kept, were counted when they failed: they put off nobody in the next process.
+func TestStory_FailuresOfAnEarlierProcessPutNobodyOff(t *testing.T) {
+	tell(t, func(w *world) {
+		w.run()
+		w.failEight()
+		w.restart()
+		w.sleep(5 * time.Second)
+		if w.isPutOff("next") {
+			t.Error("the next machine is put off")
+		}
+	})
+}
