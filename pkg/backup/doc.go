@@ -10,7 +10,8 @@
 // they can be made. It holds credentials in clear text.
 //
 // Restore makes objects and never changes or deletes one. What it makes is watched only: Clusters carry the mark of nobody, and Cluster API
-// is paused, until somebody adopts them. It can be cut off at any point and run again. Owners are found again by the UIDs that they have
-// now; status comes back, because operations that were done long ago would begin anew without it; machines keep the identity by which their
-// nodes know them, and the digest by which their agents are let in.
+// is paused, until somebody adopts them. It can be cut off at any point and run again until then; after that it refuses, because it would bring
+// back what was removed since. A Cluster that exists and was not made from this backup is always another one: who it is stands in its status.
+// Owners are found again by the UIDs that they have now; status comes back, because operations that were done long ago would begin anew
+// without it; machines keep the identity by which their nodes know them, and the digest by which their agents are let in.
 package backup

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,6 +28,8 @@ type RestoreOptions struct {
 	DryRun bool
 	// ServedWithin is how long definitions may take until their kinds are served; 0 means a minute.
 	ServedWithin time.Duration
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
 }
 
 // Result is what a restore did, or would do.
@@ -42,24 +42,14 @@ type Result struct {
 	Warnings []string
 }
 
-// ConflictError says that objects of the backup exist and are others. Nothing was written.
-type ConflictError struct{ Objects []string }
-
-// Error implements error.
-func (e *ConflictError) Error() string {
-	shown, more := e.Objects, ""
-	if len(shown) > 20 {
-		more = fmt.Sprintf(" and %d more", len(shown)-20)
-		shown = shown[:20]
-	}
-	return "nothing was restored: these objects exist and are not those of the backup; a restore changes and deletes nothing, so remove or rename " +
-		"them, or restore to another management cluster: " + strings.Join(shown, ", ") + more
-}
-
-// Restore makes the objects of a backup. It can be run again after it was cut off; what it has made it knows by an annotation.
+// Restore makes the objects of a backup. It can be run again after it was cut off; what it has made it knows by an annotation. Once one of the
+// clusters was adopted it refuses.
 func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) {
 	if o.ServedWithin == 0 {
 		o.ServedWithin = time.Minute
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	r := &restore{RestoreOptions: o, id: b.Manifest.ID, backup: b, uids: map[types.UID]types.UID{}, kinds: map[schema.GroupKind]served{}, result: &Result{}}
 	existing, err := r.survey(ctx)
@@ -72,6 +62,7 @@ func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) 
 			r.result.Warnings = append(r.result.Warnings, describe(object)+": its plan was not applied yet; it is restored with the one before, and the adoption of the cluster lists the difference")
 		}
 	}
+	r.result.Warnings = append(r.result.Warnings, replacedSince(b.Objects, o.Now())...)
 	for i, object := range b.Objects {
 		if err := r.one(ctx, object, existing[i]); err != nil {
 			return r.result, err
@@ -100,7 +91,7 @@ type served struct {
 func (r *restore) survey(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	r.learnKinds()
 	existing := make([]*unstructured.Unstructured, len(r.backup.Objects))
-	var conflicts []string
+	var conflicts ConflictError
 	for i, object := range r.backup.Objects {
 		kind, ok := r.kinds[object.GroupVersionKind().GroupKind()]
 		if !ok {
@@ -114,12 +105,10 @@ func (r *restore) survey(ctx context.Context) ([]*unstructured.Unstructured, err
 			return nil, fmt.Errorf("look for %s: %w", describe(object), err)
 		}
 		existing[i] = found
-		if !r.mayStay(object, found) {
-			conflicts = append(conflicts, describe(object))
-		}
+		r.compare(object, found, &conflicts)
 	}
-	if len(conflicts) > 0 {
-		return nil, &ConflictError{Objects: conflicts}
+	if conflicts.any() {
+		return nil, &conflicts
 	}
 	return existing, nil
 }
@@ -152,31 +141,6 @@ func hasStatus(crd *unstructured.Unstructured, version string) bool {
 		_, status, _ := unstructured.NestedMap(v, "subresources", "status")
 		return name == version && status
 	})
-}
-
-// mayStay tells whether an object that exists may take the place of the one of the backup.
-func (r *restore) mayStay(object, found *unstructured.Unstructured) bool {
-	return found.GetAnnotations()[rkev1.RestoredFromAnnotation] == r.id || shared(object) || equality.Semantic.DeepEqual(content(r.target(object)), content(found))
-}
-
-// shared are kinds of which every Drover has its own, and uses what is there.
-func shared(object *unstructured.Unstructured) bool {
-	switch object.GetKind() {
-	case kindCRD, "Namespace", "NodeDriver", "DynamicSchema":
-		return true
-	}
-	return false
-}
-
-// content is what an object says, without who it is and how it fares.
-func content(object *unstructured.Unstructured) map[string]any {
-	out := map[string]any{}
-	for key, value := range object.Object {
-		if key != "metadata" && key != "status" && key != "apiVersion" {
-			out[key] = value
-		}
-	}
-	return out
 }
 
 // one restores one object. Its owners are there.

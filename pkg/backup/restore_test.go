@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,23 +15,29 @@ import (
 
 var things = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "things"}
 
-// withStatus is a backup of the definition of a kind, and of one of it with a status.
-func withStatus() *Backup {
-	definition := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"group": things.Group, "scope": "Namespaced", "names": map[string]any{"kind": "Thing", "listKind": "ThingList", "plural": "things", "singular": "thing"},
+// definition is one of a kind of objects with a status.
+func definition(kind string, resource schema.GroupVersionResource) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"group": resource.Group, "scope": "Namespaced",
+		"names": map[string]any{"kind": kind, "listKind": kind + "List", "plural": resource.Resource, "singular": strings.ToLower(kind)},
 		"versions": []any{map[string]any{
-			"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+			"name": resource.Version, "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
 			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
 		}},
 	}}}
-	definition.SetAPIVersion("apiextensions.k8s.io/v1")
-	definition.SetKind(kindCRD)
-	definition.SetName("things.example.org")
+	out.SetAPIVersion("apiextensions.k8s.io/v1")
+	out.SetKind(kindCRD)
+	out.SetName(resource.Resource + "." + resource.Group)
+	return out
+}
+
+// withStatus is a backup of the definition of a kind, and of one of it with a status.
+func withStatus() *Backup {
 	space := object("v1", "Namespace", "ns", "n")
 	space.SetNamespace("")
 	thing := object("example.org/v1", "Thing", "a", "a")
 	thing.Object["status"] = map[string]any{"phase": "Done"}
-	return &Backup{Manifest: Manifest{ID: "backup-1"}, Objects: []*unstructured.Unstructured{definition, space, thing}}
+	return &Backup{Manifest: Manifest{ID: "backup-1"}, Objects: []*unstructured.Unstructured{definition("Thing", things), space, thing}}
 }
 
 func phase(t *testing.T, api *memkube.Server) string {

@@ -137,7 +137,8 @@ func newRestoreCommand(environ []string, o *backupOptions) *cobra.Command {
 
 Nothing that exists is changed or deleted. A plan for a node that was not applied when the backup was made is not restored: the adoption of its cluster lists
 what the node gets. When an object of the backup exists and is another one, nothing at all is restored, and the objects are
-named. A restore that was cut off goes on when it is run again.
+named. A restore that was cut off goes on when it is run again, until one of its clusters is adopted: after that it is refused, because it would bring back what
+was removed since.
 
 Restored clusters are watched only: no Drover acts on them, and Cluster API is paused for them, until somebody adopts them. drover adopt says
 first what that would do, and refuses to restart or replace a machine unless it is told to.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,15 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
 // imported is a cluster that was made elsewhere, and what its agent is made from: the manifest that a person has applied there carries a token.
 type imported struct {
-	id, path string
-	agent    []string
+	key             client.ObjectKey
+	id, path, token string
+	agent           []string
 }
 
 // kept are the parts of a manifest by which the agent that runs in the cluster knows Drover, and Drover it. The address is the test's.
@@ -31,19 +36,19 @@ var kept = regexp.MustCompile(`(?m)^  token: \S+$|CATTLE_CA_CHECKSUM\n +value: \
 func importCluster(t *testing.T, st *stage.Stage, namespace, name string) imported {
 	t.Helper()
 	check(t, st.Client.Create(t.Context(), &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
-	var out imported
+	out := imported{key: client.ObjectKey{Namespace: namespace, Name: name}}
 	plane.Until(t, time.Minute, func() string {
 		cluster := &provv1.Cluster{}
-		check(t, st.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster))
+		check(t, st.Client.Get(t.Context(), out.key, cluster))
 		if cluster.Status.ClusterName == "" {
 			return name + " has no management cluster"
 		}
-		token := &corev1.Secret{}
-		if err := st.Client.Get(t.Context(), client.ObjectKey{Namespace: cluster.Status.ClusterName, Name: "crt-token-default-token"}, token); err != nil {
+		out.id = cluster.Status.ClusterName
+		var err error
+		if out.token, err = out.present(t, st); err != nil {
 			return err.Error()
 		}
-		out.id = cluster.Status.ClusterName
-		out.path = fmt.Sprintf("/v3/import/%s_%s.yaml", token.Data["token"], out.id)
+		out.path = fmt.Sprintf("/v3/import/%s_%s.yaml", out.token, out.id)
 		status, manifest := fetch(t, st, out.path)
 		if out.agent = kept.FindAllString(manifest, -1); status != http.StatusOK || len(out.agent) != 2 {
 			return fmt.Sprintf("the manifest is answered with %d: %s", status, manifest)
@@ -53,16 +58,53 @@ func importCluster(t *testing.T, st *stage.Stage, namespace, name string) import
 	return out
 }
 
-// awaitSame waits until a stage gives the same agent to the cluster: that which runs there is let in with the token of its manifest.
-func (i imported) awaitSame(t *testing.T, st *stage.Stage) {
+// present is the token that a stage gives to the agent of the cluster.
+func (i imported) present(t *testing.T, st *stage.Stage) (string, error) {
+	t.Helper()
+	secret := &corev1.Secret{}
+	err := st.Client.Get(t.Context(), client.ObjectKey{Namespace: i.id, Name: "crt-token-default-token"}, secret)
+	return string(secret.Data["token"]), err
+}
+
+// expectSame waits until a stage that has adopted the cluster is done with it, and expects the token and the authority that the agent there has to be the
+// present ones. A manifest alone does not tell: it repeats the token that it is asked for with, also when that is the one before.
+func (i imported) expectSame(t *testing.T, st *stage.Stage, p *managementplane.Plane) {
 	t.Helper()
 	plane.Until(t, time.Minute, func() string {
+		cluster := &provv1.Cluster{}
+		check(t, st.Client.Get(t.Context(), i.key, cluster))
+		if cluster.Annotations[rkev1.BlockMoveAnnotation] == "" {
+			return i.key.String() + " is not managed yet"
+		}
+		lately := time.Now().Add(-5 * time.Second)
+		for _, write := range slices.Concat(writes(t, p, i.key.Namespace, lately), writes(t, p, i.id, lately)) {
+			if write.Namespace == i.id || write.Name == i.key.Name {
+				return fmt.Sprintf("last write: %+v", write)
+			}
+		}
 		status, manifest := fetch(t, st, i.path)
 		if diff := cmp.Diff(i.agent, kept.FindAllString(manifest, -1)); status != http.StatusOK || diff != "" {
 			return fmt.Sprintf("the manifest is answered with %d (-before +after):\n%s", status, diff)
 		}
 		return ""
 	})
+	token, err := i.present(t, st)
+	check(t, err)
+	if token != i.token {
+		t.Error("the agent of the imported cluster has a token that is the present one no more")
+	}
+}
+
+// remove deletes the cluster and waits until nothing of it is left.
+func (i imported) remove(t *testing.T, st *stage.Stage) {
+	t.Helper()
+	cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: i.key.Namespace, Name: i.key.Name}}
+	check(t, st.Client.Delete(t.Context(), cluster))
+	for _, object := range []client.Object{
+		cluster, &mgmtv3.Cluster{ObjectMeta: metav1.ObjectMeta{Name: i.id}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.id}},
+	} {
+		plane.Until(t, 2*time.Minute, func() string { return st.Gone(object) })
+	}
 }
 
 func fetch(t *testing.T, st *stage.Stage, path string) (status int, body string) {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -64,8 +63,8 @@ func TestBackupRestore(t *testing.T) {
 	take(t, second, namespace, "rke2")
 	take(t, second, namespace, "k3s")
 	take(t, second, namespace, "imported")
-	elsewhere.awaitSame(t, second)
-	check(t, second.Client.Delete(t.Context(), &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "imported"}}))
+	elsewhere.expectSame(t, second, other)
+	elsewhere.remove(t, second)
 	manages(t, second, namespace, made, clusters.On(second))
 }
 

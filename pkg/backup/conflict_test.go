@@ -1,0 +1,129 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+var (
+	clusters = schema.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"}
+	machines = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
+)
+
+// prod is a cluster with these annotations whose specification says nothing, as that of every imported one.
+func prod(annotations map[string]string) *unstructured.Unstructured {
+	out := object("provisioning.cattle.io/v1", "Cluster", "prod", "u")
+	out.SetAnnotations(annotations)
+	out.Object["spec"] = map[string]any{}
+	return out
+}
+
+// ofProd is a backup of that cluster as Drover "first" managed it, with an identity and a Machine.
+func ofProd() *Backup {
+	space := object("v1", "Namespace", "ns", "n")
+	space.SetNamespace("")
+	cluster := set(prod(map[string]string{rkev1.InstanceAnnotation: "first"}), "c-m-old", "status", "clusterName")
+	machine := object("cluster.x-k8s.io/v1beta2", "Machine", "m", "mu", cluster)
+	machine.Object["spec"] = map[string]any{"clusterName": "prod"}
+	return &Backup{Manifest: Manifest{ID: "backup-1"}, Objects: []*unstructured.Unstructured{
+		definition("Cluster", clusters), definition("Machine", machines), space, cluster, machine,
+	}}
+}
+
+// Who a cluster is stands in its status: one that says the same is not the same.
+func TestRestore_ClusterThatIsThereAlready(t *testing.T) {
+	const name = "Cluster.provisioning.cattle.io ns/prod"
+	cases := map[string]struct {
+		annotations map[string]string
+		want        *ConflictError
+	}{
+		"Git has made it again":                    {nil, &ConflictError{Clusters: []string{name}}},
+		"a Drover manages it":                      {map[string]string{rkev1.InstanceAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
+		"it was restored from another backup":      {map[string]string{rkev1.RestoredFromAnnotation: "backup-0", rkev1.ReleasedByAnnotation: "first"}, &ConflictError{Clusters: []string{name}}},
+		"the restore before was cut off":           {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "first"}, nil},
+		"it was restored and adopted":              {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.InstanceAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
+		"it was restored, and anybody may take it": {map[string]string{rkev1.RestoredFromAnnotation: "backup-1"}, &ConflictError{Adopted: []string{name}}},
+		"it was restored, adopted, and let go of":  {map[string]string{rkev1.RestoredFromAnnotation: "backup-1", rkev1.ReleasedByAnnotation: "second"}, &ConflictError{Adopted: []string{name}}},
+	}
+	for narrative, c := range cases {
+		t.Run(narrative, func(t *testing.T) {
+			api := memkube.New(memkube.Options{})
+			kinds := ofProd()
+			kinds.Objects = kinds.Objects[:3]
+			_, err := Restore(t.Context(), kinds, RestoreOptions{Client: client(t, api)})
+			check(t, err)
+			_, err = client(t, api).Resource(clusters).Namespace("ns").Create(t.Context(), prod(c.annotations), metav1.CreateOptions{})
+			check(t, err)
+			api.ResetLog()
+			_, err = Restore(t.Context(), ofProd(), RestoreOptions{Client: client(t, api)})
+			var conflict *ConflictError
+			if errors.As(err, &conflict) == (c.want == nil) {
+				t.Fatalf("the error is %v", err)
+			}
+			if diff := cmp.Diff(c.want, conflict); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			found, err := client(t, api).Resource(clusters).Namespace("ns").Get(t.Context(), "prod", metav1.GetOptions{})
+			check(t, err)
+			identity, _, _ := unstructured.NestedString(found.Object, "status", "clusterName")
+			if writes := api.Writes("tester"); c.want != nil && len(writes) > 0 || c.want == nil && identity != "c-m-old" {
+				t.Errorf("the identity is %q after the writes %v", identity, writes)
+			}
+		})
+	}
+}
+
+func TestRestore_WhatWasRemovedSinceTheAdoptionStaysAway(t *testing.T) {
+	api := memkube.New(memkube.Options{})
+	_, err := Restore(t.Context(), ofProd(), RestoreOptions{Client: client(t, api)})
+	check(t, err)
+	adopted, err := client(t, api).Resource(clusters).Namespace("ns").Get(t.Context(), "prod", metav1.GetOptions{})
+	check(t, err)
+	unstructured.RemoveNestedField(adopted.Object, "metadata", "annotations", rkev1.ReleasedByAnnotation)
+	annotate(adopted, rkev1.InstanceAnnotation, "second")
+	_, err = client(t, api).Resource(clusters).Namespace("ns").Update(t.Context(), adopted, metav1.UpdateOptions{})
+	check(t, err)
+	check(t, client(t, api).Resource(machines).Namespace("ns").Delete(t.Context(), "m", metav1.DeleteOptions{}))
+
+	result, err := Restore(t.Context(), ofProd(), RestoreOptions{Client: client(t, api)})
+	if err == nil {
+		t.Errorf("the restore made %v", result.Created)
+	}
+	if _, err := client(t, api).Resource(machines).Namespace("ns").Get(t.Context(), "m", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Machine is looked for: %v", err)
+	}
+}
+
+func TestConflictError_SaysWhatToDo(t *testing.T) {
+	var many []string
+	for i := range 25 {
+		many = append(many, fmt.Sprintf("Secret ns/s%d", i))
+	}
+	for name, c := range map[string]struct {
+		err  ConflictError
+		want []string
+	}{
+		"an object":       {ConflictError{Objects: []string{"Secret ns/a"}}, []string{"remove or rename", "Secret ns/a"}},
+		"many objects":    {ConflictError{Objects: many}, []string{"Secret ns/s19 and 5 more"}},
+		"a cluster":       {ConflictError{Clusters: []string{"Cluster ns/prod"}}, []string{"identity", "delete", "drover backup -n", "Cluster ns/prod"}},
+		"one in use":      {ConflictError{Adopted: []string{"Cluster ns/prod"}}, []string{"adopted since", "leave them", "Cluster ns/prod"}},
+		"several of them": {ConflictError{Objects: []string{"Secret ns/a"}, Adopted: []string{"Cluster ns/prod"}}, []string{"Secret ns/a; these clusters", "Cluster ns/prod"}},
+	} {
+		for _, want := range c.want {
+			if got := c.err.Error(); !strings.HasPrefix(got, "nothing was restored: ") || !strings.Contains(got, want) {
+				t.Errorf("%s: want %q in %q", name, want, got)
+			}
+		}
+	}
+}
