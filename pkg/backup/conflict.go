@@ -29,12 +29,12 @@ func (e *ConflictError) Error() string {
 	}
 	if len(e.Clusters) > 0 {
 		parts = append(parts, "these clusters exist and were not made from this backup, so that they would keep another identity than the one their agents "+
-			"know; delete those that nothing depends on, and hold back what makes them again (Git, for example) until the restore is done, or restore a "+
-			"backup of other namespaces (drover backup -n): "+listed(e.Clusters))
+			"know; delete those that nothing depends on, and hold back what makes them again (Git, for example) until the restore is done, or restore "+
+			"the clusters of other namespaces only (drover restore -n): "+listed(e.Clusters))
 	}
 	if len(e.Adopted) > 0 {
 		parts = append(parts, "these clusters were restored from this backup and have been adopted since, and what was removed from them since would come "+
-			"back; leave them as they are, and restore others from a backup of their namespaces (drover backup -n): "+listed(e.Adopted))
+			"back; leave them as they are, and restore those of other namespaces only (drover restore -n): "+listed(e.Adopted))
 	}
 	return "nothing was restored: " + strings.Join(parts, "; ")
 }

@@ -116,7 +116,7 @@ func TestConflictError_SaysWhatToDo(t *testing.T) {
 	}{
 		"an object":       {ConflictError{Objects: []string{"Secret ns/a"}}, []string{"remove or rename", "Secret ns/a"}},
 		"many objects":    {ConflictError{Objects: many}, []string{"Secret ns/s19 and 5 more"}},
-		"a cluster":       {ConflictError{Clusters: []string{"Cluster ns/prod"}}, []string{"identity", "delete", "drover backup -n", "Cluster ns/prod"}},
+		"a cluster":       {ConflictError{Clusters: []string{"Cluster ns/prod"}}, []string{"identity", "delete", "drover restore -n", "Cluster ns/prod"}},
 		"one in use":      {ConflictError{Adopted: []string{"Cluster ns/prod"}}, []string{"adopted since", "leave them", "Cluster ns/prod"}},
 		"several of them": {ConflictError{Objects: []string{"Secret ns/a"}, Adopted: []string{"Cluster ns/prod"}}, []string{"Secret ns/a; these clusters", "Cluster ns/prod"}},
 	} {

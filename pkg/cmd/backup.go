@@ -153,6 +153,9 @@ Exit codes: 0 everything is there; 1 an error.`,
 		Example: `  # what would be made?
   drover restore --dry-run drover-2026-11-22.tar.gz
 
+  # the clusters of one team only
+  drover restore -n team-a drover-2026-11-22.tar.gz
+
   # make it, start Drover, look at a cluster, and take it over
   drover restore drover-2026-11-22.tar.gz
   helm install drover …
@@ -166,6 +169,7 @@ Exit codes: 0 everything is there; 1 an error.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
+	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are restored, with what they need; all without it")
 	f.BoolVar(&o.trial, "dry-run", false, "say what would be made, and make nothing")
 	return cmd
 }
@@ -174,6 +178,9 @@ func (o *backupOptions) restore(cmd *cobra.Command, path string) error {
 	b, err := readBackup(cmd.InOrStdin(), path)
 	if err != nil {
 		return err
+	}
+	if b, err = b.Of(o.namespaces...); err != nil {
+		return fmt.Errorf("--namespace: %w", err)
 	}
 	client, err := o.client("drover-restore")
 	if err != nil {

@@ -109,6 +109,7 @@ func TestRestore_RefusesWithAnExitCode(t *testing.T) {
 		args     []string
 	}{
 		"what is there is something else": {saved, "Secret " + defaultNamespace + "/kept", []string{"restore", "-"}},
+		"no such namespace":               {saved, "--namespace: the backup has no cluster in namespace \"team-b\"; it has none at all", []string{"restore", "-n", "team-b", "-"}},
 		"no backup":                       {"a text", "no backup of Drover", []string{"restore", "-"}},
 		"no file":                         {"", "no such file", []string{"restore", filepath.Join(t.TempDir(), "none")}},
 		"two files":                       {"", "accepts 1 arg", []string{"restore", "a", "b"}},
