@@ -25,8 +25,10 @@ type backoff struct {
 	clusterUID func(namespace, name string) types.UID
 
 	mu sync.Mutex
-	// failed has the failures of each way in which machines of a pool are made.
-	failed map[pool]map[way]*failures
+	// failed has the failures of each way in which machines of a pool are made, started the way of each machine that is being made: a credential that was put right
+	// meanwhile has not failed.
+	failed  map[pool]map[way]*failures
+	started map[types.UID]way
 }
 
 // pool is what a machine is one of, way what it is made with.
@@ -46,9 +48,10 @@ const (
 	// firstDelay and maxDelay bound the delay after the second failure and those that follow. It doubles.
 	firstDelay = 10 * time.Second
 	maxDelay   = 10 * time.Minute
-	// perPool is between the turns of two pools of a namespace, and forgotten how long a pool is known that may be gone.
+	// perPool is between the turns of two pools of a namespace, forgotten how long a pool is known that may be gone, and keptWays how many ways of a pool.
 	perPool   = 10 * time.Second
 	forgotten = 24 * time.Hour
+	keptWays  = 4
 )
 
 // poolOf names what a machine is one of.
@@ -94,20 +97,43 @@ func (b *backoff) uid(name pool) types.UID {
 	return b.clusterUID(name.namespace, name.cluster)
 }
 
+// news is what a machine did not say before.
+type news struct{ started, failed, made, released bool }
+
+func newsOf(s machinejob.Snapshot, d machinejob.Decision) news {
+	before := s.Machine.Status
+	return news{
+		started:  d.Status.JobName != "" && before.JobName == "",
+		failed:   d.Status.FailureReason == rkev1.ReasonCreateError && before.FailureReason != rkev1.ReasonCreateError,
+		made:     machinejob.Made(d.Status) && !machinejob.Made(before),
+		released: slices.ContainsFunc(d.Actions, func(a machinejob.Action) bool { return a.Kind == machinejob.ActionRelease }),
+	}
+}
+
 // note takes in what became of a machine, once it is written down: only what the machine did not say before is news. One that was made long ago, and is
 // looked at again, says nothing about those that fail now.
 func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d machinejob.Decision) {
-	failedNow := d.Status.FailureReason == rkev1.ReasonCreateError && s.Machine.Status.FailureReason != rkev1.ReasonCreateError
-	madeNow := machinejob.Made(d.Status) && !machinejob.Made(s.Machine.Status)
-	if !failedNow && !madeNow {
+	news := newsOf(s, d)
+	if !news.started && !news.failed && !news.made && !news.released {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if name := poolOf(obj); failedNow {
-		b.fail(name, wayOf(obj, s.Credential), s.Now)
-	} else {
+	with, known := b.started[obj.GetUID()]
+	if !known {
+		with = wayOf(obj, s.Credential) // it was started by an earlier process
+	}
+	delete(b.started, obj.GetUID())
+	switch name := poolOf(obj); {
+	case news.failed:
+		b.fail(name, with, s.Now)
+	case news.made:
 		delete(b.failed, name)
+	case news.started && !news.released:
+		if b.started == nil {
+			b.started = map[types.UID]way{}
+		}
+		b.started[obj.GetUID()] = with
 	}
 }
 
@@ -126,6 +152,16 @@ func (b *backoff) fail(name pool, made way, now time.Time) {
 	}
 	found.count++
 	found.last, found.turn = now, b.turnOf(name, found.count, now)
+	for len(b.failed[name]) > keptWays {
+		delete(b.failed[name], slices.MinFunc(slices.Collect(maps.Keys(b.failed[name])), func(x, y way) int {
+			return b.failed[name][x].last.Compare(b.failed[name][y].last)
+		}))
+	}
+}
+
+// latest is how a pool fails now.
+func latest(ways map[way]*failures) *failures {
+	return slices.MaxFunc(slices.Collect(maps.Values(ways)), func(x, y *failures) int { return x.last.Compare(y.last) })
 }
 
 // forget lets go of pools whose Cluster is gone, and of those that have not failed for long: nobody says when a pool is gone whose machines never came.
@@ -144,10 +180,8 @@ func (b *backoff) turnOf(name pool, count int, now time.Time) time.Time {
 		if other == name || other.namespace != name.namespace {
 			continue
 		}
-		for _, found := range ways {
-			if (found.count == 1) == (count == 1) {
-				taken = append(taken, found.turn)
-			}
+		if found := latest(ways); (found.count == 1) == (count == 1) {
+			taken = append(taken, found.turn)
 		}
 	}
 	slices.SortFunc(taken, time.Time.Compare)

@@ -86,17 +86,42 @@ func TestBackoff_APoolThatFailsIsTriedEverLessOften(t *testing.T) {
 }
 
 func TestBackoff_AnotherCredentialIsTriedAtOnce(t *testing.T) {
-	k, obj := newKept(), one("ns", "pool", "t")
+	k := newKept()
 	wrong, right := map[string][]byte{"token": []byte("wrong")}, map[string][]byte{"token": []byte("right")}
-	for range 5 {
-		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: wrong}, machinejob.Decision{Status: hasFailed})
+	var machines []*unstructured.Unstructured
+	for i := range 5 {
+		obj := one("ns", "pool", "t")
+		obj.SetUID(types.UID(strconv.Itoa(i)))
+		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: wrong}, machinejob.Decision{Status: rkev1.RKEMachineStatus{JobName: "job"}})
+		machines = append(machines, obj)
 	}
-	if count, _ := k.of(obj, wrong); count != 5 {
+	for _, obj := range machines { // the credential was put right while they were made
+		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: right}, machinejob.Decision{Status: hasFailed})
+	}
+	if count, _ := k.of(machines[0], wrong); count != 5 {
 		t.Errorf("with the credential that failed: %d failures", count)
 	}
-	if count, _ := k.of(obj, right); count != 0 {
+	if count, _ := k.of(machines[0], right); count != 0 {
 		t.Errorf("with another credential: %d failures", count)
 	}
+	if len(k.started) > 0 {
+		t.Errorf("kept of machines that were made: %v", k.started)
+	}
+}
+
+// A credential, or a template, that is changed again and again is not remembered for ever, and takes one turn.
+func TestBackoff_OfManyCredentialsTheLastCount(t *testing.T) {
+	k, obj := newKept(), one("ns", "pool", "t")
+	for i := range 100 {
+		k.now = k.now.Add(time.Millisecond)
+		k.note(obj, machinejob.Snapshot{Now: k.now, Credential: map[string][]byte{"token": []byte(strconv.Itoa(i))}}, machinejob.Decision{Status: hasFailed})
+	}
+	if kept := len(k.failed[poolOf(obj)]); kept != keptWays {
+		t.Errorf("%d ways are kept, want %d", kept, keptWays)
+	}
+	other := one("ns", "other", "t")
+	k.fails(other, 1)
+	k.expect(t, "another pool", other, 1, perPool)
 }
 
 // What failed belongs to a Cluster: one that is made again under its name begins anew, and nobody waits for the turns of one that is gone.
