@@ -23,10 +23,11 @@ const (
 	hasIt    = "has it, and has said nothing yet"
 	refuses  = "refuses it"
 	gaveItUp = "refused it until it gave up"
+	failsIt  = "proved it and failed later"
 	isDone   = "has carried it out"
 )
 
-var standings = []string{hasNone, isDown, hasIt, refuses, gaveItUp, isDone}
+var standings = []string{hasNone, isDown, hasIt, refuses, gaveItUp, failsIt, isDone}
 
 // restarting is a plan of each server that restarts it, with its proof, as it is delivered to one after the other.
 type restarting map[string]struct {
@@ -121,6 +122,9 @@ func (tr *trial) place(h *host, plans restarting, standing string) {
 	case gaveItUp:
 		h.refusePlan(tr.rt, true)
 		h.spend()
+	case failsIt:
+		tr.racing[h.m.Name] = true
+		h.failPlan()
 	case isDone:
 		h.applyPlan()
 		h.probes(true)

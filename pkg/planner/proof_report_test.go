@@ -312,3 +312,60 @@ func TestDecide_AnEditWaitsForALostMemberThatMayProveItsPlan(t *testing.T) {
 		})
 	}
 }
+
+// A plan that failed after the proof is tried again like one that was refused.
+func TestDecide_AnEditWaitsForALostMemberThatTriesAgain(t *testing.T) {
+	for name, overridden := range map[string]bool{"with a proof": false, "without one": true} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.run(t)
+			first, third := w.machines["s1"], w.machines["s3"]
+			first.refusePlan(t, true)
+			third.probes(false)
+			third.m.SkipProof = overridden
+			w.run(t)
+			third.failPlan()
+			third.m.SkipProof = false
+			first.spend()
+			third.m.NodeLostSince, third.m.Skip = w.now, true
+			w.edit(manifest)
+			if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") {
+				t.Error("s1 gets new tries while s3 may be restarted")
+			}
+			third.spend()
+			if d := Decide(w.snapshot(t)); !slices.Contains(deliveries(d), "s1") {
+				t.Error("s1 gets none though s3 has given up")
+			}
+		})
+	}
+}
+
+// A member that is lost and left out gets each edit, too, and never applies it. What restarts nothing holds up nobody.
+func TestDecide_AnEditOfALostMemberHoldsUpNobody(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first, second := w.machines["s1"], w.machines["s2"]
+	first.applyPlan()
+	first.probes(true)
+	w.run(t)
+	if !second.hasPlan() {
+		t.Fatal("s2 has no plan")
+	}
+	first.probes(false)
+	first.m.NodeLostSince, first.m.Skip = w.now, true
+	for i, text := range []string{"kind: A\n", "kind: B\n", "kind: C\n"} {
+		second.refusePlan(t, true)
+		second.spend()
+		w.run(t)
+		had := second.state().Checksum
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = text })
+		for range 6 {
+			w.run(t)
+		}
+		if second.state().Checksum == had {
+			t.Errorf("s2 does not get edit %d", i+1)
+		}
+	}
+}
