@@ -48,10 +48,12 @@ const (
 	// firstDelay and maxDelay bound the delay after the second failure and those that follow. It doubles.
 	firstDelay = 10 * time.Second
 	maxDelay   = 10 * time.Minute
-	// perPool is between the turns of two pools of a namespace, forgotten how long a pool is known that may be gone, and keptWays how many ways of a pool.
-	perPool   = 10 * time.Second
-	forgotten = 24 * time.Hour
-	keptWays  = 4
+	// perPool is between the turns of two pools of a namespace: a machine that fails and is replaced costs some 150 requests. encouraged is how many pools are
+	// tried at once because another one has recovered, forgotten how long a pool is known that may be gone, and keptWays how many ways of a pool.
+	perPool    = 30 * time.Second
+	encouraged = 2
+	forgotten  = 24 * time.Hour
+	keptWays   = 4
 )
 
 // poolOf names what a machine is one of.
@@ -127,8 +129,9 @@ func (b *backoff) note(obj *unstructured.Unstructured, s machinejob.Snapshot, d 
 	switch name := poolOf(obj); {
 	case news.failed:
 		b.fail(name, with, s.Now)
-	case news.made:
+	case news.made && len(b.failed[name]) > 0:
 		delete(b.failed, name)
+		b.encourage(name.namespace, s.Now)
 	case news.started && !news.released:
 		if b.started == nil {
 			b.started = map[types.UID]way{}
@@ -170,6 +173,21 @@ func (b *backoff) forget(now time.Time) {
 		maps.DeleteFunc(ways, func(_ way, found *failures) bool { return now.Sub(found.last) > forgotten || !b.isThere(name, found) })
 		return len(ways) == 0
 	})
+}
+
+// encourage gives the pools whose turns come next theirs at once: one that failed before has recovered, and what others of its namespace failed at may be over as
+// well. Each of them that recovers does the same, so that many are soon all tried, and those that fail again have cost little.
+func (b *backoff) encourage(namespace string, now time.Time) {
+	var waiting []*failures
+	for name, ways := range b.failed {
+		if found := latest(ways); name.namespace == namespace && found.turn.After(now) {
+			waiting = append(waiting, found)
+		}
+	}
+	slices.SortFunc(waiting, func(x, y *failures) int { return x.turn.Compare(y.turn) })
+	for _, found := range waiting[:min(encouraged, len(waiting))] {
+		found.turn = now
+	}
 }
 
 // turnOf is when the next machine of a pool may be made: after its own delay, when no other pool of the namespace has its turn. Pools that failed once, which may

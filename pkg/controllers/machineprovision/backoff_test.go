@@ -2,6 +2,7 @@ package machineprovision
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"testing"
@@ -149,7 +150,7 @@ func TestBackoff_PoolsOfANamespaceTakeTurns(t *testing.T) {
 		k.fails(chronic(i), 9)
 	}
 	for i := range 100 {
-		k.expect(t, "after ten minutes, ten seconds each", chronic(i), 9, maxDelay+time.Duration(i)*perPool)
+		k.expect(t, "after ten minutes, one after the other", chronic(i), 9, maxDelay+time.Duration(i)*perPool)
 	}
 	first, second := one("ns", "first", "t"), one("ns", "second", "t")
 	k.fails(first, 1)
@@ -167,7 +168,44 @@ func TestBackoff_PoolsOfANamespaceTakeTurns(t *testing.T) {
 	}
 }
 
-// However many pools of a namespace fail, and however close together, two of them are tried in ten seconds at most: one that failed once and one that did more often.
+// What a hundred pools failed at is over: each one that recovers brings the turns of two others.
+func TestBackoff_APoolThatRecoversEncouragesOthers(t *testing.T) {
+	const pools = 100
+	k := newKept()
+	left := map[int]bool{}
+	for i := range pools {
+		k.fails(one("ns", strconv.Itoa(i), "t"), 9)
+		left[i] = true
+	}
+	foreign := one("ns-2", "pool", "t")
+	k.fails(foreign, 9)
+	k.now = k.now.Add(maxDelay)
+	tried := 0
+	for range 7 {
+		var due []*unstructured.Unstructured
+		for _, i := range slices.Sorted(maps.Keys(left)) {
+			obj := one("ns", strconv.Itoa(i), "t")
+			if _, turn := k.of(obj, nil); !turn.After(k.now) {
+				due = append(due, obj)
+				delete(left, i)
+			}
+		}
+		if len(due) > 2*tried+1 {
+			t.Errorf("%d pools are tried when %d have recovered", len(due), tried)
+		}
+		for _, obj := range due {
+			k.became(obj, rkev1.RKEMachineStatus{}, isMade)
+		}
+		tried += len(due)
+	}
+	if len(left) > 0 {
+		t.Errorf("%d of %d pools have not been tried", len(left), pools)
+	}
+	k.fails(foreign, 1)
+	k.expect(t, "another namespace learns nothing from that", foreign, 10, maxDelay)
+}
+
+// However many pools of a namespace fail, and however close together, two of them are tried in half a minute at most: one that failed once and one that did more often.
 func TestBackoff_ManyPoolsThatFailKeepNobodyBusy(t *testing.T) {
 	const pools, took = 1000, 5 * time.Second
 	k, start := newKept(), time.Time{}

@@ -96,7 +96,7 @@ func provision(t *testing.T, st *stage.Stage, title string) time.Duration {
 func awaitFailures(t *testing.T, st *stage.Stage, namespace string) {
 	t.Helper()
 	failed := map[string]bool{}
-	plane.Until(t, 15*time.Minute, func() string {
+	plane.Until(t, 20*time.Minute, func() string {
 		machines := &unstructured.UnstructuredList{}
 		machines.SetAPIVersion("rke-machine.cattle.io/v1")
 		machines.SetKind("SimMachineList")
