@@ -79,24 +79,6 @@ func (p *pass) atRestart(m *machine) []note {
 	return out
 }
 
-// mayProve reports that the agent of a member may prove its plan at any time and restart it, or restart it without a proof, also when its node is lost: that is what
-// is said of one whose kubelet alone is off.
-func (p *pass) mayProve(o *machine) bool {
-	switch {
-	case o.Plan == nil:
-		return false
-	case o.asked:
-		return true
-	case o.sent:
-		return o.unproven() || !restartFree(&o.Plan.State, o.desired) || render.HasEtcdProof(p.proven(o))
-	}
-	state := &o.Plan.State
-	if !state.PlanExists || state.InSync || p.stuck(o) {
-		return false
-	}
-	return state.AppliedPlan == nil || render.HasEtcdProof(state.Plan) || !restartFree(&nodeplan.State{Plan: *state.AppliedPlan}, state.Plan)
-}
-
 // waitForEtcd is what is said about a machine that others are in the way of, and what a person can do about them.
 func (p *pass) waitForEtcd(inTheWay []note) finding {
 	message := about(msgEtcd, inTheWay)

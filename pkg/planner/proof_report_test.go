@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -266,8 +267,8 @@ func TestDecide_AMemberWithoutAJoinURLIsProvenWhenItIsEdited(t *testing.T) {
 	}
 }
 
-// Who refused and gave up beside one that is left out gets what restarts nothing by itself: the other one may never come back.
-func TestDecide_AnEditDoesNotWaitForWhoIsLeftOut(t *testing.T) {
+// Who refused and gave up beside one that is lost gets no new tries, also where that one is left out: it may be back at any moment, and at its restart. Its Machine is to be deleted.
+func TestDecide_AnEditWaitsForALostMemberUntilItIsDeleted(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.edit(restartAll)
 	w.run(t)
@@ -280,8 +281,13 @@ func TestDecide_AnEditDoesNotWaitForWhoIsLeftOut(t *testing.T) {
 	w.machines["s2"].applyPlan()
 	w.machines["s2"].probes(true)
 	w.edit(manifest)
-	if d := Decide(w.snapshot(t)); !slices.Contains(deliveries(d), "s1") || !proves(t, d, "s1") {
+	if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") || !strings.Contains(d.Wait.Message, "s3; repair them or delete their Machines") {
 		t.Errorf("plans go to %v: %s", deliveries(d), d.Wait.Message)
+	}
+	delete(w.machines, "s3")
+	w.run(t)
+	if !w.machines["s1"].hasPlan() || gaveUp(w.machines["s1"].state()) {
+		t.Errorf("s1 gets nothing: %s", Decide(w.snapshot(t)).Wait.Message)
 	}
 }
 
@@ -333,39 +339,6 @@ func TestDecide_AnEditWaitsForALostMemberThatTriesAgain(t *testing.T) {
 			if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") {
 				t.Error("s1 gets new tries while s3 may be restarted")
 			}
-			third.spend()
-			if d := Decide(w.snapshot(t)); !slices.Contains(deliveries(d), "s1") {
-				t.Error("s1 gets none though s3 has given up")
-			}
 		})
-	}
-}
-
-// A member that is lost and left out gets each edit, too, and never applies it. What restarts nothing holds up nobody.
-func TestDecide_AnEditOfALostMemberHoldsUpNobody(t *testing.T) {
-	w := servers(t, map[string]string{"w": "worker"})
-	w.edit(restartAll)
-	w.run(t)
-	first, second := w.machines["s1"], w.machines["s2"]
-	first.applyPlan()
-	first.probes(true)
-	w.run(t)
-	if !second.hasPlan() {
-		t.Fatal("s2 has no plan")
-	}
-	first.probes(false)
-	first.m.NodeLostSince, first.m.Skip = w.now, true
-	for i, text := range []string{"kind: A\n", "kind: B\n", "kind: C\n"} {
-		second.refusePlan(t, true)
-		second.spend()
-		w.run(t)
-		had := second.state().Checksum
-		w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.AdditionalManifest = text })
-		for range 6 {
-			w.run(t)
-		}
-		if second.state().Checksum == had {
-			t.Errorf("s2 does not get edit %d", i+1)
-		}
 	}
 }

@@ -229,7 +229,8 @@ func (r *rollOut) paused(m *machine) finding {
 }
 
 // edit delivers a plan that restarts nothing by itself. It brings new tries of what was refused, which another member of etcd must not be at, too, in the same
-// minute, or at its restart because this one has given up. Where nothing is to be restarted nobody gets new tries of that.
+// minute, or at its restart because this one has given up. One that is left out counts as well: what it does with the plan that it has nobody knows, and without
+// it there may be no majority. Where nothing is to be restarted nobody gets new tries of that.
 func (r *rollOut) edit(m *machine) finding {
 	if !m.refuses() {
 		return r.send(r.tier, m)
@@ -242,7 +243,7 @@ func (r *rollOut) edit(m *machine) finding {
 		return finding{msgPending, ReasonChangePending}
 	case len(others) > 0:
 		return r.waitForEtcd(others)
-	case m.gaveUp() && r.anyOf(inTheWay, func(o *machine) bool { return !o.Skip || o.NodeLostSince.IsZero() || r.mayProve(o) }): // others may never come back
+	case m.gaveUp() && len(inTheWay) > 0:
 		return r.waitForEtcd(inTheWay)
 	case m.PoolPaused, m.Skip, len(inTheWay) > 0: // it is not restarted before they work, and not drained for that either
 		return r.send(r.tier, m)
