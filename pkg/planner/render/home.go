@@ -35,9 +35,11 @@ func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
 		if file.Path != distro.RKE2.ConfigFile() && file.Path != distro.K3s.ConfigFile() {
 			continue
 		}
-		config := map[string]any{}
+		var config struct {
+			Datastore any `json:"datastore-endpoint"`
+		}
 		if json.Unmarshal(decoded(file.Content), &config) == nil {
-			return hasDatastore(config[keyDatastore]), true
+			return hasDatastore(config.Datastore), true
 		}
 	}
 	return false, false
