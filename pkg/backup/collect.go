@@ -51,7 +51,7 @@ func Collect(ctx context.Context, o CollectOptions) (*Backup, error) {
 	}
 	b := &Backup{Manifest: Manifest{
 		ID: string(uuid.NewUUID()), CreatedAt: o.Now().UTC().Truncate(time.Second), Version: o.Version,
-		ManagementCluster: string(identity.GetUID()), Namespaces: o.Namespaces, Counts: map[string]int{},
+		ManagementCluster: string(identity.GetUID()), Namespaces: o.Namespaces,
 	}}
 	var torn []string
 	for attempt := range attempts {
@@ -73,9 +73,17 @@ func Collect(ctx context.Context, o CollectOptions) (*Backup, error) {
 	}
 	for _, object := range b.Objects {
 		object.SetManagedFields(nil)
+	}
+	b.count()
+	return b, nil
+}
+
+// count counts the objects for the manifest.
+func (b *Backup) count() {
+	b.Manifest.Counts = map[string]int{}
+	for _, object := range b.Objects {
 		b.Manifest.Counts[object.GroupVersionKind().GroupKind().String()]++
 	}
-	return b, nil
 }
 
 // orphans are owners that objects have and that are not among them, though their kind is.

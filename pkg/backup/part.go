@@ -25,7 +25,7 @@ func (b *Backup) Of(namespaces ...string) (*Backup, error) {
 		return nil, err
 	}
 	part := &Backup{Manifest: b.Manifest}
-	part.Manifest.Namespaces, part.Manifest.Files, part.Manifest.Counts = slices.Sorted(slices.Values(namespaces)), nil, map[string]int{}
+	part.Manifest.Namespaces, part.Manifest.Files = slices.Sorted(slices.Values(namespaces)), nil
 	inUse := map[string]bool{}
 	for _, object := range left {
 		inUse[object.GetNamespace()] = true
@@ -33,9 +33,9 @@ func (b *Backup) Of(namespaces ...string) (*Backup, error) {
 	for _, object := range left {
 		if object.GetKind() != "Namespace" || inUse[object.GetName()] {
 			part.Objects = append(part.Objects, object)
-			part.Manifest.Counts[object.GroupVersionKind().GroupKind().String()]++
 		}
 	}
+	part.count()
 	return part, nil
 }
 

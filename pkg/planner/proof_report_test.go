@@ -291,11 +291,17 @@ func TestDecide_AnEditWaitsForALostMemberUntilItIsDeleted(t *testing.T) {
 	}
 }
 
-// A node that is lost may have an agent that works, as when its kubelet is off: who gave up gets no new tries while that one may prove its plan.
-func TestDecide_AnEditWaitsForALostMemberThatMayProveItsPlan(t *testing.T) {
-	for name, given := range map[string]func(*host){
-		"it refused, and tries again": func(h *host) { h.refusePlan(t, true) },
-		"it has said nothing yet":     func(*host) {},
+// A node that is lost may have an agent that works, as when its kubelet is off: who gave up gets no new tries while that one may prove its plan, or tries again what
+// failed after the proof.
+func TestDecide_AnEditWaitsForALostMemberThatMayBeRestarted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		overridden bool
+		given      func(*host)
+	}{
+		"it refused, and tries again":                 {given: func(h *host) { h.refusePlan(t, true) }},
+		"it has said nothing yet":                     {given: func(*host) {}},
+		"it failed later, with a proof":               {given: (*host).failPlan},
+		"it failed, and had its plan without a proof": {given: (*host).failPlan, overridden: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := servers(t, map[string]string{"w": "worker"})
@@ -304,34 +310,12 @@ func TestDecide_AnEditWaitsForALostMemberThatMayProveItsPlan(t *testing.T) {
 			first, third := w.machines["s1"], w.machines["s3"]
 			first.refusePlan(t, true)
 			third.probes(false) // so it gets its plan, which may mend it
+			third.m.SkipProof = tc.overridden
 			w.run(t)
 			if !third.hasPlan() {
 				t.Fatal("s3 has no plan")
 			}
-			given(third)
-			first.spend()
-			third.m.NodeLostSince, third.m.Skip = w.now, true
-			w.edit(manifest)
-			if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") {
-				t.Error("s1 gets new tries while s3 may prove its plan")
-			}
-		})
-	}
-}
-
-// A plan that failed after the proof is tried again like one that was refused.
-func TestDecide_AnEditWaitsForALostMemberThatTriesAgain(t *testing.T) {
-	for name, overridden := range map[string]bool{"with a proof": false, "without one": true} {
-		t.Run(name, func(t *testing.T) {
-			w := servers(t, map[string]string{"w": "worker"})
-			w.edit(restartAll)
-			w.run(t)
-			first, third := w.machines["s1"], w.machines["s3"]
-			first.refusePlan(t, true)
-			third.probes(false)
-			third.m.SkipProof = overridden
-			w.run(t)
-			third.failPlan()
+			tc.given(third)
 			third.m.SkipProof = false
 			first.spend()
 			third.m.NodeLostSince, third.m.Skip = w.now, true

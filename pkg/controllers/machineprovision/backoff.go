@@ -2,7 +2,6 @@ package machineprovision
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"slices"
 	"sync"
@@ -34,7 +33,10 @@ type backoff struct {
 // pool is what a machine is one of, way what it is made with.
 type (
 	pool struct{ namespace, cluster, name string }
-	way  struct{ template, credential string }
+	way  struct {
+		template   string
+		credential [sha256.Size]byte
+	}
 )
 
 type failures struct {
@@ -70,7 +72,7 @@ func wayOf(obj *unstructured.Unstructured, credential map[string][]byte) way {
 		hash.Write([]byte(key + "\x00"))
 		hash.Write(sum[:])
 	}
-	return way{obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation], hex.EncodeToString(hash.Sum(nil))}
+	return way{obj.GetAnnotations()[clusterv1.TemplateClonedFromNameAnnotation], [sha256.Size]byte(hash.Sum(nil))}
 }
 
 // of says how many machines of an object's pool that are made like it failed in a row, and when the next one may be made.
