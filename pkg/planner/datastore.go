@@ -14,8 +14,11 @@ func (p *pass) splits(m *machine, desired plan.NodePlan) string {
 		return ""
 	}
 	others := m
-	if !m.inEtcdBefore() {
+	switch {
+	case !m.inEtcdBefore():
 		others = p.init
+	case m.mayHaveConfigOf(desired):
+		return ""
 	}
 	wanted, says := render.KeepsDataElsewhere(desired)
 	if !says || others == nil || others.Plan == nil || !others.keepsData(!wanted) || others.keepsData(wanted) {

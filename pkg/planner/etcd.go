@@ -136,6 +136,11 @@ func (s *PlanSecret) mayHave() []plan.NodePlan {
 	return []plan.NodePlan{*state.AppliedPlan, state.Plan}
 }
 
+// mayHaveConfigOf reports that a machine may have the configuration of a plan already. That it keeps its data where that says needs no reading then.
+func (m *machine) mayHaveConfigOf(desired plan.NodePlan) bool {
+	return slices.ContainsFunc(m.mayHave(), func(have plan.NodePlan) bool { return render.SameConfig(have, desired) })
+}
+
 // overridden reports that an operator has a member restarted without proof, and that by what is known the others can do without it: they work, or its own is down.
 func (p *pass) overridden(m *machine) bool {
 	if !m.SkipProof || len(p.etcdInTheWay(m)) > 0 {
@@ -383,7 +388,7 @@ func (m *machine) atPlan() bool {
 // a second one, and the others would lose their part of the data. Only a restore may do that. What the node may have already is no move: an
 // edit that was delivered and not carried out can be taken back.
 func (p *pass) moves(m *machine, desired plan.NodePlan) string {
-	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored() {
+	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored() || m.mayHaveConfigOf(desired) {
 		return ""
 	}
 	wanted, says := render.HomeOf(desired)

@@ -138,8 +138,11 @@ func (p *pass) knows(m *machine) bool {
 
 // leave leaves a machine with the plan that it was found with, as long as nobody has wished for a change since. It reports whether it does.
 func (p *pass) leave(m *machine) bool {
+	if p.versionFor(m) != AsFound {
+		return false
+	}
 	had, ok := m.evidence()
-	if !ok || p.versionFor(m) != AsFound {
+	if !ok {
 		return false
 	}
 	if len(p.wishes(m, had)) > 0 {

@@ -29,12 +29,26 @@ type Home struct {
 	Dir     string
 }
 
+// SameConfig reports that two plans have the same main configuration, byte for byte: what is read from that of one is true of the other.
+func SameConfig(a, b plan.NodePlan) bool {
+	return slices.EqualFunc(configFiles(a), configFiles(b), func(a, b *plan.File) bool { return a.Path == b.Path && a.Content == b.Content })
+}
+
+// configFiles are the files of a plan that a node may take for its main configuration, in the order in which they are written.
+func configFiles(p plan.NodePlan) []*plan.File {
+	var out []*plan.File
+	rke2, k3s := distro.RKE2.ConfigFile(), distro.K3s.ConfigFile()
+	for i := range p.Files {
+		if file := &p.Files[i]; file.Path == rke2 || file.Path == k3s {
+			out = append(out, file)
+		}
+	}
+	return out
+}
+
 // KeepsDataElsewhere reports that a plan has a server keep the cluster's data in another datastore than etcd; known is false for plans that do not say.
 func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
-	for _, file := range slices.Backward(p.Files) {
-		if file.Path != distro.RKE2.ConfigFile() && file.Path != distro.K3s.ConfigFile() {
-			continue
-		}
+	for _, file := range slices.Backward(configFiles(p)) {
 		var config struct {
 			Datastore any `json:"datastore-endpoint"`
 		}
@@ -48,7 +62,7 @@ func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
 // HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
 func HomeOf(p plan.NodePlan) (Home, bool) {
 	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
-		for _, file := range slices.Backward(p.Files) {
+		for _, file := range slices.Backward(configFiles(p)) {
 			var config struct {
 				DataDir string `json:"data-dir"`
 			}
