@@ -14,11 +14,8 @@ func (p *pass) splits(m *machine, desired plan.NodePlan) string {
 		return ""
 	}
 	others := m
-	switch {
-	case !m.inEtcdBefore():
+	if !m.inEtcdBefore() {
 		others = p.init
-	case m.mayHaveConfigOf(desired):
-		return ""
 	}
 	wanted, says := render.KeepsDataElsewhere(desired)
 	if !says || others == nil || others.Plan == nil || !others.keepsData(!wanted) || others.keepsData(wanted) {

@@ -136,11 +136,6 @@ func (s *PlanSecret) mayHave() []plan.NodePlan {
 	return []plan.NodePlan{*state.AppliedPlan, state.Plan}
 }
 
-// mayHaveConfigOf reports that a machine may have the configuration of a plan already. That it keeps its data where that says needs no reading then.
-func (m *machine) mayHaveConfigOf(desired plan.NodePlan) bool {
-	return slices.ContainsFunc(m.mayHave(), func(have plan.NodePlan) bool { return render.SameConfig(have, desired) })
-}
-
 // overridden reports that an operator has a member restarted without proof, and that by what is known the others can do without it: they work, or its own is down.
 func (p *pass) overridden(m *machine) bool {
 	if !m.SkipProof || len(p.etcdInTheWay(m)) > 0 {
@@ -384,11 +379,21 @@ func (m *machine) atPlan() bool {
 	return m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed
 }
 
+// misplaces says why a machine does not get a plan that has it keep the cluster's data elsewhere than they are. Of a member that may have the
+// configuration of that plan already nothing has to be read.
+func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
+	same := func(have plan.NodePlan) bool { return render.SameConfig(have, desired) }
+	if m.roles.ETCD && m.inEtcdBefore() && slices.ContainsFunc(m.mayHave(), same) {
+		return ""
+	}
+	return cmp.Or(p.moves(m, desired), p.splits(m, desired))
+}
+
 // moves says why a member of etcd does not get a plan that has it begin anew in an empty directory: the machine that starts the cluster would start
 // a second one, and the others would lose their part of the data. Only a restore may do that. What the node may have already is no move: an
 // edit that was delivered and not carried out can be taken back.
 func (p *pass) moves(m *machine, desired plan.NodePlan) string {
-	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored() || m.mayHaveConfigOf(desired) {
+	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored() {
 		return ""
 	}
 	wanted, says := render.HomeOf(desired)

@@ -228,7 +228,7 @@ func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
 	case err != nil:
 		return desired, finding{"cannot render the plan: " + err.Error(), ReasonRenderFailed}
 	}
-	if problem := cmp.Or(p.moves(m, desired), p.splits(m, desired)); problem != "" {
+	if problem := p.misplaces(m, desired); problem != "" {
 		return desired, finding{"cannot deliver the plan: " + problem, ReasonRenderFailed}
 	}
 	return withdraw(render.NodeOf(in), &m.Plan.State, desired), finding{}
