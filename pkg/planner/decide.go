@@ -130,8 +130,8 @@ type machine struct {
 	kept bool
 	// wished: somebody has wished for a change since its plan was found.
 	wished bool
-	// noted is its evidence, nil until it is asked for; it is read once in a pass.
-	noted *notes
+	// read is its evidence, nil until it is asked for.
+	read *readEvidence
 	// stranded: it holds up the others, its node is lost, and nobody waits for that to pass any more.
 	stranded bool
 	// late: what restarts it stays as it is, because newer release data are all that has changed.

@@ -379,8 +379,8 @@ func (m *machine) atPlan() bool {
 	return m.Plan.State.PlanExists && !m.Plan.State.InSync && !m.Plan.State.Failed
 }
 
-// misplaces says why a machine does not get a plan that has it keep the cluster's data elsewhere than they are. Of a member that may have the
-// configuration of that plan already nothing has to be read.
+// misplaces says why a machine does not get a plan that has it keep the cluster's data elsewhere than they are. For a member that may have the
+// configuration of that plan already nothing has to be read: its data stay where they are.
 func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
 	same := func(have plan.NodePlan) bool { return render.SameConfig(have, desired) }
 	if m.roles.ETCD && m.inEtcdBefore() && slices.ContainsFunc(m.mayHave(), same) {

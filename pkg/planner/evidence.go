@@ -208,19 +208,19 @@ func (m *Machine) evidence() (evidence, bool) {
 	return evidence{}, false
 }
 
-// notes are the evidence of a machine's plan, or that there is none.
-type notes struct {
+// readEvidence is the evidence of a machine's plan, or that there is none.
+type readEvidence struct {
 	evidence
 	found bool
 }
 
 // evidence is that of the Machine, whose texts do not change within a pass. It is shared and must not be changed.
 func (m *machine) evidence() (evidence, bool) {
-	if m.noted == nil {
+	if m.read == nil {
 		e, ok := m.Machine.evidence()
-		m.noted = &notes{e, ok}
+		m.read = &readEvidence{e, ok}
 	}
-	return m.noted.evidence, m.noted.found
+	return m.read.evidence, m.read.found
 }
 
 // Unexplained reports that a machine has a plan of which nothing says what it was made from: another manager made it and no notes were taken of

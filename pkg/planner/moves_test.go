@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,16 +81,14 @@ func TestDecide_TheDataDirectoryCanChangeBeforeThereAreData(t *testing.T) {
 	}
 }
 
-// A move that another server program has delivered, and that the node has not carried out, ends when the edit is taken back: the data are still where
-// they were.
-func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
-	w := ready(t, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles})
-	moved, spec := w.machines["b"], w.cp.Spec.DeepCopy()
-	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.DataDirectories.K8sDistro = "/mnt/other" })
+// deliverAnyway delivers the plan of a machine as another server program would, which asks nobody where the data are.
+func deliverAnyway(t *testing.T, w *world, name string) {
+	t.Helper()
 	s := w.snapshot(t)
 	p := newPass(&s)
-	m := p.collect(func(m *machine) bool { return m.Name == "b" })[0]
-	desired, _, err := p.plan(p.inputFor(m, m.marks.JoinedTo))
+	m := p.collect(func(m *machine) bool { return m.Name == name })[0]
+	first := p.collect(func(m *machine) bool { return m.marks.InitNode })[0]
+	desired, _, err := p.plan(p.inputFor(m, cmp.Or(m.marks.JoinedTo, first.marks.JoinURL)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +96,19 @@ func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if moved.data, err = nodeplan.Deliver(moved.data, nodeplan.Delivery{Plan: encoded, MaxFailures: 1, FailureThreshold: 1}); err != nil {
+	h := w.machines[name]
+	if h.data, err = nodeplan.Deliver(h.data, nodeplan.Delivery{Plan: encoded, MaxFailures: 1, FailureThreshold: 1}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A move that another server program has delivered, and that the node has not carried out, ends when the edit is taken back: the data are still where
+// they were.
+func TestDecide_AMoveThatWasNotCarriedOutIsTakenBack(t *testing.T) {
+	w := ready(t, map[string]string{"a": allRoles, "b": allRoles, "c": allRoles})
+	spec := w.cp.Spec.DeepCopy()
+	w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.DataDirectories.K8sDistro = "/mnt/other" })
+	deliverAnyway(t, w, "b")
 	w.edit(func(s *rkev1.RKEControlPlaneSpec) { *s = *spec })
 	if d := Decide(w.snapshot(t)); d.Wait == nil || d.Wait.Failed || !slices.Equal(deliveries(d), []string{"b"}) {
 		t.Errorf("wait %+v, plans are delivered to %v", d.Wait, deliveries(d))
@@ -131,6 +140,24 @@ func TestDecide_NoServerJoinsWithAnotherDatastore(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a member that was given such a plan by another server program", func(t *testing.T) {
+		w := ready(t, map[string]string{"a": allRoles, "w": "worker"})
+		w.edit(key("new"))
+		w.add("n", "etcd,control-plane").m.Labels["pool"] = "new"
+		deliverAnyway(t, w, "n")
+		if d := w.run(t); d.Wait == nil || !d.Wait.Failed || !strings.Contains(d.Wait.Message, "the cluster's data are in etcd") {
+			t.Errorf("wait %+v", d.Wait)
+		}
+	})
+	t.Run("a key that the distribution does not know", func(t *testing.T) {
+		w := ready(t, map[string]string{"a": allRoles, "w": "worker"})
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) {
+			s.MachineGlobalConfig.Data = map[string]any{"Datastore-Endpoint": endpoint, "Data-Dir": "/mnt/other"}
+		})
+		w.bringUp(t)
+		w.edit(func(s *rkev1.RKEControlPlaneSpec) { s.MachineGlobalConfig.Data = nil })
+		w.bringUp(t)
+	})
 	t.Run("all from the beginning", func(t *testing.T) {
 		w := newWorld(k3sVersion)
 		w.edit(func(s *rkev1.RKEControlPlaneSpec) {

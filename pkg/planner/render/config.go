@@ -198,12 +198,11 @@ func (m *machinePlan) set(key string, value any) {
 }
 
 func (m *machinePlan) layerDataDir() error {
-	const key = "data-dir"
 	if m.spec.DataDirectories.K8sDistro != "" {
-		m.set(key, m.dirs.Data)
-	} else if own, set := m.config[key]; set && own != m.dirs.Data {
-		m.warn(ReasonMisplacedKey, m.origin[key],
-			"Key %s is passed through, but files and health checks stay in %s: set "+FieldDataDir+" instead", key, m.dirs.Data)
+		m.set(keyDataDir, m.dirs.Data)
+	} else if own, set := m.config[keyDataDir]; set && own != m.dirs.Data {
+		m.warn(ReasonMisplacedKey, m.origin[keyDataDir],
+			"Key %s is passed through, but files and health checks stay in %s: set "+FieldDataDir+" instead", keyDataDir, m.dirs.Data)
 	}
 	return nil
 }
@@ -241,11 +240,11 @@ func (m *machinePlan) layerStart() {
 	managed := map[string]any{}
 	switch {
 	case !m.in.InitNode:
-		managed["server"] = m.in.JoinURL
+		managed[keyServer] = m.in.JoinURL
 	case m.runtime == distro.K3s:
 		managed["cluster-init"] = true
 	}
-	for _, key := range []string{"server", "cluster-init", "cluster-reset", "cluster-reset-restore-path"} {
+	for _, key := range []string{keyServer, "cluster-init", "cluster-reset", "cluster-reset-restore-path"} {
 		if value, given := m.config[key]; given && !reflect.DeepEqual(value, managed[key]) {
 			m.warn(ReasonOverriddenConfigKey, m.origin[key], "Key %s is managed and cannot be set", key)
 		}
@@ -377,7 +376,7 @@ func (m *machinePlan) fileConfig() error {
 		return err
 	}
 	forDrain := maps.Clone(m.config)
-	delete(forDrain, "server")
+	delete(forDrain, keyServer)
 	delete(forDrain, "cluster-init")
 	if m.drainConfig, err = encodeConfig(forDrain); err != nil {
 		return err

@@ -13,5 +13,5 @@ func DataDirField(in Input) string {
 	if m.layerUser() != nil {
 		return ""
 	}
-	return m.origin["data-dir"]
+	return m.origin[keyDataDir]
 }

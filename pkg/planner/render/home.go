@@ -9,8 +9,12 @@ import (
 	"github.com/drover-io/drover/pkg/distro"
 )
 
-// keyDatastore has servers keep the cluster's data in a database instead of etcd.
-const keyDatastore = "datastore-endpoint"
+// Keys of the main configuration that are read from plans which were delivered.
+const (
+	keyDatastore = "datastore-endpoint" // has servers keep the cluster's data in a database instead of etcd
+	keyDataDir   = "data-dir"
+	keyServer    = "server" // whom a node joins
+)
 
 func (m *machinePlan) layerDatastore() error {
 	if m.roles.Server() && hasDatastore(m.config[keyDatastore]) {
@@ -29,7 +33,7 @@ type Home struct {
 	Dir     string
 }
 
-// SameConfig reports that two plans have the same main configuration, byte for byte: what is read from that of one is true of the other.
+// SameConfig reports that two plans write the same main configuration, byte for byte, or none: what is read of it from one is true of the other.
 func SameConfig(a, b plan.NodePlan) bool {
 	return slices.EqualFunc(configFiles(a), configFiles(b), func(a, b *plan.File) bool { return a.Path == b.Path && a.Content == b.Content })
 }
@@ -46,14 +50,23 @@ func configFiles(p plan.NodePlan) []*plan.File {
 	return out
 }
 
+// valueIn reads the value of a key from a file of configuration into value, which stays as it is when there is none; false for files that cannot be
+// read. Keys are what they are to the distributions: exact, which they are not to a decoder of structures.
+func valueIn(file *plan.File, key string, value any) bool {
+	var config map[string]json.RawMessage
+	if json.Unmarshal(decoded(file.Content), &config) != nil {
+		return false
+	}
+	raw, ok := config[key]
+	return !ok || json.Unmarshal(raw, value) == nil
+}
+
 // KeepsDataElsewhere reports that a plan has a server keep the cluster's data in another datastore than etcd; known is false for plans that do not say.
 func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
 	for _, file := range slices.Backward(configFiles(p)) {
-		var config struct {
-			Datastore any `json:"datastore-endpoint"`
-		}
-		if json.Unmarshal(decoded(file.Content), &config) == nil {
-			return hasDatastore(config.Datastore), true
+		var endpoint any
+		if valueIn(file, keyDatastore, &endpoint) {
+			return hasDatastore(endpoint), true
 		}
 	}
 	return false, false
@@ -61,13 +74,12 @@ func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
 
 // HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
 func HomeOf(p plan.NodePlan) (Home, bool) {
+	files := configFiles(p)
 	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
-		for _, file := range slices.Backward(configFiles(p)) {
-			var config struct {
-				DataDir string `json:"data-dir"`
-			}
-			if file.Path == runtime.ConfigFile() && json.Unmarshal(decoded(file.Content), &config) == nil && len(file.Content) > 0 {
-				return Home{runtime, path.Clean(either(config.DataDir, runtime.DefaultDataDir()))}, true
+		for _, file := range slices.Backward(files) {
+			dir := ""
+			if file.Path == runtime.ConfigFile() && valueIn(file, keyDataDir, &dir) {
+				return Home{runtime, path.Clean(either(dir, runtime.DefaultDataDir()))}, true
 			}
 		}
 	}
@@ -77,17 +89,12 @@ func HomeOf(p plan.NodePlan) (Home, bool) {
 // JoinedServer reads from a delivered plan which server the node was told to join; empty for the init node and for plans
 // without configuration.
 func JoinedServer(p plan.NodePlan) string {
-	for _, file := range p.Files {
-		if path.Base(file.Path) != "50-rancher.yaml" {
-			continue
+	for i := range p.Files {
+		if file := &p.Files[i]; path.Base(file.Path) == "50-rancher.yaml" {
+			server := ""
+			valueIn(file, keyServer, &server)
+			return server
 		}
-		var config struct {
-			Server string `json:"server"`
-		}
-		if json.Unmarshal(decoded(file.Content), &config) != nil {
-			return ""
-		}
-		return config.Server
 	}
 	return ""
 }
