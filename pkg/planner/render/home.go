@@ -51,7 +51,7 @@ func configFiles(p plan.NodePlan) []*plan.File {
 }
 
 // valueIn reads the value of a key from a file of configuration into value, which stays as it is when there is none; false for files that cannot be
-// read. Keys are what they are to the distributions: exact, which they are not to a decoder of structures.
+// read, and for values of another type. Keys are exact, as they are to the distributions and not to a decoder of structures.
 func valueIn(file *plan.File, key string, value any) bool {
 	var config map[string]json.RawMessage
 	if json.Unmarshal(decoded(file.Content), &config) != nil {

@@ -37,7 +37,7 @@ func TestSameConfig(t *testing.T) {
 	}
 }
 
-// Of several files the last one counts that can be read, and keys are exact: the distributions know no others.
+// Of several files the last one counts that can be read, and keys are exact.
 func TestWhereDataAre(t *testing.T) {
 	rke2, k3s := distro.RKE2.ConfigFile(), distro.K3s.ConfigFile()
 	file := func(path, content string) plan.File {
@@ -64,6 +64,9 @@ func TestWhereDataAre(t *testing.T) {
 		"keys in other letters": {
 			[]plan.File{file(rke2, `{"Data-Dir":"/mnt","Datastore-Endpoint":"x"}`)},
 			where{Says: true, Home: at(distro.RKE2, distro.RKE2.DefaultDataDir()), Known: true},
+		},
+		"values of another type": {
+			[]plan.File{file(rke2, `{"data-dir":5,"datastore-endpoint":5}`)}, where{Elsewhere: true, Says: true},
 		},
 		"the last one": {
 			[]plan.File{file(rke2, `{"data-dir":"/a"}`), file(rke2, `{"data-dir":"/b/","datastore-endpoint":"x"}`)},

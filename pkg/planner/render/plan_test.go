@@ -384,6 +384,8 @@ func TestJoinedServer(t *testing.T) {
 		"a worker of K3s":  {plan: mustPlan(t, basicInput(distro.K3s, "worker")), want: "https://10.0.0.1:6443"},
 		"an empty plan":    {},
 		"a broken content": {plan: plan.NodePlan{Files: []plan.File{{Path: "/x/50-rancher.yaml", Content: "%"}}}},
+		// The content is {"Server":"https://10.0.0.1:9345"}.
+		"a key in other letters": {plan: plan.NodePlan{Files: []plan.File{{Path: "/x/50-rancher.yaml", Content: "eyJTZXJ2ZXIiOiJodHRwczovLzEwLjAuMC4xOjkzNDUifQ=="}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

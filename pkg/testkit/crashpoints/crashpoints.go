@@ -13,7 +13,8 @@ import (
 //go:embed names.regexp
 var namesFile string
 
-// names are those of the tests that scripts/test-unit runs once more without the race detector: it reads the same file.
+// names are those of the tests that scripts/test-unit runs once more without the race detector: it reads the same file, and
+// looks for them in the packages whose tests are built with this one.
 var names = regexp.MustCompile(strings.TrimSpace(namesFile))
 
 // named fails a test that is not run again without the race detector: what it leaves out with the detector would be run nowhere.

@@ -2,6 +2,8 @@ package crashpoints
 
 import (
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +70,25 @@ func TestRunsAgain_IsWhatTheScriptDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `-run "${RUN:-$(<pkg/testkit/crashpoints/names.regexp)}" ./pkg/...`; !strings.Contains(string(script), want) {
-		t.Errorf("scripts/test-unit does not run tests again with %s", want)
+	for _, want := range []string{
+		"stories=$(scripts/story-packages)\nmapfile -t packages <<<\"$stories\"\n", // a list that cannot be made ends the script
+		`-run "${RUN:-$(<pkg/testkit/crashpoints/names.regexp)}" "${packages[@]}"`,
+	} {
+		if !strings.Contains(string(script), want) {
+			t.Errorf("scripts/test-unit does not run tests again with %s", want)
+		}
+	}
+}
+
+func TestRunsAgain_InEveryPackageThatLeavesSomethingOut(t *testing.T) {
+	listed, err := exec.CommandContext(t.Context(), "../../../scripts/story-packages").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := strings.Fields(string(listed))
+	for _, want := range []string{"pkg/server", "pkg/testkit/crashpoints", "pkg/controllers/planner"} {
+		if !slices.Contains(packages, "github.com/drover-io/drover/"+want) {
+			t.Errorf("%s is not among the packages whose stories are told again: %v", want, packages)
+		}
 	}
 }
