@@ -73,7 +73,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I12", breaks: "a new server to join drains the node",
-		file: "pkg/planner/render/config.go", old: `delete(forDrain, "server")`, fault: `delete(forDrain, "token")`,
+		file: "pkg/planner/render/config.go", old: `delete(forDrain, keyServer)`, fault: `delete(forDrain, "token")`,
 		tests: rendering, run: "TestPlan_WhatAChangeCauses",
 	},
 	{
