@@ -51,7 +51,8 @@
 // # Why a plan changes
 //
 // A machine's plan is rendered in the version that it is pinned to (roll.go), so another program alone changes no plan. Whatever restarts or
-// drains a machine is an effect with a cause (evidence.go): the edit, health policy or command that it follows from.
+// drains a machine is an effect with a cause (causes.go), told by what its plan was made from (evidence.go): the edit, health policy or command
+// that it follows from.
 //
 // # Operations
 //
