@@ -103,6 +103,7 @@ func (r rule) matches(request Request) bool {
 // Resources that the rules are for.
 var (
 	clusters    = schema.GroupResource{Group: "provisioning.cattle.io", Resource: "clusters"}
+	definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 	deployments = schema.GroupResource{Group: "cluster.x-k8s.io", Resource: "machinedeployments"}
 	drivers     = schema.GroupResource{Group: "management.cattle.io", Resource: "nodedrivers"}
 	namespaces  = schema.GroupResource{Resource: "namespaces"}
@@ -116,6 +117,7 @@ var rules = []rule{
 	{resource: clusters, operations: []Operation{Update}, decide: restorable},
 	{resource: clusters, operations: []Operation{Create, Update}, decide: storable},
 	{resource: namespaces, operations: []Operation{Delete}, decide: emptyOfProtected},
+	{resource: definitions, operations: []Operation{Delete}, decide: keptDefinition},
 	{resource: drivers, operations: []Operation{Update, Delete}, decide: unusedDriver},
 	{resource: secrets, operations: []Operation{Create, Update}, decide: readablePlan},
 	{resource: deployments, subresource: "scale", operations: []Operation{Update}, decide: scaledPool},

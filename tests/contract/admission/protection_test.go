@@ -32,6 +32,10 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 	for _, doomed := range everything(t, alice, namespace) {
 		refused(t, doomed.GetKind()+" "+doomed.GetName(), alice.Delete(t.Context(), &doomed), "protected Cluster demo", "")
 	}
+	for _, definition := range []string{"machines.cluster.x-k8s.io", "simmachines.rke-machine.cattle.io"} {
+		doomed := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", definition)
+		refused(t, definition, alice.Delete(t.Context(), doomed, client.DryRunAll), "protected Cluster "+namespace+"/demo needs the kind", "")
+	}
 	refused(t, "its namespace", alice.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}), "has a protected cluster", "")
 
 	// Cluster API scales.

@@ -1,0 +1,70 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// sharedGroups are those of kinds that every cluster needs. The groups of drivers, whose kinds only some clusters need, are
+// driverschema.MachineGroup and driverschema.ConfigGroup.
+var sharedGroups = []string{"provisioning.cattle.io", "rke.cattle.io", "cluster.x-k8s.io", "management.cattle.io"}
+
+// keptDefinition refuses to delete the definition of a kind that a protected cluster needs, whoever manages that: all objects of the kind go with
+// it, and the API server asks nobody about these. Drover itself takes the definitions of a driver away when no object of them is left, which
+// is for no cluster that has pools or machines of the driver.
+func keptDefinition(r Request, a *Answer) error {
+	definition, err := decode[apiextensionsv1.CustomResourceDefinition](r.Old)
+	if err != nil {
+		return err
+	}
+	var needed string
+	for _, cluster := range r.Facts.Clusters {
+		if name := cluster.Namespace + "/" + cluster.Name; Protected(cluster.Annotations) && needs(r.Facts, cluster, definition) && (needed == "" || name < needed) {
+			needed = name
+		}
+	}
+	if needed != "" {
+		a.forbid(fmt.Sprintf("all objects of kind %s would go with it, and protected Cluster %s needs the kind: remove annotation %s from that Cluster first",
+			definition.Spec.Names.Kind, needed, rkev1.ProtectAnnotation))
+	}
+	return nil
+}
+
+// needs reports that a cluster has, or is made from, objects of the defined kind.
+func needs(facts Facts, cluster *provv1.Cluster, definition *apiextensionsv1.CustomResourceDefinition) bool {
+	if group := definition.Spec.Group; group != driverschema.MachineGroup && group != driverschema.ConfigGroup {
+		return slices.Contains(sharedGroups, group)
+	}
+	driver := stem(definition.Spec.Names.Kind)
+	for _, ref := range topology.ConfigRefs(cluster) {
+		if stem(ref.Kind) == driver {
+			return true
+		}
+	}
+	for _, machine := range facts.Machines {
+		ref := machine.Spec.InfrastructureRef
+		if machine.Namespace == cluster.Namespace && machine.Spec.ClusterName == cluster.Name &&
+			ref.APIGroup == driverschema.MachineGroup && stem(ref.Kind) == driver {
+			return true
+		}
+	}
+	return false
+}
+
+// stem is what the kinds of a driver have in common: SimConfig, SimMachine and SimMachineTemplate are of sim.
+func stem(kind string) string {
+	for _, suffix := range []string{"MachineTemplate", "Machine", "Config"} {
+		if base, ok := strings.CutSuffix(kind, suffix); ok {
+			return strings.ToLower(base)
+		}
+	}
+	return strings.ToLower(kind)
+}
