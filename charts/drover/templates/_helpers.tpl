@@ -96,7 +96,7 @@ imagePullSecrets:
 {{- if and .Values.admission.enabled (not .Values.server.kubeconfig.secretName) }}true{{ end }}
 {{- end }}
 
-{{/* drover.programs are the accounts that may delete machines of protected clusters, as a list in CEL. */}}
+{{/* drover.programs are the accounts that may delete machines of protected clusters, and take finalizers off these, as a list in CEL. */}}
 {{- define "drover.programs" -}}
 {{- $names := list (printf "system:serviceaccount:%s:%s" .Release.Namespace (include "drover.serviceAccountName" .)) }}
 {{- if eq .Values.server.capi "external" }}

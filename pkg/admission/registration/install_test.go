@@ -44,8 +44,10 @@ func TestInstall_LetsItselfDeleteMachines(t *testing.T) {
 				return true, object, err
 			})
 			check(t, Install(t.Context(), client, "https://127.0.0.1:9443", []byte("pem"), "word"))
-			if len(listed) != 1 || !strings.HasSuffix(listed["drover-protected-cluster"], tc.want) {
-				t.Errorf("the programs are %v, want them to end with %s", listed, tc.want)
+			for _, policy := range []string{"drover-protected-cluster", "drover-protected-finalizers"} {
+				if len(listed) != 2 || !strings.HasSuffix(listed[policy], tc.want) {
+					t.Errorf("the programs are %v, want those of %s to end with %s", listed, policy, tc.want)
+				}
 			}
 		})
 	}

@@ -32,6 +32,8 @@ func protects(t *testing.T, st *stage.Stage, alice *person, namespace string) {
 	for _, doomed := range everything(t, alice, namespace) {
 		refused(t, doomed.GetKind()+" "+doomed.GetName(), alice.Delete(t.Context(), &doomed), "protected Cluster demo", "")
 	}
+	refused(t, "its finalizers", alice.Patch(t.Context(), demo, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))),
+		"is protected: remove its annotation drover.io/protect first", "")
 	for _, definition := range []string{"machines.cluster.x-k8s.io", "simmachines.rke-machine.cattle.io"} {
 		doomed := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", definition)
 		refused(t, definition, alice.Delete(t.Context(), doomed, client.DryRunAll), "protected Cluster "+namespace+"/demo needs the kind", "")

@@ -1,29 +1,37 @@
 package backup
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-io/drover/pkg/adopt"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/managementplane"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
-// TestMove moves clusters with the stock clusterctl from one management cluster to another, with a Drover in each.
+// TestMove moves clusters, protected ones too, with the stock clusterctl from one management cluster to another, with a Drover in each.
 func TestMove(t *testing.T) {
-	first := stage.Start(t, stage.Settings{InstanceID: "first"})
+	first := stage.Start(t, stage.Settings{InstanceID: "first", Admission: true})
 	namespace := "moved"
 	first.Namespace(namespace)
 	clusters := first.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
 	clusters.AwaitReady()
+	protect(t, first, namespace, "rke2")
 	stage.AwaitQuiet(t, time.Minute)
 	made := recordOf(t, first, namespace)
 	other := plane.Another(t)
@@ -32,7 +40,7 @@ func TestMove(t *testing.T) {
 	letGo(t, first, namespace, "rke2")
 	letGo(t, first, namespace, "k3s")
 	begin := time.Now()
-	move(t, namespace, plane.Kubeconfig(t), other)
+	move(t, namespace, asPerson(t, plane.Kubeconfig(t)), other)
 	time.Sleep(15 * time.Second) // whatever the first one would do about its loss, it does now
 	for _, write := range plane.Writes(t, stage.DroverAgent, begin) {
 		if write.Namespace == namespace && (write.Resource == "jobs" || write.Verb == "create") {
@@ -55,7 +63,39 @@ func TestMove(t *testing.T) {
 	third := stage.Start(t, stage.Settings{Plane: other, World: first.World, InstanceID: "second"})
 	take(t, third, namespace, "rke2")
 	take(t, third, namespace, "k3s")
+	third.Edit(namespace, "rke2", func(c *provv1.Cluster) {
+		if c.Annotations[rkev1.ProtectAnnotation] != "true" {
+			t.Errorf("the cluster has lost its protection: %v", c.Annotations)
+		}
+		delete(c.Annotations, rkev1.ProtectAnnotation)
+	})
 	manages(t, third, namespace, made, clusters.On(third))
+}
+
+// protect protects a cluster, and waits until the policies hold to it.
+func protect(t *testing.T, st *stage.Stage, namespace, name string) {
+	t.Helper()
+	st.Edit(namespace, name, func(c *provv1.Cluster) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, rkev1.ProtectAnnotation, "true") })
+	core := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	plane.Until(t, time.Minute, func() string {
+		if err := st.Client.Delete(t.Context(), core, client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Sprintf("the deletion of a part of protected cluster %s is answered with %v", name, err)
+		}
+		return ""
+	})
+}
+
+// asPerson is a kubeconfig with which one is an administrator, and none of the programs that delete parts of protected clusters.
+func asPerson(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig)
+	check(t, err)
+	for _, user := range config.AuthInfos {
+		user.Impersonate, user.ImpersonateGroups = "alice", []string{"system:masters", "system:authenticated"}
+	}
+	path := filepath.Join(t.TempDir(), "alice.yaml")
+	check(t, clientcmd.WriteToFile(*config, path))
+	return path
 }
 
 // letGo makes the Drover of a stage let go of a cluster.
