@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -230,29 +231,63 @@ func TestChecker_DecidesTheRestItself(t *testing.T) {
 	}
 }
 
-func TestReview_AsksForTheWholeAuthor(t *testing.T) {
-	t.Parallel()
+// answering is an API server that lets everybody do everything, and what it is asked.
+func answering() (kubernetes.Interface, *authorizationv1.SubjectAccessReviewSpec) {
 	client := fake.NewClientset()
-	var spec authorizationv1.SubjectAccessReviewSpec
+	spec := &authorizationv1.SubjectAccessReviewSpec{}
 	client.PrependReactor("create", "subjectaccessreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review, ok := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
 		if !ok {
 			return true, nil, errors.New("no review")
 		}
-		spec, review = review.Spec, review.DeepCopy()
+		*spec, review = review.Spec, review.DeepCopy()
 		review.Status.Allowed = true
 		return true, review, nil
 	})
-	allowed, err := access.Review(client)(t.Context(), alice, secret)
-	if err != nil || !allowed {
-		t.Fatalf("allowed %t, error %v", allowed, err)
+	return client, spec
+}
+
+func TestReview_AsksForTheWholeAuthor(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ask  func(kubernetes.Interface) (bool, error)
+		want authorizationv1.ResourceAttributes
+	}{
+		"whether she may get a Secret": {
+			func(client kubernetes.Interface) (bool, error) {
+				return access.Review(client)(t.Context(), alice, secret)
+			},
+			authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "secrets", Namespace: "cattle-global-data", Name: "cc"},
+		},
+		"whether she is trusted": {
+			func(client kubernetes.Interface) (bool, error) { return access.Trust(client)(t.Context(), alice) },
+			authorizationv1.ResourceAttributes{Verb: "create", Group: "management.cattle.io", Version: "*", Resource: "clusters"},
+		},
+	} {
+		client, spec := answering()
+		if allowed, err := tc.ask(client); err != nil || !allowed {
+			t.Fatalf("%s: allowed %t, error %v", name, allowed, err)
+		}
+		got := fmt.Sprint(spec.User, spec.UID, spec.Groups, spec.Extra, *spec.ResourceAttributes)
+		want := fmt.Sprint("alice", "1", []string{"team-a"}, map[string][]string{"k": {"v"}}, tc.want)
+		if got != want {
+			t.Errorf("%s: asked %s\nwant  %s", name, got, want)
+		}
 	}
-	got := fmt.Sprint(spec.User, spec.UID, spec.Groups, spec.Extra, *spec.ResourceAttributes)
-	want := fmt.Sprint("alice", "1", []string{"team-a"}, map[string][]string{"k": {"v"}}, authorizationv1.ResourceAttributes{
-		Verb: "get", Version: "v1", Resource: "secrets", Namespace: "cattle-global-data", Name: "cc",
+}
+
+// Without an answer nobody may anything.
+func TestReview_FailsWithTheAPIServer(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset()
+	client.PrependReactor("create", "subjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("no answer")
 	})
-	if got != want {
-		t.Errorf("asked %s\nwant  %s", got, want)
+	if allowed, err := access.Review(client)(t.Context(), alice, secret); allowed || err == nil || !strings.Contains(err.Error(), "alice may get Secret cattle-global-data/cc: no answer") {
+		t.Errorf("a Secret: %t, %v", allowed, err)
+	}
+	if allowed, err := access.Trust(client)(t.Context(), alice); allowed || err == nil || !strings.Contains(err.Error(), "alice may create clusters.management.cattle.io: no answer") {
+		t.Errorf("trust: %t, %v", allowed, err)
 	}
 }
 

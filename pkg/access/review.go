@@ -22,24 +22,47 @@ type Reviewer func(ctx context.Context, author tenancy.Author, secret types.Name
 // Review asks the API server with a SubjectAccessReview.
 func Review(client kubernetes.Interface) Reviewer {
 	return func(ctx context.Context, author tenancy.Author, secret types.NamespacedName) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: author.Username, UID: author.UID, Groups: author.Groups,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: "get", Version: "v1", Resource: "secrets", Namespace: secret.Namespace, Name: secret.Name,
-			},
-		}}
-		if len(author.Extra) > 0 {
-			review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
-		}
-		for key, values := range author.Extra {
-			review.Spec.Extra[key] = values
-		}
-		answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		may, err := ask(ctx, client, author, authorizationv1.ResourceAttributes{
+			Verb: "get", Version: "v1", Resource: "secrets", Namespace: secret.Namespace, Name: secret.Name,
+		})
 		if err != nil {
 			return false, fmt.Errorf("ask whether %s may get Secret %s: %w", author.Username, secret, err)
 		}
-		return answer.Status.Allowed && !answer.Status.Denied, nil
+		return may, nil
 	}
+}
+
+// Truster tells whether somebody is trusted with Clusters from another management cluster: whether they may create clusters.management.cattle.io.
+type Truster func(ctx context.Context, who tenancy.Author) (bool, error)
+
+// Trust asks the API server with a SubjectAccessReview.
+func Trust(client kubernetes.Interface) Truster {
+	return func(ctx context.Context, who tenancy.Author) (bool, error) {
+		may, err := ask(ctx, client, who, authorizationv1.ResourceAttributes{
+			Verb: "create", Group: "management.cattle.io", Version: "*", Resource: "clusters", // as policy drover-management-name asks
+		})
+		if err != nil {
+			return false, fmt.Errorf("ask whether %s may create clusters.management.cattle.io: %w", who.Username, err)
+		}
+		return may, nil
+	}
+}
+
+func ask(ctx context.Context, client kubernetes.Interface, who tenancy.Author, what authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: who.Username, UID: who.UID, Groups: who.Groups, ResourceAttributes: &what,
+	}}
+	if len(who.Extra) > 0 {
+		review.Spec.Extra = map[string]authorizationv1.ExtraValue{}
+	}
+	for key, values := range who.Extra {
+		review.Spec.Extra[key] = values
+	}
+	answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed && !answer.Status.Denied, nil
 }
 
 // keySecret holds the key that signs grants, in Drover's own namespace.

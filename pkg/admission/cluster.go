@@ -10,7 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/topology"
 )
 
-// validCluster refuses what the controller would not act on. (spec/01 Part E.1.)
+// validCluster refuses what the controller would not act on. Of a released Cluster it warns: it lives, and who brings it cannot correct it in the
+// middle of a restore or a move. (spec/01 Part E.1.)
 func validCluster(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil {
@@ -19,13 +20,20 @@ func validCluster(r Request, a *Answer) error {
 	if !judged(r.Facts, before, after) {
 		return nil
 	}
+	released := Released(before, after)
+	if released {
+		r.Facts.Known = false // its machines come after it
+	}
 	wrong := problems(r.Facts, after, topology.ValidateAlone)
-	if before != nil {
-		var old field.ErrorList
+	var old field.ErrorList
+	switch {
+	case before != nil:
 		wrong, old = topology.News(topology.Wrong{Cluster: before, Errors: problems(r.Facts, before, topology.ValidateBefore)}, topology.Wrong{Cluster: after, Errors: wrong})
-		for _, e := range old {
-			a.warn(e.Error())
-		}
+	case released:
+		wrong, old = nil, wrong
+	}
+	for _, e := range old {
+		a.warn(e.Error())
 	}
 	a.refuse(wrong...)
 	return nil

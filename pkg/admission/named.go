@@ -121,15 +121,14 @@ func storable(r Request, a *Answer) error {
 // noCreator on a Cluster keeps its creator out of it.
 const noCreator = "field.cattle.io/no-creator-rbac"
 
-// created writes down who makes a Cluster, whatever the request says. (spec/01 Part E.2.)
+// created writes down who makes a Cluster, whatever the request says, unless it was made elsewhere. (spec/01 Part E.2.)
 func created(r Request, a *Answer) error {
 	after, err := decode[provv1.Cluster](r.New)
 	if err != nil || !ours(r.Facts, nil, after) {
 		return err
 	}
-	_, nobody := after.Annotations[noCreator]
 	switch {
-	case nobody || after.Annotations[provv1.CreatorIDAnnotation] == r.User.Username:
+	case !creatorDiffers(r, after) || keepsCreator(r, after, a):
 	case after.Annotations == nil:
 		a.Patches = append(a.Patches, Patch{"add", "/metadata/annotations", map[string]string{provv1.CreatorIDAnnotation: r.User.Username}})
 	default:

@@ -54,6 +54,8 @@ type Facts struct {
 	// Snapshot is the one that NamedBy finds, nil when there is none. CredentialMissing tells that there is no such Secret.
 	Snapshot          *rkev1.ETCDSnapshot
 	CredentialMissing bool
+	// Trust is that of the user, where TrustMatters.
+	Trust Trust
 }
 
 // Answer is what becomes of a request. The zero value lets it pass.

@@ -120,6 +120,7 @@ func New(opts Options) (*Server, error) {
 		Synced:     s.isServing,
 		Key:        func() []byte { return s.grantsKey },
 		Review:     access.Review(s.every.Kubernetes),
+		Trust:      access.Trust(s.every.Kubernetes),
 		Secrets:    s.every.Core.Secret().Cache(),
 		Log:        opts.Log,
 	})

@@ -42,8 +42,11 @@ type Grant struct {
 }
 
 // Grants returns the authors of the references of a Cluster, by Secret: those whose signature is good for this Cluster, and whose reference
-// still stands in it. An annotation that cannot be read grants nothing.
+// still stands in it. An annotation that cannot be read grants nothing, and neither does no Cluster.
 func Grants(cluster *provv1.Cluster, key []byte) map[types.NamespacedName]Author {
+	if cluster == nil {
+		return nil
+	}
 	text := cluster.Annotations[GrantsAnnotation]
 	if text == "" || len(key) != KeySize {
 		return nil
@@ -78,15 +81,12 @@ func NewReferences(before, after *provv1.Cluster) []Reference {
 
 // WriteGrants returns what GrantsAnnotation of a Cluster has to be after a change: the good grants it had before the change for references
 // that still stand, and those of the author for the new references. It is empty when there is nothing to remember. What the change itself
-// says in the annotation does not count.
+// says in the annotation does not count, unless after itself is given as before: so a Cluster that was let go of elsewhere keeps its grants.
 func WriteGrants(before, after *provv1.Cluster, author Author, allowed []Reference, key []byte) (string, error) {
 	if len(key) != KeySize {
 		return "", errors.New("sign grants: there is no key")
 	}
-	authors := map[types.NamespacedName]Author{}
-	if before != nil {
-		authors = Grants(before, key)
-	}
+	authors := Grants(before, key)
 	for _, ref := range allowed {
 		if authors == nil {
 			authors = map[types.NamespacedName]Author{}

@@ -87,7 +87,7 @@ func (r *reviewer) grants() http.Handler {
 const reviewsLast = 3 * time.Second
 
 // grant refuses new references that their author may not write, and leaves a grant for each of the others. Whatever else becomes of a request, and
-// whosever the Cluster is: no grant gets into it that was neither there before nor made here.
+// whosever the Cluster is: no grant gets into it that was neither there before nor made here, unless who is trusted brings it with a released Cluster.
 func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest) (ctrladmission.Response, error) {
 	if asked.Resource.Group != provv1.SchemeGroupVersion.Group || asked.Resource.Resource != "clusters" || asked.SubResource != "" {
 		return ctrladmission.Allowed(""), nil
@@ -99,10 +99,11 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 	if !readable(asked, before, after) {
 		return patched(after, ""), nil // the schema will say what is wrong; nothing can be granted for it
 	}
-	found := references{author: authorOf(asked)}
+	found := references{author: authorOf(asked), granted: before}
 	ctx, cancel := context.WithTimeout(ctx, reviewsLast)
 	defer cancel()
 	if admission.Ours(r.InstanceID, before, after) {
+		r.keep(ctx, &found, before, after)
 		r.reviewNew(ctx, &found, before, after)
 		r.renew(ctx, &found, before, after)
 	} else if asksToRenew(after) {
@@ -111,7 +112,7 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 	if len(found.refused) > 0 {
 		return refused(asked, found.refused), nil
 	}
-	grants, err := tenancy.WriteGrants(before, after, found.author, found.allowed, r.Key())
+	grants, err := tenancy.WriteGrants(found.granted, after, found.author, found.allowed, r.Key())
 	if err != nil {
 		return ctrladmission.Response{}, err
 	}
@@ -120,7 +121,9 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 
 // references are what is found out about those of one Cluster.
 type references struct {
-	author   tenancy.Author
+	author tenancy.Author
+	// granted is the Cluster whose good grants stay: what it was before, or a released one as it comes.
+	granted  *provv1.Cluster
 	allowed  []tenancy.Reference
 	refused  []error
 	warnings []string
@@ -134,9 +137,29 @@ func (f *references) refuse(text string, args ...any) {
 	f.refused = append(f.refused, fmt.Errorf(text, args...))
 }
 
-// reviewNew reviews the references that the request adds.
+// keep lets a released Cluster keep the good grants that it brings, with their authors: whether these still may is asked every minute, as ever.
+// What somebody else brings may be what was taken from their Cluster before.
+func (r *reviewer) keep(ctx context.Context, found *references, before, after *provv1.Cluster) {
+	if !admission.Released(before, after) || len(tenancy.Grants(after, r.Key())) == 0 {
+		return
+	}
+	switch r.trust(ctx, found.author) {
+	case admission.Trusted:
+		found.granted = after
+	case admission.TrustUnknown:
+		found.warn("%s: whether %s may create clusters.management.cattle.io could not be found out, so the grants that the Cluster brings are not kept: "+
+			"once it is adopted, let those who may get its Secrets %s", tenancy.GrantsAnnotation, found.author.Username, renewAdvice)
+	case admission.Untrusted:
+	}
+}
+
+// reviewNew reviews the references that the request adds, and that no grant is kept for.
 func (r *reviewer) reviewNew(ctx context.Context, found *references, before, after *provv1.Cluster) {
+	kept := tenancy.Grants(found.granted, r.Key())
 	for _, ref := range tenancy.NewReferences(before, after) {
+		if _, granted := kept[ref.NamespacedName]; granted {
+			continue
+		}
 		may, err := r.Review(ctx, found.author, ref.NamespacedName)
 		offered := r.offered(ref, after)
 		switch {
@@ -149,10 +172,21 @@ func (r *reviewer) reviewNew(ctx context.Context, found *references, before, aft
 		case may && after.Name != "":
 			found.allowed = append(found.allowed, ref)
 		case !may && !offered:
-			found.refuse("%s: %s may not get Secret %s: let somebody who may get it write this, or list %s/%s in annotation %s of the Secret",
-				ref.Field, found.author.Username, ref, after.Namespace, cmp.Or(after.Name, "*"), rkev1.AuthorizedObjectAnnotation)
+			found.denied(ref, before, after)
 		}
 	}
+}
+
+// denied refuses a reference that its author may not write. A released Cluster comes all the same: nobody can correct it in the middle of a restore
+// or a move, and without a grant nothing is used.
+func (f *references) denied(ref tenancy.Reference, before, after *provv1.Cluster) {
+	offer := fmt.Sprintf("list %s/%s in annotation %s of the Secret", after.Namespace, cmp.Or(after.Name, "*"), rkev1.AuthorizedObjectAnnotation)
+	if admission.Released(before, after) {
+		f.warn("%s: %s may not get Secret %s, so it is not used yet: once the Cluster is adopted, let somebody who may get it %s, or %s",
+			ref.Field, f.author.Username, ref, renewAdvice, offer)
+		return
+	}
+	f.refuse("%s: %s may not get Secret %s: let somebody who may get it write this, or %s", ref.Field, f.author.Username, ref, offer)
 }
 
 const renewAdvice = "set annotation " + tenancy.GrantsAnnotation + " of the Cluster to " + tenancy.Renew

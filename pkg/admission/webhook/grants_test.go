@@ -59,6 +59,12 @@ func handler(t *testing.T, synced bool) http.Handler {
 			}
 			return author.Username == "admin" || author.Username == "alice" && secret.Name == "hers", nil
 		},
+		Trust: func(_ context.Context, who tenancy.Author) (bool, error) {
+			if who.Username == "unknown" {
+				return false, errors.New("the API server does not answer")
+			}
+			return who.Username == "admin" || who.Username == "mover", nil
+		},
 	})
 }
 

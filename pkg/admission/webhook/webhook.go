@@ -34,6 +34,7 @@ import (
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/tenancy"
 )
 
 // Paths of the webhooks.
@@ -55,9 +56,11 @@ type Options struct {
 	// Snapshots are read once Synced, too. HasSecret asks the API server: a Secret that was made a moment ago is in no cache.
 	Snapshots rkecontrollers.ETCDSnapshotCache
 	HasSecret func(ctx context.Context, secret types.NamespacedName) (bool, error)
-	// Key signs grants; it is asked for once Synced. Review asks the API server what an author may, and Secrets say what they offer.
+	// Key signs grants; it is asked for once Synced. Review asks the API server what an author may, and Secrets say what they offer. Trust asks it
+	// whether who brings a released Cluster may bring it as it was.
 	Key     func() []byte
 	Review  access.Reviewer
+	Trust   access.Truster
 	Secrets SecretCache
 	Log     logrus.FieldLogger
 	// Now is the time; time.Now when it is nil.
@@ -127,7 +130,24 @@ func (r *reviewer) review(
 	if err != nil {
 		return admission.Answer{}, err
 	}
+	if admission.TrustMatters(request) {
+		request.Facts.Trust = r.trust(ctx, authorOf(asked))
+	}
 	return decide(request)
+}
+
+// trust asks whether somebody is trusted.
+func (r *reviewer) trust(ctx context.Context, who tenancy.Author) admission.Trust {
+	ctx, cancel := context.WithTimeout(ctx, reviewsLast)
+	defer cancel()
+	switch trusted, err := r.Trust(ctx, who); {
+	case err != nil:
+		r.Log.WithError(err).Warn("Nobody knows whether who brings a released Cluster is trusted, so they are not")
+		return admission.TrustUnknown
+	case trusted:
+		return admission.Trusted
+	}
+	return admission.Untrusted
 }
 
 // lookUp finds what a request names.

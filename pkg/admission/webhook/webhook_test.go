@@ -2,21 +2,28 @@ package webhook
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rancher/wrangler/v3/pkg/generic/fake"
 	"github.com/sirupsen/logrus/hooks/test"
 	"go.uber.org/mock/gomock"
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/releases"
+	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
@@ -111,6 +118,49 @@ func TestMutate_ReturnsAPatch(t *testing.T) {
 	got := ask(t, MutatePath, true, before, after)
 	if want := `[{"op":"add","path":"/spec/rkeConfig/machinePools/0/dynamicSchemaSpec","value":"{}"}]`; !got.Allowed || string(got.Patch) != want {
 		t.Errorf("answer %+v, patch %s", got, got.Patch)
+	}
+}
+
+// The API server is asked about who brings a released Cluster, and about nobody else.
+func TestMutate_AsksWhetherWhoBringsAReleasedClusterIsTrusted(t *testing.T) {
+	t.Parallel()
+	by := func(creator, released string) *provv1.Cluster {
+		cluster := build.Cluster("demo", build.Pool("all", "ecw", 1))
+		cluster.Annotations = map[string]string{provv1.CreatorIDAnnotation: creator, rkev1.ReleasedByAnnotation: released}
+		return cluster
+	}
+	for name, tc := range map[string]struct {
+		cluster *provv1.Cluster
+		trusted bool
+		err     error
+		asked   int
+		patches int
+		warned  bool
+	}{
+		"who is":               {by("alice", "first"), true, nil, 1, 0, false},
+		"who is not":           {by("alice", "first"), false, nil, 1, 1, false},
+		"of whom nobody knows": {by("alice", "first"), true, errors.New("no answer"), 1, 1, true},
+		"who made it":          {by("operator", "first"), true, nil, 0, 0, false},
+		"who makes a new one":  {by("alice", ""), true, nil, 0, 1, false},
+	} {
+		log, _ := test.NewNullLogger()
+		asked := 0
+		r := &reviewer{Options{InstanceID: "this", Log: log, Synced: func() bool { return false }, Trust: func(_ context.Context, who tenancy.Author) (bool, error) {
+			asked++
+			if diff := cmp.Diff(tenancy.Author{Username: "operator", Groups: []string{"team"}}, who); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+			return tc.trusted, tc.err
+		}}}
+		answer, err := r.review(t.Context(), admission.Complete, admissionv1.AdmissionRequest{
+			Operation: admissionv1.Create, Namespace: build.Namespace, Name: "demo", Object: raw(t, tc.cluster),
+			Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"},
+			UserInfo: authenticationv1.UserInfo{Username: "operator", Groups: []string{"team"}},
+		})
+		check(t, err)
+		if asked != tc.asked || len(answer.Patches) != tc.patches || (len(answer.Warnings) > 0) != tc.warned {
+			t.Errorf("%s: asked %d times, answer %+v", name, asked, answer)
+		}
 	}
 }
 

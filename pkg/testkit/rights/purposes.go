@@ -47,7 +47,7 @@ var Purposes = []Purpose{
 	{
 		Role: Own, Group: "authorization.k8s.io", Resources: "subjectaccessreviews",
 		Text: "Who has named a Secret of another namespace in a Cluster must be allowed to get it, for as long as it is used; who uses a cluster " +
-			"through Drover must be allowed to get the Cluster.",
+			"through Drover must be allowed to get the Cluster; who brings one from another management cluster with all that it was granted, to create management Clusters.",
 	},
 	{Role: Own, Group: "authentication.k8s.io", Resources: "tokenreviews", Text: "Who it is that uses a cluster through Drover."},
 	{
