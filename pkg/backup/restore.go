@@ -63,6 +63,7 @@ func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) 
 		}
 	}
 	r.result.Warnings = append(r.result.Warnings, replacedSince(b.Objects, o.Now())...)
+	r.result.Warnings = append(r.result.Warnings, grantedBefore(b.Objects)...)
 	for i, object := range b.Objects {
 		if err := r.one(ctx, object, existing[i]); err != nil {
 			return r.result, err
