@@ -26,16 +26,24 @@ import (
 
 // TestMove moves clusters, protected ones too, with the stock clusterctl from one management cluster to another, with a Drover in each.
 func TestMove(t *testing.T) {
-	first := stage.Start(t, stage.Settings{InstanceID: "first", Admission: true})
+	first := stage.Start(t, stage.Settings{InstanceID: "first"})
 	namespace := "moved"
 	first.Namespace(namespace)
 	clusters := first.Apply(namespace, 3, map[string]string{"rke2": stage.RKE2, "k3s": stage.K3s})
 	clusters.AwaitReady()
+	// What the second one refuses of a new Cluster was there before, and so was who made it.
+	first.Edit(namespace, "k3s", func(c *provv1.Cluster) {
+		c.Spec.RKEConfig.MachinePools[1].UnhealthyRange = new("[5-3]")
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, provv1.CreatorIDAnnotation, "alice")
+	})
+	first.End()
+	first = stage.Start(t, stage.Settings{World: first.World, InstanceID: "first", Admission: true})
 	protect(t, first, namespace, "rke2")
 	stage.AwaitQuiet(t, time.Minute)
 	made := recordOf(t, first, namespace)
 	other := plane.Another(t)
-	second := stage.Start(t, stage.Settings{Plane: other, InstanceID: "second"})
+	second := stage.Start(t, stage.Settings{Plane: other, InstanceID: "second", Admission: true})
+	awaitReviews(t, second)
 
 	letGo(t, first, namespace, "rke2")
 	letGo(t, first, namespace, "k3s")
@@ -57,10 +65,15 @@ func TestMove(t *testing.T) {
 			t.Errorf("the second Drover does something about clusters that nobody has adopted: %+v", write)
 		}
 	}
+	moved := &provv1.Cluster{}
+	check(t, second.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "k3s"}, moved))
+	if by := moved.Annotations[provv1.CreatorIDAnnotation]; by != "alice" {
+		t.Errorf("the cluster that alice made is %q's", by)
+	}
 	first.End()
 	second.End()
 
-	third := stage.Start(t, stage.Settings{Plane: other, World: first.World, InstanceID: "second"})
+	third := stage.Start(t, stage.Settings{Plane: other, World: first.World, InstanceID: "second", Admission: true})
 	take(t, third, namespace, "rke2")
 	take(t, third, namespace, "k3s")
 	third.Edit(namespace, "rke2", func(c *provv1.Cluster) {
@@ -80,6 +93,23 @@ func protect(t *testing.T, st *stage.Stage, namespace, name string) {
 	plane.Until(t, time.Minute, func() string {
 		if err := st.Client.Delete(t.Context(), core, client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Sprintf("the deletion of a part of protected cluster %s is answered with %v", name, err)
+		}
+		return ""
+	})
+}
+
+// awaitReviews waits until the API server asks the Drover of a stage, which it does some time after it was told to.
+func awaitReviews(t *testing.T, st *stage.Stage) {
+	t.Helper()
+	plane.Until(t, time.Minute, func() string {
+		right := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "right"}}
+		if check(t, st.Client.Create(t.Context(), right, client.DryRunAll)); right.Annotations[provv1.CreatorIDAnnotation] == "" {
+			return "nobody says who makes a Cluster"
+		}
+		wrong := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "wrong"}}
+		wrong.Spec.KubernetesVersion, wrong.Spec.RKEConfig = "none", &provv1.RKEConfig{}
+		if err := st.Client.Create(t.Context(), wrong, client.DryRunAll); !apierrors.IsInvalid(err) {
+			return fmt.Sprintf("a Cluster of no version is answered with %v", err)
 		}
 		return ""
 	})
