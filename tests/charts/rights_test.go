@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )
@@ -58,6 +59,35 @@ func TestDrover_RolesHaveTheRulesOfTheFile(t *testing.T) {
 				t.Errorf("the roles permit something else than the file (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestDrover_WhoMayOnlyViewReadsNoPasswords: machine configs, and the hosts and templates that have what they say, hold passwords of clouds. They are for
+// those who read Secrets anyway.
+func TestDrover_WhoMayOnlyViewReadsNoPasswords(t *testing.T) {
+	objects, err := Objects(droverChart, Release{}, map[string]any{
+		"server": map[string]any{"url": "https://drover.example.com"}, "rbac": map[string]any{"aggregateToDefaultRoles": true},
+	})
+	check(t, err)
+	const withheld = "rke-machine-config.cattle.io rke-machine.cattle.io"
+	got := map[string][]string{}
+	for _, object := range objects {
+		if object.GetKind() != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		into(t, object, &role)
+		for _, into := range []string{"view", "edit", "admin"} {
+			for _, rule := range role.Rules {
+				if role.Labels["rbac.authorization.k8s.io/aggregate-to-"+into] == "true" && strings.Contains(withheld, rule.APIGroups[0]) {
+					got[into] = append(got[into], rule.APIGroups[0]+": "+strings.Join(rule.Verbs, " "))
+				}
+			}
+		}
+	}
+	want := []string{"rke-machine-config.cattle.io: get list watch create update patch delete", "rke-machine.cattle.io: get list watch"}
+	if diff := cmp.Diff(map[string][]string{"edit": want, "admin": want}, got); diff != "" {
+		t.Errorf("rights of tenants on what holds passwords (-want +got):\n%s", diff)
 	}
 }
 
