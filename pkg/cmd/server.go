@@ -319,7 +319,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", address)
 }
 
-// shutdownGrace is how long requests under way may take to finish.
+// shutdownGrace is how long requests under way may take to finish. The chart counts on it (drover.timeToEnd), and on the other limits of an end.
 const shutdownGrace = 10 * time.Second
 
 // endpoint is a server and where it listens.

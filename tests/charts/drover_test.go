@@ -158,3 +158,45 @@ func podsOf(t *testing.T, name string) []corev1.Pod {
 	}
 	return out
 }
+
+// TestDrover_HelmTest: a pod that asks the server is there only where it can tell the server's certificate from another one. Drover writes its
+// authority into the management cluster, which with a kubeconfig is not the one where the pod is.
+func TestDrover_HelmTest(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values, secret string
+		notes          string
+	}{
+		"an authority of its own":                       {secret: "drover-ca", notes: "helm test drover"},
+		"a certificate from a Secret":                   {values: `{tls: {source: secret, secretName: serving}}`, notes: "helm test drover"},
+		"an authority of its own in another cluster":    {values: `{server: {kubeconfig: {secretName: other}}}`, notes: "drover ping https://drover.example.com --cacerts-file"},
+		"a private certificate, and another cluster":    {values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving, privateCA: true}}`, secret: "serving", notes: "helm test drover"},
+		"a public certificate, and yet another cluster": {values: `{server: {kubeconfig: {secretName: other}}, tls: {source: secret, secretName: serving}}`, notes: "helm test drover"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values, given := valuesOf(t, "minimal"), map[string]any{}
+			check(t, yaml.Unmarshal([]byte(tc.values), &given))
+			merge(values, given)
+			templates, err := Templates(droverChart, Release{}, values)
+			check(t, err)
+			if notes := templates["templates/NOTES.txt"]; !strings.Contains(notes, tc.notes) || strings.Contains(notes, "helm test") != strings.HasPrefix(tc.notes, "helm test") {
+				t.Errorf("the notes do not tell %q:\n%s", tc.notes, notes)
+			}
+			text, there := templates["templates/tests/connection.yaml"]
+			if there != strings.HasPrefix(tc.notes, "helm test") {
+				t.Fatalf("there is a pod: %v", there)
+			}
+			if !there {
+				return
+			}
+			var pod corev1.Pod
+			check(t, yaml.UnmarshalStrict([]byte(text), &pod))
+			secret := ""
+			if len(pod.Spec.Volumes) > 0 {
+				secret = pod.Spec.Volumes[0].Secret.SecretName
+			}
+			if secret != tc.secret {
+				t.Errorf("it trusts Secret %q, want %q", secret, tc.secret)
+			}
+		})
+	}
+}

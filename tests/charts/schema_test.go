@@ -18,7 +18,7 @@ func TestDrover_Refuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"an unknown value":                    {values: `{replicas: 3}`, want: "replicas"},
 		"an unknown value further down":       {values: `{server: {log: {colour: red}}}`, want: "colour"},
-		"one port for two":                    {values: `{admission: {port: 8443}}`, want: "admission.port must be another one"},
+		"one port for two":                    {values: `{admission: {port: 8443}}`, want: "admission.port and server.port are both port 8443"},
 		"a word where a number has to be":     {values: `{server: {port: https}}`, want: "/server/port"},
 		"a port that needs privileges":        {values: `{server: {port: 443}}`, want: "/server/port"},
 		"an unknown mode":                     {values: `{server: {capi: both}}`, want: "/server/capi"},
@@ -35,7 +35,28 @@ func TestDrover_Refuses(t *testing.T) {
 		"an interval without a unit":          {values: `{metrics: {serviceMonitor: {interval: "30"}}}`, want: "/metrics/serviceMonitor/interval"},
 		"a certificate from an unnamed one":   {values: `{tls: {source: secret}}`, want: "tls.secretName is required"},
 		"a certificate from no issuer":        {values: `{tls: {source: cert-manager}}`, want: "tls.certManager.issuerRef.name is required"},
-		"no time to end":                      {values: `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 75}`, want: "terminationGracePeriodSeconds must be more than 75"},
+		"no time for requests under way":      {values: `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 93}`, want: "terminationGracePeriodSeconds must be more than 93"},
+		"no time for a write under way":       {values: `{terminationGracePeriodSeconds: 40}`, want: "terminationGracePeriodSeconds must be more than 40"},
+		"two versions that lead at once":      {values: `{replicaCount: 1, server: {leaderElect: false}}`, want: "updateStrategy.type must be Recreate"},
+		"machines and metrics at one port":    {values: `{server: {port: 8081}}`, want: "server.healthPort and server.port are both port 8081"},
+		"reviews and metrics at one port":     {values: `{admission: {port: 8081}}`, want: "admission.port and server.healthPort are both port 8081"},
+		"profiles and machines at one port":   {values: `{server: {profilerAddress: "127.0.0.1:8443"}}`, want: "server.port and server.profilerAddress are both port 8443"},
+		"a way from outside to an inner one":  {values: `{service: {externalTrafficPolicy: Local}}`, want: "service.externalTrafficPolicy is for service.type NodePort or LoadBalancer"},
+		"labels that find other pods":         {values: `{commonLabels: {app.kubernetes.io/component: all}}`, want: "commonLabels must not have app.kubernetes.io/component"},
+		"pods that are not found":             {values: `{podLabels: {app.kubernetes.io/name: other}}`, want: "podLabels must not have app.kubernetes.io/name"},
+		"a name with capitals":                {values: `{fullnameOverride: My_Drover}`, want: `fullnameOverride: "My_Drover" cannot be the name of a Service: use small letters`},
+		"a name that is a number":             {values: `{fullnameOverride: "123"}`, want: `fullnameOverride: "123" cannot be the name of a Service`},
+		"a label that cannot be one":          {values: `{nameOverride: "my drover"}`, want: "/nameOverride"},
+		"a Secret that cannot be one":         {values: `{tls: {source: secret, secretName: My_Secret}}`, want: "/tls/secretName"},
+		"a kubeconfig that cannot be one":     {values: `{server: {kubeconfig: {secretName: "a b"}}}`, want: "/server/kubeconfig/secretName"},
+		"a ConfigMap that cannot be one":      {values: `{server: {configMap: Settings}}`, want: "/server/configMap"},
+		"a proxy's Secret that cannot be one": {values: `{proxy: {existingSecret: -a}}`, want: "/proxy/existingSecret"},
+		"an issuer that cannot be one":        {values: `{tls: {source: cert-manager, certManager: {issuerRef: {name: a/b}}}}`, want: "/tls/certManager/issuerRef/name"},
+		"an account that cannot be one":       {values: `{serviceAccount: {name: "a:b"}}`, want: "/serviceAccount/name"},
+		"a priority that cannot be one":       {values: `{priorityClassName: High}`, want: "/priorityClassName"},
+		"a pull secret that cannot be one":    {values: `{imagePullSecrets: [A]}`, want: "/imagePullSecrets/0"},
+		"a shared one that cannot be one":     {values: `{global: {imagePullSecrets: [{name: A}]}}`, want: "/global/imagePullSecrets/0"},
+		"a registry's that cannot be one":     {values: `{clusters: {systemDefaultRegistryPullSecrets: [A]}}`, want: "/clusters/systemDefaultRegistryPullSecrets/0"},
 		"an authority of its own, told twice": {values: `{tls: {privateCA: true}}`, want: "tls.privateCA is for"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -45,6 +66,30 @@ func TestDrover_Refuses(t *testing.T) {
 			merge(values, given)
 			if _, err := Templates(droverChart, Release{}, values); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestDrover_Takes: what is at the edge of what is refused.
+func TestDrover_Takes(t *testing.T) {
+	for name, values := range map[string]string{
+		"just enough time to end":                       `{terminationGracePeriodSeconds: 41}`,
+		"just enough time with a long delay":            `{server: {shutdownDelay: 1m5s}, terminationGracePeriodSeconds: 94}`,
+		"a port of reviews that nobody listens at":      `{admission: {enabled: false, port: 8443}}`,
+		"a Service for metrics with the port of a pod":  `{metrics: {service: {port: 8443}}}`,
+		"one that leads without a lease, and then none": `{replicaCount: 1, server: {leaderElect: false}, updateStrategy: {type: Recreate}}`,
+		"a traffic policy for what is outside":          `{service: {type: NodePort, externalTrafficPolicy: Local}}`,
+		"a Secret with dots and digits":                 `{tls: {source: secret, secretName: 1.example.com}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, given := valuesOf(t, "minimal"), map[string]any{}
+			check(t, yaml.Unmarshal([]byte(values), &given))
+			merge(all, given)
+			objects, err := Objects(droverChart, Release{}, all)
+			check(t, err)
+			for _, object := range objects {
+				typed(t, object)
 			}
 		})
 	}

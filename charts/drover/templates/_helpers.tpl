@@ -25,23 +25,42 @@
 {{/* drover.systemNamespace is where the program keeps its lease, its authority and what it publishes. */}}
 {{- define "drover.systemNamespace" -}}drover-system{{- end }}
 
+{{/* drover.union writes what a list of maps has. Of a key that several have, the value of the last one counts. */}}
+{{- define "drover.union" -}}
+{{- $all := dict }}
+{{- range . }}{{ range $key, $value := . }}{{ $_ := set $all $key $value }}{{ end }}{{ end }}
+{{- toYaml $all }}
+{{- end }}
+
 {{/* drover.labels are the labels of every object. */}}
 {{- define "drover.labels" -}}
-helm.sh/chart: {{ include "drover.chart" . }}
-{{ include "drover.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: drover
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{- $own := dict
+  "helm.sh/chart" (include "drover.chart" .)
+  "app.kubernetes.io/version" .Chart.AppVersion
+  "app.kubernetes.io/managed-by" .Release.Service
+  "app.kubernetes.io/part-of" "drover"
+}}
+{{- include "drover.union" (list $own (include "drover.selectorLabels" . | fromYaml) .Values.commonLabels) }}
 {{- end }}
+
+{{/* drover.podLabels are the labels of the pods. A chart's version is not among them: it alone replaces no pod. */}}
+{{- define "drover.podLabels" -}}
+{{- $own := dict "app.kubernetes.io/part-of" "drover" }}
+{{- include "drover.union" (list $own (include "drover.selectorLabels" . | fromYaml) .Values.commonLabels .Values.podLabels) }}
 {{- end }}
 
 {{/* drover.selectorLabels find the pods. They cannot be changed by an upgrade. */}}
 {{- define "drover.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "drover.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "drover.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: server
+{{- end }}
+
+{{/* drover.updateStrategy is how replicas are replaced. What is left of the defaults for RollingUpdate, Kubernetes refuses for Recreate. */}}
+{{- define "drover.updateStrategy" -}}
+{{- $strategy := .Values.updateStrategy | default dict }}
+{{- if eq (get $strategy "type") "Recreate" }}{{ $strategy = omit $strategy "rollingUpdate" }}{{ end }}
+{{- toYaml $strategy }}
 {{- end }}
 
 {{/* drover.annotations are the annotations of an object with the line before them: common ones, and those in .own. */}}
@@ -89,6 +108,11 @@ imagePullSecrets:
 {{- else if eq .Values.tls.source "cert-manager" }}
 {{- default (printf "%s-tls" (include "drover.fullname" .)) .Values.tls.secretName }}
 {{- end }}
+{{- end }}
+
+{{/* drover.testable is not empty when a pod of helm test can tell whether the server's certificate is the right one. */}}
+{{- define "drover.testable" -}}
+{{- if or (ne .Values.tls.source "drover") (not .Values.server.kubeconfig.secretName) }}true{{ end }}
 {{- end }}
 
 {{/* drover.admission is not empty when the API server asks the pods: they have to be in the management cluster. */}}
@@ -142,15 +166,11 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- if ne .Release.Namespace (include "drover.systemNamespace" .) }}
 {{- fail (printf "install Drover into the namespace drover-system, not %s: its lease, its authority and what it publishes are there (helm install --namespace drover-system --create-namespace)" .Release.Namespace) }}
 {{- end }}
-{{- if and (gt (int .Values.replicaCount) 1) (not .Values.server.leaderElect) }}
-{{- fail "server.leaderElect must be true with more than one replica: else all of them run controllers" }}
-{{- end }}
-{{- if and (include "drover.admission" .) (has (int .Values.admission.port) (list (int .Values.server.port) (int .Values.server.healthPort))) }}
-{{- fail "admission.port must be another one than server.port and server.healthPort" }}
-{{- end }}
-{{- $delay := int (include "drover.seconds" (toString .Values.server.shutdownDelay)) }}
-{{- if le (int .Values.terminationGracePeriodSeconds) (add $delay 10 | int) }}
-{{- fail (printf "terminationGracePeriodSeconds must be more than %d: server.shutdownDelay, and 10 seconds for requests under way; else pods are killed while machines ask them" (add $delay 10)) }}
+{{- include "drover.checkNames" . }}
+{{- include "drover.checkPorts" . }}
+{{- include "drover.checkReplicas" . }}
+{{- if and .Values.service.externalTrafficPolicy (eq .Values.service.type "ClusterIP") }}
+{{- fail "service.externalTrafficPolicy is for service.type NodePort or LoadBalancer: Kubernetes refuses it for ClusterIP; leave it empty" }}
 {{- end }}
 {{- if and .Values.networkPolicy.enabled (empty .Values.networkPolicy.metricsFrom) (or .Values.metrics.serviceMonitor.enabled .Values.metrics.rules.enabled) }}
 {{- fail "networkPolicy.metricsFrom must say where Prometheus is, with metrics.serviceMonitor.enabled or metrics.rules.enabled: nobody else than pods of this namespace reaches the metrics, and DroverAbsent would fire. For one in namespace monitoring: --set networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=monitoring; for one in this namespace: --set-json 'networkPolicy.metricsFrom=[{\"podSelector\":{}}]'" }}
@@ -158,6 +178,67 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{- if and .Values.tls.privateCA (eq .Values.tls.source "drover") }}
 {{- fail "tls.privateCA is for a certificate from a Secret or from cert-manager: machines are told Drover's own authority anyway" }}
 {{- end }}
+{{- end }}
+
+{{/* drover.checkNames refuses names and labels that Kubernetes refuses, or by which the pods are not found. Of names, those of Services are the strictest. */}}
+{{- define "drover.checkNames" -}}
+{{- $name := include "drover.fullname" . }}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
+{{- $rule := "use small letters, digits and -, with a letter first and no - last" }}
+{{- if .Values.fullnameOverride }}
+{{- fail (printf "fullnameOverride: %q cannot be the name of a Service: %s" $name $rule) }}
+{{- end }}
+{{- fail (printf "release %s: objects would be called %q, which cannot be the name of a Service; set fullnameOverride: %s" .Release.Name $name $rule) }}
+{{- end }}
+{{- range $value := list "commonLabels" "podLabels" }}
+{{- range $key := keys (include "drover.selectorLabels" $ | fromYaml) | sortAlpha }}
+{{- if hasKey (get $.Values $value | default dict) $key }}
+{{- fail (printf "%s must not have %s: the Deployment and the Services find the pods by it" $value $key) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* drover.checkPorts refuses a port at which one pod would listen twice. */}}
+{{- define "drover.checkPorts" -}}
+{{- $ports := dict "server.port" .Values.server.port "server.healthPort" .Values.server.healthPort }}
+{{- if include "drover.admission" . }}{{ $_ := set $ports "admission.port" .Values.admission.port }}{{ end }}
+{{- with .Values.server.profilerAddress }}{{ $_ := set $ports "server.profilerAddress" (regexFind "[0-9]+$" .) }}{{ end }}
+{{- $taken := dict }}
+{{- range $value, $port := $ports }}
+{{- $port := int $port | toString }}
+{{- with get $taken $port }}
+{{- fail (printf "%s and %s are both port %s: a pod listens on each of them; choose another one for either" . $value $port) }}
+{{- end }}
+{{- $_ := set $taken $port $value }}
+{{- end }}
+{{- end }}
+
+{{/* drover.checkReplicas refuses values with which several replicas lead, and those with which a replica is killed while it ends. */}}
+{{- define "drover.checkReplicas" -}}
+{{- if not .Values.server.leaderElect }}
+{{- if gt (int .Values.replicaCount) 1 }}
+{{- fail "server.leaderElect must be true with more than one replica: else all of them run controllers" }}
+{{- end }}
+{{- if ne (get (.Values.updateStrategy | default dict) "type") "Recreate" }}
+{{- fail "updateStrategy.type must be Recreate with server.leaderElect=false: else the controllers of two versions run at once during an upgrade. Or leave server.leaderElect true, which one replica can have, too" }}
+{{- end }}
+{{- end }}
+{{- $least := int (include "drover.timeToEnd" .) }}
+{{- if le (int .Values.terminationGracePeriodSeconds) $least }}
+{{- fail (printf "terminationGracePeriodSeconds must be more than %d, with server.shutdownDelay=%s: else pods are killed while they finish writes, or while machines ask them (docs/high-availability.md)" $least .Values.server.shutdownDelay) }}
+{{- end }}
+{{- end }}
+
+{{/*
+drover.timeToEnd is how many seconds a replica may take to end. Two things go on at once: endpoints answer for server.shutdownDelay, send agents
+away (3), let requests of machines finish (10) and then those for health and metrics (10); controllers finish a write (30) and give back the lease (5).
+After both, the last traces are sent (5). The numbers are those of pkg/cmd (shutdownGrace, giveBackTimeout, traces), pkg/clients and pkg/capi
+(requestTimeout, writeTimeout) and pkg/tunnel.
+*/}}
+{{- define "drover.timeToEnd" -}}
+{{- $delay := int (include "drover.seconds" (toString .Values.server.shutdownDelay)) }}
+{{- add 5 (max (add $delay 23) 35) }}
 {{- end }}
 
 {{/* drover.serverURL is the address for machines. */}}
@@ -239,8 +320,10 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 - name: HTTPS_PROXY
   value: {{ . | quote }}
 {{- end }}
+{{- /* The kubelet puts the address of the API server in place of its variable, which is in every pod. With a kubeconfig another one is asked. */}}
+{{- $direct := without (list $proxy.noProxy (ternary "$(KUBERNETES_SERVICE_HOST)" "" (empty .Values.server.kubeconfig.secretName))) "" }}
 - name: NO_PROXY
-  value: {{ $proxy.noProxy | quote }}
+  value: {{ join "," $direct | quote }}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
