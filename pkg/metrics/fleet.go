@@ -19,11 +19,14 @@ type Source struct {
 	InstanceID    string
 	Clusters      func() ([]*provv1.Cluster, error)
 	ControlPlanes func() ([]*rkev1.RKEControlPlane, error)
+	CAPIClusters  func() ([]*clusterv1.Cluster, error)
 	Machines      func() ([]*clusterv1.Machine, error)
 	Snapshots     func() ([]*rkev1.ETCDSnapshot, error)
 	// Cluster and Secret return nil for what is not there.
 	Cluster func(namespace, name string) *provv1.Cluster
 	Secret  func(namespace, name string) *corev1.Secret
+	// Annotations are those of what a Machine refers to, its RKEBootstrap or the object of its host, and nil for what is not there.
+	Annotations func(namespace string, of clusterv1.ContractVersionedObjectReference) map[string]string
 }
 
 // Fleet tells how all clusters fare. Until Lead and after its end it tells only that the controllers do not run here: another replica

@@ -15,6 +15,8 @@ import (
 const (
 	// reasonDeleting: it is being removed.
 	reasonDeleting = "Deleting"
+	// reasonOverdue: that takes too long.
+	reasonOverdue = "DeletionOverdue"
 	// reasonInfrastructure: there is no machine yet.
 	reasonInfrastructure = "InfrastructureNotReady"
 	// reasonNode: there is a machine, and its node has not come up.
@@ -39,7 +41,7 @@ const (
 var failureReasons = []string{
 	rkev1.ReasonError, rkev1.ReasonCreateError, rkev1.ReasonDeleteError,
 	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonState, machinejob.ReasonUnconfirmed, tenancy.ReasonAccessDenied,
-	"InvalidSpec", "DeletionOverdue", "ManagementNameTaken", bootstrapdata.ReasonBadInput,
+	"InvalidSpec", reasonOverdue, "ManagementNameTaken", bootstrapdata.ReasonBadInput,
 }
 
 // known are the values of the label reason.

@@ -10,7 +10,6 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/planner"
 )
 
 // Values of the label kind.
@@ -75,7 +74,7 @@ func (s *summary) stand(kind string, of standing, now time.Time) {
 	s.stuck[key] = t
 }
 
-// summarize reads each cache once, and Secrets by name.
+// summarize reads each cache once, and by name Secrets and what belongs to machines that are being made or removed.
 func (f *Fleet) summarize(source *Source) (*summary, error) {
 	now := f.now()
 	s := &summary{
@@ -91,6 +90,10 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 	if err != nil {
 		return nil, err
 	}
+	cores, err := source.CAPIClusters()
+	if err != nil {
+		return nil, err
+	}
 	machines, err := source.Machines()
 	if err != nil {
 		return nil, err
@@ -99,7 +102,8 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	planes, newest := byName(controlPlanes), newestSnapshots(snapshots)
+	planes, newest := byKey(controlPlanes), newestSnapshots(snapshots)
+	paused := pauses{source, byKey(cores), planes}
 	ours := map[types.NamespacedName]bool{}
 	for _, cluster := range clusters {
 		if !owned(cluster, source.InstanceID) || cluster.Spec.RKEConfig == nil {
@@ -108,7 +112,7 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 		key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 		ours[key] = true
 		plane := planes[key]
-		stands := f.cluster(cluster, plane)
+		stands := paused.cluster(key, f.cluster(cluster, plane))
 		s.stand(kindCluster, stands, now)
 		s.snapshot(stands.state, plane, newest[key], now)
 		f.kubeconfig(s, source, key)
@@ -117,7 +121,7 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 		if !ours[types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}] {
 			continue
 		}
-		s.stand(kindMachine, standingOf(machine), now)
+		s.stand(kindMachine, paused.machine(machine, standingOf(machine)), now)
 		f.plan(s, source, machine, now)
 	}
 	return s, nil
@@ -125,14 +129,6 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 
 func owned(cluster *provv1.Cluster, instanceID string) bool {
 	return cluster != nil && instanceID != "" && cluster.Annotations[rkev1.InstanceAnnotation] == instanceID
-}
-
-func byName(list []*rkev1.RKEControlPlane) map[types.NamespacedName]*rkev1.RKEControlPlane {
-	out := make(map[types.NamespacedName]*rkev1.RKEControlPlane, len(list))
-	for _, plane := range list {
-		out[types.NamespacedName{Namespace: plane.Namespace, Name: plane.Name}] = plane
-	}
-	return out
 }
 
 func newestSnapshots(list []*rkev1.ETCDSnapshot) map[types.NamespacedName]time.Time {
@@ -176,7 +172,7 @@ func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) s
 	}
 	out := standing{stateWaiting, f.Reasons.reason(key, ready.Reason), updated(ready, plane.CreationTimestamp.Time)}
 	switch {
-	case out.reason == string(planner.ReasonPaused):
+	case out.reason == reasonPaused:
 		out.state = statePaused
 	case ready.Status == rkev1.ConditionFalse:
 		out.state = stateFailed

@@ -33,9 +33,12 @@ type world struct {
 	now       time.Time
 	clusters  []*provv1.Cluster
 	planes    []*rkev1.RKEControlPlane
+	cores     []*clusterv1.Cluster
 	machines  []*clusterv1.Machine
 	snapshots []*rkev1.ETCDSnapshot
 	secrets   map[string]*corev1.Secret
+	// annotations are those of what machines refer to, by kind and name.
+	annotations map[string]map[string]string
 }
 
 func newWorld(t *testing.T) *world {
@@ -53,6 +56,7 @@ func (w *world) lead() (stop func()) {
 		InstanceID:    "me",
 		Clusters:      func() ([]*provv1.Cluster, error) { return w.clusters, nil },
 		ControlPlanes: func() ([]*rkev1.RKEControlPlane, error) { return w.planes, nil },
+		CAPIClusters:  func() ([]*clusterv1.Cluster, error) { return w.cores, nil },
 		Machines:      func() ([]*clusterv1.Machine, error) { return w.machines, nil },
 		Snapshots:     func() ([]*rkev1.ETCDSnapshot, error) { return w.snapshots, nil },
 		Cluster: func(namespace, name string) *provv1.Cluster {
@@ -64,6 +68,9 @@ func (w *world) lead() (stop func()) {
 			return nil
 		},
 		Secret: func(namespace, name string) *corev1.Secret { return w.secrets[namespace+"/"+name] },
+		Annotations: func(_ string, of clusterv1.ContractVersionedObjectReference) map[string]string {
+			return w.annotations[of.Kind+" "+of.Name]
+		},
 	})
 }
 

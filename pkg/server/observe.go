@@ -7,6 +7,7 @@ import (
 
 	"github.com/rancher/wrangler/v3/pkg/generic"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/driverschema"
 	"github.com/drover-io/drover/pkg/metrics"
 )
 
@@ -88,10 +90,12 @@ func each[T any](listeners ...func(before, after T)) func(before, after T) {
 }
 
 func source(c *clients.Clients, instanceID string) metrics.Source {
+	bootstraps := c.RKE.RKEBootstrap().Cache()
 	return metrics.Source{
 		InstanceID:    instanceID,
 		Clusters:      all(c.Provisioning.Cluster().Cache()),
 		ControlPlanes: all(c.RKE.RKEControlPlane().Cache()),
+		CAPIClusters:  all(c.CAPI.Cluster().Cache()),
 		Machines:      all(c.CAPI.Machine().Cache()),
 		Snapshots:     all(c.RKE.ETCDSnapshot().Cache()),
 		Cluster: func(namespace, name string) *provv1.Cluster {
@@ -108,7 +112,24 @@ func source(c *clients.Clients, instanceID string) metrics.Source {
 			}
 			return secret
 		},
+		Annotations: func(namespace string, of clusterv1.ContractVersionedObjectReference) map[string]string {
+			switch {
+			case of.APIGroup == rkev1.SchemeGroupVersion.Group && of.Kind == "RKEBootstrap":
+				return annotations(bootstraps.Get(namespace, of.Name))
+			case of.APIGroup == clients.MachineGroup:
+				return annotations(c.Dynamic.Get(schema.GroupVersionKind{Group: of.APIGroup, Version: driverschema.Version, Kind: of.Kind}, namespace, of.Name))
+			}
+			return nil // there are no caches of the hosts of other providers
+		},
 	}
+}
+
+// annotations are those of what was found.
+func annotations(found metav1.Object, err error) map[string]string {
+	if err != nil {
+		return nil
+	}
+	return found.GetAnnotations()
 }
 
 func all[T generic.RuntimeMetaObject](of generic.CacheInterface[T]) func() ([]T, error) {

@@ -7,12 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
@@ -32,6 +34,7 @@ type fleet struct {
 
 	cluster  *provv1.Cluster
 	plane    *rkev1.RKEControlPlane
+	core     *clusterv1.Cluster
 	machines []*clusterv1.Machine
 	snapshot *rkev1.ETCDSnapshot
 	plan     *corev1.Secret
@@ -56,9 +59,11 @@ func newFleet(t *testing.T, now time.Time) *fleet {
 		InstanceID:    "me",
 		Clusters:      func() ([]*provv1.Cluster, error) { return []*provv1.Cluster{f.cluster}, nil },
 		ControlPlanes: func() ([]*rkev1.RKEControlPlane, error) { return []*rkev1.RKEControlPlane{f.plane}, nil },
+		CAPIClusters:  func() ([]*clusterv1.Cluster, error) { return []*clusterv1.Cluster{f.core}, nil },
 		Machines:      func() ([]*clusterv1.Machine, error) { return f.machines, nil },
 		Snapshots:     func() ([]*rkev1.ETCDSnapshot, error) { return []*rkev1.ETCDSnapshot{f.snapshot}, nil },
 		Cluster:       func(string, string) *provv1.Cluster { return f.cluster },
+		Annotations:   func(string, clusterv1.ContractVersionedObjectReference) map[string]string { return nil },
 		Secret: func(_, name string) *corev1.Secret {
 			if name == f.plan.Name {
 				return f.plan
@@ -73,6 +78,7 @@ func (f *fleet) makeObjects() {
 	f.cluster, f.plane = build.Cluster("demo"), build.ControlPlane("demo")
 	f.cluster.Annotations = map[string]string{rkev1.InstanceAnnotation: "me"}
 	f.cluster.CreationTimestamp = metav1.NewTime(f.now.Add(-24 * time.Hour))
+	f.core = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "demo"}}
 	f.plane.CreationTimestamp = f.cluster.CreationTimestamp
 	f.plane.Status.AppliedSpec = f.plane.Spec.DeepCopy()
 	f.ready("True", "")
@@ -109,6 +115,46 @@ func (f *fleet) join() *clusterv1.Machine {
 	machine.CreationTimestamp = metav1.NewTime(f.now)
 	f.machines = append(f.machines, machine)
 	return machine
+}
+
+// noQuota lets the making of a host fail.
+func (f *fleet) noQuota() {
+	machine := func(status map[string]any) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"status": status}}
+		u.SetNamespace(f.cluster.Namespace)
+		u.SetLabels(map[string]string{clusterv1.ClusterNameLabel: f.cluster.Name})
+		return u
+	}
+	f.metrics.InfrastructureChanged(machine(nil), machine(map[string]any{"failureReason": rkev1.ReasonCreateError}))
+}
+
+func (f *fleet) restoreFails() {
+	was := f.plane.DeepCopy()
+	conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: planner.ConditionSnapshotRestored, Status: "False", Reason: "Error"}, f.now)
+	f.metrics.ControlPlaneChanged(was, f.plane)
+}
+
+// pause is somebody's, while two machines are being made, and before one is deleted.
+func (f *fleet) pause() {
+	f.metrics.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonPaused})
+	f.ready("Unknown", "Waiting")
+	f.core.Spec.Paused = new(true)
+	f.join()
+	f.say(f.join(), clusterv1.MachineInfrastructureReadyCondition, "True", "Ready")
+	f.machines[0].DeletionTimestamp = new(metav1.NewTime(f.now))
+	for _, machine := range f.machines {
+		f.say(machine, clusterv1.PausedCondition, "True", clusterv1.PausedReason)
+	}
+}
+
+// resume is the end of that, with which nothing is done yet.
+func (f *fleet) resume() {
+	f.core.Spec.Paused = nil
+	f.metrics.Reasons.Note("fleet-default/demo", nil)
+	f.ready("True", "")
+	for _, machine := range f.machines {
+		f.say(machine, clusterv1.PausedCondition, "False", clusterv1.NotPausedReason)
+	}
 }
 
 // answer is what a scrape gets: nothing from a Drover that is gone.
