@@ -63,13 +63,15 @@ type server struct {
 	groups  []*rules.Group
 	// told are the series of the last scrape.
 	told map[uint64]labels.Labels
+	// instance is the replica that is read.
+	instance string
 	// fired are the alerts that it has sent, and when first.
 	fired map[string]time.Time
 }
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	s := &server{T: t, storage: teststorage.New(t), fired: map[string]time.Time{}}
+	s := &server{T: t, storage: teststorage.New(t), fired: map[string]time.Time{}, instance: "drover-0"}
 	t.Cleanup(func() { check(t, s.storage.Close()) })
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute})
 	t.Cleanup(func() { check(t, engine.Close()) })
@@ -117,7 +119,7 @@ func (s *server) scrape(registry *prometheus.Registry, at time.Time) {
 				name, sample = name+"_count", float64(metric.GetHistogram().GetSampleCount())
 			default:
 			}
-			series := seriesOf(name, metric.GetLabel())
+			series := s.seriesOf(name, metric.GetLabel())
 			told[series.Hash()] = series
 			_, err := appender.Append(0, series, at.UnixMilli(), sample)
 			check(s.T, err)
@@ -133,12 +135,27 @@ func (s *server) scrape(registry *prometheus.Registry, at time.Time) {
 	s.told = told
 }
 
-func seriesOf(name string, pairs []*dto.LabelPair) labels.Labels {
-	builder := labels.NewBuilder(labels.FromStrings(labels.MetricName, name, "instance", "drover-0"))
+func (s *server) seriesOf(name string, pairs []*dto.LabelPair) labels.Labels {
+	builder := labels.NewBuilder(labels.FromStrings(labels.MetricName, name, "instance", s.instance))
 	for _, pair := range pairs {
 		builder.Set(pair.GetName(), pair.GetValue())
 	}
 	return builder.Labels()
+}
+
+// firing are the alerts that fire now, one for each set of labels.
+func (s *server) firing() []string {
+	var out []string
+	for _, group := range s.groups {
+		for _, rule := range group.AlertingRules() {
+			for _, alert := range rule.ActiveAlerts() {
+				if alert.State == rules.StateFiring {
+					out = append(out, alert.Labels.Get(labels.AlertName))
+				}
+			}
+		}
+	}
+	return out
 }
 
 // evaluate is one evaluation of all rules.

@@ -12,11 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/disruption"
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/planner"
@@ -30,6 +28,8 @@ const before = 30 * time.Minute
 // fault is something that goes wrong, and the alerts that shall come of it, and none else.
 type fault struct {
 	inject func(f *fleet)
+	// early is one that happens before Prometheus has read anything. It is over at once, and so are the alerts of it in the end.
+	early bool
 	// meanwhile happens every minute, from the beginning.
 	meanwhile func(f *fleet, broken bool)
 	// lasts is how long one looks at it.
@@ -65,12 +65,15 @@ var faults = map[string]fault{
 		},
 		lasts: 2 * time.Hour, want: []string{"DroverClusterStuck"},
 	},
-	"a paused cluster is nobody's concern": {
-		inject: func(f *fleet) {
-			f.metrics.Reasons.Note("fleet-default/demo", &planner.Wait{Reason: planner.ReasonPaused})
-			f.ready("Unknown", "Waiting")
+	"a paused cluster is nobody's concern": {inject: func(f *fleet) { f.pause() }, lasts: 3 * time.Hour},
+	"a pause ends after hours, and what waited for it goes on": {
+		inject: func(f *fleet) { f.pause() },
+		meanwhile: func(f *fleet, _ bool) {
+			if f.now.Equal(start.Add(before + 3*time.Hour)) {
+				f.resume()
+			}
 		},
-		lasts: 3 * time.Hour,
+		lasts: 3*time.Hour + 20*time.Minute,
 	},
 	"a host never gets ready": {
 		inject: func(f *fleet) { f.join() }, lasts: time.Hour, want: []string{"DroverMachineStuck"},
@@ -97,28 +100,27 @@ var faults = map[string]fault{
 		inject: func(f *fleet) { f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error") },
 		lasts:  time.Hour, want: []string{"DroverPlanFailed"},
 	},
+	"a plan fails as soon as a new leader looks": {
+		inject: func(f *fleet) { f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error") },
+		early:  true, lasts: 3 * time.Hour, want: []string{"DroverPlanFailed"},
+	},
 	"the cloud has no quota left": {
-		inject: func(f *fleet) {
-			machine := func(status map[string]any) *unstructured.Unstructured {
-				u := &unstructured.Unstructured{Object: map[string]any{"status": status}}
-				u.SetNamespace(f.cluster.Namespace)
-				u.SetLabels(map[string]string{clusterv1.ClusterNameLabel: f.cluster.Name})
-				return u
-			}
-			f.metrics.InfrastructureChanged(machine(nil), machine(map[string]any{"failureReason": rkev1.ReasonCreateError}))
-		},
-		lasts: time.Hour, want: []string{"DroverMachineFailed"},
+		inject: func(f *fleet) { f.noQuota() }, lasts: time.Hour, want: []string{"DroverMachineFailed"},
+	},
+	"the cloud has no quota left for a new leader": {
+		inject: func(f *fleet) { f.noQuota() }, early: true, lasts: 3 * time.Hour, want: []string{"DroverMachineFailed"},
 	},
 	"a restore fails": {
-		inject: func(f *fleet) {
-			was := f.plane.DeepCopy()
-			conditions.Set(&f.plane.Status.Conditions, conditions.Condition{Type: planner.ConditionSnapshotRestored, Status: "False", Reason: "Error"}, f.now)
-			f.metrics.ControlPlaneChanged(was, f.plane)
-		},
-		lasts: time.Hour, want: []string{"DroverOperationFailed"},
+		inject: func(f *fleet) { f.restoreFails() }, lasts: time.Hour, want: []string{"DroverOperationFailed"},
+	},
+	"a restore fails as soon as a new leader looks": {
+		inject: func(f *fleet) { f.restoreFails() }, early: true, lasts: 3 * time.Hour, want: []string{"DroverOperationFailed"},
 	},
 	"a node is restarted for no reason": {
 		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, lasts: time.Hour, want: []string{"DroverUnknownDisruption"},
+	},
+	"a new leader restarts a node for no reason before anything else": {
+		inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, early: true, lasts: 3 * time.Hour, want: []string{"DroverUnknownDisruption"},
 	},
 	"a right is missing": {
 		meanwhile: func(f *fleet, broken bool) {
@@ -158,6 +160,7 @@ func TestRules_EachFaultFiresItsAlert(t *testing.T) {
 	}
 	slices.Sort(all)
 	slices.Sort(shown)
+	shown = slices.Compact(shown)
 	if diff := cmp.Diff(all, shown); diff != "" {
 		t.Errorf("alerts (-) and those that a fault shows (+):\n%s", diff)
 	}
@@ -168,9 +171,12 @@ func TestRules_EachFaultFiresItsAlert(t *testing.T) {
 
 func (c fault) tell(t *testing.T, s *server) {
 	t.Helper()
-	f := newFleet(t, start)
-	for f.now.Before(start.Add(before + c.lasts)) {
-		broken := !f.now.Before(start.Add(before))
+	f, begins := newFleet(t, start), start.Add(before)
+	if c.early {
+		begins = start
+	}
+	for f.now.Before(begins.Add(c.lasts)) {
+		broken := !f.now.Before(begins)
 		if broken && c.inject != nil {
 			c.inject(f)
 			c.inject = nil
@@ -183,12 +189,15 @@ func (c fault) tell(t *testing.T, s *server) {
 		f.now = f.now.Add(interval)
 	}
 	for alert, at := range s.fired {
-		if at.Before(start.Add(before)) {
-			t.Errorf("%s fired %v before anything was wrong", alert, start.Add(before).Sub(at))
+		if at.Before(begins) {
+			t.Errorf("%s fired %v before anything was wrong", alert, begins.Sub(at))
 		}
 	}
 	if diff := cmp.Diff(c.want, slices.Sorted(maps.Keys(s.fired))); diff != "" {
 		t.Errorf("alerts (-want +got):\n%s", diff)
+	}
+	if firing := s.firing(); c.early && len(firing) > 0 {
+		t.Errorf("does not end: %v", firing)
 	}
 }
 

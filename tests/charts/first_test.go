@@ -1,0 +1,114 @@
+package charts
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/disruption"
+)
+
+// run reads and evaluates for a time, and returns for how long an alert fired of it.
+func (s *server) run(f *fleet, d time.Duration, alert string) time.Duration {
+	s.Helper()
+	fired := time.Duration(0)
+	for end := f.now.Add(d); f.now.Before(end); f.now = f.now.Add(interval) {
+		s.scrape(f.answer(), f.now)
+		s.evaluate(f.now)
+		if n := count(s.firing(), alert); n > 1 {
+			s.Errorf("%s fires %d times at once", alert, n)
+		} else if n == 1 {
+			fired += interval
+		}
+	}
+	return fired
+}
+
+func count(list []string, of string) (n int) {
+	for _, one := range list {
+		if one == of {
+			n++
+		}
+	}
+	return n
+}
+
+// What happened before Prometheus looked fires at its first look, for the window of the rule, and then no more: the counter stays.
+func TestRules_WhatHappenedBeforeTheFirstScrapeHasAnEnd(t *testing.T) {
+	for alert, c := range map[string]struct {
+		inject func(f *fleet)
+		window time.Duration
+	}{
+		"DroverUnknownDisruption": {func(f *fleet) { f.disruptions.Count(disruption.Unknown, 3) }, time.Hour},
+		"DroverOperationFailed":   {func(f *fleet) { f.restoreFails() }, time.Hour},
+		"DroverMachineFailed":     {func(f *fleet) { f.noQuota() }, 15 * time.Minute},
+		"DroverPlanFailed":        {func(f *fleet) { f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error") }, 15 * time.Minute},
+	} {
+		t.Run(alert, func(t *testing.T) {
+			s, f := newServer(t), newFleet(t, start)
+			c.inject(f)
+			fired := s.run(f, 4*time.Hour, alert)
+			if !s.fired[alert].Equal(start) || fired != c.window {
+				t.Errorf("fired at %v for %v, want %v from the first look on", s.fired[alert], fired, c.window)
+			}
+		})
+	}
+}
+
+// Each process has counters of its own: that of a new one is no news of the old one's, and what the old one did hides nothing of the new one.
+func TestRules_AnotherProcess(t *testing.T) {
+	const alert = "DroverUnknownDisruption"
+	for name, c := range map[string]struct {
+		instance string
+		first    bool // the first one has done so as well
+		inject   func(f *fleet)
+		want     time.Duration
+	}{
+		"another pod, which is quiet":                         {instance: "drover-1", inject: func(*fleet) {}},
+		"another pod, which is quiet, after one that was not": {instance: "drover-1", first: true, inject: func(*fleet) {}},
+		"another pod, at once":                                {instance: "drover-1", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour},
+		"another pod, at once, after one that did the same": {
+			instance: "drover-1", first: true, inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: time.Hour,
+		},
+		"the same pod began again, and was quiet": {instance: "drover-0", first: true, inject: func(*fleet) {}},
+		// The last sample of the process before it is in the window for less than that.
+		"the same pod began again, at once": {
+			instance: "drover-0", inject: func(f *fleet) { f.disruptions.Count(disruption.Unknown, 1) }, want: 59 * time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, f := newServer(t), newFleet(t, start)
+			if c.first {
+				f.disruptions.Count(disruption.Unknown, 1)
+			}
+			s.run(f, 3*time.Hour, alert)
+			next := newFleet(t, f.now)
+			s.instance = c.instance
+			c.inject(next)
+			if fired := s.run(next, 3*time.Hour, alert); fired != c.want {
+				t.Errorf("fired for %v, want %v", fired, c.want)
+			}
+		})
+	}
+}
+
+// A Prometheus that was away for a while does not take what it knew for new.
+func TestRules_GapsAreNoNews(t *testing.T) {
+	s, f := newServer(t), newFleet(t, start)
+	f.disruptions.Count(disruption.Unknown, 1)
+	s.run(f, 3*time.Hour, "DroverUnknownDisruption")
+	f.now = f.now.Add(50 * time.Minute)
+	if fired := s.run(f, 4*time.Hour, "DroverUnknownDisruption"); fired != 0 {
+		t.Errorf("fired for %v after a gap", fired)
+	}
+	f.say(f.machines[0], rkev1.ConditionPlanApplied, "False", "Error")
+	s.run(f, 2*time.Hour, "DroverPlanFailed")
+	f.down = true // its target does not answer
+	s.run(f, 8*time.Minute, "DroverPlanFailed")
+	f.down = false
+	if diff := cmp.Diff(time.Duration(0), s.run(f, 2*time.Hour, "DroverPlanFailed")); diff != "" {
+		t.Errorf("fired after the target was away (-want +got):\n%s", diff)
+	}
+}
