@@ -20,12 +20,12 @@ import (
 
 const reasonDocs = "../docs/reasons"
 
-// speechless are folders whose reasons are on no object of ours: fakes, programs of their own, answers to machines, and metrics, which have
-// docs/metrics.md.
-var speechless = []string{"testkit", "connect", "embedded", "machinebinary", "generated", "metrics", "managementplane", "tunnel", "clusteragent", "clusterproxy", "endpointauth"}
+// speechless are folders whose reasons are on no object of ours and in no metric: fakes, programs of their own, and answers to machines.
+var speechless = []string{"testkit", "connect", "embedded", "machinebinary", "generated", "managementplane", "tunnel", "clusteragent", "clusterproxy", "endpointauth"}
 
 var (
-	reasonName = regexp.MustCompile(`^[rR]eason[A-Z]`)
+	// reasonName is how constants are called. Those of metrics may be codes.
+	reasonName = regexp.MustCompile(`^([rR]eason|code)[A-Z]`)
 	// reasonWord is one word in CamelCase. Messages have more than one.
 	reasonWord = regexp.MustCompile(`^[A-Z][A-Za-z]+$`)
 	// telling are functions that take a reason.

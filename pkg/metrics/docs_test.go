@@ -2,7 +2,9 @@ package metrics
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +57,15 @@ func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
 			if strings.HasPrefix(strings.ToLower(name), "reason") && !known[value] && !ofManagement[value] {
 				t.Errorf("%s: %s is %q, which pkg/metrics does not know", path, name, value)
 			}
+		}
+	}
+}
+
+// TestReasons_HaveAPageEach: who reads an alert finds what its reason or code means.
+func TestReasons_HaveAPageEach(t *testing.T) {
+	for _, value := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(known)), Codes()...)))) {
+		if _, err := os.Stat("../../docs/reasons/" + value + ".md"); err != nil {
+			t.Errorf("reason %s of metrics needs a page docs/reasons/%s.md", value, value)
 		}
 	}
 }
