@@ -58,7 +58,7 @@ func TestLead_AnAPIServerThatHangsEndsATermOnly(t *testing.T) {
 			check(t, err)
 			check(t, s.Serve(serving))
 			replicas = append(replicas, s)
-			go func() { ended <- leadWhileHolding(ctx, config, logrus.StandardLogger(), s.Lead) }()
+			go func() { ended <- leadWhileHolding(ctx, config, "test", logrus.StandardLogger(), s.Lead) }()
 		}
 		leaders := func() (leading int) {
 			t.Helper()

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/drover-io/drover/pkg/rival"
 )
 
 // The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline: 11 seconds after the last renewal. The
@@ -22,8 +24,8 @@ import (
 // vanished at the latest, and about 15 as a rule, which leaves their controllers time to start within the 20 seconds that are promised. What is between the two
 // is for handlers that still end; an API server that answers nobody for longer than renewDeadline ends the term, although nobody else can take the lease then.
 const (
-	leaseNamespace = "drover-system"
-	leaseName      = "drover"
+	leaseNamespace = rival.DroverNamespace
+	leaseName      = rival.DroverLease
 	leaseDuration  = 13 * time.Second
 	renewDeadline  = 10 * time.Second
 	retryPeriod    = time.Second
@@ -33,9 +35,9 @@ const (
 	firstPause, longestPause = time.Second, time.Minute
 )
 
-// leadWhileHolding calls lead whenever this replica holds the lease, with a context that ends when the lease is lost, and waits
+// leadWhileHolding calls lead whenever this replica, which is of an instance, holds the lease, with a context that ends when the lease is lost, and waits
 // for lead to return before it asks for the lease again. It returns when ctx ends.
-func leadWhileHolding(ctx context.Context, config *rest.Config, log logrus.FieldLogger, lead func(context.Context) error) error {
+func leadWhileHolding(ctx context.Context, config *rest.Config, instanceID string, log logrus.FieldLogger, lead func(context.Context) error) error {
 	clients, err := kubernetes.NewForConfig(leaseConfig(config))
 	if err != nil {
 		return fmt.Errorf("make client of the lease: %w", err)
@@ -44,9 +46,12 @@ func leadWhileHolding(ctx context.Context, config *rest.Config, log logrus.Field
 	if err != nil {
 		return fmt.Errorf("read host name: %w", err)
 	}
-	lock := &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}, Client: clients.CoordinationV1(),
-		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()},
+	lock := tellingLock{
+		Interface: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}, Client: clients.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: rival.Holder(host, uuid.NewString(), instanceID)},
+		},
+		others: &otherInstances{own: rival.Digest(instanceID), client: clients, log: log},
 	}
 	return termAfterTerm(ctx, log, func() error { return oneTerm(ctx, lock, log, lead) })
 }

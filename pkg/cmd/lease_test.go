@@ -48,7 +48,7 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), lead(name)))
+				check(t, leadWhileHolding(ctx, api.Config(name), "ours", logrus.StandardLogger(), lead(name)))
 			}()
 			return func() { cancel(); <-ended }
 		}
@@ -94,7 +94,7 @@ func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
 		leads := map[string]time.Time{}
 		for _, name := range []string{"first", "second", "third"} {
 			group.Go(func() {
-				check(t, leadWhileHolding(ctx, api.Config(name), logrus.StandardLogger(), func(ctx context.Context) error {
+				check(t, leadWhileHolding(ctx, api.Config(name), "ours", logrus.StandardLogger(), func(ctx context.Context) error {
 					leads[name] = time.Now()
 					<-ctx.Done()
 					return nil
@@ -127,7 +127,7 @@ func TestLease_TakenByAnother(t *testing.T) {
 		var leading atomic.Bool
 		ended := make(chan error, 1)
 		go func() {
-			ended <- leadWhileHolding(ctx, api.Config("robbed"), logrus.StandardLogger(), func(ctx context.Context) error {
+			ended <- leadWhileHolding(ctx, api.Config("robbed"), "ours", logrus.StandardLogger(), func(ctx context.Context) error {
 				leading.Store(true)
 				defer leading.Store(false)
 				<-ctx.Done()
@@ -180,7 +180,7 @@ func TestLease_AfterATermThatFailedAnotherIsTried(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() {
-			ended <- leadWhileHolding(ctx, api.Config("x"), logrus.StandardLogger(), func(ctx context.Context) error {
+			ended <- leadWhileHolding(ctx, api.Config("x"), "ours", logrus.StandardLogger(), func(ctx context.Context) error {
 				mu.Lock()
 				all = append(all, time.Now())
 				mu.Unlock()
@@ -236,7 +236,7 @@ func TestLease_TakenAtTheEndIsGivenBack(t *testing.T) {
 				return below.RoundTrip(r)
 			})
 		})
-		check(t, leadWhileHolding(ctx, config, logrus.StandardLogger(), func(context.Context) error { return nil }))
+		check(t, leadWhileHolding(ctx, config, "ours", logrus.StandardLogger(), func(context.Context) error { return nil }))
 		if holder := holderOf(t, api); holder != "" {
 			t.Errorf("%s still has the lease", holder)
 		}

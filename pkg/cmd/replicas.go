@@ -2,8 +2,6 @@ package cmd
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -14,13 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+
+	"github.com/drover-io/drover/pkg/rival"
 )
 
-// Every replica renews a Lease of its own, so that all know how many there are: agents in clusters keep a connection to each of them. Names and label are
-// stored.
+// Every replica renews a Lease of its own, so that all know how many there are: agents in clusters keep a connection to each of them; and so that who adopts a
+// cluster sees who is here. Names and label are stored.
 const (
 	replicaPrefix = "drover-replica-"
-	replicaLabel  = "drover.io/replica-of"
+	replicaLabel  = rival.ReplicaLabel
 	// replicaRenewal is how often a replica renews its Lease and counts the others.
 	replicaRenewal = 10 * time.Second
 	// replicaDuration is after how long without a renewal a replica does not count any more.
@@ -39,8 +39,7 @@ type replicas struct {
 }
 
 func newReplicas(leases coordinationclient.LeaseInterface, id, instanceID string, log logrus.FieldLogger) *replicas {
-	sum := sha256.Sum256([]byte(instanceID))
-	return &replicas{leases: leases, id: id, set: hex.EncodeToString(sum[:8]), log: log}
+	return &replicas{leases: leases, id: id, set: rival.Digest(instanceID), log: log}
 }
 
 // count is how many replicas there are, with this one.

@@ -135,7 +135,7 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 		if o.embedded || !o.leaderElect {
 			return termAfterTerm(ctx, log, func() error { return s.Lead(ctx) })
 		}
-		return leadWhileHolding(ctx, config, log, s.Lead)
+		return leadWhileHolding(ctx, config, options.InstanceID, log, s.Lead)
 	})
 }
 

@@ -1,8 +1,7 @@
 package controllers
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,8 +11,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/rival"
 )
 
 // SettingsLabel marks the ConfigMaps in which servers publish their settings.
@@ -40,8 +41,22 @@ const (
 
 // SettingsName is the name of what the server of an instance has published.
 func SettingsName(instanceID string) string {
-	sum := sha256.Sum256([]byte(instanceID))
-	return "drover-settings-" + hex.EncodeToString(sum[:4])
+	return settingsName(rival.Digest(instanceID))
+}
+
+func settingsName(digest string) string { return "drover-settings-" + digest[:8] }
+
+// InstanceWithDigest is the identifier of an instance of which the digest is known (rival.Digest), as its server has published it; empty when that did not,
+// or it cannot be read.
+func InstanceWithDigest(ctx context.Context, client kubernetes.Interface, digest string) string {
+	published, err := client.CoreV1().ConfigMaps(SettingsNamespace).Get(ctx, settingsName(digest), metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	if instance := published.Annotations[rkev1.InstanceAnnotation]; rival.Digest(instance) == digest {
+		return instance
+	}
+	return ""
 }
 
 // ConfigMap is how a server publishes its settings, for programs that say what it would do. It holds no secrets: those are named, and

@@ -1,0 +1,101 @@
+package cmd
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	"github.com/sirupsen/logrus/hooks/test"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/rival"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// One leads in a management cluster, of whatever instance. The lease says of which, and a replica that waits for another instance says so once.
+func TestLease_TwoInstances(t *testing.T) {
+	memkube.VirtualTime()
+	synctest.Test(t, func(t *testing.T) {
+		api := memkube.New(memkube.Options{Namespaces: []string{leaseNamespace}})
+		published := controllers.Settings{}.ConfigMap("b")
+		published.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+		check(t, api.Add(published))
+		replica := func(instance string) (log *test.Hook, stop func()) {
+			logger, log := test.NewNullLogger()
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				check(t, leadWhileHolding(ctx, api.Config(instance), instance, logger, func(ctx context.Context) error { <-ctx.Done(); return nil }))
+			}()
+			settle(time.Minute)
+			return log, func() { cancel(); <-ended; settle(time.Minute) }
+		}
+		expect := func(when, leads string, logs map[*test.Hook]string) {
+			t.Helper()
+			if got := rival.InstanceOf(holderOf(t, api)); got != rival.Digest(leads) {
+				t.Errorf("%s: the holder of the lease has the digest %q", when, got)
+			}
+			for log, want := range logs {
+				if got := strings.Join(waitedFor(log), ", "); got != want {
+					t.Errorf("%s: one says that it waits for %q, want %q", when, got, want)
+				}
+			}
+		}
+		firstA, stopA := replica("a")
+		firstB, stopB := replica("b")
+		expect("a leads", "a", map[*test.Hook]string{firstA: "", firstB: "with digest " + rival.Digest("a")}) // it has not published its settings
+		stopA()
+		expect("a is stopped", "b", map[*test.Hook]string{firstB: "with digest " + rival.Digest("a")})
+		secondA, stopA := replica("a")
+		secondB, stopSecondB := replica("b")
+		expect("a is back", "b", map[*test.Hook]string{secondA: "b", secondB: ""})
+		stopA()
+		stopSecondB()
+		stopB()
+	})
+}
+
+// waitedFor are the instances of which a replica has said that they lead.
+func waitedFor(log *test.Hook) []string {
+	var out []string
+	for _, entry := range log.AllEntries() {
+		if instance, ok := entry.Data["instance"].(string); ok && entry.Level == logrus.WarnLevel && strings.Contains(entry.Message, "Another instance of Drover leads") {
+			out = append(out, instance)
+		}
+	}
+	return out
+}
+
+func TestOtherInstances_AreToldWhenTheyChange(t *testing.T) {
+	const nobody, somebody = "", "somebody"
+	of := func(instance string) string { return rival.Holder("host", "replica-of-"+instance, instance) }
+	for name, tc := range map[string]struct{ holders, want []string }{
+		"ours":                          {[]string{nobody, of("ours"), of("ours")}, nil},
+		"one of another":                {[]string{of("a"), of("a")}, []string{"a"}},
+		"two of another, in turn":       {[]string{of("a"), nobody, rival.Holder("other", "replica", "a")}, []string{"a"}},
+		"a third":                       {[]string{of("a"), nobody, of("b")}, []string{"a", "b"}},
+		"another, after one of ours":    {[]string{of("a"), of("ours"), of("a")}, []string{"a", "a"}},
+		"one that does not say whose":   {[]string{somebody, of("a"), somebody, of("a")}, []string{"a"}},
+		"one that published no setting": {[]string{of("c")}, []string{"with digest " + rival.Digest("c")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logger, log := test.NewNullLogger()
+			settings := controllers.Settings{}
+			client := fake.NewClientset(settings.ConfigMap("a"), settings.ConfigMap("b"))
+			others := &otherInstances{own: rival.Digest("ours"), client: client, log: logger}
+			for _, holder := range tc.holders {
+				others.seen(t.Context(), holder)
+			}
+			if diff := cmp.Diff(tc.want, waitedFor(log)); diff != "" {
+				t.Errorf("told (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
