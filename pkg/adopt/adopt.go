@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -37,6 +36,8 @@ type Limits struct {
 	From string
 	// AllowRestart lets adoption go on although nodes restart for it; AllowReplace although machines are replaced, added or removed, too.
 	AllowRestart, AllowReplace bool
+	// AllowUnderWay lets it go on with what the Drover before was at, which nobody else then ends.
+	AllowUnderWay bool
 	// Idle is for how long nobody else must have written what only a manager writes.
 	Idle time.Duration
 	// Now is the time.
@@ -55,6 +56,7 @@ func (r *Refusal) Error() string {
 func Check(a inspect.Adoption, limits Limits) error {
 	reasons := slices.Clone(a.Problems)
 	reasons = append(reasons, owned(a, limits)...)
+	reasons = append(reasons, unfinished(a, limits)...)
 	if a.Activity != nil && a.Owner != inspect.OwnerSame {
 		if ago := limits.Now.Sub(a.Activity.At.Time); ago < limits.Idle {
 			reasons = append(reasons, fmt.Sprintf("%s wrote %s %s ago, which only a manager does: switch it off, and try again once it has been still for %s",
@@ -87,6 +89,15 @@ func owned(a inspect.Adoption, limits Limits) []string {
 	return nil
 }
 
+// unfinished says what another Drover is at in its cluster, which it has to end as it would before it let go of it.
+func unfinished(a inspect.Adoption, limits Limits) []string {
+	if a.Owner != inspect.OwnerOther || len(a.UnderWay) == 0 || limits.AllowUnderWay {
+		return nil
+	}
+	return []string{fmt.Sprintf("instance %q is at something in it: %s; let it finish that. If it runs no more, --allow-under-way has instance %q go on with it",
+		a.Mark, strings.Join(a.UnderWay, "; "), a.Instance)}
+}
+
 func machinesOf(a inspect.Adoption, classes ...planner.Class) []string {
 	var out []string
 	for _, m := range a.Machines {
@@ -99,19 +110,6 @@ func machinesOf(a inspect.Adoption, classes ...planner.Class) []string {
 		}
 	}
 	return out
-}
-
-// Rival says who is seen alive that would manage the cluster beside us, empty when nobody is. It is looked for whoever has had the cluster: Rancher
-// manages every cluster that it finds. A user who may not look gets an error.
-func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption, now time.Time) (string, error) {
-	if a.Owner == inspect.OwnerSame {
-		return "", nil
-	}
-	because, err := rival.Rancher(ctx, client, now)
-	if err != nil || because == "" {
-		return "", err
-	}
-	return "Rancher is running: " + because + ". Switch it off (" + rival.SwitchOff + "), and try again in a minute", nil
 }
 
 // Take makes a cluster that was looked at the instance's. The machines are noted first; the mark on the Cluster, which makes the controllers begin, is
@@ -190,7 +188,7 @@ func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, unde
 	case !hasChildren:
 		return instance, fmt.Errorf("nothing was made for cluster %s yet: nobody could adopt it; pause or delete it instead", name)
 	case len(underWay) > 0:
-		return instance, fmt.Errorf("instance %q is at something in cluster %s that nobody would end: %s; let it finish that. If it runs no more, adopt the cluster with --from %s",
+		return instance, fmt.Errorf("instance %q is at something in cluster %s that nobody would end: %s; let it finish that. If it runs no more, adopt the cluster with --from %s --allow-under-way",
 			instance, name, strings.Join(underWay, "; "), instance)
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

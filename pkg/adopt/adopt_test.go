@@ -6,16 +6,13 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes/fake"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/preview"
-	"github.com/drover-io/drover/pkg/rival"
 )
 
 var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
@@ -40,6 +37,8 @@ func TestCheck_RefusesWithAReason(t *testing.T) {
 		"written to a moment ago":        {adoption: inspect.Adoption{Activity: written(time.Minute)}, want: "rancher wrote the RKEControlPlane 1m0s ago"},
 		"written to long ago":            {adoption: inspect.Adoption{Activity: written(time.Hour)}},
 		"ours, written to a moment ago":  {adoption: inspect.Adoption{Owner: inspect.OwnerSame, Activity: written(time.Minute)}},
+		"another Drover's, at work":      {adoption: atWork(inspect.OwnerOther), limits: Limits{From: "a"}, want: `instance "a" is at something in it: an operation runs: etcd restore; let it finish that. If it runs no more, --allow-under-way`},
+		"another Drover's, gone at work": {adoption: atWork(inspect.OwnerOther), limits: Limits{From: "a", AllowUnderWay: true}},
 		"a change in place":              {adoption: inspect.Adoption{Machines: []inspect.AdoptedMachine{machine(planner.ClassInPlace)}}},
 		"a restart":                      {adoption: inspect.Adoption{Machines: []inspect.AdoptedMachine{machine(planner.ClassRestart)}}, want: "restarted: m1; --allow-restart"},
 		"a restart that is allowed":      {adoption: inspect.Adoption{Machines: []inspect.AdoptedMachine{machine(planner.ClassRestart)}}, limits: Limits{AllowRestart: true}},
@@ -59,24 +58,12 @@ func TestCheck_RefusesWithAReason(t *testing.T) {
 	}
 }
 
-func written(ago time.Duration) *inspect.Activity {
-	return &inspect.Activity{Writer: "rancher", What: "the RKEControlPlane", At: metav1.NewTime(noon.Add(-ago))}
+func atWork(owner inspect.Ownership) inspect.Adoption {
+	return inspect.Adoption{Owner: owner, Mark: "a", UnderWay: []string{"an operation runs: etcd restore"}}
 }
 
-// Rancher manages every cluster that it finds, whoever has had it.
-func TestRival_IsRancherForWhoeverHasTheCluster(t *testing.T) {
-	for owner, want := range map[inspect.Ownership]bool{
-		inspect.OwnerUnmarked: true, inspect.OwnerReleased: true, inspect.OwnerOther: true, inspect.OwnerNone: true, inspect.OwnerSame: false,
-	} {
-		rancher := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: rival.DeploymentNamespace, Name: rival.DeploymentName}}
-		got, err := Rival(t.Context(), fake.NewClientset(rancher), inspect.Adoption{Owner: owner}, noon)
-		if err != nil || (got != "") != want || want && !strings.Contains(got, "Rancher is running: Deployment cattle-system/rancher wants replicas. Switch it off (kubectl") {
-			t.Errorf("%s: %q, %v", owner, got, err)
-		}
-		if got, err = Rival(t.Context(), fake.NewClientset(), inspect.Adoption{Owner: owner}, noon); err != nil || got != "" {
-			t.Errorf("%s, without Rancher: %q, %v", owner, got, err)
-		}
-	}
+func written(ago time.Duration) *inspect.Activity {
+	return &inspect.Activity{Writer: "rancher", What: "the RKEControlPlane", At: metav1.NewTime(noon.Add(-ago))}
 }
 
 // What cannot be let go of is refused before anything is written: there are no clients here.

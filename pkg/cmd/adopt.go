@@ -55,12 +55,18 @@ A machine whose plan another manager made keeps it as it was found, until somebo
 drover roll; NEXT is what its first plan of Drover's then does. Machines with plans of a Drover are pinned to its rendering anyway.
 
 With --yes the machines are noted, and then the cluster is marked, only if it is still the one that was looked at. That is refused while the manager
-before is seen alive or is not named with --from, when nodes would restart without --allow-restart, and when machines would come or go
-without --allow-replace. --release takes the mark off again, and with it the hands of the instance that has it; nothing else changes.
+before is seen alive or is not named with --from, while another instance leads than the one that takes the cluster, when nodes would restart without
+--allow-restart, and when machines would come or go without --allow-replace. Of a Drover that is a program of its own its leases tell that it is alive;
+of one inside another program nothing does, so that --from is your word alone. What another Drover is at has to end first, such as the restore of a
+snapshot, unless that one is gone and --allow-under-way has this one go on with it. --release takes the mark off again, and with it the hands of the
+instance that has it; nothing else changes.
+
+One instance leads at a time in a management cluster, the one that holds the lease drover-system/drover; all others wait. To hand clusters over to
+another: release them, stop the one, start the other, and adopt them once that leads.
 
 It works with your rights: to adopt, you need to be allowed to patch the Cluster and its Machines, and to read what drover preview reads, the lease
-kube-system/cattle-controllers, the Deployment cattle-system/rancher and the settings that servers have published in namespace drover-system. Secrets of
-other namespaces that the cluster names are used in your name from then on, as far as they are not offered to it.
+kube-system/cattle-controllers, the Deployment cattle-system/rancher, and in namespace drover-system the settings that servers have published and the
+leases. Secrets of other namespaces that the cluster names are used in your name from then on, as far as they are not offered to it.
 
 Exit codes: 0 nothing changes by itself, or it was done; 1 an error or a refusal; 2 machines would be changed; 3 some would be replaced, added or
 removed.
@@ -72,7 +78,7 @@ removed.
   # Rancher is switched off: take its cluster
   drover adopt demo --from rancher --yes
 
-  # let go of it, so that another Drover may take it
+  # let go of it, so that another Drover may take it once that leads here
   drover adopt demo --release --yes`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: o.clusterNames,
@@ -83,12 +89,13 @@ removed.
 	f := cmd.Flags()
 	f.BoolVarP(&a.yes, "yes", "y", false, "do it; without it nothing is written")
 	f.BoolVar(&a.release, "release", false, "let go of the cluster instead")
-	f.StringVar(&a.to, "to", "", "`instance` that takes the cluster; may be left out when one Drover runs here")
+	f.StringVar(&a.to, "to", "", "`instance` that takes the cluster; may be left out when one alone has led here")
 	f.StringVar(&a.limits.From, "from", "", "`manager` that has the cluster and manages it no more: "+adopt.FromRancher+", or the instance of a Drover")
 	f.BoolVar(&a.limits.AllowRestart, "allow-restart", false, "adopt although nodes restart for it")
 	f.BoolVar(&a.limits.AllowReplace, "allow-replace", false, "adopt although nodes restart, and machines are replaced, added or removed")
 	f.DurationVar(&a.limits.Idle, "idle", defaultIdle, "for how long nobody else must have written what only a manager writes")
-	for _, flag := range []string{"to", "from", "allow-restart", "allow-replace"} {
+	f.BoolVar(&a.limits.AllowUnderWay, "allow-under-way", false, "adopt although another Drover, which is gone, was at something in the cluster, and go on with that")
+	for _, flag := range []string{"to", "from", "allow-restart", "allow-replace", "allow-under-way"} {
 		cmd.MarkFlagsMutuallyExclusive("release", flag)
 	}
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions([]string{adopt.FromRancher}, cobra.ShellCompDirectiveNoFileComp))
@@ -156,7 +163,7 @@ func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
 	return o.write(func(c *clients.Clients) error {
 		instance, err := adopt.Release(c, cluster, hasChildren, underWay...)
 		if err == nil {
-			cmd.PrintErrf("instance %s manages cluster %s/%s no more; wait some seconds for what it is at, and adopt it with another\n", instance, cluster.Namespace, cluster.Name)
+			cmd.PrintErrf("instance %s manages cluster %s/%s no more; wait some seconds for what it is at, and adopt it with another, once that leads\n", instance, cluster.Namespace, cluster.Name)
 		}
 		return err
 	})

@@ -56,6 +56,8 @@ type Adoption struct {
 	Order []preview.Stage `json:"order,omitempty"`
 	// Activity is the last time that somebody wrote what only a manager writes, as far as the API server remembers.
 	Activity *Activity `json:"activity,omitempty"`
+	// UnderWay is what another Drover, which has the cluster, is at in it, and would have to end.
+	UnderWay []string `json:"underWay,omitempty"`
 	// Problems stand in the way: nothing is adopted while there are some.
 	Problems []string `json:"problems,omitempty"`
 	// Notes are what else there is to know, Warnings oddities of the configuration.
@@ -230,7 +232,8 @@ func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
 	case instance == "":
 		instance = known[0]
 	case !slices.Contains(known, instance):
-		return "", fmt.Errorf("no server of instance %q has published its settings, known are %s", instance, strings.Join(known, ", "))
+		return "", fmt.Errorf("no server of instance %q has published its settings, which it does when it leads, known are %s: only one leads in a management cluster; "+
+			"stop the others, and start that one", instance, strings.Join(known, ", "))
 	}
 	r.settings, _ = controllers.PublishedSettings(published.Items, instance)
 	if assumed := controllers.AssumedSettings(published.Items, instance); len(assumed) > 0 {
@@ -258,6 +261,9 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	}
 	if out.Noted, err = r.latestMachine(); err != nil {
 		return err
+	}
+	if out.Owner == OwnerOther {
+		out.UnderWay = planner.UnderWay(given.Snapshot)
 	}
 	out.Takeover = planner.TakeOver(given.Snapshot)
 	out.Problems = append(out.Problems, out.Takeover.Problems...)
