@@ -94,6 +94,22 @@ func (p Purpose) serves(asked Grant) (resource string, ok bool) {
 	return asked.Resource, slices.Contains(strings.Fields(p.Resources), asked.Resource)
 }
 
+// Needless are the exceptions without any of which the rules are the same: what was asked for, or another exception, needs them already.
+func Needless(purposes []Purpose, asked, exceptions []Grant) ([]Grant, error) {
+	all, err := Generate(purposes, slices.Concat(asked, exceptions))
+	if err != nil {
+		return nil, err
+	}
+	var out []Grant
+	for i, exception := range exceptions {
+		without, err := Generate(purposes, slices.Concat(asked, exceptions[:i], exceptions[i+1:]))
+		if err == nil && bytes.Equal(without.YAML(), all.YAML()) { // without it, a purpose may be for nothing
+			out = append(out, exception)
+		}
+	}
+	return out, nil
+}
+
 // Generate returns the rules that permit what was asked for, and nothing else but the same of other objects of the same kind, where the purpose has
 // no names. Purposes are tried in their order. It is an error when something serves none, and when one is served by nothing.
 func Generate(purposes []Purpose, asked []Grant) (Rules, error) {

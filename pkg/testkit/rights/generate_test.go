@@ -139,6 +139,31 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// An exception is for what nothing else needs.
+func TestNeedless(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asked, exceptions, want string
+		problem                 string
+	}{
+		"nothing asked for it":                         {asked: "get: pods configmaps", exceptions: "delete: pods\nwatch: secrets"},
+		"it was asked for":                             {asked: "get delete: pods configmaps", exceptions: "delete: pods\nwatch: secrets", want: "delete: pods"},
+		"a watch that was asked for needs the list":    {asked: "watch: pods configmaps secrets", exceptions: "list: pods", want: "list: pods"},
+		"it is there twice":                            {asked: "get: pods configmaps secrets", exceptions: "delete: pods\ndelete: pods", want: "delete: pods\ndelete: pods"},
+		"its purpose would be for nothing else":        {asked: "get: pods configmaps", exceptions: "get: secrets"},
+		"what the exceptions are for is in no purpose": {asked: "get: pods configmaps secrets", exceptions: "get: nodes", problem: "no purpose of role drover"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Needless(purposes[2:3], needs(t, Own, tt.asked), needs(t, Own, tt.exceptions))
+			if (err == nil) != (tt.problem == "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+				t.Fatalf("%v, want %q", err, tt.problem)
+			}
+			if diff := cmp.Diff(needs(t, Own, tt.want), got); diff != "" {
+				t.Errorf("needless (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestFile_IsGenerated: whoever edits it by hand, or a purpose without it, is told here; -update writes the texts anew.
 func TestFile_IsGenerated(t *testing.T) {
 	root, err := findRoot()

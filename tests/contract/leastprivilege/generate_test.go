@@ -33,21 +33,22 @@ func unbind(t *testing.T, admin client.Client) {
 	}))
 }
 
-// check compares the rules of the chart's roles with those that permit what was asked for, and what the exceptions name. With -update it writes them.
+// check compares the rules of the chart's roles with those that permit what was asked for, and what the exceptions name, and fails for exceptions that nothing
+// needs. With -update it writes the rules.
 func (in *installation) check(t *testing.T) {
 	t.Helper()
 	asked := slices.Concat(in.recorder.report(t), usedInMemory(t))
-	exceptions := excepted(t)
-	rules, err := rights.Generate(rights.Purposes, slices.Concat(asked, exceptions))
+	never, sometimes := granted(t, exceptions), granted(t, atTimes)
+	rules, err := rights.Generate(rights.Purposes, slices.Concat(asked, never, sometimes))
 	if err != nil {
 		t.Errorf("pkg/testkit/rights/purposes.go does not fit what was asked for:\n%v", err)
 	}
-	for _, grant := range exceptions {
-		if slices.ContainsFunc(asked, func(one rights.Grant) bool {
-			return (one.Role == rights.Core) == (grant.Role == rights.Core) && grant.Covers(one.Request)
-		}) {
-			t.Logf("used, and in the exceptions: role %s, %s", grant.Role, grant.Request)
-		}
+	needless, err := rights.Needless(rights.Purposes, slices.Concat(asked, sometimes), never)
+	if err != nil {
+		t.Errorf("it cannot be told which exceptions are needed: %v", err)
+	}
+	for _, grant := range needless {
+		t.Errorf("used, and so to be taken out of exceptions_test.go: role %s, %s", grant.Role, grant.Request)
 	}
 	path := filepath.Join(plane.Root(t), rights.File)
 	switch {
