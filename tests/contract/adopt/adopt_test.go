@@ -30,6 +30,7 @@ import (
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 	"github.com/drover-io/drover/tests/contract/plane"
+	"github.com/drover-io/drover/tests/contract/stage"
 )
 
 func TestMain(m *testing.M) {
@@ -182,13 +183,13 @@ func (w *world) takeAway(made []*unstructured.Unstructured) {
 	}
 }
 
-// startDrover runs Drover until the test ends, beside a core of Cluster API that does nothing.
+// startDrover runs Drover by the chart's account until the test ends, beside a core of Cluster API that does nothing.
 func (w *world) startDrover() {
 	w.Helper()
 	log := logrus.New()
 	log.SetOutput(w.Output())
 	drover, err := server.New(server.Options{
-		RESTConfig: plane.Config(w.T, ""), InstanceID: "adopter", Version: "contract", CAPI: server.CAPIExternal, DataDir: w.TempDir(), Log: log,
+		RESTConfig: stage.AccountConfig(w.T, server.CAPIExternal), InstanceID: "adopter", Version: "contract", CAPI: server.CAPIExternal, DataDir: w.TempDir(), Log: log,
 		Settings: server.Settings{ServerURL: "https://drover.example.com", SystemAgentInstallerImage: "rancher/system-agent-installer-"},
 	})
 	check(w.T, err)

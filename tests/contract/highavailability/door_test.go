@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/tests/contract/stage"
 )
 
@@ -41,7 +42,7 @@ type heldWrite struct {
 
 func newDoor(t *testing.T, name string) *door {
 	t.Helper()
-	config := stage.AccountConfig(t)
+	config := stage.AccountConfig(t, server.CAPIEmbedded)
 	transport := func(config *rest.Config) http.RoundTripper {
 		made, err := rest.TransportFor(config)
 		if err != nil {

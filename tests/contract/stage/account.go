@@ -27,17 +27,18 @@ import (
 // tokenTTL is longer than any story.
 const tokenTTL = 6 * time.Hour
 
-// AccountConfig returns the configuration of a client that acts by the chart's account. See AccountKubeconfig.
-func AccountConfig(t *testing.T) *rest.Config {
+// AccountConfig returns the configuration of a client that acts by the chart's account, as the chart makes it for one Cluster API or the other. See
+// AccountKubeconfig.
+func AccountConfig(t *testing.T, capi server.CAPIMode) *rest.Config {
 	t.Helper()
-	return chartAccount(t, plane.Running(t), server.CAPIEmbedded)
+	return chartAccount(t, plane.Running(t), capi)
 }
 
 // AccountKubeconfig returns the path of a kubeconfig for a Drover that is a program of its own, with the chart's account: it has no rights but those
 // that the chart gives it, and the test fails when it asks for more.
 func AccountKubeconfig(t *testing.T) string {
 	t.Helper()
-	config := AccountConfig(t)
+	config := AccountConfig(t, server.CAPIEmbedded)
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
 		CurrentContext: "drover", Contexts: map[string]*clientcmdapi.Context{"drover": {Cluster: "drover", AuthInfo: "drover"}},
