@@ -90,7 +90,7 @@ func (w *World) pool(pool provv1.RKEMachinePool) Link {
 	case w.Unread["machinedeployments"] != "":
 		return l.unknown(w.Unread["machinedeployments"])
 	case pool.Paused:
-		return l.broken("somebody has paused the pool: its machines are neither made nor changed", "set paused of the pool to false in the Cluster").
+		return l.broken("somebody has paused the pool: its machines are neither changed nor replaced", "set paused of the pool to false in the Cluster").
 			until("the end of the pause", "Cluster")
 	case w.deployment(pool.Name) == nil:
 		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")

@@ -18,12 +18,6 @@ type exception struct {
 // exceptions are what the stories never use. What they use all the same is none, and fails.
 var exceptions = []exception{
 	{
-		"an apply set repairs what somebody else has changed, and reads what is there already, if it comes to that", rights.Own,
-		`patch: namespaces serviceaccounts roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io
-		patch: customresourcedefinitions.apiextensions.k8s.io
-		get: rkeclusters.rke.cattle.io clusters.management.cattle.io`,
-	},
-	{
 		"an apply set removes what is not wanted any more; with whole clusters the garbage collector removes these", rights.Own,
 		"delete: rkeclusters.rke.cattle.io rkecontrolplanes.rke.cattle.io",
 	},
@@ -62,6 +56,18 @@ var exceptions = []exception{
 
 // atTimes is what the stories use only when time has it so.
 var atTimes = []exception{
+	{
+		"an apply set repairs what somebody else has changed, and reads what is there already, if it comes to that", rights.Own,
+		`get patch: namespaces serviceaccounts roles.rbac.authorization.k8s.io rolebindings.rbac.authorization.k8s.io
+		get patch: customresourcedefinitions.apiextensions.k8s.io
+		get patch: rkeclusters.rke.cattle.io rkebootstraptemplates.rke.cattle.io *.rke-machine.cattle.io
+		get patch: machinehealthchecks.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io
+		get patch: clusters.management.cattle.io clusterregistrationtokens.management.cattle.io`,
+	},
+	{
+		"in the caches of the core, where that runs in Drover, and not watched a second time; which of both watches is a matter of time", rights.Own,
+		"watch: clusters.cluster.x-k8s.io machinedeployments.cluster.x-k8s.io machinehealthchecks.cluster.x-k8s.io machines.cluster.x-k8s.io",
+	},
 	{"read live after a conflict", rights.Own, "get: clusters.provisioning.cattle.io"},
 	{"an event that comes again", rights.Own, "patch: events"},
 	{"an event that comes again", rights.Core, "patch: events"},

@@ -60,7 +60,8 @@ type RKEMachinePool struct {
 	// +optional
 	RollingUpdate *RKEMachinePoolRollingUpdate `json:"rollingUpdate,omitempty"`
 
-	// Paused stops the creation and removal of machines of the pool.
+	// Paused keeps changes from the machines of the pool: none is replaced because its template changed, and none gets a changed plan. Machines are made
+	// and removed all the same.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
