@@ -342,69 +342,6 @@ func (w *world) referenceDoors() {
 	}
 }
 
-// replayed: what bob may, his cluster was granted once; carol, who may not, brings the text of the grant back. Who may renews it.
-func (w *world) replayed(bob client.Client) {
-	ctx := w.Context()
-	carol := tenant(w.T, w.st, "carol", w.b)
-	const reference = "cattle-global-data:cc-bob"
-	edit := func(user client.Client, change func(*provv1.Cluster)) error {
-		return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-			cluster := w.cluster(w.b, "replay")
-			change(cluster)
-			return user.Update(ctx, cluster)
-		})
-	}
-	grants := func() string { return w.cluster(w.b, "replay").Annotations[rkev1.GrantsAnnotation] }
-	// Its machine config is missing, so no machine is made.
-	check(w.T, bob.Create(ctx, naming(w.b, "replay", func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = reference })))
-	kept := grants()
-	check(w.T, edit(bob, func(c *provv1.Cluster) { c.Spec.CloudCredentialSecretName = "" }))
-	if gone := grants(); !strings.Contains(kept, `"bob"`) || gone != "" {
-		w.Errorf("granted %q, and without the reference %q", kept, gone)
-	}
-	plane.Until(w.T, time.Minute, func() string {
-		if err := edit(carol, func(c *provv1.Cluster) { c.Labels = map[string]string{"of": "carol"} }); err != nil {
-			return err.Error() // the API server's own view of rights may be behind
-		}
-		return ""
-	})
-	w.door("bring a grant back with its reference, as the cluster is given away", func() error {
-		if err := edit(carol, func(c *provv1.Cluster) {
-			c.Annotations = map[string]string{rkev1.InstanceAnnotation: "x", rkev1.GrantsAnnotation: kept}
-			c.Spec.CloudCredentialSecretName = reference
-		}); err != nil {
-			return err
-		}
-		if grants() == "" {
-			return shut("the grant is taken out")
-		}
-		return nil
-	})
-	w.door("take the cluster back then, with the grant", func() error {
-		if err := edit(carol, func(c *provv1.Cluster) {
-			c.Annotations = map[string]string{rkev1.GrantsAnnotation: kept}
-		}); err != nil {
-			return err
-		}
-		if grants() == "" {
-			return shut("the grant is taken out")
-		}
-		return nil
-	})
-	for _, tc := range []struct {
-		user client.Client
-		want string
-	}{{carol, ""}, {bob, kept}} {
-		check(w.T, edit(tc.user, func(c *provv1.Cluster) {
-			metav1.SetMetaDataAnnotation(&c.ObjectMeta, rkev1.GrantsAnnotation, rkev1.GrantsRenew)
-		}))
-		if got := grants(); got != tc.want {
-			w.Errorf("renewed: %q, want %q", got, tc.want)
-		}
-	}
-	check(w.T, w.st.Client.Delete(ctx, naming(w.b, "replay")))
-}
-
 // endpointDoors are those for machines: the token of a's machine is used for b's.
 func (w *world) endpointDoors() {
 	planOf := func(namespace string) corev1.Secret {
