@@ -14,8 +14,11 @@ import (
 )
 
 // sharedGroups are those of kinds that every cluster needs. The groups of drivers, whose kinds only some clusters need, are
-// driverschema.MachineGroup and driverschema.ConfigGroup.
-var sharedGroups = []string{"provisioning.cattle.io", "rke.cattle.io", "cluster.x-k8s.io", "management.cattle.io"}
+// driverschema.MachineGroup and driverschema.ConfigGroup. Of management.cattle.io, which is Rancher's as well, every cluster needs managementKinds.
+var (
+	sharedGroups    = []string{"provisioning.cattle.io", "rke.cattle.io", "cluster.x-k8s.io"}
+	managementKinds = []string{"Cluster", "ClusterRegistrationToken", "NodeDriver", "DynamicSchema"}
+)
 
 // keptDefinition refuses to delete the definition of a kind that a protected cluster needs, whoever manages that: all objects of the kind go with
 // it, and the API server asks nobody about these. Drover itself takes the definitions of a driver away when no object of them is left, which
@@ -40,7 +43,11 @@ func keptDefinition(r Request, a *Answer) error {
 
 // needs reports that a cluster has, or is made from, objects of the defined kind.
 func needs(facts Facts, cluster *provv1.Cluster, definition *apiextensionsv1.CustomResourceDefinition) bool {
-	if group := definition.Spec.Group; group != driverschema.MachineGroup && group != driverschema.ConfigGroup {
+	switch group := definition.Spec.Group; group {
+	case driverschema.MachineGroup, driverschema.ConfigGroup:
+	case "management.cattle.io":
+		return slices.Contains(managementKinds, definition.Spec.Names.Kind)
+	default:
 		return slices.Contains(sharedGroups, group)
 	}
 	driver := stem(definition.Spec.Names.Kind)

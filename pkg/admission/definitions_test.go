@@ -36,6 +36,7 @@ func TestDecide_KeepsDefinitionsOfProtectedClusters(t *testing.T) {
 		"of Clusters":                            {"provisioning.cattle.io", "Cluster", clusters(demo(guarded)), "fleet-default/demo"},
 		"of control planes":                      {"rke.cattle.io", "RKEControlPlane", clusters(demo(guarded)), "fleet-default/demo"},
 		"of drivers":                             {"management.cattle.io", "NodeDriver", clusters(demo(guarded)), "fleet-default/demo"},
+		"of Rancher's in the same group":         {"management.cattle.io", "Token", clusters(demo(guarded)), ""},
 		"one of several is named":                {"cluster.x-k8s.io", "Machine", clusters(demo(guarded, named("z")), demo(guarded), demo(named("a"))), "fleet-default/demo"},
 		"of another manager's":                   {"cluster.x-k8s.io", "Machine", clusters(demo(guarded, foreign)), "fleet-default/demo"},
 		"no Cluster is protected":                {"cluster.x-k8s.io", "Machine", clusters(demo()), ""},

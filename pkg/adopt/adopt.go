@@ -89,10 +89,15 @@ func owned(a inspect.Adoption, limits Limits) []string {
 	return nil
 }
 
-// unfinished says what another Drover is at in its cluster, which it has to end as it would before it let go of it.
+// unfinished says what another Drover is at in its cluster, which it has to end as it would before it let go of it, or was at when it was backed up.
 func unfinished(a inspect.Adoption, limits Limits) []string {
-	if a.Owner != inspect.OwnerOther || len(a.UnderWay) == 0 || limits.AllowUnderWay {
+	if len(a.UnderWay) == 0 || limits.AllowUnderWay {
 		return nil
+	}
+	if a.Owner == inspect.OwnerReleased {
+		// Nobody lets go in the middle of something: a restore brings the cluster as it was when it was backed up.
+		return []string{fmt.Sprintf("instance %q was at something in it when it was backed up: %s; --allow-under-way has instance %q go on with it, also if it has ended since",
+			a.Mark, strings.Join(a.UnderWay, "; "), a.Instance)}
 	}
 	return []string{fmt.Sprintf("instance %q is at something in it: %s; let it finish that. If it runs no more, --allow-under-way has instance %q go on with it",
 		a.Mark, strings.Join(a.UnderWay, "; "), a.Instance)}

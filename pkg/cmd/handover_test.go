@@ -74,15 +74,26 @@ func TestAdopt_WhatAnotherDroverIsAt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mark, from string
 		args       []string
-		refused    string
+		// released are the annotations of a cluster that nobody has.
+		released map[string]string
+		refused  string
 	}{
 		"another Drover":             {mark: "a", from: "a", refused: `instance "a" is at something in it: an operation runs: etcd restore`},
 		"another Drover, that ended": {mark: "a", from: "a", args: []string{"--allow-under-way"}},
-		"Rancher":                    {from: "rancher"},
+		"a backup, restored": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"},
+			refused: `instance "a" was at something in it when it was backed up: an operation runs: etcd restore`},
+		"a backup, restored, of something to go on with": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"}, args: []string{"--allow-under-way"}},
+		"Rancher": {from: "rancher"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := theirs(t, tc.mark, "b")
+				if tc.released != nil {
+					cluster := theirCluster(t, api)
+					cluster.TypeMeta = metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"}
+					cluster.Annotations = tc.released
+					check(t, api.Add(cluster))
+				}
 				controlPlane := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"}}
 				if found, err := api.Get(controlPlane); err != nil || !found {
 					t.Fatal(err)

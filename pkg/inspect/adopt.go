@@ -56,7 +56,7 @@ type Adoption struct {
 	Order []preview.Stage `json:"order,omitempty"`
 	// Activity is the last time that somebody wrote what only a manager writes, as far as the API server remembers.
 	Activity *Activity `json:"activity,omitempty"`
-	// UnderWay is what another Drover, which has the cluster, is at in it, and would have to end.
+	// UnderWay is what another Drover, which has the cluster or had it, is or was at in it, and would have to end.
 	UnderWay []string `json:"underWay,omitempty"`
 	// Problems stand in the way: nothing is adopted while there are some.
 	Problems []string `json:"problems,omitempty"`
@@ -262,7 +262,7 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	if out.Noted, err = r.latestMachine(); err != nil {
 		return err
 	}
-	if out.Owner == OwnerOther {
+	if out.Owner == OwnerOther || out.Owner == OwnerReleased {
 		out.UnderWay = planner.UnderWay(given.Snapshot)
 	}
 	out.Takeover = planner.TakeOver(given.Snapshot)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -47,6 +48,8 @@ type Fleet struct {
 
 	mu     sync.Mutex
 	source *Source
+	// held is when machines that are being made or removed were last seen held by a pause, by their UIDs.
+	held map[types.UID]time.Time
 }
 
 // NewFleet registers everything that is told about clusters; nil is the process-wide registerer. Now defaults to the clock.

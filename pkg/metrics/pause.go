@@ -20,6 +20,9 @@ type pauses struct {
 	*Source
 	cores  map[types.NamespacedName]*clusterv1.Cluster
 	planes map[types.NamespacedName]*rkev1.RKEControlPlane
+	now    time.Time
+	// before and held are when machines were seen held, before this look and with it: no condition of a Machine tells of the pause of something else.
+	before, held map[types.UID]time.Time
 }
 
 // cluster gives a cluster that is being removed the reason that holds it: Cluster API does nothing about one that is paused, or has the annotation.
@@ -44,18 +47,26 @@ func (p pauses) machine(machine *clusterv1.Machine, s standing) standing {
 		return s
 	}
 	if p.hold(machine, s.state) {
+		p.held[machine.UID] = p.now
 		s.reason = reasonPaused
 		return s
 	}
 	s.since = resumed(machine.Status.Conditions, s.since)
+	if last, seen := p.before[machine.UID]; seen {
+		p.held[machine.UID] = last
+		if last.After(s.since) {
+			s.since = last
+		}
+	}
 	return s
 }
 
-// hold tells whether somebody has paused what a machine waits for. Nobody but those who make it asks about its RKEBootstrap, and plans are delivered
-// once it has a host.
+// hold tells whether somebody has paused what a machine waits for. Its host is asked about by who makes and removes that, its RKEBootstrap by those who
+// make the machine, and plans are delivered once it has a host.
 func (p pauses) hold(machine *clusterv1.Machine, state string) bool {
 	key := types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
-	if pausedBySomebody(p.cores[key]) || annotated(machine.Annotations) || annotated(p.Annotations(machine.Namespace, machine.Spec.InfrastructureRef)) {
+	if pausedBySomebody(p.cores[key]) || annotated(machine.Annotations) ||
+		state != stateJoining && annotated(p.Annotations(machine.Namespace, machine.Spec.InfrastructureRef)) {
 		return true
 	}
 	if state == stateDeleting {

@@ -68,7 +68,9 @@ func TestPauses(t *testing.T) {
 				machine.Annotations = mark
 			}
 		}},
-		"hosts": {want: every, given: func(w *world) { all(w, "Host") }},
+		"hosts, which hold no machine that has one": {given: func(w *world) { all(w, "Host") }, want: map[string]float64{
+			"Paused": 2, "NodeMissing": 1, "CreateError": 1,
+		}},
 		"RKEBootstraps, which hold no removal": {given: func(w *world) { all(w, "RKEBootstrap") }, want: map[string]float64{
 			"Paused": 2, "CreateError": 1, "Deleting": 1,
 		}},
@@ -165,5 +167,39 @@ func TestPauses_TimeBeginsWithTheEndOfAPause(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ages (-want +got):\n%s", diff)
+	}
+}
+
+// No condition of a Machine tells that the pause of its host, its RKEBootstrap or the RKEControlPlane has ended: that it was seen does.
+func TestPauses_TimeBeginsWithTheEndOfAPauseOfSomethingElse(t *testing.T) {
+	w := paused(t)
+	mark := map[string]string{clusterv1.PausedAnnotation: "true"}
+	w.annotations = map[string]map[string]string{"Host creating": mark, "Host deleting": mark}
+	w.planes[0].Annotations = mark
+	w.lead()
+	w.read()
+	w.now = w.now.Add(2 * time.Hour)
+	if got := w.read()["stuck_objects Machine Paused"]; got != 3 {
+		t.Fatalf("%v machines are held, want 3", got)
+	}
+	w.annotations, w.planes[0].Annotations = nil, nil
+	w.now = w.now.Add(time.Minute)
+	w.read()
+	w.now = w.now.Add(time.Minute)
+	got := w.read()
+	maps.DeleteFunc(got, func(key string, _ float64) bool {
+		return !strings.HasPrefix(key, "stuck_age_seconds Machine") || strings.HasSuffix(key, "CreateError")
+	})
+	want := map[string]float64{
+		"stuck_age_seconds Machine Deleting": 120, "stuck_age_seconds Machine InfrastructureNotReady": 120, "stuck_age_seconds Machine NodeMissing": 120,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ages (-want +got):\n%s", diff)
+	}
+	w.machines = w.machines[:1]
+	w.machines[0].DeletionTimestamp = nil
+	w.read()
+	if kept := len(w.fleet.held); kept > 1 {
+		t.Errorf("%d machines are remembered, of which one is there", kept)
 	}
 }

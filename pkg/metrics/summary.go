@@ -103,7 +103,7 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 		return nil, err
 	}
 	planes, newest := byKey(controlPlanes), newestSnapshots(snapshots)
-	paused := pauses{source, byKey(cores), planes}
+	paused := pauses{source, byKey(cores), planes, now, f.wereHeld(), map[types.UID]time.Time{}}
 	ours := map[types.NamespacedName]bool{}
 	for _, cluster := range clusters {
 		if !owned(cluster, source.InstanceID) || cluster.Spec.RKEConfig == nil {
@@ -124,7 +124,21 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 		s.stand(kindMachine, paused.machine(machine, standingOf(machine)), now)
 		f.plan(s, source, machine, now)
 	}
+	f.areHeld(paused.held)
 	return s, nil
+}
+
+func (f *Fleet) wereHeld() map[types.UID]time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.held
+}
+
+// areHeld takes the place of what was known of all machines, so that nothing is kept of those that are gone.
+func (f *Fleet) areHeld(held map[types.UID]time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = held
 }
 
 func owned(cluster *provv1.Cluster, instanceID string) bool {

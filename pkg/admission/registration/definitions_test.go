@@ -25,7 +25,11 @@ func TestObjects_AskAboutDefinitionsOfClusters(t *testing.T) {
 		"provisioning.cattle.io", "rke.cattle.io", "rke-machine.cattle.io", "rke-machine-config.cattle.io", "cluster.x-k8s.io", "management.cattle.io",
 		"addons.cluster.x-k8s.io", "ipam.cluster.x-k8s.io", "cert-manager.io",
 	} {
-		definition := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "sims."+group, map[string]any{"group": group, "names": map[string]any{"kind": "SimMachine"}})
+		kind := "SimMachine"
+		if group == "management.cattle.io" {
+			kind = "NodeDriver"
+		}
+		definition := object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "sims."+group, map[string]any{"group": group, "names": map[string]any{"kind": kind}})
 		old, err := json.Marshal(definition)
 		check(t, err)
 		attributes := admission.NewAttributesRecord(nil, definition, definition.GroupVersionKind(), "", definition.GetName(), resourceOf(definition), "", admission.Delete, nil, false, alice)

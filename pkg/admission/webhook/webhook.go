@@ -6,7 +6,8 @@
 //	POST /admission/grants/WORD what package tenancy says of references to Secrets of other namespaces
 //
 // Kubernetes gives an API server nothing to show who it is. So whoever reaches these paths may ask, and they belong where only
-// the API server gets to: not on the address for machines. The last one answers only who knows the word. An answer tells of other objects no more than that they are there.
+// the API server gets to: not on the address for machines. The last one answers only who knows the word. An answer tells of other objects no more than that
+// they are there, and of users no more than whether they may create management Clusters.
 //
 // What cannot be reviewed is answered with 500 and not with a refusal: then the failure policy decides, which lets it pass.
 package webhook
@@ -76,15 +77,24 @@ func New(o Options) http.Handler {
 	}
 	r := &reviewer{o}
 	mux := http.NewServeMux()
-	mux.Handle("POST "+ValidatePath, r.webhook(admission.Decide))
-	mux.Handle("POST "+MutatePath, r.webhook(admission.Complete))
+	mux.Handle("POST "+ValidatePath, r.webhook(decision{admission.Decide, nobody}))
+	mux.Handle("POST "+MutatePath, r.webhook(decision{admission.Complete, admission.TrustMatters}))
 	mux.Handle("POST "+GrantsPath+"{word}", r.grants())
 	return mux
 }
 
-func (r *reviewer) webhook(decide func(admission.Request) (admission.Answer, error)) http.Handler {
+// decision is one of package admission, with whether the API server is asked first if it trusts the user.
+type decision struct {
+	decide       func(admission.Request) (admission.Answer, error)
+	trustMatters func(admission.Request) bool
+}
+
+// nobody is whose trust matters to what only says yes or no.
+func nobody(admission.Request) bool { return false }
+
+func (r *reviewer) webhook(d decision) http.Handler {
 	return r.answers(func(ctx context.Context, asked admissionv1.AdmissionRequest) (ctrladmission.Response, error) {
-		answer, err := r.review(ctx, decide, asked)
+		answer, err := r.review(ctx, d, asked)
 		if err != nil {
 			return ctrladmission.Response{}, err
 		}
@@ -111,12 +121,22 @@ func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionReq
 
 func silent(logr.Logger, *ctrladmission.Request) logr.Logger { return logr.Discard() }
 
-func (r *reviewer) review(
-	ctx context.Context, decide func(admission.Request) (admission.Answer, error), asked admissionv1.AdmissionRequest,
-) (admission.Answer, error) {
-	facts, err := r.facts()
+func (r *reviewer) review(ctx context.Context, d decision, asked admissionv1.AdmissionRequest) (admission.Answer, error) {
+	request, err := r.request(ctx, asked)
 	if err != nil {
 		return admission.Answer{}, err
+	}
+	if d.trustMatters(request) {
+		request.Facts.Trust = r.trust(ctx, authorOf(asked))
+	}
+	return d.decide(request)
+}
+
+// request is what is asked, with what is known of it.
+func (r *reviewer) request(ctx context.Context, asked admissionv1.AdmissionRequest) (admission.Request, error) {
+	facts, err := r.facts()
+	if err != nil {
+		return admission.Request{}, err
 	}
 	request := admission.Request{
 		Operation: admission.Operation(asked.Operation),
@@ -127,13 +147,7 @@ func (r *reviewer) review(
 	if facts.Known {
 		err = r.lookUp(ctx, admission.NamedBy(request), &request.Facts)
 	}
-	if err != nil {
-		return admission.Answer{}, err
-	}
-	if admission.TrustMatters(request) {
-		request.Facts.Trust = r.trust(ctx, authorOf(asked))
-	}
-	return decide(request)
+	return request, err
 }
 
 // trust asks whether somebody is trusted.

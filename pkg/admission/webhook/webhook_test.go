@@ -152,7 +152,7 @@ func TestMutate_AsksWhetherWhoBringsAReleasedClusterIsTrusted(t *testing.T) {
 			}
 			return tc.trusted, tc.err
 		}}}
-		answer, err := r.review(t.Context(), admission.Complete, admissionv1.AdmissionRequest{
+		answer, err := r.review(t.Context(), decision{admission.Complete, admission.TrustMatters}, admissionv1.AdmissionRequest{
 			Operation: admissionv1.Create, Namespace: build.Namespace, Name: "demo", Object: raw(t, tc.cluster),
 			Resource: metav1.GroupVersionResource{Group: "provisioning.cattle.io", Version: "v1", Resource: "clusters"},
 			UserInfo: authenticationv1.UserInfo{Username: "operator", Groups: []string{"team"}},
