@@ -143,6 +143,7 @@ var others = []fault{
 		w.Lease.ManagedFields = []metav1.ManagedFieldsEntry{{Time: new(at(noon))}}
 		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(-time.Hour)}
 	}},
+	{"another instance leads", trunk, LinkOwner, Broken, func(w *World) { w.Leads = "elsewhere" }},
 	{"another manager's machines", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations = nil }},
 	{"a cluster that was let go of", trunk, LinkOwner, Broken, func(w *World) {
 		w.Cluster.Annotations, w.Machines = map[string]string{rkev1.ReleasedByAnnotation: "elsewhere"}, nil
@@ -264,8 +265,8 @@ func TestDiagnose_NeverAdvisesToMarkACluster(t *testing.T) {
 			adopts += strings.Count(advice, "drover adopt demo -n "+w.Namespace)
 		}
 	}
-	if adopts != 3 {
-		t.Errorf("drover adopt is named %d times, want it for another instance's, another manager's and a released cluster", adopts)
+	if adopts != 4 {
+		t.Errorf("drover adopt is named %d times, want it for another instance's, one that another keeps from its own, another manager's and a released cluster", adopts)
 	}
 }
 

@@ -34,6 +34,8 @@ type World struct {
 	Lease *coordinationv1.Lease
 	// Instances are the servers that have published their settings here, by identity.
 	Instances []string
+	// Leads is the instance whose replica holds the Lease, or what else is known of it; empty when the Lease does not say.
+	Leads string
 
 	Cluster    *provv1.Cluster
 	Management *mgmtv3.Cluster

@@ -22,6 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/naming"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/redact"
+	"github.com/drover-io/drover/pkg/rival"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -136,6 +137,23 @@ func (g *gatherer) kinds(groupVersion string) (map[string]bool, error) {
 	return out, nil
 }
 
+// leads is the instance that holds the lease: the one that the cluster belongs to, or one that has published its settings, as a rule.
+func leads(w *diagnose.World) string {
+	if w.Cluster == nil || w.Lease == nil || w.Lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	digest := rival.InstanceOf(*w.Lease.Spec.HolderIdentity)
+	if digest == "" {
+		return ""
+	}
+	for _, known := range append(slices.Clone(w.Instances), w.Cluster.Annotations[rkev1.InstanceAnnotation]) {
+		if rival.Digest(known) == digest {
+			return known
+		}
+	}
+	return "an instance with the digest " + digest
+}
+
 // plane reads what all clusters share.
 func (g *gatherer) plane() error {
 	lease, err := g.clients.Kubernetes.CoordinationV1().Leases(controllers.SettingsNamespace).Get(g.ctx, leaseName, metav1.GetOptions{})
@@ -168,6 +186,7 @@ func (g *gatherer) cluster() error {
 	}
 	cluster, err := g.Cluster(g.w.Name)
 	g.w.Cluster = cluster
+	g.w.Leads = leads(&g.w)
 	return err
 }
 
