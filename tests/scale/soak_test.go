@@ -19,6 +19,7 @@ import (
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/replica"
 	"github.com/drover-io/drover/tests/contract/stage"
+	"github.com/drover-io/drover/tests/scale/heap"
 	"github.com/drover-io/drover/tests/scale/trend"
 )
 
@@ -71,7 +72,7 @@ func TestSoak(t *testing.T) {
 }
 
 // How much live heap, in KiB, may be left of a cluster that is gone. What Drover keeps of it ends with the cluster; there is room for caches that half an
-// hour does not fill, such as those of events. Cluster API keeps some of what it has applied to its objects (coreCaches).
+// hour does not fill, such as those of events. Cluster API keeps some of what it has applied to its objects (heap.CoreCaches).
 const (
 	keptOfOne   = 3
 	cachedOfOne = 16
@@ -197,7 +198,7 @@ func (s *soak) rest() {
 		return ""
 	})
 	s.livesAt = append(s.livesAt, s.lives)
-	cached := heldBy(s.profile(), coreCaches) / mebibyte
+	cached := heap.HeldBy(s.profile(), heap.CoreCaches) / mebibyte
 	if cached == 0 {
 		s.Fatal("nothing is known of the caches of Cluster API: are their packages others now?")
 	}
@@ -210,15 +211,15 @@ func (s *soak) rest() {
 // profile is what is on the heap. It is kept in the folder that DROVER_SOAK_PROFILES names, a file for each lap, to be compared with go tool pprof -base.
 func (s *soak) profile() *profile.Profile {
 	s.Helper()
-	heap, err := heapProfile(s.profiler)
+	found, err := heap.Read(s.Context(), s.profiler)
 	s.must(err)
 	if folder := os.Getenv("DROVER_SOAK_PROFILES"); folder != "" {
 		file, err := os.Create(filepath.Join(folder, fmt.Sprintf("heap-%02d.pb.gz", len(s.livesAt))))
 		s.must(err)
-		s.must(heap.Write(file))
+		s.must(found.Write(file))
 		s.must(file.Close())
 	}
-	return heap
+	return found
 }
 
 // sample picks the figures, in the order of the series. A figure that the server does not tell would be flat.
