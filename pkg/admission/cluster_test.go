@@ -120,11 +120,7 @@ func TestDecide_LetsPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var before any
-			if tc.before != nil {
-				before = tc.before
-			}
-			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t, tc.facts...), before, tc.after))
+			a := decide(t, ofCluster(t, facts(t, tc.facts...), tc.before, tc.after))
 			if !a.Allowed() {
 				t.Errorf("refused: %s %s", topology.Explain(a.Errors), a.Forbidden)
 			}
@@ -286,11 +282,7 @@ func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var before any
-			if tc.before != nil {
-				before = tc.before
-			}
-			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), before, tc.after))
+			a := decide(t, ofCluster(t, facts(t), tc.before, tc.after))
 			for what, got := range map[string][2]string{"errors": {topology.Explain(a.Errors), tc.refused}, "warnings": {strings.Join(a.Warnings, ""), tc.warned}} {
 				if (got[0] == "") != (got[1] == "") || !strings.HasPrefix(got[0], got[1]) {
 					t.Errorf("%s %q, want %q", what, got[0], got[1])

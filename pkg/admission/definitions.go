@@ -3,7 +3,6 @@ package admission
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
@@ -50,28 +49,18 @@ func needs(facts Facts, cluster *provv1.Cluster, definition *apiextensionsv1.Cus
 	default:
 		return slices.Contains(sharedGroups, group)
 	}
-	driver := stem(definition.Spec.Names.Kind)
+	driver := driverschema.Stem(definition.Spec.Names.Kind)
 	for _, ref := range topology.ConfigRefs(cluster) {
-		if stem(ref.Kind) == driver {
+		if driverschema.Stem(ref.Kind) == driver {
 			return true
 		}
 	}
 	for _, machine := range facts.Machines {
 		ref := machine.Spec.InfrastructureRef
 		if machine.Namespace == cluster.Namespace && machine.Spec.ClusterName == cluster.Name &&
-			ref.APIGroup == driverschema.MachineGroup && stem(ref.Kind) == driver {
+			ref.APIGroup == driverschema.MachineGroup && driverschema.Stem(ref.Kind) == driver {
 			return true
 		}
 	}
 	return false
-}
-
-// stem is what the kinds of a driver have in common: SimConfig, SimMachine and SimMachineTemplate are of sim.
-func stem(kind string) string {
-	for _, suffix := range []string{"MachineTemplate", "Machine", "Config"} {
-		if base, ok := strings.CutSuffix(kind, suffix); ok {
-			return strings.ToLower(base)
-		}
-	}
-	return strings.ToLower(kind)
 }

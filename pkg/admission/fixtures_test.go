@@ -70,6 +70,15 @@ func request(t *testing.T, group, resource string, f admission.Facts, before, af
 	return r
 }
 
+// ofCluster is a request about a Cluster, which is new where it was none before.
+func ofCluster(t *testing.T, f admission.Facts, before, after *provv1.Cluster) admission.Request {
+	t.Helper()
+	if before == nil {
+		return request(t, "provisioning.cattle.io", "clusters", f, nil, after)
+	}
+	return request(t, "provisioning.cattle.io", "clusters", f, before, after)
+}
+
 func encoded(t *testing.T, object any) []byte {
 	t.Helper()
 	if object == nil {

@@ -69,11 +69,7 @@ func TestDecide_RestoresWhatASnapshotHas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := facts(t, func(f *admission.Facts) { f.Snapshot, f.Known = tc.snapshot, !tc.unknown })
-			var before any
-			if tc.before != nil {
-				before = tc.before
-			}
-			a := decide(t, request(t, "provisioning.cattle.io", "clusters", f, before, tc.after))
+			a := decide(t, ofCluster(t, f, tc.before, tc.after))
 			if got := topology.Explain(a.Errors); (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("got %q", got)
 			}
@@ -109,12 +105,8 @@ func TestDecide_LooksForTheCredentialOfSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var before any
-			if tc.before != nil {
-				before = tc.before
-			}
 			f := facts(t, func(f *admission.Facts) { f.CredentialMissing = tc.missing })
-			a := decide(t, request(t, "provisioning.cattle.io", "clusters", f, before, tc.after))
+			a := decide(t, ofCluster(t, f, tc.before, tc.after))
 			if diff := cmp.Diff([]string{tc.want, tc.warned}, []string{topology.Explain(a.Errors), strings.Join(a.Warnings, "")}); diff != "" {
 				t.Error(diff)
 			}
@@ -168,11 +160,7 @@ func TestComplete_WritesDownWhoMakesACluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var before any
-			if tc.before != nil {
-				before = tc.before
-			}
-			r := request(t, "provisioning.cattle.io", "clusters", facts(t), before, tc.after)
+			r := ofCluster(t, facts(t), tc.before, tc.after)
 			r.User.Username = "alice"
 			if diff := cmp.Diff(tc.want, complete(t, r).Patches); diff != "" {
 				t.Error(diff)

@@ -48,11 +48,7 @@ func TestDecide_WarnsOfAReleasedClusterWithWhatItRefusesOfANewOne(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var before any
-			if tc.before != nil {
-				before = tc.before
-			}
-			a := decide(t, request(t, "provisioning.cattle.io", "clusters", facts(t), before, tc.after))
+			a := decide(t, ofCluster(t, facts(t), tc.before, tc.after))
 			if got := topology.Explain(a.Errors); (got == "") != (tc.want == "") || !strings.HasPrefix(got, tc.want) {
 				t.Errorf("refused: %q", got)
 			}

@@ -70,6 +70,17 @@ func DriverOf(machineKind string) (string, bool) {
 	return strings.ToLower(base), true
 }
 
+// Stem is what the kinds of a driver have in common, in small letters: SimConfig, SimMachine and SimMachineTemplate are of sim. That of any other kind
+// is the kind.
+func Stem(kind string) string {
+	for _, suffix := range []string{templateSuffix, machineSuffix, configSuffix} {
+		if base, ok := strings.CutSuffix(kind, suffix); ok {
+			return strings.ToLower(base)
+		}
+	}
+	return strings.ToLower(kind)
+}
+
 // CRDs are the three definitions of a driver, config, machine and machine template, from the fields of its schema.
 func CRDs(driver string, spec mgmtv3.DynamicSchemaSpec) []*apiextv1.CustomResourceDefinition {
 	base := upperFirst(driver)

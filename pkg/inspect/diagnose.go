@@ -156,7 +156,7 @@ func leads(w *diagnose.World) string {
 
 // plane reads what all clusters share.
 func (g *gatherer) plane() error {
-	lease, err := g.clients.Kubernetes.CoordinationV1().Leases(controllers.SettingsNamespace).Get(g.ctx, leaseName, metav1.GetOptions{})
+	lease, err := g.clients.Kubernetes.CoordinationV1().Leases(rival.DroverNamespace).Get(g.ctx, rival.DroverLease, metav1.GetOptions{})
 	if err == nil {
 		g.w.Lease = lease
 	}
@@ -176,9 +176,6 @@ func (g *gatherer) plane() error {
 	}
 	return g.webhooks()
 }
-
-// leaseName is the lease for which replicas of the server compete, in the namespace of the settings.
-const leaseName = "drover"
 
 func (g *gatherer) cluster() error {
 	if served, err := g.kinds(provv1.SchemeGroupVersion.String()); err == nil && !served["Cluster"] {

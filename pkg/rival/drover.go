@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -48,17 +47,10 @@ func InstanceOf(holder string) string {
 
 // Leader is who holds the lease of Drovers, empty when nobody does or it has run out. Who may not read it gets an error.
 func Leader(ctx context.Context, client kubernetes.Interface, now time.Time) (holder string, err error) {
-	lease, err := client.CoordinationV1().Leases(DroverNamespace).Get(ctx, DroverLease, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
+	if holder, err = holderOf(ctx, client, DroverNamespace, DroverLease, now); err != nil {
 		return "", fmt.Errorf("read the lease that the leading Drover holds: %w", err)
 	}
-	if !held(lease, now) {
-		return "", nil
-	}
-	return *lease.Spec.HolderIdentity, nil
+	return holder, nil
 }
 
 // Replica names the Lease of a replica of an instance that is alive, empty when none is. Who may not list them gets an error.

@@ -38,12 +38,12 @@ func Rancher(ctx context.Context, client kubernetes.Interface, now time.Time) (s
 	if err == nil && wanted(deployment) {
 		return "Deployment " + DeploymentNamespace + "/" + DeploymentName + " wants replicas", nil
 	}
-	lease, err := client.CoordinationV1().Leases(LeaseNamespace).Get(ctx, LeaseName, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	holder, err := holderOf(ctx, client, LeaseNamespace, LeaseName, now)
+	if err != nil {
 		return "", fmt.Errorf("read the lease that Rancher holds while it runs: %w", err)
 	}
-	if err == nil && held(lease, now) {
-		return *lease.Spec.HolderIdentity + " holds lease " + LeaseNamespace + "/" + LeaseName, nil
+	if holder != "" {
+		return holder + " holds lease " + LeaseNamespace + "/" + LeaseName, nil
 	}
 	return "", nil
 }
@@ -55,6 +55,18 @@ func wanted(deployment *appsv1.Deployment) bool {
 
 // clocks is by how much clocks may differ.
 const clocks = 15 * time.Second
+
+// holderOf is who holds a lease, empty when nobody does, it has run out, or there is none.
+func holderOf(ctx context.Context, client kubernetes.Interface, namespace, name string, now time.Time) (string, error) {
+	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil || !held(lease, now) {
+		return "", err
+	}
+	return *lease.Spec.HolderIdentity, nil
+}
 
 // held reports that a lease has a holder, and has not run out.
 func held(lease *coordinationv1.Lease, now time.Time) bool {

@@ -123,7 +123,9 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 type references struct {
 	author tenancy.Author
 	// granted is the Cluster whose good grants stay: what it was before, or a released one as it comes.
-	granted  *provv1.Cluster
+	granted *provv1.Cluster
+	// kept are the grants that a released one brings, where they stay.
+	kept     map[types.NamespacedName]tenancy.Author
 	allowed  []tenancy.Reference
 	refused  []error
 	warnings []string
@@ -140,12 +142,16 @@ func (f *references) refuse(text string, args ...any) {
 // keep lets a released Cluster keep the good grants that it brings, with their authors: whether these still may is asked every minute, as ever.
 // What somebody else brings may be what was taken from their Cluster before.
 func (r *reviewer) keep(ctx context.Context, found *references, before, after *provv1.Cluster) {
-	if !admission.Released(before, after) || len(tenancy.Grants(after, r.Key())) == 0 {
+	if !admission.Released(before, after) {
+		return
+	}
+	brought := tenancy.Grants(after, r.Key())
+	if len(brought) == 0 {
 		return
 	}
 	switch r.trust(ctx, found.author) {
 	case admission.Trusted:
-		found.granted = after
+		found.granted, found.kept = after, brought
 	case admission.TrustUnknown:
 		found.warn("%s: whether %s may create clusters.management.cattle.io could not be found out, so the grants that the Cluster brings are not kept: "+
 			"once it is adopted, let those who may get its Secrets %s", tenancy.GrantsAnnotation, found.author.Username, renewAdvice)
@@ -155,9 +161,8 @@ func (r *reviewer) keep(ctx context.Context, found *references, before, after *p
 
 // reviewNew reviews the references that the request adds, and that no grant is kept for.
 func (r *reviewer) reviewNew(ctx context.Context, found *references, before, after *provv1.Cluster) {
-	kept := tenancy.Grants(found.granted, r.Key())
 	for _, ref := range tenancy.NewReferences(before, after) {
-		if _, granted := kept[ref.NamespacedName]; granted {
+		if _, granted := found.kept[ref.NamespacedName]; granted {
 			continue
 		}
 		may, err := r.Review(ctx, found.author, ref.NamespacedName)
