@@ -95,9 +95,9 @@ func unfinished(a inspect.Adoption, limits Limits) []string {
 		return nil
 	}
 	if a.Owner == inspect.OwnerReleased {
-		// Nobody lets go in the middle of something: a restore brings the cluster as it was when it was backed up.
-		return []string{fmt.Sprintf("instance %q was at something in it when it was backed up: %s; --allow-under-way has instance %q go on with it, also if it has ended since",
-			a.Mark, strings.Join(a.UnderWay, "; "), a.Instance)}
+		// A restore brings the cluster as it was when it was backed up, and letting go waits for nobody who begins something at that moment.
+		return []string{fmt.Sprintf("something was under way in it when it was backed up or let go of: %s; --allow-under-way has instance %q go on with it, also if it has ended since",
+			strings.Join(a.UnderWay, "; "), a.Instance)}
 	}
 	return []string{fmt.Sprintf("instance %q is at something in it: %s; let it finish that. If it runs no more, --allow-under-way has instance %q go on with it",
 		a.Mark, strings.Join(a.UnderWay, "; "), a.Instance)}

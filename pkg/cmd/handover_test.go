@@ -81,7 +81,7 @@ func TestAdopt_WhatAnotherDroverIsAt(t *testing.T) {
 		"another Drover":             {mark: "a", from: "a", refused: `instance "a" is at something in it: an operation runs: etcd restore`},
 		"another Drover, that ended": {mark: "a", from: "a", args: []string{"--allow-under-way"}},
 		"a backup, restored": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"},
-			refused: `instance "a" was at something in it when it was backed up: an operation runs: etcd restore`},
+			refused: `something was under way in it when it was backed up or let go of: an operation runs: etcd restore`},
 		"a backup, restored, of something to go on with": {mark: "a", from: "a", released: map[string]string{rkev1.ReleasedByAnnotation: "a"}, args: []string{"--allow-under-way"}},
 		"Rancher": {from: "rancher"},
 	} {

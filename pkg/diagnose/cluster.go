@@ -61,8 +61,8 @@ func (w *World) owner() Link {
 		return l.broken("it belongs to instance "+mark+", and the servers here are "+strings.Join(w.Instances, ", "),
 			"start the server of that instance, with its --instance-id", takeOver)
 	case w.Leads != "" && w.Leads != mark && w.leader().State == OK:
-		return l.broken("it belongs to instance "+mark+", and "+w.Leads+" leads here: only one does in a management cluster",
-			"stop "+w.Leads+", so that instance "+mark+" leads", "or hand it over: drover adopt "+w.Name+" -n "+w.Namespace+" --release, and adopt it with "+w.Leads).
+		return l.broken("it belongs to instance "+mark+", and "+w.Leads+" leads here: only one does in a management cluster, but for those inside other programs",
+			"stop "+w.Leads+", so that instance "+mark+" leads; if that runs inside another program, see the log of that", "or hand it over: drover adopt "+w.Name+" -n "+w.Namespace+" --release, and adopt it with "+w.Leads).
 			until("the other instance", "timer")
 	}
 	return l

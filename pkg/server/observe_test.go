@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,12 @@ func TestStory_MetricsTellOfPauses(t *testing.T) {
 				t.Errorf("%s is paused: machines by reason %v", name, got)
 			}
 			w.patch(paused.of, object, paused.end)
+			w.until("the machine that was deleted to go", 20*time.Minute, func() string {
+				if slices.ContainsFunc(w.objects("Machine"), func(left *unstructured.Unstructured) bool { return left.GetUID() == machine.GetUID() }) {
+					return "it is there"
+				}
+				return ""
+			})
 			w.until("the cluster after the pause of "+name, 20*time.Minute, w.ready(2))
 			if got := w.stuck(); len(got) != 0 {
 				t.Errorf("%s was paused: machines by reason %v", name, got)

@@ -47,6 +47,7 @@ func TestDrover_Refuses(t *testing.T) {
 		"a name with capitals":                {values: `{fullnameOverride: My_Drover}`, want: `fullnameOverride: "My_Drover" cannot be the name of a Service: use small letters`},
 		"a name that is a number":             {values: `{fullnameOverride: "123"}`, want: `fullnameOverride: "123" cannot be the name of a Service`},
 		"a label that cannot be one":          {values: `{nameOverride: "my drover"}`, want: "/nameOverride"},
+		"a label that ends as none may":       {values: `{fullnameOverride: drover, nameOverride: "drover."}`, want: "/nameOverride"},
 		"a Secret that cannot be one":         {values: `{tls: {source: secret, secretName: My_Secret}}`, want: "/tls/secretName"},
 		"a kubeconfig that cannot be one":     {values: `{server: {kubeconfig: {secretName: "a b"}}}`, want: "/server/kubeconfig/secretName"},
 		"a ConfigMap that cannot be one":      {values: `{server: {configMap: Settings}}`, want: "/server/configMap"},
@@ -80,6 +81,7 @@ func TestDrover_Takes(t *testing.T) {
 		"a Service for metrics with the port of a pod":  `{metrics: {service: {port: 8443}}}`,
 		"one that leads without a lease, and then none": `{replicaCount: 1, server: {leaderElect: false}, updateStrategy: {type: Recreate}}`,
 		"a traffic policy for what is outside":          `{service: {type: NodePort, externalTrafficPolicy: Local}}`,
+		"a label that is cut":                           `{nameOverride: drover-}`,
 		"a Secret with dots and digits":                 `{tls: {source: secret, secretName: 1.example.com}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
