@@ -77,9 +77,8 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 			t.Errorf("terms: %v", terms)
 		}
 		stopSecond()
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
-		if found, err := api.Get(lease); err != nil || !found || *lease.Spec.HolderIdentity != "" {
-			t.Errorf("a replica that stops gives the lease back: %v %v", err, lease.Spec)
+		if holder := holderOf(t, api); holder != "" {
+			t.Errorf("a replica that stops gives the lease back: it is %q's", holder)
 		}
 	})
 }
@@ -138,15 +137,7 @@ func TestLease_TakenByAnother(t *testing.T) {
 		if !leading.Load() {
 			t.Fatal("nobody leads")
 		}
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
-		found, err := api.Get(lease)
-		check(t, err)
-		if !found {
-			t.Fatal("there is no lease")
-		}
-		lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
-		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
-		check(t, api.Add(lease))
+		rob(t, api, "somebody")
 		settle(2500 * time.Millisecond)
 		if leading.Load() {
 			t.Error("it leads although somebody else has the lease")
@@ -205,7 +196,8 @@ func TestLease_AfterATermThatFailedAnotherIsTried(t *testing.T) {
 	})
 }
 
-func holderOf(t *testing.T, api *memkube.Server) string {
+// leaseOf is the lease for which replicas compete.
+func leaseOf(t *testing.T, api *memkube.Server) *coordinationv1.Lease {
 	t.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
 	found, err := api.Get(lease)
@@ -213,7 +205,21 @@ func holderOf(t *testing.T, api *memkube.Server) string {
 	if !found {
 		t.Fatal("there is no lease")
 	}
-	return *lease.Spec.HolderIdentity
+	return lease
+}
+
+func holderOf(t *testing.T, api *memkube.Server) string {
+	t.Helper()
+	return *leaseOf(t, api).Spec.HolderIdentity
+}
+
+// rob gives the lease to somebody who does not renew it.
+func rob(t *testing.T, api *memkube.Server, holder string) {
+	t.Helper()
+	lease := leaseOf(t, api)
+	lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = new(holder), new(metav1.NowMicro())
+	check(t, api.Add(lease))
 }
 
 // Whoever is told to end while it takes the lease gives it back all the same.

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/sirupsen/logrus"
 	"github.com/sirupsen/logrus/hooks/test"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -55,19 +54,13 @@ func TestLease_TwoInstances(t *testing.T) {
 		stopA()
 		expect("a is stopped", "b", map[*test.Hook]string{firstB: "with digest " + rival.Digest("a")})
 		secondA, stopA := replica("a")
-		expect("a is back", "b", map[*test.Hook]string{secondA: "b"})
+		secondB, stopSecondB := replica("b")
+		expect("a is back", "b", map[*test.Hook]string{secondA: "b", secondB: ""})
+		stopSecondB() // before who leads: of two that wait, either may be the next to lead
 		stopB()
 		expect("b is stopped", "a", map[*test.Hook]string{secondA: "b"})
 		// A replica that has led waits once more, without having looked at the lease in between.
-		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseName}}
-		found, err := api.Get(lease)
-		check(t, err)
-		if !found {
-			t.Fatal("there is no lease")
-		}
-		lease.TypeMeta = metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
-		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new(rival.Holder("host", "robber", "b")), new(metav1.NowMicro())
-		check(t, api.Add(lease))
+		rob(t, api, rival.Holder("host", "robber", "b"))
 		settle(time.Minute)
 		expect("b took the lease of a and went", "a", map[*test.Hook]string{secondA: "b, b"})
 		stopA()

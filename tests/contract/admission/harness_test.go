@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -134,8 +135,8 @@ func (p *person) annotate(t *testing.T, object client.Object, value string) {
 func refused(t *testing.T, what string, err error, text, field string) {
 	t.Helper()
 	status := apierrors.APIStatus(nil)
-	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%s: got error %v, want one with %q", what, err, text)
+	if wrong := unlike(what, err, text); wrong != "" {
+		t.Error(wrong)
 		return
 	}
 	if s, ok := err.(apierrors.APIStatus); ok {
@@ -147,6 +148,14 @@ func refused(t *testing.T, what string, err error, text, field string) {
 	if status == nil || status.Status().Details == nil || !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field }) {
 		t.Errorf("%s: the error names no field %s: %+v", what, field, status)
 	}
+}
+
+// unlike says that an error is none with a text, empty when it is one.
+func unlike(what string, err error, text string) string {
+	if err == nil || !strings.Contains(err.Error(), text) {
+		return fmt.Sprintf("%s: got error %v, want one with %q", what, err, text)
+	}
+	return ""
 }
 
 func object(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
