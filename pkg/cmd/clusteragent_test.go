@@ -3,6 +3,7 @@ package cmd
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -46,10 +47,24 @@ func TestClusterAgent_WhereItIsToldFrom(t *testing.T) {
 	}
 }
 
-// TestClusterAgent_BadOptionsEndIt with the field that is wrong.
+// TestClusterAgent_BadOptionsEndIt with the field that is wrong. The process is small by then, unless its environment wants it larger.
 func TestClusterAgent_BadOptionsEndIt(t *testing.T) {
-	code, _, problems := runOne(newClusterAgentCommand(nil), "--server-url=http://plain", "--api-server=https://api", "--health-address=")
-	if code != 1 || !strings.Contains(problems, "ServerURL") {
-		t.Errorf("exit code %d, %q", code, problems)
+	for name, c := range map[string]struct {
+		environ    []string
+		processors int
+	}{
+		"by itself":      {nil, smallProcessors},
+		"larger, please": {[]string{"GOMAXPROCS=7"}, 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stayLarge(t, 7, 100)
+			code, _, problems := runOne(newClusterAgentCommand(c.environ), "--server-url=http://plain", "--api-server=https://api", "--health-address=")
+			if code != 1 || !strings.Contains(problems, "ServerURL") {
+				t.Errorf("exit code %d, %q", code, problems)
+			}
+			if got := runtime.GOMAXPROCS(0); got != c.processors {
+				t.Errorf("it runs on %d processors, want %d", got, c.processors)
+			}
+		})
 	}
 }

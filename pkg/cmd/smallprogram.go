@@ -45,13 +45,13 @@ func (o *smallProgram) run(cmd *cobra.Command, environ []string, program func(co
 	return program(ctx, log)
 }
 
-// agentGCPercent is how much memory is used again before it is collected, as a part of what is in use. Most of that is what packages that the agent does
+// smallGCPercent is how much memory is used again before it is collected, as a part of what is in use. Most of that is what packages that the agent does
 // not need are set up with, and going through it costs little.
-const agentGCPercent = 50
+const smallGCPercent = 50
 
-// agentProcessors is on how many processors the process runs at once. What it does for a request is short, and handing it from one processor to the other
-// takes longer; one encrypts and decrypts 200 MiB of answers in a second.
-const agentProcessors = 1
+// smallProcessors is on how many processors the process runs at once. What it does for a request is short, and handing it from one processor to the other
+// takes longer. (docs/performance.md.)
+const smallProcessors = 1
 
 // beSmall keeps the process small: every cluster has it, and it has little to do. Who has set GOGC or GOMAXPROCS wants something else.
 func beSmall(environ []string) {
@@ -59,10 +59,10 @@ func beSmall(environ []string) {
 		return slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, variable+"=") })
 	}
 	if !given("GOGC") {
-		debug.SetGCPercent(agentGCPercent)
+		debug.SetGCPercent(smallGCPercent)
 	}
 	if !given("GOMAXPROCS") {
-		runtime.GOMAXPROCS(agentProcessors)
+		runtime.GOMAXPROCS(smallProcessors)
 	}
 	debug.FreeOSMemory()
 	releasePages()

@@ -6,6 +6,16 @@ import (
 	"testing"
 )
 
+// stayLarge gives the process so many processors and such a collection, and what it had at the end of the test, whatever that makes of it.
+func stayLarge(t *testing.T, processors, percent int) {
+	t.Helper()
+	before, collected := runtime.GOMAXPROCS(processors), debug.SetGCPercent(percent)
+	t.Cleanup(func() {
+		runtime.GOMAXPROCS(before)
+		debug.SetGCPercent(collected)
+	})
+}
+
 // What is set in the environment is left as it is.
 func TestBeSmall(t *testing.T) {
 	const processors, percent = 7, 77
@@ -13,16 +23,14 @@ func TestBeSmall(t *testing.T) {
 		environ             []string
 		processors, percent int
 	}{
-		"by itself":                     {nil, agentProcessors, agentGCPercent},
-		"variables with such beginning": {[]string{"GOGCX=1", "GOMAXPROCS_MORE=2"}, agentProcessors, agentGCPercent},
-		"processors are given":          {[]string{"GOMAXPROCS=7"}, processors, agentGCPercent},
-		"the collection is given":       {[]string{"GOGC=77"}, agentProcessors, percent},
+		"by itself":                     {nil, smallProcessors, smallGCPercent},
+		"variables with such beginning": {[]string{"GOGCX=1", "GOMAXPROCS_MORE=2"}, smallProcessors, smallGCPercent},
+		"processors are given":          {[]string{"GOMAXPROCS=7"}, processors, smallGCPercent},
+		"the collection is given":       {[]string{"GOGC=77"}, smallProcessors, percent},
 		"both":                          {[]string{"GOGC=77", "GOMAXPROCS=7"}, processors, percent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, collected := runtime.GOMAXPROCS(processors), debug.SetGCPercent(percent)
-			defer runtime.GOMAXPROCS(before)
-			defer debug.SetGCPercent(collected)
+			stayLarge(t, processors, percent)
 			beSmall(tc.environ)
 			if got := runtime.GOMAXPROCS(0); got != tc.processors {
 				t.Errorf("it runs on %d processors, want %d", got, tc.processors)
