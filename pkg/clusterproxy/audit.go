@@ -53,9 +53,12 @@ type Record struct {
 // maxAuditPath is the longest path in a Record, in bytes.
 const maxAuditPath = 1024
 
-// logRecords writes Records to a log.
+// logRecords writes Records to a log, unless that takes nothing but warnings.
 func logRecords(log logrus.FieldLogger) func(Record) {
 	return func(r Record) {
+		if !informs(log) {
+			return // before all that is made of it
+		}
 		fields := logrus.Fields{
 			"stage": string(r.Stage), "requestID": r.RequestID, "user": r.User, "clusterID": r.Cluster, "verb": r.Verb, "method": r.Method, "path": r.Path,
 			"longRunning": r.LongRunning, "received": r.Time.UTC().Format(time.RFC3339Nano),
@@ -75,4 +78,14 @@ func logRecords(log logrus.FieldLogger) func(Record) {
 		}
 		log.WithFields(fields).Info("Request to a cluster")
 	}
+}
+
+func informs(log logrus.FieldLogger) bool {
+	switch log := log.(type) {
+	case *logrus.Logger:
+		return log.IsLevelEnabled(logrus.InfoLevel)
+	case *logrus.Entry:
+		return log.Logger.IsLevelEnabled(logrus.InfoLevel)
+	}
+	return true
 }

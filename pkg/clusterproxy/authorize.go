@@ -2,8 +2,10 @@ package clusterproxy
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -111,11 +113,22 @@ func (r review) String() string {
 
 // ask asks the management cluster with a SubjectAccessReview, unless the answer is known.
 func (a *authorizer) ask(ctx context.Context, who Identity, question review) (bool, error) {
+	return a.answers.get(ctx, question.key(who), func(ctx context.Context) (bool, error) {
+		answer, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: question.spec(who)}, metav1.CreateOptions{})
+		if err != nil {
+			return false, fmt.Errorf("ask the management cluster who may do what: %w", err)
+		}
+		return answer.Status.Allowed && !answer.Status.Denied, nil
+	})
+}
+
+// spec is the question as the management cluster is asked it.
+func (r review) spec(who Identity) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: who.Name, UID: who.UID, Groups: who.Groups,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: question.Verb, Group: question.Group, Version: question.Version, Resource: question.Resource, Subresource: question.Subresource,
-			Namespace: question.Namespace, Name: question.Name,
+			Verb: r.Verb, Group: r.Group, Version: r.Version, Resource: r.Resource, Subresource: r.Subresource,
+			Namespace: r.Namespace, Name: r.Name,
 		},
 	}
 	for key, values := range who.Extra {
@@ -124,15 +137,24 @@ func (a *authorizer) ask(ctx context.Context, who Identity, question review) (bo
 		}
 		spec.Extra[key] = values
 	}
-	key, err := json.Marshal(spec)
-	if err != nil {
-		return false, fmt.Errorf("encode a SubjectAccessReview: %w", err)
-	}
-	return a.answers.get(ctx, string(key), func(ctx context.Context) (bool, error) {
-		answer, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
-		if err != nil {
-			return false, fmt.Errorf("ask the management cluster who may do what: %w", err)
+	return spec
+}
+
+// key stands for the question about one caller, and for no other: each list in it tells how many texts follow, and each text how long it is.
+func (r review) key(who Identity) string {
+	var key []byte
+	list := func(texts ...string) {
+		key = append(strconv.AppendInt(key, int64(len(texts)), 10), ',')
+		for _, text := range texts {
+			key = append(strconv.AppendInt(key, int64(len(text)), 10), ':')
+			key = append(key, text...)
 		}
-		return answer.Status.Allowed && !answer.Status.Denied, nil
-	})
+	}
+	list(r.Verb, r.Group, r.Version, r.Resource, r.Subresource, r.Namespace, r.Name, who.Name, who.UID)
+	list(who.Groups...)
+	for _, name := range slices.Sorted(maps.Keys(who.Extra)) {
+		list(name)
+		list(who.Extra[name]...)
+	}
+	return string(key)
 }

@@ -55,7 +55,11 @@ func (e *exchange) setDeadlines() {
 		until = time.Now().Add(life + min(life, lastWords))
 	}
 	control := http.NewResponseController(e.w)
-	_, _ = control.SetReadDeadline(until), control.SetWriteDeadline(until)
+	_ = control.SetWriteDeadline(until)
+	// Without a body nothing is waited for: net/http takes the listener's own deadline away then.
+	if e.r.ContentLength != 0 {
+		_ = control.SetReadDeadline(until)
+	}
 }
 
 // lastWords is how long a client may take for what it is told when its request has timed out.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 )
@@ -277,4 +278,40 @@ func TestNames_StayDifferent(t *testing.T) {
 func harmless(group string, asked bool) bool {
 	return group == "system:authenticated" || group == "system:unauthenticated" || group == "system:drover:serviceaccounts" ||
 		strings.HasPrefix(group, "system:drover:serviceaccounts:") || asked && group == "system:drover:cluster-admin"
+}
+
+// What was answered about one caller and one thing is never taken for an answer about others, whatever they call themselves.
+func TestReview_HasAKeyOfItsOwn(t *testing.T) {
+	part := rapid.SampledFrom([]string{"", "a", "1", ":", ",", "1:a", "0,", "1,1:a", "a1:a"})
+	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 2).Draw(t, "parts"), "") })
+	texts := rapid.SliceOfN(text, 0, 3)
+	type question struct {
+		Review review
+		Who    Identity
+	}
+	questions := rapid.Custom(func(t *rapid.T) question {
+		return question{
+			Review: review{Verb: text.Draw(t, "verb"), Group: text.Draw(t, "group"), Resource: text.Draw(t, "resource"), Name: text.Draw(t, "name")},
+			Who:    Identity{Name: text.Draw(t, "user"), UID: text.Draw(t, "uid"), Groups: texts.Draw(t, "groups"), Extra: rapid.MapOfN(text, texts, 0, 2).Draw(t, "extra")},
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		one, other := questions.Draw(t, "one"), questions.Draw(t, "other")
+		if rapid.Bool().Draw(t, "all but one") { // near ones are where a key could be wrong
+			near := one
+			switch rapid.SampledFrom([]string{"groups", "extra", "names"}).Draw(t, "part") {
+			case "groups":
+				near.Who.Groups = other.Who.Groups
+			case "extra":
+				near.Who.Extra = other.Who.Extra
+			default:
+				near.Review.Name, near.Who.Name, near.Who.UID = other.Review.Name, other.Who.Name, other.Who.UID
+			}
+			other = near
+		}
+		same := cmp.Equal(one, other, cmpopts.EquateEmpty())
+		if got := one.Review.key(one.Who) == other.Review.key(other.Who); got != same {
+			t.Fatalf("the keys are the same: %v, the questions: %v\n%+v\n%+v", got, same, one, other)
+		}
+	})
 }

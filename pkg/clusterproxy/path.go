@@ -3,7 +3,6 @@ package clusterproxy
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 )
 
@@ -61,10 +60,18 @@ func splitPath(escaped string, prefixes []string) (target, bool) {
 
 // isID reports whether a text can be the name of a management Cluster.
 func isID(id string) bool {
-	return len(id) <= maxID && !strings.Contains(id, "..") && idPattern.MatchString(id)
+	if id == "" || len(id) > maxID || strings.Contains(id, "..") || !isAlphanumeric(id[0]) || !isAlphanumeric(id[len(id)-1]) {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if !isAlphanumeric(c) && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return true
 }
 
-var idPattern = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$`)
+func isAlphanumeric(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 
 // url returns the URL that the cluster is asked with. Scheme and host are names of ours, which the transport replaces. ok is false for a path
 // that cannot be decoded.

@@ -297,6 +297,44 @@ func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
 	}
 }
 
+// slowBody comes in three pieces, with a pause before each.
+type slowBody struct{ left int }
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(150 * time.Millisecond)
+	b.left--
+	return copy(p, "piece\n"), nil
+}
+
+// A request may take longer to come than the listener allows those that it answers itself.
+func TestStream_TheListenersDeadlinesEndNoBody(t *testing.T) {
+	w := newWorld(t)
+	token := w.user("jane", "a")
+	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
+	p, err := New(w.options)
+	check(t, err)
+	for _, h2 := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(p)
+		server.EnableHTTP2 = h2
+		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+		server.StartTLS()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods", &slowBody{3})
+		check(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := server.Client().Do(r)
+		check(t, err)
+		body, err := io.ReadAll(answer.Body)
+		check(t, answer.Body.Close())
+		if string(body) != strings.Repeat("piece\n", 3) || err != nil {
+			t.Errorf("%s: got %q, %v", answer.Proto, body, err)
+		}
+		server.Close()
+	}
+}
+
 func TestProxy_NotConnectedIsSaidAtOnce(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")

@@ -142,6 +142,7 @@ func TestVerify_Refuses(t *testing.T) {
 		"without a beginning":           {raw(t, jose.EdDSA, own, claims("iat", nil)), 0, ErrExpired},
 		"good for ever":                 {raw(t, jose.EdDSA, own, claims("exp", noon.AddDate(10, 0, 0).Unix())), 0, ErrExpired},
 		"of another issuer":             {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere")), 0, ErrForeign},
+		"of another issuer, about ours": {raw(t, jose.EdDSA, own, claims("iss", "https://elsewhere", "sub", Issuer)), 0, ErrForeign},
 		"of nobody":                     {raw(t, jose.EdDSA, own, claims("sub", "")), 0, ErrUser},
 		"of a node":                     {raw(t, jose.EdDSA, own, claims("sub", "system:node:a")), 0, ErrUser},
 		"of a master":                   {raw(t, jose.EdDSA, own, claims("groups", []string{"a", "system:masters"})), 0, ErrUser},
@@ -168,6 +169,9 @@ func TestVerify_Refuses(t *testing.T) {
 			got, err := trust(t, k).Verify(c.token, noon.Add(c.at))
 			if !errors.Is(err, c.want) || got.Username != "" {
 				t.Errorf("user %q, error %v, want %v", got.Username, err, c.want)
+			}
+			if foreign := errors.Is(c.want, ErrForeign); IsOne(c.token) == foreign {
+				t.Errorf("it is said to be foreign: %v, want %v", !foreign, foreign)
 			}
 		})
 	}
