@@ -19,6 +19,9 @@ import (
 const result = "DROVER_BENCH"
 
 func TestMain(m *testing.M) {
+	if target := os.Getenv(bareTarget); target != "" {
+		serveBare(target)
+	}
 	if os.Getenv(result) == "" {
 		os.Exit(m.Run()) // there is nothing to start a plane for
 	}

@@ -25,6 +25,8 @@ type Get struct {
 	TunnelP99 float64 `json:"tunnelP99Milliseconds"`
 	AddedP50  float64 `json:"addedP50Milliseconds"`
 	Ratio     float64 `json:"ratio"`
+	// BareRatio is that of two bare proxies in a row.
+	BareRatio float64 `json:"bareRatio"`
 	// ServerCPU and AgentCPU are the processor time of one request in the two processes on the way. It depends less on what else the machine does.
 	ServerCPU float64 `json:"serverCPUMicroseconds"`
 	AgentCPU  float64 `json:"agentCPUMicroseconds"`
@@ -40,30 +42,38 @@ const (
 
 func (w *world) gets() Get {
 	w.Helper()
+	atOnce, bare := w.alternate(w.bare())
+	server, agent := w.spent()
+	direct, tunnel := w.alternate(w.tunnel)
+	serverNow, agentNow := w.spent()
+	each := func(spent time.Duration) float64 {
+		return round(float64(spent.Microseconds())/(warmUp+smallRequests), 0)
+	}
+	d, t := quantile(direct, 0.5), quantile(tunnel, 0.5)
+	return Get{
+		Requests: smallRequests, DirectP50: round(d, 3), TunnelP50: round(t, 3), DirectP99: round(quantile(direct, 0.99), 3),
+		TunnelP99: round(quantile(tunnel, 0.99), 3), AddedP50: round(t-d, 3), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Ratio: round(t/d, 2), Target: getTarget, Within: t/d <= getTarget,
+		BareRatio: round(quantile(bare, 0.5)/quantile(atOnce, 0.5), 2),
+	}
+}
+
+// alternate is how long small GETs take at the API server itself, and how long on another way.
+func (w *world) alternate(way *rest.Config) (direct, other []time.Duration) {
+	w.Helper()
 	one := func(client kubernetes.Interface) time.Duration {
 		begin := time.Now()
 		_, err := client.CoreV1().ConfigMaps(small).Get(w.Context(), small, metav1.GetOptions{})
 		w.must(err)
 		return time.Since(begin)
 	}
-	direct, tunnel := w.client(w.direct), w.client(w.tunnel)
-	var atOnce, through []time.Duration
-	server, agent := w.spent()
+	here, there := w.client(w.direct), w.client(way)
 	for i := range warmUp + smallRequests {
-		a, b := one(direct), one(tunnel)
+		a, b := one(here), one(there)
 		if i >= warmUp {
-			atOnce, through = append(atOnce, a), append(through, b)
+			direct, other = append(direct, a), append(other, b)
 		}
 	}
-	serverNow, agentNow := w.spent()
-	each := func(spent time.Duration) float64 {
-		return round(float64(spent.Microseconds())/(warmUp+smallRequests), 0)
-	}
-	d, t := quantile(atOnce, 0.5), quantile(through, 0.5)
-	return Get{
-		Requests: smallRequests, DirectP50: round(d, 3), TunnelP50: round(t, 3), DirectP99: round(quantile(atOnce, 0.99), 3),
-		TunnelP99: round(quantile(through, 0.99), 3), AddedP50: round(t-d, 3), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Ratio: round(t/d, 2), Target: getTarget, Within: t/d <= getTarget,
-	}
+	return direct, other
 }
 
 // List is how fast a long answer comes: ConfigMaps with much in them.
@@ -74,6 +84,8 @@ type List struct {
 	DirectMiBPerSecond float64 `json:"directMiBPerSecond"`
 	TunnelMiBPerSecond float64 `json:"tunnelMiBPerSecond"`
 	Ratio              float64 `json:"ratio"`
+	// BareRatio is that of two bare proxies in a row.
+	BareRatio float64 `json:"bareRatio"`
 	// ServerCPU and AgentCPU are the processor time of one list in the two processes on the way.
 	ServerCPU float64 `json:"serverCPUSeconds"`
 	AgentCPU  float64 `json:"agentCPUSeconds"`
@@ -106,33 +118,40 @@ func (w *world) lists() []List {
 
 func (w *world) list(compressed bool) List {
 	w.Helper()
+	bareSpeed, atOnce, _ := w.compare(w.bare(), compressed)
+	bare := bareSpeed / atOnce
+	server, agent := w.spent()
+	t, d, bytes := w.compare(w.tunnel, compressed)
+	serverNow, agentNow := w.spent()
+	each := func(spent time.Duration) float64 { return round(spent.Seconds()/(1+largeLists), 2) }
+	return List{
+		Compressed: compressed, MiB: round(mebibytes(bytes), 1), DirectMiBPerSecond: round(d, 1), TunnelMiBPerSecond: round(t, 1), BareRatio: round(bare, 2),
+		Ratio: round(t/d, 2), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Target: listTarget, Within: t/d >= listTarget,
+	}
+}
+
+// compare is how fast lists come on a way, and at the API server itself, in MiB per second, and how long they are.
+func (w *world) compare(way *rest.Config, compressed bool) (other, direct float64, bytes int64) {
+	w.Helper()
 	open := func(config *rest.Config) kubernetes.Interface {
 		asks := rest.CopyConfig(config)
 		asks.DisableCompression = !compressed
 		return w.client(asks)
 	}
-	direct, tunnel := open(w.direct), open(w.tunnel)
+	here, there := open(w.direct), open(way)
 	var atOnce, through []time.Duration
-	bytes := int64(0)
-	server, agent := w.spent()
 	for i := range 1 + largeLists {
-		a, n := w.readAll(direct)
-		b, m := w.readAll(tunnel)
+		a, n := w.readAll(here)
+		b, m := w.readAll(there)
 		if n != m {
-			w.Fatalf("the list has %d bytes at the API server and %d through the tunnel", n, m)
+			w.Fatalf("the list has %d bytes at the API server and %d on the other way", n, m)
 		}
 		if bytes = n; i > 0 {
 			atOnce, through = append(atOnce, a), append(through, b)
 		}
 	}
-	serverNow, agentNow := w.spent()
-	each := func(spent time.Duration) float64 { return round(spent.Seconds()/(1+largeLists), 2) }
 	speed := func(all []time.Duration) float64 { return mebibytes(bytes) / quantile(all, 0.5) * 1000 }
-	d, t := speed(atOnce), speed(through)
-	return List{
-		Compressed: compressed, MiB: round(mebibytes(bytes), 1), DirectMiBPerSecond: round(d, 1), TunnelMiBPerSecond: round(t, 1),
-		Ratio: round(t/d, 2), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Target: listTarget, Within: t/d >= listTarget,
-	}
+	return speed(through), speed(atOnce), bytes
 }
 
 // readAll reads a list and throws it away: decoding it would take the same time on either way.
