@@ -56,7 +56,7 @@ func (e *exchange) setDeadlines() {
 	}
 	control := http.NewResponseController(e.w)
 	_ = control.SetWriteDeadline(until)
-	// Without a body nothing is waited for: net/http takes the listener's own deadline away then.
+	// Without a body nothing is waited for: net/http takes the listener's own deadline away then in HTTP/1, and in HTTP/2 it ends nothing but bodies.
 	if e.r.ContentLength != 0 {
 		_ = control.SetReadDeadline(until)
 	}

@@ -1,6 +1,7 @@
 package clusterproxy
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -43,9 +44,13 @@ func (i Identity) info() user.Info {
 	return &user.DefaultInfo{Name: i.Name, UID: i.UID, Groups: i.Groups, Extra: i.Extra}
 }
 
-// identityOf is the opposite of info.
+// identityOf is the opposite of info. What the host does with its own later does not change it.
 func identityOf(u user.Info) Identity {
-	return Identity{Name: u.GetName(), UID: u.GetUID(), Groups: slices.Clone(u.GetGroups()), Extra: u.GetExtra()}
+	out := Identity{Name: u.GetName(), UID: u.GetUID(), Groups: slices.Clone(u.GetGroups()), Extra: maps.Clone(u.GetExtra())}
+	for key, values := range out.Extra {
+		out.Extra[key] = slices.Clone(values)
+	}
+	return out
 }
 
 // Caller is who sent a request.

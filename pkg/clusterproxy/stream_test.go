@@ -289,11 +289,11 @@ func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
 		server.EnableHTTP2 = h2
 		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
 		server.StartTLS()
+		defer server.Close()
 		answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=true", token)
 		if body != strings.Repeat("event\n", 3) {
 			t.Errorf("%s: got %q", answer.Proto, body)
 		}
-		server.Close()
 	}
 }
 
@@ -321,6 +321,7 @@ func TestStream_TheListenersDeadlinesEndNoBody(t *testing.T) {
 		server.EnableHTTP2 = h2
 		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
 		server.StartTLS()
+		defer server.Close()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods", &slowBody{3})
 		check(t, err)
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -331,7 +332,6 @@ func TestStream_TheListenersDeadlinesEndNoBody(t *testing.T) {
 		if string(body) != strings.Repeat("piece\n", 3) || err != nil {
 			t.Errorf("%s: got %q, %v", answer.Proto, body, err)
 		}
-		server.Close()
 	}
 }
 

@@ -52,8 +52,8 @@ func (w *world) gets() Get {
 	d, t := quantile(direct, 0.5), quantile(tunnel, 0.5)
 	return Get{
 		Requests: smallRequests, DirectP50: round(d, 3), TunnelP50: round(t, 3), DirectP99: round(quantile(direct, 0.99), 3),
-		TunnelP99: round(quantile(tunnel, 0.99), 3), AddedP50: round(t-d, 3), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent), Ratio: round(t/d, 2), Target: getTarget, Within: t/d <= getTarget,
-		BareRatio: round(quantile(bare, 0.5)/quantile(atOnce, 0.5), 2),
+		TunnelP99: round(quantile(tunnel, 0.99), 3), AddedP50: round(t-d, 3), ServerCPU: each(serverNow - server), AgentCPU: each(agentNow - agent),
+		Ratio: round(t/d, 2), Target: getTarget, Within: t/d <= getTarget, BareRatio: round(quantile(bare, 0.5)/quantile(atOnce, 0.5), 2),
 	}
 }
 
