@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"pgregory.net/rapid"
 )
 
@@ -318,5 +319,15 @@ func TestReview_HasAKeyOfItsOwn(t *testing.T) {
 	}
 	if other := (Identity{Groups: []string{}, Extra: map[string][]string{}}); (review{}).key(other) != (review{}).key(Identity{}) {
 		t.Error("nothing and nothing at all are two questions")
+	}
+}
+
+// A host may use what it has said of a caller again, for another one.
+func TestIdentityOf_IsOnesOwn(t *testing.T) {
+	said := &user.DefaultInfo{Name: "jane", Groups: []string{"a"}, Extra: map[string][]string{"k": {"v"}}}
+	got := identityOf(said)
+	said.Groups[0], said.Extra["k"][0], said.Extra["more"] = "b", "w", nil
+	if diff := cmp.Diff(Identity{Name: "jane", Groups: []string{"a"}, Extra: map[string][]string{"k": {"v"}}}, got); diff != "" {
+		t.Error(diff)
 	}
 }
