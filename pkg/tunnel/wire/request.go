@@ -29,10 +29,11 @@ const (
 	MaxRequests = 4000
 	// frameSize is the longest frame in bytes: its head does not matter any more, and others get their turn.
 	frameSize = 64 << 10
-	// streamWindow is how much of one request or answer may be under way that nobody has taken, in bytes.
-	streamWindow = 256 << 10
-	// connectionWindow is the same for all together; it is what the standard library takes for clients.
-	connectionWindow = 1 << 30
+	// streamWindow is how much of one request or answer may be under way that nobody has taken, in bytes. Between server and agent no more than that comes in
+	// one round trip. It is the largest with which all streams fit into what a connection can have.
+	streamWindow = 512 << 10
+	// connectionWindow is the same for all together.
+	connectionWindow = MaxRequests * streamWindow
 )
 
 // HTTP2 is how HTTP/2 is spoken, within a session and with API servers.
