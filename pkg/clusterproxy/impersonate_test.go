@@ -317,6 +317,11 @@ func TestReview_HasAKeyOfItsOwn(t *testing.T) {
 		}
 		known[key] = name
 	}
+	for range 20 { // a map has another order each time
+		if name := known[asked["a user with two extras"].review.key(Identity{Extra: map[string][]string{"c": nil, "a": {"b"}}})]; name != "a user with two extras" {
+			t.Fatalf("two extras have the key of %q", name)
+		}
+	}
 	if other := (Identity{Groups: []string{}, Extra: map[string][]string{}}); (review{}).key(other) != (review{}).key(Identity{}) {
 		t.Error("nothing and nothing at all are two questions")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -30,10 +31,11 @@ const (
 	// frameSize is the longest frame in bytes: its head does not matter any more, and others get their turn.
 	frameSize = 64 << 10
 	// streamWindow is how much of one request or answer may be under way that nobody has taken, in bytes. Between server and agent no more than that comes in
-	// one round trip. It is the largest with which all streams fit into what a connection can have.
-	streamWindow = 512 << 10
-	// connectionWindow is the same for all together.
-	connectionWindow = MaxRequests * streamWindow
+	// one round trip.
+	streamWindow = 256 << 10
+	// connectionWindow is the same for all together; it is what the standard library takes for clients. A connection could have twice as much, but net/http gives
+	// back twice what its server has of a request that was reset while it is still read, and panics where that gets beyond 31 bits.
+	connectionWindow = 1 << 30
 )
 
 // HTTP2 is how HTTP/2 is spoken, within a session and with API servers.
@@ -60,16 +62,19 @@ func PassOn(response *http.Response) {
 
 // EndWithContext makes an answer end with the context of its request. HTTP/2 of net/http misses that end while it waits to send more of the request than
 // the other side takes, and so does who reads the answer.
+//
+// What was there is closed once: each time, HTTP/2 of net/http gives back to the connection what nobody has read, and panics in the end when that is more than it had.
 func EndWithContext(ctx context.Context, response *http.Response) {
 	body := response.Body
-	stop := context.AfterFunc(ctx, func() { _ = body.Close() })
-	response.Body = &endingBody{ReadCloser: body, ctx: ctx, stop: stop}
+	end := sync.OnceFunc(func() { _ = body.Close() })
+	response.Body = &endingBody{ReadCloser: body, ctx: ctx, stop: context.AfterFunc(ctx, end), end: end}
 }
 
 type endingBody struct {
 	io.ReadCloser
 	ctx  context.Context //nolint:containedctx // it is the request's, of which this is the answer
 	stop func() bool
+	end  func()
 }
 
 // Read reads; what fails after the context has ended fails for its cause.
@@ -85,6 +90,6 @@ func (b *endingBody) Read(p []byte) (int, error) {
 // client that has seen a refusal and sends no more of it, but waits for the end of the answer: that is told once Close has returned.
 func (b *endingBody) Close() error {
 	b.stop()
-	go func() { _ = b.ReadCloser.Close() }()
+	go b.end()
 	return nil
 }

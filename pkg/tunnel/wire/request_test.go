@@ -1,20 +1,60 @@
 package wire
 
 import (
+	"context"
+	"io"
 	"math"
+	"net/http"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
-// Answers that nobody reads take the window of the connection away from all others, unless all of them fit into it.
+// Answers that nobody reads take the window of the connection away from all others, unless all of them fit into it. And net/http panics when it has given back more
+// than 31 bits hold, which takes as many mistakes as there is room.
 func TestHTTP2_AllStreamsFitIntoTheirConnection(t *testing.T) {
-	// What a connection has before anybody sets something, in bytes. (RFC 9113 §6.9.2.)
-	const initial = 65_535
+	const most = math.MaxInt32 // RFC 9113 §6.9.1
 	c := HTTP2()
 	if all := c.MaxConcurrentStreams * c.MaxReceiveBufferPerStream; all > c.MaxReceiveBufferPerConnection {
 		t.Errorf("%d streams hold %d bytes, and their connection %d", c.MaxConcurrentStreams, all, c.MaxReceiveBufferPerConnection)
 	}
-	// net/http adds one to the other in 31 bits. (RFC 9113 §6.9.1.)
-	if c.MaxReceiveBufferPerConnection > math.MaxInt32-initial {
-		t.Errorf("no window is as large as %d bytes", c.MaxReceiveBufferPerConnection)
+	if room := (most - c.MaxReceiveBufferPerConnection) / c.MaxReceiveBufferPerStream; room < 4000 {
+		t.Errorf("there is room for the windows of %d streams to be given back twice, want 4000", room)
+	}
+}
+
+// closings counts how often an answer is closed.
+type closings struct {
+	io.Reader
+	n atomic.Int32
+}
+
+func (c *closings) Close() error {
+	c.n.Add(1)
+	return nil
+}
+
+func TestEndWithContext_ClosesTheAnswerOnce(t *testing.T) {
+	for name, ends := range map[string]func(cancel func(), answer io.Closer){
+		"closed by its reader":                   func(_ func(), answer io.Closer) { _ = answer.Close() },
+		"ended with its context":                 func(cancel func(), _ io.Closer) { cancel() },
+		"ended with its context, and closed":     func(cancel func(), answer io.Closer) { cancel(); synctest.Wait(); _ = answer.Close() },
+		"closed, and then the context has ended": func(cancel func(), answer io.Closer) { _ = answer.Close(); cancel() },
+		"closed twice":                           func(_ func(), answer io.Closer) { _ = answer.Close(); _ = answer.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				closed := &closings{}
+				response := &http.Response{Body: closed}
+				EndWithContext(ctx, response)
+				ends(cancel, response.Body)
+				synctest.Wait()
+				if n := closed.n.Load(); n != 1 {
+					t.Errorf("it is closed %d times, want once", n)
+				}
+			})
+		})
 	}
 }

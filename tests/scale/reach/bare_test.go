@@ -22,7 +22,7 @@ import (
 // bareTarget makes this program one bare proxy, which is to pass requests on to that URL.
 const bareTarget = "DROVER_BENCH_BARE"
 
-// serveBare is a reverse proxy of the standard library and nothing else: TLS, HTTP/2 and headers, in and out, with the options that Drover gives to its own.
+// serveBare is a reverse proxy of the standard library and nothing else: TLS, HTTP/2 and headers, in and out, with most options of Drover's own.
 // It ends with the program that started it.
 func serveBare(target string) {
 	to, err := url.Parse(target)
