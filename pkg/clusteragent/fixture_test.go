@@ -116,6 +116,11 @@ func newAPIServer(tb testing.TB) *apiServer {
 			}
 		}
 	})
+	mux.HandleFunc("/early", func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Link", "</x>")
+		rw.WriteHeader(http.StatusEarlyHints)
+		_, _ = io.WriteString(rw, "late")
+	})
 	mux.HandleFunc("/exec", api.exec)
 	api.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		api.mu.Lock()

@@ -124,8 +124,22 @@ func (p *proxy) handler() http.Handler {
 			p.upgrade(rw, r, protocol)
 			return
 		}
-		reverse.ServeHTTP(rw, r)
+		reverse.ServeHTTP(final{rw}, r)
 	})
+}
+
+// final passes on final answers only: the server passes no others on, and one that is sent while its request is reset makes net/http read headers that httputil
+// writes.
+type final struct{ http.ResponseWriter }
+
+// Unwrap lets http.ResponseController flush and hijack.
+func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+// WriteHeader keeps interim answers here.
+func (f final) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		f.ResponseWriter.WriteHeader(code)
+	}
 }
 
 type tokenKey struct{}

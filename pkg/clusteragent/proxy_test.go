@@ -9,6 +9,9 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -299,6 +302,53 @@ func TestProxy_AnswersComeAsTheyAreMade(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What is no final answer stays at the agent.
+func TestProxy_InterimAnswersAreNotPassedOn(t *testing.T) {
+	api := newAPIServer(t)
+	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
+	for protocol, transport := range transports {
+		t.Run(protocol, func(t *testing.T) {
+			var interim []int
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
+				interim = append(interim, code)
+				return nil
+			}})
+			response, err := transport.RoundTrip(newRequest(t, http.MethodGet, address+"/early", nil).WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			if body, err := io.ReadAll(response.Body); err != nil || string(body) != "late" || len(interim) > 0 {
+				t.Errorf("%q, error %v, interim answers %v", body, err, interim)
+			}
+		})
+	}
+}
+
+// A request that was given up is not waited for, although its body has neither ended nor failed.
+func TestJoin_EndsWithItsRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		body, _ := io.Pipe()
+		backend, other := net.Pipe()
+		defer other.Close()
+		r := httptest.NewRequest(http.MethodPost, "/exec", body).WithContext(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = join(httptest.NewRecorder(), r, backend)
+		}()
+		synctest.Wait()
+		cancel()
+		select {
+		case <-done:
+		case <-time.After(2 * linger):
+			_ = body.Close()
+			t.Error("it is waited for")
+		}
+	})
 }
 
 func TestProxy_UpgradedConnectionsAreNotBuffered(t *testing.T) {

@@ -100,6 +100,7 @@ func join(rw http.ResponseWriter, r *http.Request, backend io.ReadWriteCloser) e
 		case <-timer.C:
 		}
 		_ = backend.Close()
+		_ = r.Body.Close() // whatever becomes of its connection, nothing is waited for any more
 	})
 	defer stop()
 	control := http.NewResponseController(rw)

@@ -20,9 +20,9 @@ type recorder struct {
 // Unwrap lets http.ResponseController flush and set deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// WriteHeader notes the status. Interim answers of a cluster stay here: their headers would pass unseen.
+// WriteHeader notes the status. Interim answers of a cluster stay here: their headers would pass unseen. Whoever changes the protocol takes the connection over.
 func (r *recorder) WriteHeader(code int) {
-	if r.hijacked || code < http.StatusOK && code != http.StatusSwitchingProtocols {
+	if r.hijacked || code < http.StatusOK {
 		return
 	}
 	if r.status == 0 {

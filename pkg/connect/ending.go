@@ -8,11 +8,12 @@ import (
 
 // endWith is a stream that also ends, as if its sender had ended it, when a channel is closed. So a watch ends without an error.
 func endWith(ending <-chan struct{}, stream io.ReadCloser) io.ReadCloser {
-	s := &endingStream{ReadCloser: stream, ending: ending, closed: make(chan struct{})}
+	// HTTP/2 gives back to its connection what was not read, each time that a stream is closed.
+	s := &endingStream{ReadCloser: stream, ending: ending, closed: make(chan struct{}), end: sync.OnceValue(stream.Close)}
 	go func() {
 		select {
 		case <-ending:
-			_ = stream.Close() // frees a read that waits
+			_ = s.end() // frees a read that waits
 		case <-s.closed:
 		}
 	}()
@@ -24,6 +25,7 @@ type endingStream struct {
 	ending <-chan struct{}
 	once   sync.Once
 	closed chan struct{}
+	end    func() error
 }
 
 func (s *endingStream) Read(p []byte) (int, error) {
@@ -40,5 +42,5 @@ func (s *endingStream) Read(p []byte) (int, error) {
 
 func (s *endingStream) Close() error {
 	s.once.Do(func() { close(s.closed) })
-	return s.ReadCloser.Close()
+	return s.end()
 }

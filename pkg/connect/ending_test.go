@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/mock/gomock"
@@ -84,4 +85,28 @@ func TestConnectAgent_WaitsForWhatControllersWrote(t *testing.T) {
 	if got, body := ask(t, server, client, http.MethodGet, agentPath, hello()); got.StatusCode != http.StatusOK {
 		t.Errorf("status %d, %q", got.StatusCode, body)
 	}
+}
+
+// closings counts how often a stream is closed.
+type closings struct {
+	io.Reader
+	n int
+}
+
+func (c *closings) Close() error {
+	c.n++
+	return nil
+}
+
+func TestEndWith_ClosesTheStreamOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ending, counted := make(chan struct{}), &closings{}
+		stream := endWith(ending, counted)
+		close(ending)
+		synctest.Wait()
+		_, _ = stream.Close(), stream.Close()
+		if counted.n != 1 {
+			t.Errorf("it is closed %d times, want once", counted.n)
+		}
+	})
 }

@@ -34,7 +34,8 @@ const (
 	// one round trip.
 	streamWindow = 256 << 10
 	// connectionWindow is the same for all together; it is what the standard library takes for clients. A connection could have twice as much, but net/http gives
-	// back twice what its server has of a request that was reset while it is still read, and panics where that gets beyond 31 bits.
+	// back twice what its server has of a request that was reset while it is still read, and ends the connection where that gets beyond 31 bits: after some 4,000 full
+	// windows, and the session is made anew then.
 	connectionWindow = 1 << 30
 )
 
@@ -63,7 +64,7 @@ func PassOn(response *http.Response) {
 // EndWithContext makes an answer end with the context of its request. HTTP/2 of net/http misses that end while it waits to send more of the request than
 // the other side takes, and so does who reads the answer.
 //
-// What was there is closed once: each time, HTTP/2 of net/http gives back to the connection what nobody has read, and panics in the end when that is more than it had.
+// What was there is closed once: each time, HTTP/2 of net/http gives back to the connection what nobody has read, and panics when that gets beyond 31 bits.
 func EndWithContext(ctx context.Context, response *http.Response) {
 	body := response.Body
 	end := sync.OnceFunc(func() { _ = body.Close() })

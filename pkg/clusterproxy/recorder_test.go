@@ -1,0 +1,28 @@
+package clusterproxy
+
+import (
+	"net/http"
+	"testing"
+)
+
+// codes are those that a writer was told, also of answers that are not final.
+type codes struct {
+	http.ResponseWriter
+	told []int
+}
+
+func (c *codes) WriteHeader(code int) { c.told = append(c.told, code) }
+
+// An agent may tell anything. What is no final answer is not passed on, whatever it says: who changes the protocol takes the connection over.
+func TestRecorder_PassesOnFinalAnswersOnly(t *testing.T) {
+	below := &codes{}
+	r := &recorder{ResponseWriter: below}
+	for _, code := range []int{http.StatusContinue, http.StatusSwitchingProtocols, http.StatusEarlyHints, 199} {
+		if r.WriteHeader(code); len(below.told) > 0 || r.status != 0 {
+			t.Fatalf("%d is passed on as %v, and noted as %d", code, below.told, r.status)
+		}
+	}
+	if r.WriteHeader(http.StatusOK); len(below.told) != 1 || below.told[0] != http.StatusOK || r.status != http.StatusOK {
+		t.Errorf("passed on: %v, noted: %d", below.told, r.status)
+	}
+}
