@@ -21,6 +21,7 @@ var (
 	errDeadline        = errors.New("the request took too long")
 	errAgentRefused    = errors.New("the cluster refused the credential of its agent")
 	errLedAway         = errors.New("the cluster redirects to somewhere else")
+	errNoStatus        = errors.New("the status of the cluster's answer is none of HTTP")
 	errUnaskedProtocol = errors.New("the cluster changed the protocol without being asked")
 )
 
@@ -105,6 +106,10 @@ func (a notWaitedFor) Close() error {
 // modify looks at an answer before it is passed on.
 func modify(answer *http.Response) error {
 	e := exchangeOf(answer.Request.Context())
+	// net/http takes any number of an agent, and the recorder would keep it here and call what follows a success.
+	if answer.StatusCode < http.StatusOK && answer.StatusCode != http.StatusSwitchingProtocols {
+		return errNoStatus
+	}
 	// httputil finds that out, too, and leaves the connection open then.
 	if answer.StatusCode == http.StatusSwitchingProtocols && (e.upgrade == "" || !strings.EqualFold(answer.Header.Get("Upgrade"), e.upgrade)) {
 		return errUnaskedProtocol

@@ -3,6 +3,7 @@ package clusterproxy
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -204,6 +205,11 @@ func TestProxy_AnswersOfTheCluster(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 		case strings.HasSuffix(r.URL.Path, "/proxy"):
 			http.Redirect(w, r, r.URL.Path+"/", http.StatusMovedPermanently)
+		case strings.HasSuffix(r.URL.Path, "/odd"):
+			conn, _, err := http.NewResponseController(w).Hijack()
+			check(t, err)
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "HTTP/1.1 099 Odd\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody")
 		case strings.HasSuffix(r.URL.Path, "/early"):
 			w.Header().Set("Link", "</x>")
 			w.WriteHeader(http.StatusEarlyHints)
@@ -230,6 +236,10 @@ func TestProxy_AnswersOfTheCluster(t *testing.T) {
 	answer, _ = ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/early", token)
 	if answer.StatusCode != 204 {
 		t.Errorf("an answer after early hints: %d", answer.StatusCode)
+	}
+	answer, body = ask(t, server, http.MethodPost, "/k8s/clusters/c-m-a/odd", token)
+	if status := statusOf(t, answer, body); answer.StatusCode != 503 || status.Reason != "ServiceUnavailable" {
+		t.Errorf("an answer with a status that is none: %d %q", answer.StatusCode, body)
 	}
 	answer, _ = ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/x", token, "Audit-Id: mine")
 	if answer.StatusCode != 418 || !slices.Equal(answer.Header["Audit-Id"], []string{"of-the-cluster"}) || answer.Header.Get("Set-Cookie") != "" {
