@@ -267,6 +267,21 @@ func TestStream_ARequestThatTakesTooLong(t *testing.T) {
 	isCut(t, server, token, "/k8s/clusters/c-m-a/begun", "begun")
 }
 
+// impatient serves the world with a listener that allows 200 ms for a request and for its answer: with HTTP/1.1, and with HTTP/2.
+func (w *world) impatient() []*httptest.Server {
+	w.t.Helper()
+	p, err := New(w.options)
+	check(w.t, err)
+	one, two := httptest.NewUnstartedServer(p), httptest.NewUnstartedServer(p)
+	two.EnableHTTP2 = true
+	for _, server := range []*httptest.Server{one, two} {
+		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
+		server.StartTLS()
+		w.t.Cleanup(server.Close)
+	}
+	return []*httptest.Server{one, two}
+}
+
 // The deadlines of the listener are for what it answers itself.
 func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
 	w := newWorld(t)
@@ -282,14 +297,7 @@ func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
 			}
 		}
 	}))
-	p, err := New(w.options)
-	check(t, err)
-	for _, h2 := range []bool{false, true} {
-		server := httptest.NewUnstartedServer(p)
-		server.EnableHTTP2 = h2
-		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
-		server.StartTLS()
-		defer server.Close()
+	for _, server := range w.impatient() {
 		answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=true", token)
 		if body != strings.Repeat("event\n", 3) {
 			t.Errorf("%s: got %q", answer.Proto, body)
@@ -314,14 +322,7 @@ func TestStream_TheListenersDeadlinesEndNoBody(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
 	w.cluster("a", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))
-	p, err := New(w.options)
-	check(t, err)
-	for _, h2 := range []bool{false, true} {
-		server := httptest.NewUnstartedServer(p)
-		server.EnableHTTP2 = h2
-		server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond
-		server.StartTLS()
-		defer server.Close()
+	for _, server := range w.impatient() {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/k8s/clusters/c-m-a/api/v1/pods", &slowBody{3})
 		check(t, err)
 		r.Header.Set("Authorization", "Bearer "+token)

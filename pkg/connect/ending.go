@@ -8,13 +8,16 @@ import (
 
 // endWith is a stream that also ends, as if its sender had ended it, when a channel is closed. So a watch ends without an error.
 func endWith(ending <-chan struct{}, stream io.ReadCloser) io.ReadCloser {
-	// HTTP/2 gives back to its connection what was not read, each time that a stream is closed.
-	s := &endingStream{ReadCloser: stream, ending: ending, closed: make(chan struct{}), end: sync.OnceValue(stream.Close)}
+	closed := make(chan struct{})
+	s := &endingStream{stream, ending, sync.OnceValue(func() error { // HTTP/2 gives back to its connection what was not read, each time that a stream is closed
+		close(closed)
+		return stream.Close()
+	})}
 	go func() {
 		select {
 		case <-ending:
 			_ = s.end() // frees a read that waits
-		case <-s.closed:
+		case <-closed:
 		}
 	}()
 	return s
@@ -23,8 +26,6 @@ func endWith(ending <-chan struct{}, stream io.ReadCloser) io.ReadCloser {
 type endingStream struct {
 	io.ReadCloser
 	ending <-chan struct{}
-	once   sync.Once
-	closed chan struct{}
 	end    func() error
 }
 
@@ -40,7 +41,4 @@ func (s *endingStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *endingStream) Close() error {
-	s.once.Do(func() { close(s.closed) })
-	return s.end()
-}
+func (s *endingStream) Close() error { return s.end() }

@@ -111,24 +111,19 @@ func refusal(request *http.Request, code int, reason, message string) *http.Resp
 // body is an answer's, whose errors tell that the session has ended.
 func (s *session) body(body io.ReadCloser) io.ReadCloser {
 	if both, ok := body.(io.ReadWriteCloser); ok {
-		return &upgradedBody{answerBody{ReadCloser: body, session: s}, both}
+		return &upgradedBody{answerBody{body, s, sync.OnceValue(body.Close)}, both}
 	}
-	return &answerBody{ReadCloser: body, session: s}
+	return &answerBody{body, s, sync.OnceValue(body.Close)}
 }
 
 type answerBody struct {
 	io.ReadCloser
 	session *session
-
-	once sync.Once
-	err  error
+	end     func() error
 }
 
 // Close closes the answer. Who closes it again closes nothing: see wire.EndWithContext.
-func (b *answerBody) Close() error {
-	b.once.Do(func() { b.err = b.ReadCloser.Close() })
-	return b.err
-}
+func (b *answerBody) Close() error { return b.end() }
 
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
