@@ -37,6 +37,14 @@ var ofCluster = []struct {
 		func(s *provv1.ClusterSpec) bool { return s.DefaultPodSecurityPolicyTemplateName != "" },
 	},
 	{
+		"spec.enableNetworkPolicy", "isolates nothing: Drover only passes it on to programs that read the Cluster of management.cattle.io; make NetworkPolicies in the cluster",
+		func(s *provv1.ClusterSpec) bool { return s.EnableNetworkPolicy != nil && *s.EnableNetworkPolicy },
+	},
+	{
+		"spec.clusterAPIConfig", "has no effect: a Cluster API cluster that exists already is not taken over, remove it",
+		func(s *provv1.ClusterSpec) bool { return s.ClusterAPIConfig != nil },
+	},
+	{
 		"spec.rkeConfig.upgradeStrategy.controlPlaneDrainOptions.ignoreErrors", drainsFail,
 		func(s *provv1.ClusterSpec) bool {
 			return s.RKEConfig.UpgradeStrategy.ControlPlaneDrainOptions.IgnoreErrors

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -33,6 +34,15 @@ func TestWithoutEffect(t *testing.T) {
 				c.Spec.DefaultPodSecurityAdmissionConfigurationTemplateName, c.Spec.DefaultPodSecurityPolicyTemplateName = "restricted", "old"
 			},
 			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName", "spec.defaultPodSecurityPolicyTemplateName"},
+		},
+		"projects are to be isolated": {
+			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = ptr.To(true) }, []string{"spec.enableNetworkPolicy"},
+		},
+		"projects are not to be isolated": {
+			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = ptr.To(false) }, nil,
+		},
+		"a Cluster API cluster that exists": {
+			func(c *provv1.Cluster) { c.Spec.ClusterAPIConfig = &provv1.ClusterAPIConfig{ClusterName: "capi"} }, []string{"spec.clusterAPIConfig"},
 		},
 		"errors of drains are to be ignored": {
 			func(c *provv1.Cluster) {

@@ -78,12 +78,12 @@ type ClusterSpec struct {
 	// +optional
 	ClusterAgentDeploymentCustomization *AgentDeploymentCustomization `json:"clusterAgentDeploymentCustomization,omitempty"`
 
-	// FleetAgentDeploymentCustomization changes how Fleet's agent is deployed.
+	// FleetAgentDeploymentCustomization is how Fleet's agent is to be deployed. It is passed on to the management cluster and has no effect on provisioning.
 	// +nullable
 	// +optional
 	FleetAgentDeploymentCustomization *AgentDeploymentCustomization `json:"fleetAgentDeploymentCustomization,omitempty"`
 
-	// WebhookDeploymentCustomization changes how the admission webhook inside the cluster is deployed.
+	// WebhookDeploymentCustomization is how another manager's admission webhook inside the cluster is to be deployed. It is passed on to the management cluster and has no effect on provisioning.
 	// +nullable
 	// +optional
 	WebhookDeploymentCustomization *WebhookDeploymentCustomization `json:"webhookDeploymentCustomization,omitempty"`
@@ -103,7 +103,7 @@ type ClusterSpec struct {
 	// +optional
 	DefaultPodSecurityPolicyTemplateName string `json:"defaultPodSecurityPolicyTemplateName,omitempty"`
 
-	// EnableNetworkPolicy is passed on to the management cluster and has no effect on provisioning.
+	// EnableNetworkPolicy is passed on to the management cluster and has no effect on provisioning: it isolates nothing.
 	// +nullable
 	// +optional
 	EnableNetworkPolicy *bool `json:"enableNetworkPolicy,omitempty"`
