@@ -21,8 +21,9 @@ type Delivery struct {
 }
 
 // Deliver returns the data of a plan secret with a new plan in it. It also removes the probe statuses of the former plan,
-// which would otherwise speak for the new one, and the state-mode key, which would make an agent ignore the new plan. All
-// other keys stay. The given map is not changed. It is an error if the threshold could never be reached.
+// which would otherwise speak for the new one, and the state-mode key, which would make an agent ignore the new plan. A
+// plan that was applied, was replaced and comes back counts as not applied: KeyAppliedChecksum is that of the replaced one then. All other keys
+// stay. The given map is not changed. It is an error if the threshold could never be reached.
 func Deliver(data map[string][]byte, d Delivery) (map[string][]byte, error) {
 	if d.MaxFailures > 0 && d.FailureThreshold > d.MaxFailures {
 		return nil, fmt.Errorf("failureThreshold %d cannot be greater than maxFailures %d", d.FailureThreshold, d.MaxFailures)
@@ -40,10 +41,22 @@ func Deliver(data map[string][]byte, d Delivery) (map[string][]byte, error) {
 			delete(out, KeyAppliedPlan)
 		}
 	}
+	if replaced := data[KeyPlan]; len(replaced) > 0 && mayHaveChanged(data, d.Plan) {
+		// The node may have some of the plan that is replaced now. Its agent would take the one from before for applied, and so would the server.
+		out[KeyAppliedChecksum] = []byte(Checksum(replaced))
+	}
 	delete(out, KeyPlanState)
 	setLimit(out, KeyMaxFailures, d.MaxFailures)
 	setLimit(out, KeyFailureThreshold, d.FailureThreshold)
 	return out, nil
+}
+
+// mayHaveChanged tells whether a plan is delivered that counts as applied, in the place of another that did not get that far. That one may have
+// failed half way, or be at work.
+func mayHaveChanged(data map[string][]byte, delivered []byte) bool {
+	applied := string(data[KeyAppliedChecksum])
+	counts := applied == Checksum(delivered) || applied == "" && bytes.Equal(data[KeyAppliedPlan], delivered)
+	return counts && !bytes.Equal(data[KeyPlan], delivered)
 }
 
 func setLimit(data map[string][]byte, key string, limit int) {

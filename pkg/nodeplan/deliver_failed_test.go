@@ -48,3 +48,51 @@ func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 		})
 	}
 }
+
+// A change that is taken back is carried out like any other: of the plan in between the node may have some.
+func TestDeliver_APlanThatComesBackIsNotApplied(t *testing.T) {
+	t.Parallel()
+	encode := func(message string) []byte {
+		data, err := nodeplan.Encode(plan.NodePlan{Error: message})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	first, second := encode("first"), encode("second")
+	for name, tc := range map[string]struct {
+		appliedChecksum string
+		replaced        []byte
+		wantInSync      bool
+	}{
+		"the one in between failed, or is at work":                          {nodeplan.Checksum(first), second, false},
+		"the agent was started again, and the one in between failed":        {"", second, false},
+		"the one in between was applied, which the server has not seen yet": {nodeplan.Checksum(second), second, false},
+		"nothing was in between":                                            {nodeplan.Checksum(first), first, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := map[string][]byte{
+				nodeplan.KeyPlan: tc.replaced, nodeplan.KeyAppliedPlan: first, nodeplan.KeyAppliedChecksum: []byte(tc.appliedChecksum),
+				nodeplan.KeyFailedChecksum: []byte(nodeplan.Checksum(second)), nodeplan.KeyFailureCount: []byte("3"),
+			}
+			data, err := nodeplan.Deliver(found, nodeplan.Delivery{Plan: first, MaxFailures: nodeplan.NoLimit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, err := nodeplan.Parse("ns/name", data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if applied := string(data[nodeplan.KeyAppliedChecksum]) == state.Checksum; state.InSync != tc.wantInSync || applied != tc.wantInSync {
+				t.Errorf("in sync %v, applied by its checksum %v; want %v", state.InSync, applied, tc.wantInSync)
+			}
+			if state.AppliedPlan == nil || state.Failed {
+				t.Errorf("applied plan %v, failed %v; the plan that was applied last stays known, and no other's failure is its own", state.AppliedPlan, state.Failed)
+			}
+			if string(found[nodeplan.KeyAppliedChecksum]) != tc.appliedChecksum {
+				t.Error("the given data was changed")
+			}
+		})
+	}
+}

@@ -104,7 +104,8 @@ func outcome(s State, appliedPlan []byte) (inSync, failed bool) {
 		return false, false
 	default:
 	}
-	inSync = s.AppliedChecksum == s.Checksum || bytes.Equal(s.PlanBytes, appliedPlan)
+	// Older agents empty the checksum when they start. The copy says nothing when they have applied another plan since (Deliver).
+	inSync = s.AppliedChecksum == s.Checksum || s.AppliedChecksum == "" && bytes.Equal(s.PlanBytes, appliedPlan)
 	threshold := s.FailureThreshold
 	if threshold == Unset {
 		threshold = 1
