@@ -21,6 +21,10 @@ import (
 // Pools with etcd share the check of the first of them: what their members can do
 // without is a matter of all, and a check counts only the machines that it looks
 // after. It takes the longest of their times.
+//
+// It pauses while etcd is restored, longer than the operation pauses the cluster:
+// Cluster API has to replace machines for the restore, and must not replace those
+// that wait for their turn to start, or that the restored data do not know.
 func machineHealthCheck(in Input, pool *provv1.RKEMachinePool) *clusterv1.MachineHealthCheck {
 	if !healthChecked(pool) {
 		return nil
@@ -37,7 +41,7 @@ func machineHealthCheck(in Input, pool *provv1.RKEMachinePool) *clusterv1.Machin
 	unhealthy := func(status corev1.ConditionStatus) clusterv1.UnhealthyNodeCondition {
 		return clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: status, TimeoutSeconds: seconds(timeout)}
 	}
-	return &clusterv1.MachineHealthCheck{
+	check := &clusterv1.MachineHealthCheck{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineHealthCheck"},
 		ObjectMeta: objectMeta(cluster, naming.MachineDeployment(cluster.Name, pool.Name)),
 		Spec: clusterv1.MachineHealthCheckSpec{
@@ -52,6 +56,10 @@ func machineHealthCheck(in Input, pool *provv1.RKEMachinePool) *clusterv1.Machin
 			Remediation: clusterv1.MachineHealthCheckRemediation{TriggerIf: limit},
 		},
 	}
+	if in.Restoring {
+		check.Annotations = map[string]string{clusterv1.PausedAnnotation: "true"}
+	}
+	return check
 }
 
 func healthChecked(pool *provv1.RKEMachinePool) bool {

@@ -95,6 +95,22 @@ func allowed(check *clusterv1.MachineHealthCheck, machines int) int {
 	return min(number, machines)
 }
 
+// A restore stops every node, and no machine is replaced for that.
+func TestDesired_HealthChecksPauseForARestore(t *testing.T) {
+	t.Parallel()
+	for _, restoring := range []bool{true, false} {
+		checks := healthChecksOf(t, func(in *topology.Input) { in.Restoring = restoring }, etcdPool("a", 3), etcdPool("w", 3, asWorkers))
+		if len(checks) != 2 {
+			t.Fatalf("%d checks", len(checks))
+		}
+		for _, check := range checks {
+			if _, paused := check.Annotations[clusterv1.PausedAnnotation]; paused != restoring {
+				t.Errorf("%s: paused %v while a restore is at work: %v", check.Name, paused, restoring)
+			}
+		}
+	}
+}
+
 func TestDesired_HealthChecks(t *testing.T) {
 	t.Parallel()
 	type check struct {

@@ -80,7 +80,7 @@ func (h *handler) gather(cluster *provv1.Cluster) (*facts, error) {
 		return nil, err
 	}
 	for _, gather := range []func(*topology.Input) error{
-		h.gatherConfigs, h.gatherCredentials, h.gatherRegistered,
+		h.gatherConfigs, h.gatherCredentials, h.gatherRegistered, h.gatherRestore,
 	} {
 		if err := gather(&seen.input); err != nil {
 			return nil, err
@@ -250,6 +250,22 @@ func (h *handler) gatherRegistered(in *topology.Input) error {
 				in.RegisteredMembers++
 			}
 			in.Registered.ControlPlane = in.Registered.ControlPlane || machine.Labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue
+		}
+	}
+	return nil
+}
+
+// gatherRestore finds out whether a restore is at work.
+func (h *handler) gatherRestore(in *topology.Input) error {
+	controlPlane, err := clients.Optional(h.controlPlanes.Get(in.Cluster.Namespace, in.Cluster.Name))
+	if err != nil {
+		return fmt.Errorf("read control plane %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
+	}
+	if controlPlane != nil {
+		switch controlPlane.Status.ETCDSnapshotRestorePhase {
+		case "", rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed:
+		default:
+			in.Restoring = true
 		}
 	}
 	return nil

@@ -358,6 +358,34 @@ func TestOnChange_HealthChecksCountRegisteredMembers(t *testing.T) {
 	}
 }
 
+// Health checks pause from the first phase of a restore to the last, whichever way it ends.
+func TestOnChange_HealthChecksPauseForARestore(t *testing.T) {
+	t.Parallel()
+	for phase, want := range map[rkev1.ETCDSnapshotPhase]bool{
+		"": false, rkev1.ETCDSnapshotPhaseStarted: true, rkev1.ETCDSnapshotPhaseShutdown: true, rkev1.ETCDSnapshotPhaseInitialRestartCluster: true,
+		rkev1.ETCDSnapshotPhaseRestartCluster: true, rkev1.ETCDSnapshotPhaseFinished: false, rkev1.ETCDSnapshotPhaseFailed: false,
+	} {
+		w := newWorld(t, healthChecked, func(w *world) {
+			w.controlPlane = &rkev1.RKEControlPlane{Status: rkev1.RKEControlPlaneStatus{ETCDSnapshotRestorePhase: phase}}
+		})
+		if _, err := w.register()("", w.cluster.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		seen := false
+		for _, object := range w.applied {
+			if check, ok := object.(*clusterv1.MachineHealthCheck); ok {
+				seen = true
+				if _, got := check.Annotations[clusterv1.PausedAnnotation]; got != want {
+					t.Errorf("%q: paused %v, want %v", phase, got, want)
+				}
+			}
+		}
+		if !seen {
+			t.Errorf("%q: there is no health check", phase)
+		}
+	}
+}
+
 func registeredEtcd(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.EtcdRoleLabel: "true"} }
 
 // What the control plane warns of is told where users look.
