@@ -72,3 +72,17 @@ func TestPing_TellsWhyTheServerIsNotReady(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A host has the program as the agent only, under the name of the download or of the installed file.
+func TestPing_IsACommandOfTheAgent(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"/usr/local/bin/rancher-system-agent", "rancher-system-agent-amd64", "/usr/bin/drover"} {
+		var out strings.Builder
+		root := rootFor(name, nil)
+		root.SetOut(&out)
+		root.SetErr(&out)
+		if code := execute(t.Context(), root, []string{"ping", "--help"}); code != 0 || !strings.Contains(out.String(), root.Name()+" ping https://") {
+			t.Errorf("%s ping --help ends with %d:\n%s", name, code, out.String())
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,12 +19,19 @@ var Version = "dev"
 // Main runs the program and returns its exit code: 0 when it did what was asked, 1 otherwise. Commands that answer a question by
 // their exit code say so in their help.
 func Main(ctx context.Context, args, environ []string) int {
-	root := NewCommand(environ) //nolint:contextcheck // commands get their context when they are executed
-	if agent.IsAgent(args[0]) {
-		root = agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}) //nolint:contextcheck // as above
-		root.Use = agent.ProgramName
+	return execute(ctx, rootFor(args[0], environ), args[1:]) //nolint:contextcheck // commands get their context when they are executed
+}
+
+// rootFor is the command line of the name that the program was started by. A host has it as the agent only, and asks from there whether it can
+// use the server.
+func rootFor(name string, environ []string) *cobra.Command {
+	if !agent.IsAgent(name) {
+		return NewCommand(environ)
 	}
-	return execute(ctx, root, args[1:])
+	root, ping := agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}), newPingCommand()
+	root.Use, ping.Example = agent.ProgramName, strings.ReplaceAll(ping.Example, "drover ping", agent.ProgramName+" ping")
+	root.AddCommand(ping)
+	return root
 }
 
 // execute runs a command line. A word where a command has to be is a mistake: cobra takes it for a demand for help when the
