@@ -573,6 +573,17 @@ func TestInterlock(t *testing.T) {
 			t.Errorf("%s: mark is there: %v", name, err)
 		}
 	}
+	clock := noon
+	later := interlock{dir: dir, now: func() time.Time { return clock }}
+	if err := os.WriteFile(mark, []byte(unixDate(noon.Add(24*time.Hour))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		if got := later.restartPending(); got != want {
+			t.Errorf("mark of tomorrow, %s on: pending %v, want %v", clock.Sub(noon), got, want)
+		}
+		clock = noon.Add(restartPendingAge)
+	}
 	a, agentDir := newTestApplier(t)
 	if err := os.WriteFile(filepath.Join(agentDir, "interlock", restartPendingMark), nil, 0o600); err != nil {
 		t.Fatal(err)

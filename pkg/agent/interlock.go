@@ -23,8 +23,8 @@ type interlock struct {
 	now func() time.Time
 }
 
-// restartPending tells whether an install script asked the agent to start nothing new. A mark without a time gets the current
-// one, and a mark older than five minutes is removed: its script died.
+// restartPending tells whether an install script asked the agent to start nothing new. A mark without a time, or with one that
+// the clock has not reached yet, gets the current one, and a mark older than five minutes is removed: its script died.
 func (l interlock) restartPending() bool {
 	path := filepath.Join(l.dir, restartPendingMark)
 	text, err := os.ReadFile(path)
@@ -32,10 +32,11 @@ func (l interlock) restartPending() bool {
 		return false
 	}
 	t, err := time.Parse(time.UnixDate, strings.TrimSpace(string(text)))
-	if err != nil {
-		return os.WriteFile(path, []byte(unixDate(l.now())), 0o600) == nil
+	now := l.now()
+	if err != nil || t.After(now) { // the clock was set back since, or was wrong: the mark would hold the agent until it is reached
+		return os.WriteFile(path, []byte(unixDate(now)), 0o600) == nil
 	}
-	if l.now().Sub(t) < restartPendingAge {
+	if now.Sub(t) < restartPendingAge {
 		return true
 	}
 	err = os.Remove(path)
