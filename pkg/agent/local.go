@@ -25,6 +25,9 @@ type localSource struct {
 	dir     string
 	applier *applier
 	log     logrus.FieldLogger
+
+	// unwritten holds, by path, the positions that could not be written.
+	unwritten map[string]position
 }
 
 // position is the file beside a plan that tells what was applied.
@@ -71,7 +74,7 @@ func (l *localSource) pass(ctx context.Context, path string) error {
 		return err
 	}
 	positionFile := strings.TrimSuffix(path, planSuffix) + positionSuffix
-	before := readPosition(positionFile)
+	before := l.known(positionFile)
 	checksum := nodeplan.Checksum(raw)
 	in := applyInput{plan: decoded, checksum: checksum, apply: before.AppliedChecksum != checksum, probes: before.ProbeStatus}
 	in.periodic, _ = nodeplan.DecodePeriodicOutput(before.PeriodicOutput) // a malformed position is replaced
@@ -87,7 +90,31 @@ func (l *localSource) pass(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(positionFile, data, 0o600, -1, -1)
+	l.keep(positionFile, after, data)
+	return nil
+}
+
+// keep writes a position, encoded as data. One that cannot be written is borne in mind: on a full disk the plan would otherwise
+// run again in every pass.
+func (l *localSource) keep(path string, p position, data []byte) {
+	err := replaceFile(path, data, 0o600, -1, -1)
+	if err == nil {
+		delete(l.unwritten, path)
+		return
+	}
+	l.log.WithField("position", path).WithError(err).Warn("Cannot write what was applied; a local plan runs again after a restart of the agent")
+	if l.unwritten == nil {
+		l.unwritten = map[string]position{}
+	}
+	l.unwritten[path] = p
+}
+
+// known is the position of a plan: what its file tells, unless later news could not be written.
+func (l *localSource) known(path string) position {
+	if p, ok := l.unwritten[path]; ok {
+		return p
+	}
+	return readPosition(path)
 }
 
 func readPosition(path string) position {

@@ -1,0 +1,49 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// A directory in the place of the position file stands for a full or read-only disk: root may write everywhere else.
+func TestLocal_PositionThatCannotBeWrittenDoesNotRepeatThePlan(t *testing.T) {
+	a, dir := newTestApplier(t)
+	path, pos, ran := filepath.Join(dir, "one.plan"), filepath.Join(dir, "one.pos"), filepath.Join(dir, "ran")
+	write := func(script string) string {
+		text := strings.Replace(echoPlan, "echo hi", script, 1)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	write("echo first >> " + ran)
+	if err := os.MkdirAll(filepath.Join(pos, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := &localSource{dir: dir, applier: a, log: quiet()}
+	passes := func(want string) {
+		t.Helper()
+		for range 3 {
+			if err := l.pass(t.Context(), path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(ran); err != nil || string(got) != want {
+			t.Errorf("what ran = %q, %v; want %q", got, err, want)
+		}
+	}
+	passes("first\n")
+	second := write("echo second >> " + ran)
+	passes("first\nsecond\n")
+	if err := os.RemoveAll(pos); err != nil {
+		t.Fatal(err)
+	}
+	passes("first\nsecond\n")
+	if got := readPosition(pos); got.AppliedChecksum != nodeplan.Checksum([]byte(second)) || len(l.unwritten) != 0 {
+		t.Errorf("position after the disk was repaired = %+v, unwritten %v", got, l.unwritten)
+	}
+}
