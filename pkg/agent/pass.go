@@ -108,6 +108,8 @@ type result struct {
 	probes map[string]plan.ProbeStatus
 	// at is when the apply ended.
 	at time.Time
+	// slim is what the report leaves out because the server refused more for its size.
+	slim slimness
 }
 
 // record returns the data keys that report a result, relative to the data of the secret. Keys whose value would not change
@@ -115,7 +117,7 @@ type result struct {
 func record(data map[string][]byte, d decision, r result) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	var err error
-	if out[nodeplan.KeyAppliedPeriodicOutput], err = nodeplan.EncodePeriodicOutput(r.periodic); err != nil {
+	if out[nodeplan.KeyAppliedPeriodicOutput], err = nodeplan.EncodePeriodicOutput(r.reportedPeriodic()); err != nil {
 		return nil, err
 	}
 	if out[nodeplan.KeyProbeStatuses], err = nodeplan.EncodeProbeStatuses(r.probes); err != nil {
@@ -135,15 +137,8 @@ func record(data map[string][]byte, d decision, r result) (map[string][]byte, er
 
 func recordApply(out, data map[string][]byte, d decision, r result) error {
 	checksum := []byte(nodeplan.Checksum(data[nodeplan.KeyPlan]))
-	// Output of former instructions is carried over: a server may ask for it long after the plan has changed.
-	previous := data[nodeplan.KeyAppliedOutput]
-	if !r.succeeded && len(data[nodeplan.KeyFailedOutput]) > 0 {
-		previous = data[nodeplan.KeyFailedOutput]
-	}
-	output, _ := nodeplan.DecodeOutput(nodeplan.KeyAppliedOutput, previous) // malformed output is replaced
-	delete(output, nodeplan.OutputAgentError)
-	delete(output, nodeplan.OutputFailure)
-	maps.Copy(output, r.output)
+	output := carriedOver(data, r)
+	maps.Copy(output, r.reportedOutput())
 	encoded, err := nodeplan.EncodeOutput(output)
 	if err != nil {
 		return err
@@ -163,6 +158,9 @@ func recordApply(out, data map[string][]byte, d decision, r result) error {
 		out[nodeplan.KeyFailedOutput] = encoded
 		out[nodeplan.KeyFailureCount] = decimal(d.attempt)
 		out[nodeplan.KeySuccessCount] = decimal(0)
+		if r.slim >= slimFormer {
+			out[nodeplan.KeyAppliedOutput] = []byte{}
+		}
 	}
 	if d.stateMode {
 		out[nodeplan.KeyPlanState] = []byte(state)

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/nodeplan"
 )
 
@@ -258,9 +257,9 @@ func (r *remoteSource) report(ctx context.Context, checksum string, d decision, 
 		switch {
 		case err == nil:
 			return
-		case tooLarge(err) && hasOutput(res):
-			r.log.Warn("Report of the plan is too large, sending it without output")
-			res = slimmed(res)
+		case tooLarge(err) && res.slim < slimPeriodic:
+			res.slim++
+			r.log.WithField("without", res.slim).Warn("Report of the plan is too large, sending less of it")
 			continue
 		case !apierrors.IsConflict(err):
 			r.log.WithError(err).Warn("Cannot write the report of a plan, trying again")
@@ -284,28 +283,6 @@ func (r *remoteSource) superseded(checksum string, d decision) bool {
 // tooLarge tells whether the server refused a secret for its size.
 func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// hasOutput tells whether a result could be made smaller.
-func hasOutput(res result) bool {
-	for _, entry := range res.periodic {
-		if len(entry.Stdout)+len(entry.Stderr) > 0 {
-			return true
-		}
-	}
-	return len(res.output) > 0
-}
-
-// slimmed is a result without output: that alone can be large.
-func slimmed(res result) result {
-	res.output = map[string][]byte{}
-	periodic := make(map[string]plan.PeriodicInstructionOutput, len(res.periodic))
-	for name, entry := range res.periodic {
-		entry.Stdout, entry.Stderr = nil, nil
-		periodic[name] = entry
-	}
-	res.periodic = periodic
-	return res
 }
 
 // update writes data keys over those of the current secret and takes the answer over.
