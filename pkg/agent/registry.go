@@ -211,6 +211,7 @@ func (c registryConfig) keychain(ref name.Reference) remote.Option {
 
 func (c registryConfig) transport(place endpoint) (http.RoundTripper, error) {
 	base := remote.DefaultTransport.(*http.Transport).Clone()
+	base.ResponseHeaderTimeout = answerTimeout
 	if c.TLS != nil {
 		cfg, err := c.TLS.config()
 		if err != nil {
@@ -222,7 +223,7 @@ func (c registryConfig) transport(place endpoint) (http.RoundTripper, error) {
 	if at := strings.Index(place.url.Path, "/v2/"); at >= 0 {
 		prefix = strings.TrimSuffix(place.url.Path, "/")
 	}
-	return endpointTransport{base: base, place: place, prefix: prefix}, nil
+	return endpointTransport{base: impatient{base: base}, place: place, prefix: prefix}, nil
 }
 
 func (t registryTLS) config() (*tls.Config, error) {
