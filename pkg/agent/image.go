@@ -58,7 +58,12 @@ func (i *images) stage(ctx context.Context, image, dir string) error {
 		return err
 	}
 	if img == nil {
-		if img, err = i.fromRegistry(ctx, ref); err != nil {
+		blobs, err := os.MkdirTemp(filepath.Dir(dir), "blobs-")
+		if err != nil {
+			return fmt.Errorf("make directory for a download: %w", err)
+		}
+		defer os.RemoveAll(blobs)
+		if img, err = i.fromRegistry(ctx, ref, blobs); err != nil {
 			return err
 		}
 	}
@@ -205,7 +210,11 @@ func extract(ctx context.Context, r io.Reader, dir string) error {
 	for ctx.Err() == nil {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			// Whoever flattens a layer that cannot be read ends the archive as usual, and tells only thereafter.
+			_, err = io.Copy(io.Discard, r)
+			if err == nil {
+				return nil
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("unpack image: %w", err)

@@ -153,8 +153,9 @@ func (r registries) configFor(host string) registryConfig {
 	return registryConfig{}
 }
 
-// fromRegistry asks the endpoints in order; the first that has the image wins. The error tells what each one answered.
-func (i *images) fromRegistry(ctx context.Context, ref name.Reference) (v1.Image, error) {
+// fromRegistry asks the endpoints in order; the first from which all of the image comes wins. Its layers are files in the
+// directory then. The error tells what each one answered.
+func (i *images) fromRegistry(ctx context.Context, ref name.Reference, dir string) (v1.Image, error) {
 	r, err := loadRegistries(i.registriesFile)
 	if err != nil {
 		return nil, err
@@ -166,6 +167,9 @@ func (i *images) fromRegistry(ctx context.Context, ref name.Reference) (v1.Image
 	var problems []error
 	for _, place := range places {
 		img, err := r.pull(ctx, place, ref)
+		if err == nil {
+			img, err = download(img, dir)
+		}
 		if err == nil {
 			return img, nil
 		}
