@@ -11,7 +11,7 @@ import (
 // +kubebuilder:metadata:labels={"auth.cattle.io/cluster-indexed=true"}
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ETCDSnapshot is a snapshot of a cluster that exists, on one of its machines or in S3.
+// ETCDSnapshot is a snapshot of a cluster that exists, on one of its machines or in S3. Drover reads the objects and makes none.
 type ETCDSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

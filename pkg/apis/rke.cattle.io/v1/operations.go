@@ -13,7 +13,9 @@ type ETCDSnapshotCreate struct {
 // ETCDSnapshotRestore asks for a restore. The operation starts when the request differs from the one in
 // RKEControlPlane.status.
 type ETCDSnapshotRestore struct {
-	// Name of an ETCDSnapshot object in the namespace of the cluster. Empty asks for nothing.
+	// Name of an ETCDSnapshot object in the namespace of the cluster, which somebody has to write: Drover makes none. A name without an
+	// object is that of a file in `server/db/snapshots` of the data directory, for which exactly one machine may have etcd. Empty asks for
+	// nothing.
 	// +nullable
 	// +optional
 	Name string `json:"name,omitempty"`
@@ -22,22 +24,23 @@ type ETCDSnapshotRestore struct {
 	// +optional
 	Generation int `json:"generation,omitempty"`
 
-	// RestoreRKEConfig says what of the cluster's configuration goes back with the data: nothing (empty or `none`), the
-	// version (`kubernetesVersion`), or the version and the configuration (`all`).
+	// RestoreRKEConfig says what the snapshot's metadata have to hold: nothing (empty or `none`), the Kubernetes version
+	// (`kubernetesVersion`), or the version and the configuration (`all`). Data alone are restored in each case: the spec is left to its
+	// author.
 	// +nullable
 	// +optional
 	RestoreRKEConfig RestoreMode `json:"restoreRKEConfig,omitempty"`
 }
 
-// RestoreMode says how much of a cluster's configuration a restore brings back.
+// RestoreMode says how much of a cluster's configuration its author means to bring back with a restore.
 type RestoreMode string
 
 const (
 	// RestoreModeNone restores data only. An empty value means the same.
 	RestoreModeNone RestoreMode = "none"
-	// RestoreModeKubernetesVersion also restores the Kubernetes version.
+	// RestoreModeKubernetesVersion asks for a snapshot that tells the Kubernetes version.
 	RestoreModeKubernetesVersion RestoreMode = "kubernetesVersion"
-	// RestoreModeAll also restores the Kubernetes version and the cluster's configuration.
+	// RestoreModeAll asks for a snapshot that tells the Kubernetes version and the cluster's configuration.
 	RestoreModeAll RestoreMode = "all"
 )
 
