@@ -107,7 +107,7 @@ type RKEMachinePool struct {
 	// +optional
 	UnhealthyRange *string `json:"unhealthyRange,omitempty"`
 
-	// MachineOS is `linux` (also when empty) or `windows`.
+	// MachineOS is `linux`, also when empty. `windows` is refused: there is no agent for such machines yet.
 	// +nullable
 	// +optional
 	MachineOS string `json:"machineOS,omitempty"`
