@@ -55,7 +55,7 @@ func Run(ctx context.Context, o Options) error {
 	if client != nil {
 		o.Log.WithField("secret", info.Namespace+"/"+info.SecretName).Info("Watching plan secret")
 		remote := &remoteSource{
-			client: client, namespace: info.Namespace, name: info.SecretName, applier: a, log: o.Log, now: o.Now,
+			client: client, namespace: info.Namespace, name: info.SecretName, applier: a, log: o.Log, now: o.Now, patience: replacedPatience,
 		}
 		sources.Go(func() { remote.run(ctx) })
 	}

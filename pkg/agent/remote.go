@@ -47,12 +47,18 @@ type remoteSource struct {
 	started time.Time
 	// appliedAt is when this process applied a plan last.
 	appliedAt time.Time
+
+	// updates are states of the secret that come; held are those that came while a plan was at work, in their order.
+	updates chan *corev1.Secret
+	held    []*corev1.Secret
+	// patience is for how long a plan that was replaced is carried on with.
+	patience time.Duration
 }
 
 // run works until the context ends. Every change of the secret and a timer start a pass; passes never overlap.
 func (r *remoteSource) run(ctx context.Context) {
-	updates := make(chan *corev1.Secret)
-	go r.watch(ctx, updates)
+	r.updates = make(chan *corev1.Secret)
+	go r.watch(ctx)
 	r.applied, r.started = r.applier.history.newest(), r.now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -60,25 +66,30 @@ func (r *remoteSource) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case secret := <-updates:
+		case secret := <-r.updates:
 			if !r.accept(ctx, secret) {
 				continue
 			}
 		case <-timer.C:
 		}
-		if r.current != nil {
-			timer.Reset(r.pass(ctx))
+		if r.current == nil {
+			continue
 		}
+		next := r.pass(ctx)
+		if r.acceptHeld(ctx) {
+			next = 0
+		}
+		timer.Reset(next)
 	}
 }
 
 // watch hands every state of the secret to the worker; nil when it was deleted. The field selector is what lets the agent's
 // role, which names a single secret, list and watch.
-func (r *remoteSource) watch(ctx context.Context, updates chan<- *corev1.Secret) {
+func (r *remoteSource) watch(ctx context.Context) {
 	send := func(obj any) {
 		secret, _ := obj.(*corev1.Secret)
 		select {
-		case updates <- secret:
+		case r.updates <- secret:
 		case <-ctx.Done():
 		}
 	}
@@ -154,7 +165,7 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 	in := applyInput{checksum: checksum, apply: d.apply, attempt: d.attempt, from: source{r.current.UID, r.current.ResourceVersion}}
 	in.periodic, _ = nodeplan.DecodePeriodicOutput(data[nodeplan.KeyAppliedPeriodicOutput]) // malformed reports are replaced
 	in.probes, _ = nodeplan.DecodeProbeStatuses(data[nodeplan.KeyProbeStatuses])
-	res, ok := r.applyPlan(ctx, raw, in)
+	res, ok := r.applyUnlessReplaced(ctx, raw, in)
 	if !ok {
 		return defaultPeriod
 	}

@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/nodeplan"
+)
+
+// state is one of the secret, with a plan.
+func state(version, plan string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u1", ResourceVersion: version}, Data: secretData(plan)}
+}
+
+// A plan that was replaced is carried on with for a while, and one that does not end then is broken off: it would keep away the plan that mends it.
+func TestRemote_APlanThatDoesNotEndIsBrokenOffForTheNext(t *testing.T) {
+	for name, tc := range map[string]struct {
+		patience  time.Duration
+		next      func(plan string) *corev1.Secret
+		brokenOff bool
+	}{
+		"another plan came long ago":     {0, func(string) *corev1.Secret { return state("2", echoPlan) }, true},
+		"another plan came a moment ago": {time.Hour, func(string) *corev1.Secret { return state("2", echoPlan) }, false},
+		"something else has changed":     {0, func(plan string) *corev1.Secret { return state("2", plan) }, false},
+		"there is no plan any more":      {0, func(string) *corev1.Secret { return state("2", "") }, false},
+		"the secret is gone":             {0, func(string) *corev1.Secret { return nil }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mark := filepath.Join(t.TempDir(), "mark")
+			script := fmt.Sprintf("touch %[1]s; while [ ! -e %[1]s.go ]; do sleep 0.02; done; touch %[1]s.end", mark)
+			plan := fmt.Sprintf(`{"instructions":[{"name":"a","command":"sh","args":["-c",%q]}]}`, script)
+			r, _ := newTestRemote(t, secretData(plan))
+			r.updates, r.patience, r.applied = make(chan *corev1.Secret), tc.patience, "of the plan before"
+			type outcome struct {
+				result result
+				ok     bool
+			}
+			done := make(chan outcome, 1)
+			checksum := nodeplan.Checksum([]byte(plan))
+			go func() {
+				res, ok := r.applyUnlessReplaced(t.Context(), []byte(plan), applyInput{checksum: checksum, apply: true, attempt: 1})
+				done <- outcome{res, ok}
+			}()
+			waitFor(t, func() bool { return exists(mark) })
+			next := tc.next(plan)
+			r.updates <- next
+			if !tc.brokenOff {
+				r.updates <- next // whoever takes this one has looked at the first
+				if err := os.WriteFile(mark+".go", nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := <-done
+			if ended := exists(mark + ".end"); got.ok == tc.brokenOff || got.result.succeeded == tc.brokenOff || ended == tc.brokenOff {
+				t.Errorf("reported %v, succeeded %v, ended by itself %v; broken off should be %v", got.ok, got.result.succeeded, ended, tc.brokenOff)
+			}
+			if (r.applied == "") != tc.brokenOff {
+				t.Errorf("the machine believes to have %q", r.applied)
+			}
+			if len(r.held) == 0 {
+				t.Error("what came meanwhile is lost")
+			}
+		})
+	}
+}
+
+// What came while a plan was at work counts afterwards: the newest plan is the next.
+func TestRemote_WhatCameMeanwhileIsTakenOver(t *testing.T) {
+	r, _ := newTestRemote(t, secretData(echoPlan))
+	r.held = []*corev1.Secret{state("2", "{}"), state("3", `{"files":[]}`)}
+	if !r.acceptHeld(t.Context()) || string(r.current.Data[nodeplan.KeyPlan]) != `{"files":[]}` || len(r.held) != 0 {
+		t.Errorf("the plan is %s, %d states are held", r.current.Data[nodeplan.KeyPlan], len(r.held))
+	}
+	r.held = []*corev1.Secret{state("3", `{"files":[]}`)}
+	if r.acceptHeld(t.Context()) {
+		t.Error("what is known asks for a pass")
+	}
+	r.held = []*corev1.Secret{state("4", "{}"), nil}
+	if r.acceptHeld(t.Context()) || r.current != nil {
+		t.Error("a secret that is gone asks for a pass")
+	}
+}
