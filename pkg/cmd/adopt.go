@@ -81,11 +81,11 @@ removed.
   # let go of it, so that another Drover may take it once that leads here
   drover adopt demo --release --yes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.clusterNames,
+		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, environ)
 	f := cmd.Flags()
 	f.BoolVarP(&a.yes, "yes", "y", false, "do it; without it nothing is written")
 	f.BoolVar(&a.release, "release", false, "let go of the cluster instead")

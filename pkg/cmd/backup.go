@@ -71,10 +71,11 @@ Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.backUp(cmd) },
 	}
+	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are in the backup; all without it")
 	f.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "the clusters of all namespaces, as without --namespace")
+	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
 	f.StringVarP(&o.file, "output", "o", "", "`file` to write, which must not exist; - is the standard output (default drover-backup-TIME.tar.gz)")
 	cmd.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	return cmd
@@ -167,9 +168,10 @@ Exit codes: 0 everything is there; 1 an error.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.restore(cmd, args[0]) },
 	}
+	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
 	f.StringSliceVarP(&o.namespaces, "namespace", "n", nil, "`namespaces` whose clusters are restored, with what they need; all without it")
+	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
 	f.BoolVar(&o.trial, "dry-run", false, "say what would be made, and make nothing")
 	return cmd
 }

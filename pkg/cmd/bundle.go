@@ -56,7 +56,7 @@ It reads with your rights and writes nothing but the file, which only you can re
 			}
 			return nil
 		},
-		ValidArgsFunction: o.clusterNames,
+		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
 				return err
@@ -66,7 +66,7 @@ It reads with your rights and writes nothing but the file, which only you can re
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return b.run(cmd, args) },
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, environ)
 	f := cmd.Flags()
 	// Here -o is the file, as with tar and others that write one.
 	output := f.Lookup("output")

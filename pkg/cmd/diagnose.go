@@ -42,7 +42,7 @@ those it has published in namespace drover-system; --system-default-registry and
   # the names of the broken links, for a program
   drover diagnose demo -o json | jq -r '.findings[] | .name + " " + .object'`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.clusterNames,
+		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := o.reader(cmd.Context(), orDefault(o.namespace))
@@ -64,7 +64,7 @@ those it has published in namespace drover-system; --system-default-registry and
 			return exitError(exitBroken)
 		},
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, environ)
 	cmd.Flags().BoolVar(&all, "all", false, "show every link, not only the broken ones")
 	return cmd
 }

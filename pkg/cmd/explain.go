@@ -29,7 +29,7 @@ namespace drover-system; --system-default-registry and others, or DROVER_… in 
   # in another namespace, for a program
   drover explain demo -n team-a -o json | jq .decision.wait`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.clusterNames,
+		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := o.reader(cmd.Context(), orDefault(o.namespace))
@@ -44,7 +44,7 @@ namespace drover-system; --system-default-registry and others, or DROVER_… in 
 			return o.print(cmd.OutOrStdout(), e, func(w io.Writer) { printExplanation(w, e) })
 		},
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, environ)
 	return cmd
 }
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/pkg/controllers"
@@ -38,8 +37,8 @@ const (
 
 // inspectOptions are the flags of the commands that look at clusters.
 type inspectOptions struct {
-	kubeconfig, namespace, output, releaseData string
-	settings                                   controllers.Settings
+	kubeconfig, context, namespace, output, releaseData string
+	settings                                            controllers.Settings
 	// formats are those of the output, the default first. Empty are table and json.
 	formats []string
 	// given changes settings to those that were given.
@@ -79,15 +78,21 @@ func (o *inspectOptions) override(given func(flag string) bool) func(*controller
 	}
 }
 
-func (o *inspectOptions) addFlags(cmd *cobra.Command) {
+func (o *inspectOptions) addFlags(cmd *cobra.Command, environ []string) {
 	f, s := cmd.Flags(), &o.settings
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG, ~/.kube/config or the cluster this runs in")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
+	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
+	o.addNamespace(cmd, environ)
 	o.addOutput(cmd)
 	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as the server has it")
 	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, instead of the server's")
 	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil, "`names` of Secrets for that registry, instead of the server's")
 	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, instead of the server's")
+}
+
+// addNamespace adds the flag that says where the cluster is.
+func (o *inspectOptions) addNamespace(cmd *cobra.Command, environ []string) {
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
+	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
 }
 
 // addOutput adds the flag that chooses the form of the output.
@@ -125,13 +130,7 @@ func (o *inspectOptions) restConfig() (*rest.Config, error) {
 	if o.config != nil {
 		return o.config, nil
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find management cluster; give --kubeconfig: %w", err)
-	}
-	return config, nil
+	return findManagement(o.kubeconfig, o.context, "--kubeconfig or --context")
 }
 
 // reader returns what looks at the clusters of a namespace.
@@ -166,23 +165,6 @@ func (o *inspectOptions) print(out io.Writer, value any, table func(w io.Writer)
 	aligned := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	table(aligned)
 	return aligned.Flush()
-}
-
-// clusterNames completes the name of a cluster in a shell.
-func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	r, err := o.reader(cmd.Context(), orDefault(o.namespace))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	defer r.Close()
-	names, err := r.Names()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func orDefault(namespace string) string {

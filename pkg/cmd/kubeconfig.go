@@ -32,8 +32,8 @@ import (
 // kubeconfigOptions are the flags of drover kubeconfig.
 type kubeconfigOptions struct {
 	inspectOptions
-	context, server, authority, name string
-	merge                            bool
+	server, authority, name string
+	merge                   bool
 	// ask is endpointServers where it is nil.
 	ask func(context.Context, *rest.Config, proxy.Proxied) (map[string]*clientcmdapi.Cluster, error)
 }
@@ -50,7 +50,7 @@ only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.`,
 		Example: `  drover kubeconfig demo > demo.kubeconfig
   drover kubeconfig demo --merge && kubectl --context demo get nodes`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.clusterNames,
+		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fill(cmd.Flags(), environment(environ), "environment")
 		},
@@ -58,10 +58,9 @@ only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.`,
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
+	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfig)
+	o.addNamespace(cmd, environ)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG or ~/.kube/config")
-	f.StringVar(&o.context, "context", "", "`name` of the context in it; empty uses the current one")
-	f.StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
 	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, instead of the one that the server has published")
 	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify it, with --server")
 	f.StringVar(&o.name, "name", "", "`name` of the context in the kubeconfig (default the cluster's)")
@@ -70,7 +69,7 @@ only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.`,
 }
 
 func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told io.Writer) error {
-	config, err := (&tokenOptions{kubeconfig: o.kubeconfig, context: o.context, config: o.config}).load()
+	config, err := o.restConfig()
 	if err != nil {
 		return err
 	}

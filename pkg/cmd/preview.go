@@ -64,7 +64,7 @@ It reads with your rights and writes nothing. The settings of the server are tho
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runPreview(cmd, o, path) },
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, environ)
 	cmd.Flags().StringVarP(&path, "filename", "f", "", "`file` with the edited Cluster, YAML or JSON; - reads standard input")
 	_ = cmd.MarkFlagRequired("filename")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")

@@ -62,11 +62,11 @@ Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry
   # move all others
   drover roll demo`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.clusterNames,
+		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
 	}
-	o.addFlags(cmd)
+	o.addFlags(cmd, environ)
 	f := cmd.Flags()
 	f.StringSliceVar(&r.pools, "pool", nil, "`names` of machine pools whose machines move; all machines without it")
 	f.StringVar(&r.to, "to", "", "`version` to move to; the newest when it is empty")
@@ -74,7 +74,7 @@ Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry
 	f.BoolVar(&r.wait, "wait", false, "return when all of them have moved and the cluster is in order")
 	cmd.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(render.Versions{}.Names(), cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("pool", r.poolNames)
+	_ = cmd.RegisterFlagCompletionFunc("pool", completing(environ, r.poolNames))
 	return cmd
 }
 
@@ -258,7 +258,7 @@ func (o *rollOptions) poolNames(cmd *cobra.Command, args []string, _ string) ([]
 	if len(args) != 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+	r, err := o.quickReader(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/logs"
@@ -305,13 +304,8 @@ func (o *serverOptions) managementCluster(ctx context.Context, log *logrus.Logge
 	if o.embedded {
 		return o.startPlane(ctx, log)
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return nil, nil, fmt.Errorf("find management cluster; give --kubeconfig, or --embedded to start one here: %w", err)
-	}
-	return config, func() {}, nil
+	config, err := findManagement(o.kubeconfig, "", "--kubeconfig, or --embedded to start one here")
+	return config, func() {}, err
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientauthv1 "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/transport"
 )
@@ -64,9 +63,8 @@ cache folder, in a file that only you can read, and replaced in the last third o
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(credential)
 		},
 	}
+	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfig)
 	f := cmd.Flags()
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses KUBECONFIG or ~/.kube/config")
-	f.StringVar(&o.context, "context", "", "`name` of the context in it; empty uses the current one")
 	f.StringVar(&o.cluster, "cluster", "", "`cluster` that the token shall be for, as NAMESPACE/NAME; empty prints the credential for the management cluster")
 	f.StringVar(&o.server, "server", "", "`URL` of Drover's endpoints, with --cluster, instead of the one that the server has published")
 	f.StringVar(&o.authority, "certificate-authority", "", "`file` with the authorities that verify it, with --server")
@@ -108,14 +106,7 @@ func (o *tokenOptions) load() (*rest.Config, error) {
 	if o.config != nil {
 		return o.config, nil
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.context})
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find management cluster; give --kubeconfig and --context: %w", err)
-	}
-	return config, nil
+	return findManagement(o.kubeconfig, o.context, "--kubeconfig or --context")
 }
 
 // credentialOf is what a configuration shows to its server: a token, or a certificate.

@@ -1,0 +1,98 @@
+package cmd
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/inspect"
+)
+
+// completionTimeout is how long a shell waits for a request: whoever presses Tab would rather type than wait longer.
+const completionTimeout = 3 * time.Second
+
+// completing fills in flags from the environment before it completes: a shell asks without what a command does before it runs. What is wrong there is told by
+// the command.
+func completing(environ []string, complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		_ = fill(cmd.Flags(), environment(environ), "environment")
+		return complete(cmd, args, word)
+	}
+}
+
+// contextNames completes the name of a context of the kubeconfig.
+func contextNames(kubeconfig *string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		raw, err := loader(*kubeconfig, "").RawConfig()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return slices.Sorted(maps.Keys(raw.Contexts)), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// quick reaches the management cluster for a shell, which neither waits long nor has a plugin ask the user something.
+func (o *inspectOptions) quick() (*rest.Config, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	config = unasked(rest.CopyConfig(config))
+	config.Timeout = completionTimeout
+	return config, nil
+}
+
+// quickReader looks at clusters for a shell. It knows no facts about versions, which may have to be downloaded.
+func (o *inspectOptions) quickReader(ctx context.Context) (*inspect.Reader, error) {
+	config, err := o.quick()
+	if err != nil {
+		return nil, err
+	}
+	return inspect.New(ctx, inspect.Options{Config: config, Version: Version}, orDefault(o.namespace))
+}
+
+// clusterNames completes the name of a cluster in a shell.
+func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := o.quickReader(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer r.Close()
+	names, err := r.Names()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// namespaceNames completes a namespace of the management cluster, also one behind others and a comma. Who may not list them gets none.
+func (o *inspectOptions) namespaceNames(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	before := word[:strings.LastIndex(word, ",")+1]
+	config, err := o.quick()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := client.CoreV1().Namespaces().List(cmd.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		names = append(names, before+list.Items[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,144 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+)
+
+// twoContexts is a kubeconfig whose contexts "here", the current one, and "there" lead to two management clusters: both have the cluster young, and the latter has
+// more. Nobody answers in its context "gone".
+func twoContexts(t *testing.T) string {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	for _, name := range []string{"here", "there"} {
+		api := management(t)
+		if name == "there" {
+			for _, namespace := range []string{defaultNamespace, "default"} {
+				check(t, api.Add(&provv1.Cluster{
+					TypeMeta:   metav1.TypeMeta{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster"},
+					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "far-" + namespace},
+				}))
+			}
+		}
+		server := httptest.NewServer(api)
+		t.Cleanup(server.Close)
+		config.Clusters[name], config.Contexts[name] = &clientcmdapi.Cluster{Server: server.URL}, &clientcmdapi.Context{Cluster: name}
+	}
+	config.Clusters["gone"], config.Contexts["gone"] = &clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}, &clientcmdapi.Context{Cluster: "gone"}
+	config.CurrentContext = "here"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	check(t, clientcmd.WriteToFile(*config, path))
+	return path
+}
+
+// runWith runs the program in an environment.
+func runWith(environ []string, args ...string) (code int, out, problems string) {
+	var stdout, stderr bytes.Buffer
+	root := NewCommand(environ)
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	code = execute(context.Background(), root, args)
+	return code, stdout.String(), stderr.String()
+}
+
+// Whoever chooses a kubeconfig may choose a context in it. The server is no user's: its kubeconfig is its own.
+func TestContext_IsAFlagOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	for _, cmd := range NewCommand(nil).Commands() {
+		if cmd.Name() != "server" && cmd.Flags().Lookup("kubeconfig") != nil && cmd.Flags().Lookup("context") == nil {
+			t.Errorf("%s has no --context", cmd.Name())
+		}
+	}
+}
+
+func TestContext_ChoosesTheManagementCluster(t *testing.T) {
+	file := twoContexts(t)
+	for name, tc := range map[string]struct {
+		environ, args []string
+		want          string
+		code          int
+	}{
+		"the current one":           {args: []string{"explain", "far-fleet-default"}, want: "far-fleet-default", code: 1},
+		"one that a flag names":     {args: []string{"explain", "far-fleet-default", "--context", "there"}, want: "fleet-default/far-fleet-default"},
+		"one of the environment":    {environ: []string{"DROVER_CONTEXT=there"}, args: []string{"explain", "far-fleet-default"}, want: "fleet-default/far-fleet-default"},
+		"to find what is broken":    {args: []string{"diagnose", "far-fleet-default", "--context", "there"}, want: "fleet-default/far-fleet-default", code: 2},
+		"to let go":                 {args: []string{"adopt", "far-fleet-default", "--release", "--context", "there"}, want: "far-fleet-default", code: 1},
+		"one that is not there":     {args: []string{"explain", "young", "--context", "nowhere"}, want: `"nowhere"`, code: 1},
+		"one that nobody is behind": {args: []string{"backup", "-o", "-", "--context", "gone"}, want: "127.0.0.1:1", code: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, problems := runWith(append(tc.environ, "DROVER_KUBECONFIG="+file), tc.args...)
+			if code != tc.code || !strings.Contains(out+problems, tc.want) {
+				t.Errorf("exit code %d, want %d; want %q in:\n%s%s", code, tc.code, tc.want, out, problems)
+			}
+		})
+	}
+}
+
+func TestCompletion_AsksWhereTheCommandWould(t *testing.T) {
+	file := twoContexts(t)
+	for name, tc := range map[string]struct {
+		environ, args []string
+		want          string
+	}{
+		"clusters of the current context":  {args: []string{"diagnose", ""}, want: "young\n:4\n"},
+		"clusters of another one":          {args: []string{"roll", "--context", "there", ""}, want: "far-fleet-default\nyoung\n:4\n"},
+		"clusters of another namespace":    {args: []string{"adopt", "--context=there", "-n", "default", ""}, want: "far-default\n:4\n"},
+		"what the environment says":        {environ: []string{"DROVER_CONTEXT=there", "DROVER_NAMESPACE=default"}, args: []string{"explain", ""}, want: "far-default\n:4\n"},
+		"a flag before the environment":    {environ: []string{"DROVER_NAMESPACE=default"}, args: []string{"explain", "-n", defaultNamespace, ""}, want: "young\n:4\n"},
+		"for a kubeconfig":                 {environ: []string{"DROVER_CONTEXT=there"}, args: []string{"kubeconfig", "-n", "default", ""}, want: "far-default\n:4\n"},
+		"a bad variable of something else": {environ: []string{"DROVER_ALL=many"}, args: []string{"support-bundle", ""}, want: "young\n:4\n"},
+		"nobody answers":                   {args: []string{"explain", "--context", "gone", ""}, want: ":1\n"},
+		"contexts":                         {args: []string{"restore", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},
+		"contexts for a token":             {args: []string{"token", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},
+		"contexts of a file that is not":   {args: []string{"explain", "--kubeconfig", "/none", "--context", ""}, want: ":4\n"},
+		"namespaces":                       {args: []string{"preview", "-n", ""}, want: "default\nfleet-default\nkube-system\n:4\n"},
+		"a namespace behind another one":   {args: []string{"backup", "--context", "there", "-n", "default,"}, want: "default,default\ndefault,fleet-default\ndefault,kube-system\n:4\n"},
+		"namespaces where nobody answers":  {args: []string{"kubeconfig", "--context", "gone", "--namespace", ""}, want: ":4\n"},
+		"namespaces of no context":         {environ: []string{"DROVER_CONTEXT=nowhere"}, args: []string{"explain", "-n", ""}, want: ":4\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, _ := runWith(append(tc.environ, "DROVER_KUBECONFIG="+file), append([]string{cobraComplete}, tc.args...)...)
+			if diff := cmp.Diff(tc.want, out); diff != "" || code != 0 {
+				t.Errorf("exit code %d (-want +got):\n%s", code, diff)
+			}
+		})
+	}
+}
+
+func TestFindManagement_NamesTheFile(t *testing.T) {
+	home, empty := t.TempDir(), write(t, "empty", "apiVersion: v1\nkind: Config\n")
+	gone, half := filepath.Join(home, "gone"), write(t, "half", "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n")
+	for name, tc := range map[string]struct {
+		kubeconfig, context, variable string
+		want                          string
+	}{
+		"the variable names a file that is not there":     {variable: gone, want: "KUBECONFIG names " + gone + ", which does not exist"},
+		"one of two files":                                {variable: gone + ":" + empty, want: "KUBECONFIG names " + gone + ", which does not exist"},
+		"a context of a file that is not there":           {variable: gone, context: "there", want: "KUBECONFIG names " + gone + ", which does not exist"},
+		"the flag names a file that is not there":         {kubeconfig: gone, want: gone + ": no such file or directory"},
+		"the file of the flag chooses nothing":            {kubeconfig: empty, variable: gone, want: empty + " leads to no cluster; see its current-context"},
+		"the file of the variable chooses nothing":        {variable: empty, want: empty + " leads to no cluster; see its current-context"},
+		"the file's context has no cluster":               {kubeconfig: half, want: half + " leads to no cluster; see its current-context"},
+		"a context that the file of the flag has not got": {kubeconfig: empty, context: "there", variable: gone, want: "there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("KUBECONFIG", tc.variable)
+			_, err := findManagement(tc.kubeconfig, tc.context, "--kubeconfig")
+			if err == nil || !strings.HasPrefix(err.Error(), "find management cluster; give --kubeconfig: ") || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "KUBERNETES_MASTER") {
+				t.Errorf("error %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
