@@ -130,7 +130,7 @@ func (o *inspectOptions) restConfig() (*rest.Config, error) {
 	if o.config != nil {
 		return o.config, nil
 	}
-	return findManagement(o.kubeconfig, o.context, "--kubeconfig or --context")
+	return findManagement(o.kubeconfig, o.context, adviceOfUsers)
 }
 
 // reader returns what looks at the clusters of a namespace.

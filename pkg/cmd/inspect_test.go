@@ -143,7 +143,7 @@ func TestPreview_Commands(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "cluster.yaml", tc.file)
 			synctest.Test(t, func(t *testing.T) {
-				code, out, problems := look(t, management(t), append([]string{"preview", "-f", path}, tc.args...)...)
+				code, out, problems := look(t, management(t), append([]string{"preview", "-f", path, "-n", defaultNamespace}, tc.args...)...)
 				if code != tc.code || !strings.Contains(out+problems, tc.want) {
 					t.Errorf("exit code %d, want %d; output, want %q:\n%s%s", code, tc.code, tc.want, out, problems)
 				}
@@ -155,7 +155,7 @@ func TestPreview_Commands(t *testing.T) {
 func TestPreview_JSON(t *testing.T) {
 	path := write(t, "cluster.yaml", newCluster)
 	synctest.Test(t, func(t *testing.T) {
-		code, out, problems := look(t, management(t), "preview", "-f", path, "-o", "json")
+		code, out, problems := look(t, management(t), "preview", "-f", path, "-n", defaultNamespace, "-o", "json")
 		report := preview.Report{}
 		if err := json.Unmarshal([]byte(out), &report); err != nil || code != 2 || problems != "" {
 			t.Fatalf("exit code %d, %v, %q:\n%s", code, err, problems, out)

@@ -37,9 +37,16 @@ func loader(kubeconfig, context string) clientcmd.ClientConfig {
 func findManagement(kubeconfig, context, advice string) (*rest.Config, error) {
 	config, err := loader(kubeconfig, context).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("find management cluster; give %s: %w", advice, unfound(err, kubeconfig))
+		return nil, unknownManagement(err, kubeconfig, advice)
 	}
 	return config, nil
+}
+
+// adviceOfUsers is what helps a user.
+const adviceOfUsers = "--kubeconfig or --context"
+
+func unknownManagement(err error, kubeconfig, advice string) error {
+	return fmt.Errorf("find management cluster; give %s: %w", advice, unfound(err, kubeconfig))
 }
 
 // unfound says which file lacks what, where client-go says only that it knows nothing.

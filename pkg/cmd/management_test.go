@@ -35,6 +35,7 @@ func twoContexts(t *testing.T) string {
 		t.Cleanup(server.Close)
 		config.Clusters[name], config.Contexts[name] = &clientcmdapi.Cluster{Server: server.URL}, &clientcmdapi.Context{Cluster: name}
 	}
+	config.Contexts["there"].Namespace = defaultNamespace
 	config.Clusters["gone"], config.Contexts["gone"] = &clientcmdapi.Cluster{Server: "http://127.0.0.1:1"}, &clientcmdapi.Context{Cluster: "gone"}
 	config.CurrentContext = "here"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -81,6 +82,33 @@ func TestContext_ChoosesTheManagementCluster(t *testing.T) {
 			code, out, problems := runWith(append(tc.environ, "DROVER_KUBECONFIG="+file), tc.args...)
 			if code != tc.code || !strings.Contains(out+problems, tc.want) {
 				t.Errorf("exit code %d, want %d; want %q in:\n%s%s", code, tc.code, tc.want, out, problems)
+			}
+		})
+	}
+}
+
+// A preview looks where kubectl apply writes to.
+func TestPreview_NamespaceOfAFileThatNamesNone(t *testing.T) {
+	kubeconfig := twoContexts(t)
+	inDefault := strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: default\n", 1)
+	for name, tc := range map[string]struct {
+		file          string
+		environ, args []string
+		want          string
+	}{
+		"a context without one":               {file: newCluster, want: "no Secret cc in namespace default"},
+		"the context's":                       {file: newCluster, args: []string{"--context=there"}, want: "fleet-default/demo"},
+		"the file's before the context's":     {file: inDefault, args: []string{"--context=there"}, want: "no Secret cc in namespace default"},
+		"the flag's":                          {file: newCluster, args: []string{"-n", "fleet-default"}, want: "fleet-default/demo"},
+		"the environment's":                   {file: newCluster, environ: []string{"DROVER_NAMESPACE=fleet-default"}, want: "fleet-default/demo"},
+		"another one than that of the file":   {file: inDefault, environ: []string{"DROVER_NAMESPACE=fleet-default"}, want: "is in namespace default, not in fleet-default"},
+		"a context that is not in kubeconfig": {file: newCluster, args: []string{"--context=nowhere"}, want: "find management cluster; give --kubeconfig or --context: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := write(t, "cluster.yaml", tc.file)
+			_, out, problems := runWith(append(tc.environ, "DROVER_KUBECONFIG="+kubeconfig), append([]string{"preview", "-f", path}, tc.args...)...)
+			if !strings.Contains(out+problems, tc.want) {
+				t.Errorf("want %q in:\n%s%s", tc.want, out, problems)
 			}
 		})
 	}

@@ -1,12 +1,14 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
@@ -43,6 +45,7 @@ Beside it are the fields of the file that cause it, found by changing each of th
 a snapshot is InPlace on the machines that take it, a rotation or a restore is Restart on those that it stops. They come before the tiers.
 The spec in the file counts as the whole new spec, as with kubectl replace. What the server fills in itself, and requests for operations,
 may be missing.
+A file without metadata.namespace is looked at in that of --namespace, else in that of the kubeconfig's context, else in default, as kubectl apply does.
 Machine configs of the pools in the same file count too. Other objects in it do not.
 
 Exit codes: 0 the edit changes nothing on machines, 1 an error, also when the Cluster is not valid or some machine could be given no plan, 2 it
@@ -65,6 +68,7 @@ It reads with your rights and writes nothing. The settings of the server are tho
 		RunE:    func(cmd *cobra.Command, _ []string) error { return runPreview(cmd, o, path) },
 	}
 	o.addFlags(cmd, environ)
+	cmd.Flags().Lookup("namespace").Usage = "`namespace` of the cluster, as in the file if that names one (default that of the kubeconfig's context)"
 	cmd.Flags().StringVarP(&path, "filename", "f", "", "`file` with the edited Cluster, YAML or JSON; - reads standard input")
 	_ = cmd.MarkFlagRequired("filename")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
@@ -80,12 +84,9 @@ func runPreview(cmd *cobra.Command, o *inspectOptions, path string) error {
 	if err != nil {
 		return err
 	}
-	namespace := file.Cluster.Namespace
-	switch {
-	case namespace != "" && o.namespace != "" && namespace != o.namespace:
-		return fmt.Errorf("the Cluster in the file is in namespace %s, not in %s; leave out --namespace or correct it", namespace, o.namespace)
-	case namespace == "":
-		namespace = orDefault(o.namespace)
+	namespace, err := o.namespaceOf(file)
+	if err != nil {
+		return err
 	}
 	r, err := o.reader(cmd.Context(), namespace)
 	if err != nil {
@@ -100,6 +101,25 @@ func runPreview(cmd *cobra.Command, o *inspectOptions, path string) error {
 		return err
 	}
 	return verdict(cmd, report)
+}
+
+// namespaceOf is where kubectl apply writes the file to: what is looked at has to be what is changed.
+func (o *inspectOptions) namespaceOf(file inspect.File) (string, error) {
+	named := file.Cluster.Namespace
+	if named != "" && o.namespace != "" && named != o.namespace {
+		return "", fmt.Errorf("the Cluster in the file is in namespace %s, not in %s; leave out --namespace or correct it", named, o.namespace)
+	}
+	if namespace := cmp.Or(o.namespace, named); namespace != "" {
+		return namespace, nil
+	}
+	if o.config != nil {
+		return metav1.NamespaceDefault, nil
+	}
+	namespace, _, err := loader(o.kubeconfig, o.context).Namespace()
+	if err != nil {
+		return "", unknownManagement(err, o.kubeconfig, adviceOfUsers)
+	}
+	return namespace, nil
 }
 
 // verdict turns a report into an exit code.

@@ -106,7 +106,7 @@ func (o *tokenOptions) load() (*rest.Config, error) {
 	if o.config != nil {
 		return o.config, nil
 	}
-	return findManagement(o.kubeconfig, o.context, "--kubeconfig or --context")
+	return findManagement(o.kubeconfig, o.context, adviceOfUsers)
 }
 
 // credentialOf is what a configuration shows to its server: a token, or a certificate.
