@@ -60,18 +60,29 @@ func NewCommand(o CommandOptions) *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return sentinel(cmd, o) },
 		},
 		&cobra.Command{
-			Use: "validate-config FILE", Short: "Check a configuration file", Args: cobra.ExactArgs(1), SilenceUsage: true,
+			Use: "validate-config FILE", Short: "Check a configuration file", Args: oneFile, SilenceUsage: true,
 			RunE: func(_ *cobra.Command, args []string) error {
 				_, err := LoadConfig(args[0])
 				return err
 			},
 		},
 		&cobra.Command{
-			Use: "validate-connection FILE", Short: "Check a connection file", Args: cobra.ExactArgs(1), SilenceUsage: true,
+			Use: "validate-connection FILE", Short: "Check a connection file", Args: oneFile, SilenceUsage: true,
 			RunE: func(_ *cobra.Command, args []string) error { return ValidateConnection(args[0]) },
 		},
 	)
 	return cmd
+}
+
+// oneFile accepts the name of one file.
+func oneFile(cmd *cobra.Command, args []string) error {
+	switch len(args) {
+	case 0:
+		return fmt.Errorf("FILE is missing; see '%s --help'", cmd.CommandPath())
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("unexpected argument %q; see '%s --help'", args[1], cmd.CommandPath())
 }
 
 // unknownCommand refuses what is none of the agent's commands. By itself cobra prints help and calls that a success, and a

@@ -80,7 +80,7 @@ removed.
 
   # let go of it, so that another Drover may take it once that leads here
   drover adopt demo --release --yes`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },

@@ -162,9 +162,9 @@ func TestAdopt_Mistakes(t *testing.T) {
 		"another Drover's":             {mark: "theirs", instances: []string{"a"}, args: []string{"demo", "--yes"}, want: "--from theirs"},
 		"not who has it":               {mark: "theirs", instances: []string{"a"}, args: []string{"demo", "--yes", "--from", "rancher"}, want: "--from theirs"},
 		"release of nobody's":          {instances: []string{"a"}, args: []string{"demo", "--release", "--yes"}, want: "nothing to let go of"},
-		"a cluster that is not there":  {instances: []string{"a"}, args: []string{"nobody"}, want: "read cluster fleet-default/nobody"},
+		"a cluster that is not there":  {instances: []string{"a"}, args: []string{"nobody"}, want: "there is no Cluster nobody in namespace fleet-default"},
 		"take and release at once":     {args: []string{"demo", "--release", "--from", "rancher"}, want: "none of the others can be"},
-		"no cluster":                   {want: "accepts 1 arg"},
+		"no cluster":                   {want: "CLUSTER is missing; see 'drover adopt --help'"},
 		"an ending that is no release": {mark: "a", instances: []string{"a"}, args: []string{"demo", "--release"}, want: "--yes does it"},
 	} {
 		t.Run(name, func(t *testing.T) {

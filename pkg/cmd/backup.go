@@ -65,7 +65,7 @@ Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
 
   # the clusters of one team, encrypted on the way to the disk
   drover backup -n team-a -o - | age -r age1… > team-a.age`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fill(cmd.Flags(), environment(environ), "environment")
 		},
@@ -162,7 +162,7 @@ Exit codes: 0 everything is there; 1 an error.`,
   helm install drover …
   drover adopt demo
   drover adopt demo --yes`,
-		Args: cobra.ExactArgs(1),
+		Args: takes("FILE"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fill(cmd.Flags(), environment(environ), "environment")
 		},

@@ -112,7 +112,7 @@ func TestRestore_RefusesWithAnExitCode(t *testing.T) {
 		"no such namespace":               {saved, "--namespace: the backup has no cluster in namespace \"team-b\"; it has none at all", []string{"restore", "-n", "team-b", "-"}},
 		"no backup":                       {"a text", "no backup of Drover", []string{"restore", "-"}},
 		"no file":                         {"", "no such file", []string{"restore", filepath.Join(t.TempDir(), "none")}},
-		"two files":                       {"", "accepts 1 arg", []string{"restore", "a", "b"}},
+		"two files":                       {"", `unexpected argument "b"; see 'drover restore --help'`, []string{"restore", "a", "b"}},
 	} {
 		code, _, problems := keep(t, taken, c.in, c.args...)
 		if code != 1 || !strings.Contains(problems, c.want) || strings.Contains(problems, "precious") {

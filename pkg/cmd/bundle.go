@@ -50,9 +50,9 @@ It reads with your rights and writes nothing but the file, which only you can re
 
   # look into it
   tar -xzOf drover-support-bundle.tar.gz drover-support-bundle/diagnosis/fleet-default-demo.txt`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if b.all == (len(args) > 0) {
-				return errors.New("name clusters, or give --all")
+				return seeHelp(cmd, errors.New("name clusters, or give --all"))
 			}
 			return nil
 		},

@@ -74,7 +74,7 @@ func newClusterAgentReadyCommand(environ []string) *cobra.Command {
 		Short:   "Tell by the exit code whether the agent beside it is connected",
 		Long:    `Ask the agent in the same pod whether it is connected to Drover's server. The exit code is 0 when it is.`,
 		Example: `  drover cluster-agent ready --health-address unix:/run/drover/health.sock`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fill(cmd.Flags(), environment(environ), "environment")
 		},

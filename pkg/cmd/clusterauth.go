@@ -25,7 +25,7 @@ keys in a file, which is read again when it has changed, and needs neither a cre
 
 It runs on the servers of clusters whose spec.localClusterAuthEndpoint is enabled, where Drover installs it.`,
 		Example: `  drover cluster-auth --address 127.0.0.1:6440 --trust-file trust.json`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fill(cmd.Flags(), environment(environ), "environment")
 		},

@@ -41,7 +41,7 @@ those it has published in namespace drover-system; --system-default-registry and
 
   # the names of the broken links, for a program
   drover diagnose demo -o json | jq -r '.findings[] | .name + " " + .object'`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, args []string) error {

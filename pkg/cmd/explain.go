@@ -28,7 +28,7 @@ namespace drover-system; --system-default-registry and others, or DROVER_… in 
 
   # in another namespace, for a program
   drover explain demo -n team-a -o json | jq .decision.wait`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, args []string) error {

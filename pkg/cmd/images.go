@@ -30,7 +30,7 @@ The program is that of the server to install, so that its version is the right o
 
   # the images alone, for a program that copies them
   drover images --kubernetes-version v1.36.2+rke2r1 | awk '$1 == "image" { print $2 }'`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(cmd, environ); err != nil {
 				return err

@@ -106,7 +106,7 @@ Conditions of the Cluster:
 			t.Errorf("exit code %d, %s (-want +got):\n%s", code, problems, diff)
 		}
 		code, _, problems = look(t, api, "explain", "nobody")
-		if code != 1 || !strings.Contains(problems, `read cluster fleet-default/nobody: `) {
+		if code != 1 || !strings.Contains(problems, "there is no Cluster nobody in namespace fleet-default; -n names another one") {
 			t.Errorf("exit code %d, %q", code, problems)
 		}
 		code, out, _ = look(t, api, cobraComplete, "explain", "")

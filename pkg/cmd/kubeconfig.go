@@ -25,6 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers"
 	"github.com/drover-io/drover/pkg/endpointtoken"
+	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/proxy"
 	"github.com/drover-io/drover/pkg/topology"
 )
@@ -49,7 +50,7 @@ Where the Cluster has an authorized endpoint (spec.localClusterAuthEndpoint), fu
 only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.`,
 		Example: `  drover kubeconfig demo > demo.kubeconfig
   drover kubeconfig demo --merge && kubectl --context demo get nodes`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			return fill(cmd.Flags(), environment(environ), "environment")
@@ -208,29 +209,13 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 	return cluster, way, nil
 }
 
-// unread says why a Cluster could not be read. It is a refusal if somebody says so who knows.
+// unread says why a Cluster could not be read.
 func unread(err error, namespace, name string) error {
-	said := fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
-	switch {
-	case !isAbout(err, name):
-		return said
-	case apierrors.IsNotFound(err):
-		return refusedError{fmt.Errorf("there is no Cluster %s in namespace %s; -n names another one", name, namespace)}
-	case apierrors.IsForbidden(err):
+	isRefusal, said := inspect.UnreadCluster(err, namespace, name)
+	if isRefusal {
 		return refusedError{said}
 	}
 	return said
-}
-
-// isAbout reports whether an error is what a server of Kubernetes says of that very Cluster: not what one says that does not know the kind, nor what client-go makes
-// of a page of somebody on the way.
-func isAbout(err error, cluster string) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {
-		return false
-	}
-	details := status.Status().Details
-	return details != nil && details.Name == cluster && details.Group == provv1.SchemeGroupVersion.Group && details.Kind == "clusters"
 }
 
 // published are the settings of the server that manages a cluster. Everybody may get those of one by their name, and few may list them.

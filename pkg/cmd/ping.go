@@ -37,7 +37,7 @@ func newPingCommand() *cobra.Command {
 address and from an authority that is trusted. It is asked again until it is ready, or until the timeout; a certificate that
 cannot be trusted is an answer.`,
 		Example: `  drover ping https://drover.example.com --cacerts-file ca.crt`,
-		Args:    cobra.ExactArgs(1),
+		Args:    takes("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 			defer cancel()

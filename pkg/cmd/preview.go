@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -63,9 +64,17 @@ It reads with your rights and writes nothing. The settings of the server are tho
 
   # which fields make machines restart?
   drover preview -f - -o json < cluster.yaml | jq '.fields[] | select(.class == "Restart")'`,
-		Args:    cobra.NoArgs,
-		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runPreview(cmd, o, path) },
+		Args: takes(),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(cmd, environ); err != nil {
+				return err
+			}
+			if path == "" {
+				return seeHelp(cmd, errors.New("FILE is missing, which -f names"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPreview(cmd, o, path) },
 	}
 	o.addFlags(cmd, environ)
 	cmd.Flags().Lookup("namespace").Usage = "`namespace` of the cluster, as in the file if that names one (default that of the kubeconfig's context)"

@@ -61,7 +61,7 @@ Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry
 
   # move all others
   drover roll demo`,
-		Args:              cobra.ExactArgs(1),
+		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },

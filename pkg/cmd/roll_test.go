@@ -123,10 +123,10 @@ func TestRoll_Mistakes(t *testing.T) {
 	}{
 		"a version that nobody knows": {[]string{"demo", "--to", "9"}, `render version "9" is not known, known are 1`},
 		"a pool that is not there":    {[]string{"demo", "--pool", "gpu"}, `cluster fleet-default/demo has no machine pool "gpu"`},
-		"a cluster that is not there": {[]string{"nobody"}, "read cluster fleet-default/nobody"},
+		"a cluster that is not there": {[]string{"nobody"}, "there is no Cluster nobody in namespace fleet-default; -n names another one"},
 		"a cluster that is too young": {[]string{"young"}, "has no control plane yet"},
 		"two wishes":                  {[]string{"demo", "--wait", "--dry-run"}, "none of the others can be"},
-		"no cluster":                  {nil, "accepts 1 arg"},
+		"no cluster":                  {nil, "CLUSTER is missing; see 'drover roll --help'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -43,6 +43,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 			cmd.Args, cmd.RunE = cobra.NoArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
+	root.SetFlagErrorFunc(seeHelp)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if code, ok := errors.AsType[exitError](err); ok {
@@ -80,7 +81,7 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 		newBackupCommand(environ, &backupOptions{}),
 		newRestoreCommand(environ, &backupOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
-		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		&cobra.Command{Use: "version", Short: "Print the version", Args: takes(), RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "drover", Version)
 			return err
 		}},

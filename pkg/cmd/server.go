@@ -44,7 +44,7 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 
   # against a management cluster
   drover server --kubeconfig ~/.kube/config --server-url https://drover.example.com`,
-		Args:    cobra.NoArgs,
+		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return complete(cmd, environ) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)

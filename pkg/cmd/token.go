@@ -41,7 +41,7 @@ With --cluster it prints a token that Drover gives out for that one cluster, for
 cache folder, in a file that only you can read, and replaced in the last third of its life; while Drover is away it is used until its end.`,
 		Example: `  drover token --kubeconfig ~/.kube/management
   drover token --cluster fleet-default/demo`,
-		Args: cobra.NoArgs,
+		Args: takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
 				return err

@@ -108,7 +108,8 @@ func (r *Reader) Close() { r.clients.Stop() }
 func (r *Reader) Cluster(name string) (*provv1.Cluster, error) {
 	cluster, err := r.plans.ProvisioningClusters.Cache().Get(r.namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("read cluster %s/%s: %w", r.namespace, name, err)
+		_, err = UnreadCluster(err, r.namespace, name)
+		return nil, err
 	}
 	return cluster, nil
 }
