@@ -67,7 +67,7 @@ Exit codes: 0 the backup is written; 1 an error, and there is no file.`,
   drover backup -n team-a -o - | age -r age1… > team-a.age`,
 		Args: takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fill(cmd.Flags(), environment(environ), "environment")
+			return fillFromEnvironment(cmd.Flags(), environ)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.backUp(cmd) },
 	}
@@ -164,7 +164,7 @@ Exit codes: 0 everything is there; 1 an error.`,
   drover adopt demo --yes`,
 		Args: takes("FILE"),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fill(cmd.Flags(), environment(environ), "environment")
+			return fillFromEnvironment(cmd.Flags(), environ)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return o.restore(cmd, args[0]) },
 	}

@@ -58,7 +58,7 @@ It reads with your rights and writes nothing but the file, which only you can re
 		},
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+			if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 				return err
 			}
 			o.given = o.override(cmd.Flags().Changed)

@@ -40,7 +40,7 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
     --api-server https://127.0.0.1:6443 --api-server-ca-file server-ca.crt --api-server-token-file account-token`,
 		Args: cobra.NoArgs,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+			if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 				return err
 			}
 			return o.fromManifest(environ, credentialFolder)
@@ -76,7 +76,7 @@ func newClusterAgentReadyCommand(environ []string) *cobra.Command {
 		Example: `  drover cluster-agent ready --health-address unix:/run/drover/health.sock`,
 		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fill(cmd.Flags(), environment(environ), "environment")
+			return fillFromEnvironment(cmd.Flags(), environ)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 4*time.Second)

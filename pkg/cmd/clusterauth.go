@@ -27,7 +27,7 @@ It runs on the servers of clusters whose spec.localClusterAuthEndpoint is enable
 		Example: `  drover cluster-auth --address 127.0.0.1:6440 --trust-file trust.json`,
 		Args:    takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fill(cmd.Flags(), environment(environ), "environment")
+			return fillFromEnvironment(cmd.Flags(), environ)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd, environ, func(ctx context.Context, log logrus.FieldLogger) error {

@@ -73,6 +73,11 @@ embedded: true
 			environ: []string{"DROVER_PORT=2222"},
 			want:    map[string]any{"url": "https://file.example.com", "port": 3333, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": false},
 		},
+		"what Kubernetes says of a Service named drover is nobody's wish": {
+			args:    []string{"--config", file},
+			environ: []string{"DROVER_PORT=tcp://10.43.0.7:443", "DROVER_SERVICE_PORT=443", "DROVER_PORT_443_TCP_PROTO=tcp"},
+			want:    map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
+		},
 		"the environment names the file": {
 			environ: []string{"DROVER_CONFIG=" + file},
 			want:    map[string]any{"url": "https://file.example.com", "port": 1111, "id": "from-file", "ttl": 5 * time.Minute, "secrets": 2, "embedded": true},
@@ -101,7 +106,7 @@ func TestOptions_ErrorsNameTheSource(t *testing.T) {
 		"an unknown key":             {file: "sever-url: x\n", want: "unknown keys sever-url; keys are named like the flags"},
 		"a value of the wrong kind":  {file: "port: many\n", want: "--port: "},
 		"no YAML":                    {file: "{", want: "read config file"},
-		"a bad environment variable": {environ: []string{"DROVER_PORT=many"}, want: "environment: --port: "},
+		"a bad environment variable": {environ: []string{"DROVER_PORT=many"}, want: `DROVER_PORT: invalid argument "many"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var args []string
@@ -148,21 +153,27 @@ func TestRoot_HelpVersionAndMistakes(t *testing.T) {
 		"a registry that is none":            {[]string{"server", "--server-url", "https://x", "--system-default-registry", "https://r"}, 1, []string{`--system-default-registry: "https://r" must be a host`}},
 		"a registry that is none, to images": {[]string{"images", "--system-default-registry", "https://r"}, 1, []string{`--system-default-registry: "https://r" must be a host`}},
 		"a registry that is none, to look":   {[]string{"explain", "demo", "--system-default-registry", "https://r"}, 1, []string{`--system-default-registry: "https://r" must be a host`}},
-		"half a certificate":                 {[]string{"server", "--server-url", "https://x", "--tls-cert-file", "x"}, 1, []string{"belong together"}},
-		"a log level that does not exist":    {[]string{"server", "--log-level", "loud"}, 1, []string{`"loud" is unknown`}},
-		"arguments that nobody reads":        {[]string{"server", "now"}, 1, []string{`unexpected argument "now"; see 'drover server --help'`}},
-		"no URL":                             {[]string{"ping"}, 1, []string{"URL is missing; see 'drover ping --help'"}},
-		"no file to restore":                 {[]string{"restore"}, 1, []string{"FILE is missing; see 'drover restore --help'"}},
-		"no file of the agent":               {[]string{"agent", "validate-config"}, 1, []string{"FILE is missing; see 'drover agent validate-config --help'"}},
-		"two files of the agent":             {[]string{"agent", "validate-connection", "a", "b"}, 1, []string{`unexpected argument "b"; see 'drover agent validate-connection --help'`}},
-		"no cluster":                         {[]string{"diagnose"}, 1, []string{"CLUSTER is missing; see 'drover diagnose --help'"}},
-		"no cluster to pack":                 {[]string{"support-bundle"}, 1, []string{"name clusters, or give --all; see 'drover support-bundle --help'"}},
-		"two clusters":                       {[]string{"explain", "a", "b"}, 1, []string{`unexpected argument "b"; see 'drover explain --help'`}},
-		"no file to look at":                 {[]string{"preview"}, 1, []string{"FILE is missing, which -f names; see 'drover preview --help'"}},
-		"a file without its flag":            {[]string{"preview", "cluster.yaml"}, 1, []string{`unexpected argument "cluster.yaml"; see 'drover preview --help'`}},
-		"an unknown flag":                    {[]string{"diagnose", "a", "--x"}, 1, []string{"unknown flag: --x; see 'drover diagnose --help'"}},
-		"an unknown flag of no command":      {[]string{"--x"}, 1, []string{"unknown flag: --x; see 'drover --help'"}},
-		"a flag of the wrong kind":           {[]string{"ping", "https://x", "--timeout=long"}, 1, []string{`invalid argument "long" for "--timeout"`, "see 'drover ping --help'"}},
+		"everything wrong at once, before anything is asked": {[]string{"server", "--kubeconfig", "/none", "--server-url", "http://x", "--capi", "bogus", "--crds", "x", "--cluster-agent-image", "A B",
+			"--port", "70000", "--data-dir", "", "--health-address", "8081", "--profiler-address", "x", "--machine-provision-image-pull-policy", "always"}, 1, []string{
+			`--server-url: "http://x" is not an address that machines can reach; use https://HOST or https://HOST:PORT`, `--capi: "bogus" is unknown; use embedded or external`,
+			`--crds: "x" is unknown; use install or host`, `--cluster-agent-image: "A B" names no image`, "--port: 70000 is no port", "--data-dir: is required", "--health-address: ", "--profiler-address: ",
+			`--machine-provision-image-pull-policy: "always" is unknown; use Always, IfNotPresent or Never`,
+		}},
+		"half a certificate":              {[]string{"server", "--server-url", "https://x", "--tls-cert-file", "x"}, 1, []string{"belong together"}},
+		"a log level that does not exist": {[]string{"server", "--log-level", "loud"}, 1, []string{`"loud" is unknown`}},
+		"arguments that nobody reads":     {[]string{"server", "now"}, 1, []string{`unexpected argument "now"; see 'drover server --help'`}},
+		"no URL":                          {[]string{"ping"}, 1, []string{"URL is missing; see 'drover ping --help'"}},
+		"no file to restore":              {[]string{"restore"}, 1, []string{"FILE is missing; see 'drover restore --help'"}},
+		"no file of the agent":            {[]string{"agent", "validate-config"}, 1, []string{"FILE is missing; see 'drover agent validate-config --help'"}},
+		"two files of the agent":          {[]string{"agent", "validate-connection", "a", "b"}, 1, []string{`unexpected argument "b"; see 'drover agent validate-connection --help'`}},
+		"no cluster":                      {[]string{"diagnose"}, 1, []string{"CLUSTER is missing; see 'drover diagnose --help'"}},
+		"no cluster to pack":              {[]string{"support-bundle"}, 1, []string{"name clusters, or give --all; see 'drover support-bundle --help'"}},
+		"two clusters":                    {[]string{"explain", "a", "b"}, 1, []string{`unexpected argument "b"; see 'drover explain --help'`}},
+		"no file to look at":              {[]string{"preview"}, 1, []string{"FILE is missing, which -f names; see 'drover preview --help'"}},
+		"a file without its flag":         {[]string{"preview", "cluster.yaml"}, 1, []string{`unexpected argument "cluster.yaml"; see 'drover preview --help'`}},
+		"an unknown flag":                 {[]string{"diagnose", "a", "--x"}, 1, []string{"unknown flag: --x; see 'drover diagnose --help'"}},
+		"an unknown flag of no command":   {[]string{"--x"}, 1, []string{"unknown flag: --x; see 'drover --help'"}},
+		"a flag of the wrong kind":        {[]string{"ping", "https://x", "--timeout=long"}, 1, []string{`invalid argument "long" for "--timeout"`, "see 'drover ping --help'"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out := run(t, tc.args...)

@@ -22,7 +22,7 @@ const completionTimeout = 3 * time.Second
 // the command.
 func completing(environ []string, complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		_ = fill(cmd.Flags(), environment(environ), "environment")
+		_ = fillFromEnvironment(cmd.Flags(), environ)
 		return complete(cmd, args, word)
 	}
 }

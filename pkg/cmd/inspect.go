@@ -106,7 +106,7 @@ func (o *inspectOptions) addOutput(cmd *cobra.Command) {
 
 // complete fills flags that were not given from the environment, as for the server, and checks them.
 func (o *inspectOptions) complete(cmd *cobra.Command, environ []string) error {
-	if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+	if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 		return err
 	}
 	if err := checkRegistry(o.settings.SystemDefaultRegistry); err != nil {

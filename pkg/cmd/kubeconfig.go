@@ -53,7 +53,7 @@ only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.`,
 		Args:              takes("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			return fill(cmd.Flags(), environment(environ), "environment")
+			return fillFromEnvironment(cmd.Flags(), environ)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())

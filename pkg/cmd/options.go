@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -96,7 +97,7 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 
 // complete fills flags that were not given from the environment and then from the configuration file.
 func complete(cmd *cobra.Command, environ []string) error {
-	if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+	if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 		return err
 	}
 	path, err := cmd.Flags().GetString("config")
@@ -107,7 +108,7 @@ func complete(cmd *cobra.Command, environ []string) error {
 	if err != nil {
 		return err
 	}
-	return fill(cmd.Flags(), values, "config file "+path)
+	return fill(cmd.Flags(), values, func(flag string) string { return "config file " + path + ": --" + flag })
 }
 
 // environment are the values of flags that the environment gives, by their names.
@@ -122,7 +123,27 @@ func environment(environ []string) map[string]string {
 	return given
 }
 
-func fill(flags *pflag.FlagSet, values map[string]string, source string) error {
+// fillFromEnvironment fills flags that were not given from the environment.
+func fillFromEnvironment(flags *pflag.FlagSet, environ []string) error {
+	values := environment(environ)
+	maps.DeleteFunc(values, func(name, value string) bool { return isServiceLink(flags.Lookup(name), value) })
+	return fill(flags, values, func(flag string) string {
+		return environmentPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+	})
+}
+
+// isServiceLink reports whether Kubernetes has set the variable of a flag, and not a person: where a Service is named drover, every container beside it gets
+// DROVER_PORT=tcp://10.43.0.7:443.
+func isServiceLink(flag *pflag.Flag, value string) bool {
+	if flag == nil || !strings.HasPrefix(flag.Value.Type(), "int") {
+		return false
+	}
+	protocol, _, isLink := strings.Cut(value, "://")
+	return isLink && slices.Contains([]string{"tcp", "udp", "sctp"}, protocol)
+}
+
+// fill sets flags that were not given. source names where the value of one comes from.
+func fill(flags *pflag.FlagSet, values map[string]string, source func(flag string) string) error {
 	var problems []error
 	flags.VisitAll(func(flag *pflag.Flag) {
 		value, ok := values[flag.Name]
@@ -130,7 +151,7 @@ func fill(flags *pflag.FlagSet, values map[string]string, source string) error {
 			return
 		}
 		if err := flags.Set(flag.Name, value); err != nil {
-			problems = append(problems, fmt.Errorf("%s: --%s: %w", source, flag.Name, err))
+			problems = append(problems, fmt.Errorf("%s: %w", source(flag.Name), err))
 		}
 	})
 	return errors.Join(problems...)

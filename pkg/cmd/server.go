@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/endpointtoken"
 	"github.com/drover-io/drover/pkg/logs"
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/releases"
@@ -64,9 +62,9 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 	}
 	o.addFlags(cmd.Flags())
 	for flag, values := range map[string][]string{
-		"admission": {"install", "host", "off"}, "capi": {"embedded", "external"}, "crds": {"install", "host"},
+		"admission": {"install", "host", "off"}, "capi": capiModes, "crds": crdModes,
 		"log-level": {"debug", "info", "warning", "error"}, "log-format": {logs.FormatText, logs.FormatJSON},
-		"machine-provision-image-pull-policy": {"Always", "IfNotPresent", "Never"},
+		"machine-provision-image-pull-policy": pullPolicies,
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -203,46 +201,6 @@ func (o *serverOptions) drainFor() time.Duration {
 		return 0
 	}
 	return o.shutdownDelay
-}
-
-// verbPattern is that of verbs in rules of RBAC, of Kubernetes and of others.
-var verbPattern = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
-
-func (o *serverOptions) check() error {
-	var problems []error
-	if o.settings.ServerURL == "" && !o.embedded {
-		problems = append(problems, errNoServerURL)
-	}
-	if o.embedded && o.kubeconfig != "" {
-		problems = append(problems, errors.New("--embedded and --kubeconfig exclude each other: the embedded management plane has its own"))
-	}
-	if o.shutdownDelay < 0 {
-		problems = append(problems, fmt.Errorf("--shutdown-delay: %s is less than nothing; use 0s or more", o.shutdownDelay))
-	}
-	if err := checkRegistry(o.settings.SystemDefaultRegistry); err != nil {
-		problems = append(problems, err)
-	}
-	if (o.tlsCert == "") != (o.tlsKey == "") {
-		problems = append(problems, errors.New("--tls-cert-file and --tls-key-file belong together"))
-	}
-	if o.tracingEndpoint != "" {
-		if err := tracing.CheckEndpoint(o.tracingEndpoint); err != nil {
-			problems = append(problems, fmt.Errorf("--tracing-endpoint: %w", err))
-		}
-	}
-	return errors.Join(append(problems, o.checkReach(), o.checkAdmission())...)
-}
-
-// checkReach checks how users reach clusters.
-func (o *serverOptions) checkReach() error {
-	var problems []error
-	if !verbPattern.MatchString(o.clusterAccessVerb) {
-		problems = append(problems, fmt.Errorf("--cluster-access-verb: %q is no verb; use get, or another one in lower case", o.clusterAccessVerb))
-	}
-	if life := o.endpointTokenLife; life < endpointtoken.LeastLife || life > endpointtoken.MaxLife {
-		problems = append(problems, fmt.Errorf("--endpoint-token-life: must be from %s to %s, not %s", endpointtoken.LeastLife, endpointtoken.MaxLife, life))
-	}
-	return errors.Join(problems...)
 }
 
 // traces sends traces of machines where --tracing-endpoint says, and what is left of them when stop is called.

@@ -43,7 +43,7 @@ cache folder, in a file that only you can read, and replaced in the last third o
   drover token --cluster fleet-default/demo`,
 		Args: takes(),
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fill(cmd.Flags(), environment(environ), "environment"); err != nil {
+			if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 				return err
 			}
 			if _, isPlugin := variable(environ, execInfo); isPlugin && o.client == 0 {

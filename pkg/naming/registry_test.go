@@ -19,3 +19,15 @@ func TestIsRegistry(t *testing.T) {
 		}
 	}
 }
+
+func TestIsServerURL(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"https://drover.example.com": true, "https://10.0.0.1:8443": true, "https://[fd00::1]:8443": true,
+		"": false, "drover.example.com": false, "http://drover.example.com": false, "https://": false, "https://drover.example.com/": false, "https://a b": false,
+	} {
+		if got := naming.IsServerURL(address); got != want {
+			t.Errorf("%q: %v, want %v", address, got, want)
+		}
+	}
+}

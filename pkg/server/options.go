@@ -193,8 +193,8 @@ func (o Options) check() error {
 	if registry := o.Settings.SystemDefaultRegistry; registry != "" && !naming.IsRegistry(registry) {
 		problems = append(problems, fmt.Errorf("Settings.SystemDefaultRegistry: %q %s", redact.Address(registry), naming.RegistryForm))
 	}
-	if server, err := url.Parse(o.Settings.ServerURL); err != nil || server.Scheme != "https" || server.Host == "" || server.Path != "" {
-		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q is not an address that machines can reach; use https://HOST or https://HOST:PORT", redact.Address(o.Settings.ServerURL)))
+	if !naming.IsServerURL(o.Settings.ServerURL) {
+		problems = append(problems, fmt.Errorf("Settings.ServerURL: %q %s", redact.Address(o.Settings.ServerURL), naming.ServerURLForm))
 	}
 	return errors.Join(problems...)
 }
