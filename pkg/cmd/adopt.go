@@ -71,7 +71,7 @@ leases. Secrets of other namespaces that the cluster names are used in your name
 Exit codes: 0 nothing changes by itself, or it was done; 1 an error or a refusal; 2 machines would be changed; 3 some would be replaced, added or
 removed.
 
--o json prints the type Adoption of package pkg/inspect.`,
+-o json and -o yaml print the type Adoption of package pkg/inspect.`,
 		Example: `  # whose is it, and what would change?
   drover adopt demo
 
@@ -86,6 +86,7 @@ removed.
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.run(cmd, args[0]) },
 	}
 	o.addFlags(cmd, environ)
+	o.addOutput(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&a.yes, "yes", "y", false, "do it; without it nothing is written")
 	f.BoolVar(&a.release, "release", false, "let go of the cluster instead")

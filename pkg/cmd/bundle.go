@@ -41,6 +41,8 @@ No secrets are in it. Of Secrets and ConfigMaps there are the keys and sizes; us
 files on nodes are left out; passwords, tokens and keys are taken out of everything else, wherever they are found. Names, addresses and
 hosts stay: look through the file before you give it away. README.txt in it says what is where.
 
+Exit codes: 0 the file is written, also when some of it could not be read; 1 an error, and no file is written.
+
 It reads with your rights and writes nothing but the file, which only you can read. What you may not read is listed in unread.txt.`,
 		Example: `  # one cluster
   drover support-bundle demo
@@ -69,9 +71,7 @@ It reads with your rights and writes nothing but the file, which only you can re
 	o.addFlags(cmd, environ)
 	f := cmd.Flags()
 	// Here -o is the file, as with tar and others that write one.
-	output := f.Lookup("output")
-	output.Usage, output.DefValue = "`file` to write, a tar archive packed with gzip; - writes to standard output", "drover-support-bundle.tar.gz"
-	_ = output.Value.Set(output.DefValue)
+	f.StringVarP(&o.output, "output", "o", "drover-support-bundle.tar.gz", "`file` to write, a tar archive packed with gzip; - writes to standard output")
 	f.BoolVar(&b.all, "all", false, "all clusters: of the namespace when one is given, else of all namespaces")
 	return cmd
 }

@@ -65,6 +65,7 @@ those it has published in namespace drover-system; --system-default-registry and
 		},
 	}
 	o.addFlags(cmd, environ)
+	o.addOutput(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "show every link, not only the broken ones")
 	return cmd
 }

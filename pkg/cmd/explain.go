@@ -19,10 +19,12 @@ func newExplainCommand(environ []string, o *inspectOptions) *cobra.Command {
 nothing to do, what would be done at once, and a line for each machine. While there is no control plane, the conditions of the
 Cluster are all there is to say.
 
+Exit codes: 0 it is said, whatever the cluster waits for; 1 an error. drover diagnose tells by its exit code whether the cluster works.
+
 It reads with your rights, writes nothing and shows no plans and no secrets. The settings of the server are those it has published in
 namespace drover-system; --system-default-registry and others, or DROVER_… in the environment, come before them.
 
--o json prints the type Explanation of package pkg/inspect.`,
+-o json and -o yaml print the type Explanation of package pkg/inspect.`,
 		Example: `  # what is cluster demo waiting for?
   drover explain demo
 
@@ -45,6 +47,7 @@ namespace drover-system; --system-default-registry and others, or DROVER_… in 
 		},
 	}
 	o.addFlags(cmd, environ)
+	o.addOutput(cmd)
 	return cmd
 }
 

@@ -14,7 +14,7 @@ import (
 const serverImage = "drover-io/drover"
 
 func newImagesCommand(environ []string) *cobra.Command {
-	o, s := &inspectOptions{formats: []string{outputText, outputJSON}}, airgap.Options{ServerArchitecture: runtime.GOARCH}
+	o, s := &inspectOptions{formats: []string{outputText, outputJSON, outputYAML}}, airgap.Options{ServerArchitecture: runtime.GOARCH}
 	cmd := &cobra.Command{
 		Use:   "images",
 		Short: "List the images and files of an installation without internet",
@@ -24,7 +24,9 @@ versions, where the makers of a distribution list the images that a release need
 Images are named as they will be asked for: with --system-default-registry, in that registry. Nothing is asked for and nothing downloaded.
 The program is that of the server to install, so that its version is the right one. docs/air-gap.md says how to bring all of it along.
 
--o json prints a list of the type Item of package pkg/airgap.`,
+Exit codes: 0 the list is printed, 1 an error, such as a version that is none.
+
+-o json and -o yaml print a list of the type Item of package pkg/airgap.`,
 		Example: `  # what does a cluster of RKE2 v1.36.2 need?
   drover images --kubernetes-version v1.36.2+rke2r1
 

@@ -39,7 +39,7 @@ const (
 type inspectOptions struct {
 	kubeconfig, context, namespace, output, releaseData string
 	settings                                            controllers.Settings
-	// formats are those of the output, the default first. Empty are table and json.
+	// formats are those of the output, the default first. Empty are table, json and yaml.
 	formats []string
 	// given changes settings to those that were given.
 	given func(*controllers.Settings)
@@ -82,7 +82,6 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command, environ []string) {
 	f, s := cmd.Flags(), &o.settings
 	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
 	o.addNamespace(cmd, environ)
-	o.addOutput(cmd)
 	f.StringVar(&o.releaseData, "release-data", "", "`file or URL` with facts about Kubernetes versions, as the server has it")
 	f.StringVar(&s.SystemDefaultRegistry, flagRegistry, "", "`registry` for images of clusters that name none, instead of the server's")
 	f.StringSliceVar(&s.SystemDefaultRegistryPullSecrets, flagPullSecrets, nil, "`names` of Secrets for that registry, instead of the server's")
@@ -98,7 +97,7 @@ func (o *inspectOptions) addNamespace(cmd *cobra.Command, environ []string) {
 // addOutput adds the flag that chooses the form of the output.
 func (o *inspectOptions) addOutput(cmd *cobra.Command) {
 	if len(o.formats) == 0 {
-		o.formats = []string{outputTable, outputJSON}
+		o.formats = []string{outputTable, outputJSON, outputYAML}
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", o.formats[0], "`format` "+anyOf(o.formats))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))

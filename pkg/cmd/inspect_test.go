@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -138,7 +139,7 @@ func TestPreview_Commands(t *testing.T) {
 		"no Cluster":                 {"kind: ConfigMap\napiVersion: v1\n", nil, 1, "there is no Cluster of provisioning.cattle.io/v1 in the file"},
 		"two Clusters":               {newCluster + "---\n" + newCluster, nil, 1, "several Clusters"},
 		"what cannot be read at all": {"{", nil, 1, "read the file"},
-		"an output that is none":     {newCluster, []string{"-o", "yaml"}, 1, "--output"},
+		"an output that is none":     {newCluster, []string{"-o", "xml"}, 1, `--output: "xml" is unknown; use table, json or yaml`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, "cluster.yaml", tc.file)
@@ -165,6 +166,34 @@ func TestPreview_JSON(t *testing.T) {
 			t.Errorf("machines (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// YAML is another form of the same.
+func TestOutput_YAMLSaysWhatJSONSays(t *testing.T) {
+	path := write(t, "cluster.yaml", newCluster)
+	for name, args := range map[string][]string{
+		"explain": {"explain", "demo"}, "preview": {"preview", "-n", defaultNamespace, "-f", path}, "roll": {"roll", "demo", "--dry-run"},
+		"adopt": {"adopt", "demo"}, "images": {"images", "--kubernetes-version", "v1.36.2+k3s1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := provisioned(t)
+				if name == "adopt" {
+					api = theirs(t, "a", "a")
+				}
+				var asJSON, asYAML any
+				wantCode, out, problems := look(t, api, append(args, "-o", "json")...)
+				if err := json.Unmarshal([]byte(out), &asJSON); err != nil {
+					t.Fatalf("%v: %s%s", err, out, problems)
+				}
+				code, out, _ := look(t, api, append(args, "-o", "yaml")...)
+				check(t, yaml.Unmarshal([]byte(out), &asYAML))
+				if diff := cmp.Diff(asJSON, asYAML); diff != "" || code != wantCode || strings.HasPrefix(out, "{") {
+					t.Errorf("exit code %d, want %d (-json +yaml):\n%s", code, wantCode, diff)
+				}
+			})
+		})
+	}
 }
 
 func TestVerdict(t *testing.T) {

@@ -47,7 +47,9 @@ func newKubeconfigCommand(environ []string, o *kubeconfigOptions) *cobra.Command
 which you reach the management cluster. You need to be allowed to get the Cluster there; what you may do in the cluster is decided by the cluster.
 
 Where the Cluster has an authorized endpoint (spec.localClusterAuthEndpoint), further contexts lead there without Drover, with a token that is good for that cluster
-only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.`,
+only: NAME-fqdn to the name in its fqdn, and NAME-NODE to each server.
+
+Exit codes: 0 the kubeconfig is written, 1 an error. Contexts that lead past Drover may be missing from one that is written; why is told.`,
 		Example: `  drover kubeconfig demo > demo.kubeconfig
   drover kubeconfig demo --merge && kubectl --context demo get nodes`,
 		Args:              takes("CLUSTER"),

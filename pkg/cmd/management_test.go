@@ -127,6 +127,7 @@ func TestCompletion_AsksWhereTheCommandWould(t *testing.T) {
 		"a flag before the environment":    {environ: []string{"DROVER_NAMESPACE=default"}, args: []string{"explain", "-n", defaultNamespace, ""}, want: "young\n:4\n"},
 		"for a kubeconfig":                 {environ: []string{"DROVER_CONTEXT=there"}, args: []string{"kubeconfig", "-n", "default", ""}, want: "far-default\n:4\n"},
 		"a bad variable of something else": {environ: []string{"DROVER_ALL=many"}, args: []string{"support-bundle", ""}, want: "young\n:4\n"},
+		"a file, which the shell knows":    {args: []string{"support-bundle", "-o", ""}, want: ":0\n"},
 		"nobody answers":                   {args: []string{"explain", "--context", "gone", ""}, want: ":1\n"},
 		"contexts":                         {args: []string{"restore", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},
 		"contexts for a token":             {args: []string{"token", "--context", ""}, want: "gone\nhere\nthere\n:4\n"},

@@ -35,7 +35,9 @@ func newPingCommand() *cobra.Command {
 		Short: "Ask a Drover server whether machines can use it",
 		Long: `Ask the server at an https address what a machine asks it first, with the strictness of a machine: its certificate has to be for that
 address and from an authority that is trusted. It is asked again until it is ready, or until the timeout; a certificate that
-cannot be trusted is an answer.`,
+cannot be trusted is an answer.
+
+Exit codes: 0 machines can use the server, 1 they cannot, or it was not ready in time.`,
 		Example: `  drover ping https://drover.example.com --cacerts-file ca.crt`,
 		Args:    takes("URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

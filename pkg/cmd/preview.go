@@ -55,7 +55,7 @@ changes, adds or removes machines, 3 it replaces some.
 It reads with your rights and writes nothing. The settings of the server are those it has published in namespace drover-system;
 --system-default-registry and others, or DROVER_… in the environment, come before them.
 
--o json prints the type Report of package pkg/preview.`,
+-o json and -o yaml print the type Report of package pkg/preview.`,
 		Example: `  # what would this edit do?
   drover preview -f cluster.yaml
 
@@ -77,6 +77,7 @@ It reads with your rights and writes nothing. The settings of the server are tho
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPreview(cmd, o, path) },
 	}
 	o.addFlags(cmd, environ)
+	o.addOutput(cmd)
 	cmd.Flags().Lookup("namespace").Usage = "`namespace` of the cluster, as in the file if that names one (default that of the kubeconfig's context)"
 	cmd.Flags().StringVarP(&path, "filename", "f", "", "`file` with the edited Cluster, YAML or JSON; - reads standard input")
 	_ = cmd.MarkFlagRequired("filename")

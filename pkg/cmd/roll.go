@@ -52,7 +52,7 @@ environment, come before them.
 
 Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry-run, machines would be changed.
 
--o json prints the type Roll of package pkg/inspect.`,
+-o json and -o yaml print the type Roll of package pkg/inspect.`,
 		Example: `  # what would move, and who would be restarted?
   drover roll demo --dry-run
 
@@ -67,6 +67,7 @@ Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
 	}
 	o.addFlags(cmd, environ)
+	o.addOutput(cmd)
 	f := cmd.Flags()
 	f.StringSliceVar(&r.pools, "pool", nil, "`names` of machine pools whose machines move; all machines without it")
 	f.StringVar(&r.to, "to", "", "`version` to move to; the newest when it is empty")

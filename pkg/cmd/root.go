@@ -5,7 +5,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -63,7 +62,9 @@ func NewCommand(environ []string) *cobra.Command {
 		Long: `Drover provisions RKE2 and K3s clusters on Cluster API and keeps managing them: one Cluster object becomes machines,
 nodes and a Kubernetes API, and every later change is a plan for the same machines.`,
 		SilenceUsage: true,
+		Version:      Version,
 	}
+	root.SetVersionTemplate("drover {{.Version}}\n")
 	root.AddCommand(
 		newServerCommand(environ),
 		newPingCommand(),
@@ -81,10 +82,7 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 		newBackupCommand(environ, &backupOptions{}),
 		newRestoreCommand(environ, &backupOptions{}),
 		agent.NewCommand(agent.CommandOptions{Version: Version, Environ: environ}),
-		&cobra.Command{Use: "version", Short: "Print the version", Args: takes(), RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "drover", Version)
-			return err
-		}},
+		newVersionCommand(),
 	)
 	return root
 }

@@ -1,0 +1,38 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// versionReport is what drover version says to programs.
+type versionReport struct {
+	Version string `json:"version"`
+	// GoVersion is that of the compiler, and Platform the operating system and architecture that it compiled for.
+	GoVersion string `json:"goVersion"`
+	Platform  string `json:"platform"`
+}
+
+func newVersionCommand() *cobra.Command {
+	o := &inspectOptions{formats: []string{outputText, outputJSON, outputYAML}}
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Long: `Print the version of this program, as drover --version does.
+
+-o json and -o yaml add the version of Go and the platform that it was compiled for.`,
+		Example: `  drover version -o json | jq -r .version`,
+		Args:    takes(),
+		// Without the environment: a format that is meant for other commands does not keep this one from answering.
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, nil) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report := versionReport{Version: Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			return o.print(cmd.OutOrStdout(), report, func(w io.Writer) { _, _ = fmt.Fprintln(w, "drover", Version) })
+		},
+	}
+	o.addOutput(cmd)
+	return cmd
+}
