@@ -99,7 +99,7 @@ func (o *inspectOptions) addOutput(cmd *cobra.Command) {
 	if len(o.formats) == 0 {
 		o.formats = []string{outputTable, outputJSON, outputYAML}
 	}
-	cmd.Flags().StringVarP(&o.output, "output", "o", o.formats[0], "`format` "+anyOf(o.formats))
+	cmd.Flags().StringVarP(&o.output, "output", "o", o.formats[0], "`format`: "+anyOf(o.formats))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
