@@ -202,6 +202,8 @@ const (
 
 // Names of Drover's own. Other programs may rely on them too.
 const (
+	// RegistrationRefusedAnnotation says on a machine request why its host does not become a machine.
+	RegistrationRefusedAnnotation = "drover.io/registration-refused"
 	// InstanceAnnotation is the identifier of the Drover that manages a PC, written once when it was adopted.
 	InstanceAnnotation = "drover.io/instance"
 	// ReleasedByAnnotation is the identifier of the Drover that let go of a PC, until somebody adopts it.

@@ -1,0 +1,193 @@
+package registration
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// HostHeaderPrefix begins the headers by which a host says what it is, and what node it wants to become. (spec/03 §4.3.)
+const HostHeaderPrefix = "X-Cattle-"
+
+// Names of the headers without the prefix, in lower case, as a machine request keeps them. (spec/01 C.4.)
+const (
+	hostID              = "id"
+	hostEtcd            = "role-etcd"
+	hostControlPlane    = "role-control-plane"
+	hostWorker          = "role-worker"
+	hostNodeName        = "node-name"
+	hostAddress         = "address"
+	hostInternalAddress = "internal-address"
+	hostLabels          = "labels"
+	hostTaints          = "taints"
+)
+
+// Host is what a host says of itself when it asks to become a node of a cluster.
+type Host struct {
+	// ID is the identity that it has made up and keeps. It is a label value.
+	ID string
+	// Etcd, ControlPlane and Worker are the roles that it was started with. At least one of them is true.
+	Etcd, ControlPlane, Worker bool
+	// NodeName is the name of the node; empty means that of the host.
+	NodeName string
+	// Address and InternalAddress are lists of IP addresses with commas; empty means that the node finds out.
+	Address, InternalAddress string
+	// Labels and Taints are those that the node is registered with.
+	Labels map[string]string
+	Taints []corev1.Taint
+}
+
+// HostHeaders picks what a host says of itself out of the headers of its request, as a machine request keeps it: by the name without the prefix, in
+// lower case. Other headers, among them the token, are left out.
+func HostHeaders(headers map[string][]string) map[string][]string {
+	said := map[string][]string{}
+	for name, values := range headers {
+		if suffix, ok := strings.CutPrefix(strings.ToLower(name), strings.ToLower(HostHeaderPrefix)); ok {
+			said[suffix] = slices.Clone(values)
+		}
+	}
+	return said
+}
+
+// ParseRequest reads the content of a machine request Secret. See ParseHost.
+func ParseRequest(request *corev1.Secret) (Host, error) {
+	var said map[string][]string
+	if err := json.Unmarshal(request.Data[rkev1.MachineRequestDataKey], &said); err != nil {
+		return Host{}, fmt.Errorf("the machine request %s/%s has no headers in %s", request.Namespace, request.Name, rkev1.MachineRequestDataKey)
+	}
+	return ParseHost(said)
+}
+
+// ParseHost reads what HostHeaders picked out. Errors name the flag of the install script and what would be right; all of them are told at once.
+func ParseHost(said map[string][]string) (Host, error) {
+	first := func(name string) string {
+		if values := said[name]; len(values) > 0 {
+			return strings.TrimSpace(values[0])
+		}
+		return ""
+	}
+	host := Host{
+		ID: first(hostID), NodeName: strings.ToLower(first(hostNodeName)),
+		Etcd: first(hostEtcd) == "true", ControlPlane: first(hostControlPlane) == "true", Worker: first(hostWorker) == "true",
+		Address: first(hostAddress), InternalAddress: first(hostInternalAddress),
+	}
+	errs := []error{
+		host.check(), checkAddresses("--address", host.Address), checkAddresses("--internal-address", host.InternalAddress),
+	}
+	var err error
+	if host.Labels, err = parseLabels(said[hostLabels]); err != nil {
+		errs = append(errs, err)
+	}
+	if host.Taints, err = parseTaints(said[hostTaints]); err != nil {
+		errs = append(errs, err)
+	}
+	return host, errors.Join(errs...)
+}
+
+func (h *Host) check() error {
+	var errs []error
+	if h.ID == "" || len(validation.IsValidLabelValue(h.ID)) > 0 {
+		errs = append(errs, errors.New("the identity of the host must be at most 63 letters, digits, dots, dashes and underscores"))
+	}
+	if !h.Etcd && !h.ControlPlane && !h.Worker {
+		errs = append(errs, errors.New("a role is missing: --etcd, --controlplane, --worker or --all-roles"))
+	}
+	if h.NodeName != "" && (len(validation.IsDNS1123Subdomain(h.NodeName)) > 0 || len(validation.IsValidLabelValue(h.NodeName)) > 0) {
+		errs = append(errs, fmt.Errorf("--node-name %q must be at most 63 lower-case letters, digits, dots and dashes, and begin and end with a letter or digit", h.NodeName))
+	}
+	return errors.Join(errs...)
+}
+
+// checkAddresses refuses what is no address: the install script has made addresses of interfaces and of the words for clouds.
+func checkAddresses(flag, list string) error {
+	for _, address := range pieces([]string{list}) {
+		if _, err := netip.ParseAddr(address); err != nil {
+			return fmt.Errorf("%s %q must be an IP address, or the name of an interface that has one", flag, address)
+		}
+	}
+	return nil
+}
+
+// pieces are the parts of lists with commas, without empty ones.
+func pieces(lists []string) []string {
+	var all []string
+	for _, list := range lists {
+		for piece := range strings.SplitSeq(list, ",") {
+			if piece = strings.TrimSpace(piece); piece != "" {
+				all = append(all, piece)
+			}
+		}
+	}
+	return all
+}
+
+func parseLabels(lists []string) (map[string]string, error) {
+	var labels map[string]string
+	for _, piece := range pieces(lists) {
+		key, value, ok := strings.Cut(piece, "=")
+		switch {
+		case !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0:
+			return nil, fmt.Errorf("--label %q must be KEY=VALUE, a key and a value of labels", piece)
+		case key == rkev1.CattleOSLabel && value != "linux":
+			return nil, fmt.Errorf("--label %q: only linux is supported", piece)
+		case key != rkev1.CattleOSLabel && reserved(key):
+			return nil, fmt.Errorf("--label %q: labels of cluster.x-k8s.io and rke.cattle.io are set by Drover; choose another key", piece)
+		case forbidden(key):
+			return nil, fmt.Errorf("--label %q: a kubelet may not set labels of kubernetes.io but those of node.kubernetes.io; choose another key", piece)
+		}
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+// reserved are the keys by which Drover and Cluster API tell machines and nodes apart.
+func reserved(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	for _, own := range []string{"cluster.x-k8s.io", "rke.cattle.io", "plan.cattle.io"} {
+		if domain == own || strings.HasSuffix(domain, "."+own) {
+			return true
+		}
+	}
+	return false
+}
+
+// forbidden are the keys with which a kubelet does not start: it refuses what the API server would refuse it.
+func forbidden(key string) bool {
+	domain, name, _ := strings.Cut(key, "/")
+	if domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io") {
+		return false
+	}
+	for _, allowed := range []string{"node.kubernetes.io", "kubelet.kubernetes.io", "topology.kubernetes.io"} {
+		if domain == allowed || strings.HasSuffix(domain, "."+allowed) {
+			return false
+		}
+	}
+	return domain != "kubernetes.io" || !slices.Contains([]string{"hostname", "os", "arch"}, name)
+}
+
+// parseTaints reads KEY=VALUE:EFFECT, and KEY:EFFECT as kubectl does.
+func parseTaints(lists []string) ([]corev1.Taint, error) {
+	var taints []corev1.Taint
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	for _, piece := range pieces(lists) {
+		rest, effect, _ := strings.Cut(piece, ":")
+		key, value, _ := strings.Cut(rest, "=")
+		taint := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
+		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 || !slices.Contains(effects, taint.Effect) {
+			return nil, fmt.Errorf("--taint %q must be KEY=VALUE:EFFECT or KEY:EFFECT, with the effect NoSchedule, PreferNoSchedule or NoExecute", piece)
+		}
+		taints = append(taints, taint)
+	}
+	return taints, nil
+}
