@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/registration"
 )
 
 const (
@@ -39,7 +40,7 @@ func refused(code int, message string) error { return &refusal{code: code, messa
 // errUnknown covers everything about a token that is not good, in one answer.
 var errUnknown = refused(http.StatusUnauthorized, "")
 
-// connectAgent exchanges a bootstrap token for the connection of its machine (spec/03 §4.3). Install scripts try again after
+// connectAgent exchanges a bootstrap token, or the registration token of a cluster, for the connection of a machine (spec/03 §4.3). Install scripts try again after
 // any answer but 200, so the codes are for people: 400 the request, 401 the token, 403 the machine, 409 another identity,
 // 503 come again.
 func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +100,7 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	if !machineID.MatchString(id) {
 		return nil, refused(http.StatusBadRequest, "header "+idHeader+" must be at most 63 letters, digits, dots, dashes and underscores")
 	}
-	who, err := s.introduced(ctx, bearer(r), id)
+	who, err := s.letIn(ctx, r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +120,15 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 		return nil, err
 	}
 	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace, SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
+}
+
+// letIn finds the machine of a request, by the token of the machine or that of a cluster that takes hosts.
+func (s *server) letIn(ctx context.Context, r *http.Request, id string) (*identity, error) {
+	token := bearer(r)
+	if cluster, ok := s.Registrations.Lookup(token, registration.ForNode); ok {
+		return s.registered(ctx, cluster, r)
+	}
+	return s.introduced(ctx, token, id)
 }
 
 // introduced follows a bootstrap token to its machine and ties that to the identity. When somebody else has written to the machine at the same time, it

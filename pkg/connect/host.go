@@ -1,0 +1,170 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/registration"
+)
+
+// maxRequest is the most that a host may say of itself. The Secret that keeps it holds 1 MiB, and a machine's labels and annotations 256 KiB.
+const maxRequest = 64 << 10
+
+// registered lets a host in that shows the registration token of a cluster: it asks the controller of registered hosts for a Machine, by a Secret, and
+// waits for the answer on it. Which of the replicas a host reaches does not matter, and one request at a time is there for each host. (spec/03 §4.4.)
+func (s *server) registered(ctx context.Context, cluster string, r *http.Request) (*identity, error) {
+	said := registration.HostHeaders(r.Header)
+	host, err := registration.ParseHost(said)
+	if err != nil {
+		return nil, refused(http.StatusBadRequest, err.Error())
+	}
+	data, err := json.Marshal(said)
+	if err != nil {
+		return nil, fmt.Errorf("encode what host %s says: %w", host.MachineName(), err)
+	}
+	if len(data) > maxRequest {
+		return nil, refused(http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("labels, taints and addresses are longer than %d bytes together", maxRequest))
+	}
+	asked, err := s.ask(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: host.MachineName()},
+		Type:       rkev1.SecretTypeMachineRequest,
+		Data:       map[string][]byte{rkev1.MachineRequestDataKey: data},
+	})
+	if err != nil {
+		return nil, err
+	}
+	answered, err := s.answer(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	if why := answered.Annotations[rkev1.RegistrationRefusedAnnotation]; why != "" {
+		return nil, errors.Join(s.forget(answered), refused(http.StatusForbidden, why))
+	}
+	who, err := s.machineOf(ctx, answered, host.ID)
+	if err != nil {
+		return nil, err
+	}
+	return who, s.forget(answered)
+}
+
+// ask writes the request of a host. One that is there with the same content is the host's own, from before its connection ended; with another, the host
+// has thought better of it, and what was answered is gone.
+func (s *server) ask(request *corev1.Secret) (*corev1.Secret, error) {
+	created, err := s.SecretClient.Create(request)
+	if !apierrors.IsAlreadyExists(err) {
+		return created, asking(request, err)
+	}
+	there, err := s.SecretClient.Get(request.Namespace, request.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, errChanged
+	case err != nil:
+		return nil, asking(request, err)
+	case there.Type != request.Type || there.DeletionTimestamp != nil:
+		return nil, errChanged
+	case sameRequest(there, request):
+		return there, nil
+	}
+	next := there.DeepCopy()
+	next.Data = request.Data
+	delete(next.Annotations, rkev1.RegistrationRefusedAnnotation)
+	delete(next.Labels, rkev1.MachineNameLabel)
+	delete(next.Labels, rkev1.MachineNamespaceLabel)
+	updated, err := s.SecretClient.Update(next)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil, errChanged
+	}
+	return updated, asking(request, err)
+}
+
+func asking(request *corev1.Secret, err error) error {
+	if err == nil {
+		return nil
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
+		return refused(http.StatusForbidden, "this cluster is being deleted")
+	}
+	return fmt.Errorf("ask for a machine by Secret %s/%s: %w", request.Namespace, request.Name, err)
+}
+
+func sameRequest(a, b *corev1.Secret) bool {
+	return bytes.Equal(a.Data[rkev1.MachineRequestDataKey], b.Data[rkev1.MachineRequestDataKey])
+}
+
+// answer waits until the request has one.
+func (s *server) answer(ctx context.Context, asked *corev1.Secret) (*corev1.Secret, error) {
+	var answered *corev1.Secret
+	err := until(ctx, func() (bool, error) {
+		current, err := s.SecretCache.Get(asked.Namespace, asked.Name)
+		if apierrors.IsNotFound(err) {
+			return false, nil // not in the cache yet, or swept: then the host comes again
+		}
+		if err != nil {
+			return false, fmt.Errorf("read from cache: %w", err)
+		}
+		answered = current
+		done := current.Labels[rkev1.MachineNameLabel] != "" || current.Annotations[rkev1.RegistrationRefusedAnnotation] != ""
+		return done && current.UID == asked.UID && sameRequest(current, asked), nil
+	})
+	return answered, waiting(err, "the machine of this host is not made yet")
+}
+
+// machineOf waits until this replica knows the machine of a request, with its bootstrap object and that it belongs to it.
+func (s *server) machineOf(ctx context.Context, request *corev1.Secret, id string) (*identity, error) {
+	namespace, name := request.Labels[rkev1.MachineNamespaceLabel], request.Labels[rkev1.MachineNameLabel]
+	who := &identity{}
+	err := until(ctx, func() (bool, error) {
+		machine, err := s.MachineCache.Get(namespace, name)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read from cache: %w", err)
+		}
+		if machine.Labels[rkev1.MachineIDLabel] != id || !isRegistered(machine) {
+			return false, refused(http.StatusConflict, "the machine of this host is registered with another identity")
+		}
+		bootstrap, err := s.BootstrapCache.Get(namespace, machine.Spec.Bootstrap.ConfigRef.Name)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read from cache: %w", err)
+		}
+		who.machine, who.bootstrap = machine, bootstrap
+		owner := ownerOf(bootstrap.OwnerReferences, "Machine")
+		return owner != nil && owner.UID == machine.UID, nil
+	})
+	if err != nil {
+		return nil, waiting(err, "the machine of this host is not ready yet")
+	}
+	if who.machine.DeletionTimestamp != nil || who.bootstrap.DeletionTimestamp != nil {
+		return nil, refused(http.StatusForbidden, "this machine is being deleted")
+	}
+	return who, nil
+}
+
+// isRegistered reports that a Machine is that of a host which registers itself. Machines that Drover has made have tokens of their own.
+func isRegistered(machine *clusterv1.Machine) bool {
+	ref := machine.Spec.InfrastructureRef
+	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine"
+}
+
+// forget deletes a request that was answered. It is not needed any more, and would be swept anyway.
+func (s *server) forget(request *corev1.Secret) error {
+	err := s.SecretClient.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(request.UID))})
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("delete the request %s/%s: %w", request.Namespace, request.Name, err)
+}
