@@ -48,7 +48,7 @@ func TestImport(t *testing.T) {
 		}
 		return nil
 	})
-	command := w.importCommand(id)
+	command := w.commandOf(id, "command")
 	server.trusts("https://" + lab.Gateway.String() + ":8443")
 	began := time.Now()
 	t.Log(server.run("export KUBECONFIG=/etc/rancher/rke2/rke2.yaml PATH=$PATH:" + distro.NewLayout(distro.RKE2, "").Data + "/bin; " + command))
@@ -106,8 +106,8 @@ func (m machine) trusts(server string) {
 	m.run("curl -fsS --insecure -o /usr/local/share/ca-certificates/drover.crt " + server + "/cacerts && update-ca-certificates")
 }
 
-// importCommand is the command that Drover shows for a cluster, with its token.
-func (w *world) importCommand(id string) string {
+// commandOf is a command that Drover shows for a cluster in a field of the status of its ClusterRegistrationToken, with its token.
+func (w *world) commandOf(id, field string) string {
 	w.t.Helper()
 	management, err := kubernetes.NewForConfig(w.Config)
 	must(w.t, err)
@@ -117,7 +117,7 @@ func (w *world) importCommand(id string) string {
 		if err != nil {
 			return err
 		}
-		shown, _, _ := unstructured.NestedString(registration.Object, "status", "command")
+		shown, _, _ := unstructured.NestedString(registration.Object, "status", field)
 		name, _, _ := unstructured.NestedString(registration.Object, "status", "tokenSecretName")
 		if shown == "" || name == "" {
 			return fmt.Errorf("there is none: %v", registration.Object["status"])

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/tests/testbed/lab"
+)
+
+// TestHosts makes a cluster of hosts that somebody else has made, with the very command that Drover shows for that: a server, and a worker that joins
+// it. The command may be repeated, and a host whose Machine is deleted leaves the cluster.
+func TestHosts(t *testing.T) {
+	w := newWorld(t, "hosts", "v1.36.3+k3s1")
+	must(t, w.Apply(t.Context(), []byte("{apiVersion: provisioning.cattle.io/v1, kind: Cluster, metadata: {name: hosts, namespace: fleet-default}, "+
+		"spec: {kubernetesVersion: v1.36.3+k3s1, rkeConfig: {}}}")))
+	id := ""
+	w.within(time.Minute, "the cluster has its identifier", func() error {
+		if id = w.idOf("hosts"); id == "" {
+			return errors.New("status.clusterName is empty")
+		}
+		return nil
+	})
+	command := strings.ReplaceAll(w.commandOf(id, "nodeCommand"), "sudo ", "") // the hosts have none, and need none as root
+
+	server, worker := w.bare("server"), w.bare("worker")
+	if out, err := worker.try(command + " --etcd --label 'a b=c' 2>&1 & sleep 8; kill $!"); !strings.Contains(out, `--label "a b=c" must be KEY=VALUE`) {
+		t.Errorf("a bad label is not told: %v, %s", err, out)
+	}
+	began := time.Now()
+	t.Log(server.run(command + " --all-roles --node-name first --label site=north"))
+	t.Log(worker.run(command + " --worker --taint example.com/edge=yes:NoSchedule"))
+	w.awaitReady("hosts")
+	t.Logf("ready %s after the first command", time.Since(began).Round(time.Millisecond))
+
+	w.within(2*time.Minute, "both nodes are known by their Machines", func() error { return w.hostsAre("first", worker.Name) })
+	client := w.downstream("hosts")
+	first, err := client.CoreV1().Nodes().Get(t.Context(), "first", metav1.GetOptions{})
+	must(t, err)
+	if first.Labels["site"] != "north" || first.Labels["cattle.io/os"] != "linux" {
+		t.Errorf("labels of the server's node: %v", first.Labels)
+	}
+	second, err := client.CoreV1().Nodes().Get(t.Context(), worker.Name, metav1.GetOptions{})
+	must(t, err)
+	if !slices.ContainsFunc(second.Spec.Taints, func(taint corev1.Taint) bool { return taint.ToString() == "example.com/edge=yes:NoSchedule" }) {
+		t.Errorf("taints of the worker's node: %v", second.Spec.Taints)
+	}
+
+	machines := w.machineUIDs()
+	worker.run(command + " --all-roles") // its roles were decided
+	if diff := slices.Sorted(maps.Keys(machines)); !slices.Equal(diff, slices.Sorted(maps.Keys(w.machineUIDs()))) {
+		t.Errorf("repeating the command made or removed a Machine: %v", w.machineUIDs())
+	}
+	for _, machine := range w.machines() {
+		if machine.GetLabels()[rkev1.EtcdRoleLabel] == "" {
+			must(t, w.objects.Resource(machinesResource).Namespace(namespace).Delete(t.Context(), machine.GetName(), metav1.DeleteOptions{}))
+		}
+	}
+	w.within(2*time.Minute, "the worker has left", func() error {
+		if _, err := client.CoreV1().Nodes().Get(t.Context(), worker.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("its node is there: %w", err)
+		}
+		return w.hostsAre("first")
+	})
+	w.deleteCluster("hosts")
+}
+
+// bare is a host of which Drover knows nothing, and that trusts nobody yet.
+func (w *world) bare(name string) machine {
+	w.t.Helper()
+	signer, authorized := keyPair(w.t)
+	made, err := w.Lab.Create(w.t.Context(), name, authorized, "")
+	must(w.t, err)
+	m := machine{Machine: made, t: w.t, lab: w.Lab, signer: signer}
+	m.eventually("true", "")
+	m.trusts("https://" + lab.Gateway.String() + ":8443")
+	return m
+}
+
+func (w *world) machines() []unstructured.Unstructured {
+	w.t.Helper()
+	found, err := w.list(machinesResource)
+	must(w.t, err)
+	return found
+}
+
+func (w *world) machineUIDs() map[string]string {
+	uids := map[string]string{}
+	for _, machine := range w.machines() {
+		uids[string(machine.GetUID())] = machine.GetName()
+	}
+	return uids
+}
+
+// hostsAre tells whether the Machines are those of just these nodes, and Cluster API calls them running.
+func (w *world) hostsAre(nodes ...string) error {
+	found, err := w.list(machinesResource)
+	if err != nil {
+		return err
+	}
+	var have []string
+	for _, machine := range found {
+		node, _, _ := unstructured.NestedString(machine.Object, "status", "nodeRef", "name")
+		phase, _, _ := unstructured.NestedString(machine.Object, "status", "phase")
+		if phase != "Running" {
+			return fmt.Errorf("%s is %s: %v", machine.GetName(), phase, machine.Object["status"])
+		}
+		have = append(have, node)
+	}
+	slices.Sort(have)
+	slices.Sort(nodes)
+	if !slices.Equal(have, nodes) {
+		return fmt.Errorf("the nodes are %v, want %v", have, nodes)
+	}
+	return nil
+}
