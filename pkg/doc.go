@@ -12,6 +12,8 @@
 //	          ├─► RKEBootstrap                controllers/bootstrap: service account, plan Secret, bootstrap data
 //	          └─► <Driver>Machine             controllers/machineprovision: machinejob ──► Job ──► rancher-machine ──► the host
 //	                 │ the install script on the host asks pkg/connect who it is, and starts the node agent
+//	                 │ (on a host that exists already it asks with a registration token: Secret (machine request) ─ controllers/unmanaged ─►
+//	                 │ RKEBootstrap, CustomMachine, Machine)
 //	                 ▼
 //	              plan Secret ◄── controllers/planner: planner.Decide(Snapshot) ──► plans, conditions
 //	                 │               planner/render: one machine's plan
@@ -51,6 +53,8 @@
 //	cause             whose wish a restart, drain or replacement is; counted, and never unknown
 //	apply set         children of one owner, kept equal to what is desired
 //	registration      a ClusterRegistrationToken: how the agent inside a cluster, or a host, introduces itself; each token is for one of them
+//	identity          what a host that registers calls itself, for ever: rke.cattle.io/machine-id; one Machine has it
+//	machine request   the Secret by which a host asks to become a machine, for a minute; labels or an annotation on it are the answer
 //	tenant            a namespace; what a Cluster names outside its own is granted or offered (tenancy, docs/security.md)
 //	wake-up           the event on another object that queues an object again
 //
@@ -74,6 +78,8 @@
 //	                      Secret (token)          Machine, Cluster, Secret (plan)
 //	machineprovision      <Driver>Machine         Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state),
 //	                                              answer of access
+//	unmanaged             Secret (machine request)  Cluster, CAPI Cluster, Machine, RKEBootstrap, CustomMachine (of that name or identity)
+//	                      CustomMachine           Cluster, CAPI Cluster
 //	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
 //	                                              CAPI Cluster
 //	planner               RKEControlPlane         Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster,

@@ -31,6 +31,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
 	"github.com/drover-io/drover/pkg/controllers/rkecluster"
 	"github.com/drover-io/drover/pkg/controllers/rkecontrolplane"
+	"github.com/drover-io/drover/pkg/controllers/unmanaged"
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/planstore"
@@ -182,6 +183,7 @@ func Register(ctx context.Context, d Deps) error {
 				InstanceID: d.InstanceID, Disruptions: d.Disruptions,
 			})
 		}},
+		{"unmanaged", func() error { return d.registerUnmanaged(ctx) }},
 		{"machinenodelookup", func() error {
 			return machinenodelookup.Register(ctx, machinenodelookup.Deps{
 				Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
@@ -227,6 +229,14 @@ func (d Deps) registerRegistrationTokens(ctx context.Context) error {
 	return clusterregistrationtoken.Register(ctx, clusterregistrationtoken.Deps{
 		Tokens: c.Management.ClusterRegistrationToken(), ManagementClusters: c.Management.Cluster(), Clusters: c.Provisioning.Cluster(),
 		Secrets: c.Core.Secret(), InstanceID: d.InstanceID, Settings: settings, Log: d.Log,
+	})
+}
+
+func (d Deps) registerUnmanaged(ctx context.Context) error {
+	c := d.Clients
+	return unmanaged.Register(ctx, unmanaged.Deps{
+		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(), Machines: c.CAPI.Machine(),
+		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID, Log: d.Log,
 	})
 }
 

@@ -87,7 +87,7 @@ var Purposes = []Purpose{
 	},
 	{
 		Role: Own, Group: "cluster.x-k8s.io", Resources: "machines",
-		Text: "Machines, which Cluster API makes: what Drover marks on them, and those that it removes.",
+		Text: "Machines, which Cluster API makes, and Drover of hosts that exist already: what Drover marks on them, and those that it removes.",
 	},
 	{
 		Role: Own, Group: "cluster.x-k8s.io", Resources: "clusters/status machines/status",

@@ -16,6 +16,7 @@ var told = []struct{ folder, tests string }{
 	{"./pkg/testkit/stories", "PutRight|IsDeletedWithout|PoolsComeAndGo"},
 	{"./pkg/controllers/planner", "TestStory_(Restore|Snapshots|ThereAre|PausedPoolsAnd|LostServers)"},
 	{"./pkg/controllers/machinenodelookup", "TestStory_(MachineGetsItsNode|LeavesAlone)"},
+	{"./pkg/controllers/unmanaged", "TestStory"},
 	{"./pkg/controllers/machineprovision", "TestStory_(MachineBecomes|FailedCreate|PodThat|FailedRemoval|DeletionDuring)"},
 	{"./pkg/controllers/bootstrap", "TestToken|TestStory_(Rights|Settled|Other|MachinesIntroduce)"},
 	{"./pkg/controllers/nodedriver", "TestStory"},

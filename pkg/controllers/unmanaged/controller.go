@@ -1,0 +1,190 @@
+package unmanaged
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/ownwrites"
+	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/wakeup"
+)
+
+// Names of the handlers. Persisted by hosts in metrics, do not change.
+const (
+	requestHandler = "machine-request"
+	machineHandler = "custom-machine"
+)
+
+const (
+	// indexClusters finds provisioning Clusters by the names of their management clusters.
+	indexClusters = "unmanaged-clusters"
+	// indexRequests finds machine requests by their namespace.
+	indexRequests = "unmanaged-machine-requests"
+	// indexIdentities finds Machines by the identity of their agent.
+	indexIdentities = "unmanaged-machine-identities"
+	// indexCustomMachines finds CustomMachines by NAMESPACE/NAME of their cluster.
+	indexCustomMachines = "unmanaged-custom-machines-by-cluster"
+)
+
+// Deps are what the controller works with.
+type Deps struct {
+	Secrets        corecontrollers.SecretController
+	Bootstraps     rkecontrollers.RKEBootstrapController
+	CustomMachines rkecontrollers.CustomMachineController
+	Machines       capicontrollers.MachineController
+	CAPIClusters   capicontrollers.ClusterController
+	Clusters       provcontrollers.ClusterController
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// Log says what becomes of hosts; nil means the standard logger.
+	Log logrus.FieldLogger
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
+}
+
+type handler struct {
+	Deps
+	secrets        corecontrollers.SecretCache
+	bootstraps     rkecontrollers.RKEBootstrapCache
+	customMachines rkecontrollers.CustomMachineCache
+	machines       capicontrollers.MachineCache
+	capiClusters   capicontrollers.ClusterCache
+	clusters       provcontrollers.ClusterCache
+	written        *ownwrites.Log
+	claims         claims
+}
+
+// Register adds the handlers, their indexes and their wake-ups. They end with ctx.
+func Register(ctx context.Context, d Deps) error {
+	h := newHandler(d)
+	d.Secrets.OnChange(ctx, requestHandler, h.onRequest)
+	d.CustomMachines.OnChange(ctx, machineHandler, h.onCustomMachine)
+	if err := errors.Join(
+		wakeup.On(ctx, d.Secrets, func(c *provv1.Cluster) []wakeup.Key { return h.requestsTo(c) }, d.Clusters),
+		wakeup.On(ctx, d.Secrets, func(c *clusterv1.Cluster) []wakeup.Key { return h.requestsTo(h.clusterOf(c.Namespace, c.Name)) }, d.CAPIClusters),
+		wakeup.On(ctx, d.Secrets, func(m *clusterv1.Machine) []wakeup.Key { return h.requestOf(m, m.Spec.ClusterName) }, d.Machines),
+		wakeup.On(ctx, d.Secrets, func(b *rkev1.RKEBootstrap) []wakeup.Key { return h.requestOf(b, b.Spec.ClusterName) }, d.Bootstraps),
+		wakeup.On(ctx, d.Secrets, func(m *rkev1.CustomMachine) []wakeup.Key { return h.requestOf(m, clusterLabel(m)) }, d.CustomMachines),
+		wakeup.On(ctx, d.CustomMachines, func(c *provv1.Cluster) []wakeup.Key {
+			return wakeup.Found(h.customMachines, indexCustomMachines, c.Namespace+"/"+c.Name)
+		}, d.Clusters),
+		wakeup.On(ctx, d.CustomMachines, func(c *clusterv1.Cluster) []wakeup.Key {
+			return wakeup.Found(h.customMachines, indexCustomMachines, c.Namespace+"/"+c.Name)
+		}, d.CAPIClusters),
+	); err != nil {
+		return fmt.Errorf("watch for hosts that register: %w", err)
+	}
+	return nil
+}
+
+func newHandler(d Deps) *handler {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
+	}
+	h := &handler{
+		Deps: d, secrets: d.Secrets.Cache(), bootstraps: d.Bootstraps.Cache(), customMachines: d.CustomMachines.Cache(), machines: d.Machines.Cache(),
+		capiClusters: d.CAPIClusters.Cache(), clusters: d.Clusters.Cache(), written: ownwrites.New(),
+	}
+	h.clusters.AddIndexer(indexClusters, topology.ByManagementCluster)
+	h.secrets.AddIndexer(indexRequests, func(s *corev1.Secret) ([]string, error) {
+		if !isRequest(s) {
+			return nil, nil
+		}
+		return []string{s.Namespace}, nil
+	})
+	h.machines.AddIndexer(indexIdentities, func(m *clusterv1.Machine) ([]string, error) {
+		if id := m.Labels[rkev1.MachineIDLabel]; id != "" {
+			return []string{id}, nil
+		}
+		return nil, nil
+	})
+	h.customMachines.AddIndexer(indexCustomMachines, func(m *rkev1.CustomMachine) ([]string, error) {
+		if cluster := clusterLabel(m); cluster != "" {
+			return []string{m.Namespace + "/" + cluster}, nil
+		}
+		return nil, nil
+	})
+	return h
+}
+
+func isRequest(secret *corev1.Secret) bool { return secret.Type == rkev1.SecretTypeMachineRequest }
+
+func clusterLabel(m *rkev1.CustomMachine) string { return m.Labels[clusterv1.ClusterNameLabel] }
+
+// clusterOf is a Cluster as far as the cache knows it, nil for none.
+func (h *handler) clusterOf(namespace, name string) *provv1.Cluster {
+	cluster, err := h.clusters.Get(namespace, name)
+	if err != nil {
+		return nil // its own event comes
+	}
+	return cluster
+}
+
+// requestsTo are the requests of hosts for a cluster, which may be nil.
+func (h *handler) requestsTo(cluster *provv1.Cluster) []wakeup.Key {
+	if cluster == nil {
+		return nil
+	}
+	return wakeup.Found(h.secrets, indexRequests, cluster.Status.ClusterName)
+}
+
+// requestOf is the request of the host that one of these objects stands for, or of one that would have its name. Most hosts have none any more.
+func (h *handler) requestOf(object wakeup.Object, cluster string) []wakeup.Key {
+	id := object.GetLabels()[rkev1.MachineIDLabel]
+	if id == "" && !isName(object.GetName()) {
+		return nil
+	}
+	owner := h.clusterOf(object.GetNamespace(), cluster)
+	if owner == nil {
+		return nil
+	}
+	var keys []wakeup.Key
+	for _, name := range []string{object.GetName(), naming.MachineRequest(naming.MachineRequestCustom, id)} {
+		if request, err := h.secrets.Get(owner.Status.ClusterName, name); err == nil && isRequest(request) {
+			keys = append(keys, wakeup.Key{Namespace: request.Namespace, Name: request.Name})
+		}
+	}
+	return keys
+}
+
+// isName reports whether a name has the form of those of hosts.
+func isName(name string) bool { return strings.HasPrefix(name, naming.MachineRequestCustom+"-") }
+
+func (h *handler) onRequest(_ string, request *corev1.Secret) (*corev1.Secret, error) {
+	if request == nil || !isRequest(request) || request.DeletionTimestamp != nil || h.written.Behind(request, h.Now()) {
+		return request, nil
+	}
+	gathered, err := h.gather(request)
+	if err != nil {
+		return request, err
+	}
+	return request, h.act(gathered, decide(gathered))
+}
+
+func (h *handler) onCustomMachine(_ string, machine *rkev1.CustomMachine) (*rkev1.CustomMachine, error) {
+	if machine == nil || machine.DeletionTimestamp != nil || h.written.Behind(machine, h.Now()) {
+		return machine, nil
+	}
+	act, err := h.mayReport(machine)
+	if err != nil || !act {
+		return machine, err // an event of the CustomMachine, its Cluster API cluster or its Cluster brings us back
+	}
+	return h.report(machine)
+}

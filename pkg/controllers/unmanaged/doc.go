@@ -1,0 +1,20 @@
+// Package unmanaged makes machines of hosts that exist already, and that their owners register with a cluster.
+//
+//	Secret (machine request, in c-m-…) ── decide ──► RKEBootstrap, CustomMachine, Machine ──► labels on the Secret
+//	                                            └──► an annotation on it that says why not
+//
+// A host says what it is in a machine request, which package connect writes down for it and waits for the answer to. A host is known by the
+// identity that it has made up: who asks again, with whatever flags, is the Machine that it was. One request for each identity and cluster is
+// what its name gives, so that two hosts with the same identity, of which one is a copy of the other's disk, never are two machines; and a host
+// whose identity is that of a machine elsewhere is refused, also while both ask at once.
+//
+// The Machine is made last: what a process that was killed has left is completed with the next one, and until then nobody takes it up. What was
+// begun and never completed goes with the cluster. An answer is for what the host said then; when it says something else, it gets another
+// one. One with a Machine is never given twice for the same words: whoever deletes the Machine has not to fear that it comes back by itself. A
+// refusal is looked at again with everything that it may come from. A request is deleted a minute after it was made, answered or not.
+//
+// The other half is the status of CustomMachines. The host is there, so its infrastructure is ready at once, and the planner gives it a plan; it is
+// provisioned, for Cluster API, when its node is known (machinenodelookup).
+//
+// Requests and machines of clusters of others are left alone.
+package unmanaged

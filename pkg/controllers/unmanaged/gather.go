@@ -1,0 +1,77 @@
+package unmanaged
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/topology"
+)
+
+// gather reads caches only.
+func (h *handler) gather(request *corev1.Secret) (facts, error) {
+	f := facts{request: request, instanceID: h.InstanceID, now: h.Now()}
+	f.host, f.wrong = registration.ParseRequest(request)
+	var err error
+	if f.clusters, err = h.clusters.GetByIndex(indexClusters, request.Namespace); err != nil {
+		return f, fmt.Errorf("find the Cluster of management cluster %s: %w", request.Namespace, err)
+	}
+	if len(f.clusters) != 1 {
+		return f, nil
+	}
+	name := types.NamespacedName{Namespace: f.clusters[0].Namespace, Name: f.clusters[0].Name}
+	if f.capi, err = clients.Optional(h.capiClusters.Get(name.Namespace, name.Name)); err != nil {
+		return f, fmt.Errorf("read Cluster API's Cluster %s: %w", name, err)
+	}
+	return f, h.gatherMachines(&f, name)
+}
+
+func (h *handler) gatherMachines(f *facts, cluster types.NamespacedName) error {
+	var err error
+	if f.machines, err = h.machines.GetByIndex(indexIdentities, f.host.ID); err != nil {
+		return fmt.Errorf("find the Machine of the host: %w", err)
+	}
+	name := f.host.MachineName()
+	if f.named.machine, err = clients.Optional(h.machines.Get(cluster.Namespace, name)); err != nil {
+		return fmt.Errorf("read Machine %s/%s: %w", cluster.Namespace, name, err)
+	}
+	if f.named.bootstrap, err = clients.Optional(h.bootstraps.Get(cluster.Namespace, name)); err != nil {
+		return fmt.Errorf("read RKEBootstrap %s/%s: %w", cluster.Namespace, name, err)
+	}
+	if f.named.custom, err = clients.Optional(h.customMachines.Get(cluster.Namespace, name)); err != nil {
+		return fmt.Errorf("read CustomMachine %s/%s: %w", cluster.Namespace, name, err)
+	}
+	f.made = f.named.machine == nil && h.written.Left(made(f.request, "Machine"), f.now) > 0
+	f.claimed = h.claims.byAnother(f.host.ID, cluster, f.now)
+	return nil
+}
+
+// mayReport is false for machines of clusters of others, and while the machine or its cluster is paused. A cluster that no provisioning Cluster stands
+// behind is anybody's.
+func (h *handler) mayReport(machine *rkev1.CustomMachine) (bool, error) {
+	name := clusterLabel(machine)
+	if _, paused := machine.Annotations[clusterv1.PausedAnnotation]; paused || name == "" {
+		return false, nil
+	}
+	cluster, err := clients.Optional(h.capiClusters.Get(machine.Namespace, name))
+	if err != nil {
+		return false, fmt.Errorf("read Cluster API's Cluster %s/%s: %w", machine.Namespace, name, err)
+	}
+	if isPaused(cluster) {
+		return false, nil
+	}
+	provisioning, err := clients.Optional(h.clusters.Get(machine.Namespace, name))
+	if err != nil {
+		return false, fmt.Errorf("read Cluster %s/%s: %w", machine.Namespace, name, err)
+	}
+	return provisioning == nil || topology.Owner(provisioning, h.InstanceID, true) == topology.Ours, nil
+}
+
+func isPaused(cluster *clusterv1.Cluster) bool {
+	return cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused
+}

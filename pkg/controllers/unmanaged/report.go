@@ -1,0 +1,32 @@
+package unmanaged
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/conditions"
+)
+
+// report says that the host is there, as it is from the beginning, and tells Cluster API to go on once its node is known. Neither is taken back.
+func (h *handler) report(machine *rkev1.CustomMachine) (*rkev1.CustomMachine, error) {
+	changed := machine.DeepCopy()
+	conditions.Set(&changed.Status.Conditions, conditions.Condition{Type: rkev1.ConditionReady, Status: rkev1.ConditionTrue}, h.Now())
+	if machine.Spec.ProviderID != "" {
+		changed.Status.Initialization.Provisioned, changed.Status.Ready = new(true), true
+	}
+	if equality.Semantic.DeepEqual(machine.Status, changed.Status) {
+		return machine, nil
+	}
+	updated, err := h.CustomMachines.UpdateStatus(changed)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return machine, nil // an event is on its way
+	}
+	if err != nil {
+		return machine, fmt.Errorf("write status of CustomMachine %s/%s: %w", machine.Namespace, machine.Name, err)
+	}
+	h.written.Replaced(machine.UID, machine.ResourceVersion, h.Now())
+	return updated, nil
+}
