@@ -33,6 +33,7 @@ import (
 const (
 	instance  = "me"
 	namespace = "fleet-default"
+	tenant    = "tenant-b" // of cluster other
 	demo      = "c-m-demo1234"
 	other     = "c-m-other123"
 	agent     = "drover/test"
@@ -80,9 +81,9 @@ func inWorld(t *testing.T, f func(w *world)) {
 		must(t, err)
 		w := &world{T: t, log: &bytes.Buffer{}}
 		w.api = memkube.New(memkube.Options{
-			Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, demo, other}, Permit: rights.Permit(t, agent),
+			Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, tenant, demo, other}, Permit: rights.Permit(t, agent),
 		})
-		must(t, w.api.Add(cluster("demo", demo), capi("demo"), cluster("other", other), capi("other")))
+		must(t, w.api.Add(cluster(namespace, "demo", demo), capi(namespace, "demo"), cluster(tenant, "other", other), capi(tenant, "other")))
 		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
 		must(t, err)
 		w.start()
@@ -91,7 +92,7 @@ func inWorld(t *testing.T, f func(w *world)) {
 	})
 }
 
-func cluster(name, id string) *provv1.Cluster {
+func cluster(namespace, name, id string) *provv1.Cluster {
 	return &provv1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
@@ -99,7 +100,7 @@ func cluster(name, id string) *provv1.Cluster {
 	}
 }
 
-func capi(name string) *clusterv1.Cluster {
+func capi(namespace, name string) *clusterv1.Cluster {
 	return &clusterv1.Cluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
@@ -212,7 +213,7 @@ func (w *world) answered(in, want string) {
 
 func (w *world) machines() []clusterv1.Machine {
 	w.Helper()
-	list, err := w.user.CAPI.Machine().List(namespace, metav1.ListOptions{})
+	list, err := w.user.CAPI.Machine().List("", metav1.ListOptions{})
 	must(w.T, err)
 	return list.Items
 }
@@ -363,7 +364,7 @@ func TestStory_WaitsAndGoesOn(t *testing.T) {
 	for name, tt := range map[string]struct{ before, after func(w *world) }{
 		"cluster that Cluster API does not know yet": {
 			func(w *world) { must(w.T, w.user.CAPI.Cluster().Delete(namespace, "demo", &metav1.DeleteOptions{})) },
-			func(w *world) { must(w.T, w.api.Add(capi("demo"))) },
+			func(w *world) { must(w.T, w.api.Add(capi(namespace, "demo"))) },
 		},
 		"cluster that is paused": {
 			func(w *world) { w.patchCAPI(`{"spec":{"paused":true}}`) }, func(w *world) { w.patchCAPI(`{"spec":{"paused":null}}`) },
