@@ -2,6 +2,7 @@ package registration
 
 import (
 	"encoding/json"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -36,7 +37,7 @@ func (h *Host) Machine(namespace, cluster string) (Machine, error) {
 	}
 	labels := h.labels(cluster)
 	meta := func(annotations map[string]string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: h.MachineName(), Labels: labels, Annotations: annotations}
+		return metav1.ObjectMeta{Namespace: namespace, Name: h.MachineName(), Labels: maps.Clone(labels), Annotations: maps.Clone(annotations)}
 	}
 	taints := map[string]string{}
 	if value := annotations[rkev1.TaintsAnnotation]; value != "" {
