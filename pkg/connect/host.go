@@ -43,22 +43,22 @@ func (s *server) registered(ctx context.Context, cluster string, r *http.Request
 	if err != nil {
 		return nil, err
 	}
-	answered, err := s.answer(ctx, asked)
+	answer, err := s.answer(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
-	if why := answered.Annotations[rkev1.RegistrationRefusedAnnotation]; why != "" {
-		return nil, errors.Join(s.forget(answered), refused(http.StatusForbidden, why))
+	if answer.Refusal != "" {
+		return nil, errors.Join(s.forget(asked), refused(http.StatusForbidden, answer.Refusal))
 	}
-	who, err := s.machineOf(ctx, answered, host.ID)
+	who, err := s.machineOf(ctx, answer, host.ID)
 	if err != nil {
 		return nil, err
 	}
-	return who, s.forget(answered)
+	return who, s.forget(asked)
 }
 
-// ask writes the request of a host. One that is there with the same content is the host's own, from before its connection ended; with another, the host
-// has thought better of it, and what was answered is gone.
+// ask writes the request of a host. One that is there is the host's own, from before its connection ended; when the host says something else now, it is
+// answered anew.
 func (s *server) ask(request *corev1.Secret) (*corev1.Secret, error) {
 	created, err := s.SecretClient.Create(request)
 	if !apierrors.IsAlreadyExists(err) {
@@ -77,9 +77,6 @@ func (s *server) ask(request *corev1.Secret) (*corev1.Secret, error) {
 	}
 	next := there.DeepCopy()
 	next.Data = request.Data
-	delete(next.Annotations, rkev1.RegistrationRefusedAnnotation)
-	delete(next.Labels, rkev1.MachineNameLabel)
-	delete(next.Labels, rkev1.MachineNamespaceLabel)
 	updated, err := s.SecretClient.Update(next)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil, errChanged
@@ -101,30 +98,28 @@ func sameRequest(a, b *corev1.Secret) bool {
 	return bytes.Equal(a.Data[rkev1.MachineRequestDataKey], b.Data[rkev1.MachineRequestDataKey])
 }
 
-// answer waits until the request has one.
-func (s *server) answer(ctx context.Context, asked *corev1.Secret) (*corev1.Secret, error) {
-	var answered *corev1.Secret
-	err := until(ctx, func() (bool, error) {
+// answer waits until the request has one. A request that is swept meanwhile has none, and the host comes again.
+func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answer *registration.Answer, err error) {
+	err = until(ctx, func() (bool, error) {
 		current, err := s.SecretCache.Get(asked.Namespace, asked.Name)
-		if apierrors.IsNotFound(err) {
-			return false, nil // not in the cache yet, or swept: then the host comes again
-		}
-		if err != nil {
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, nil
+		case err != nil:
 			return false, fmt.Errorf("read from cache: %w", err)
+		case current.UID == asked.UID && sameRequest(current, asked):
+			answer = registration.ReadAnswer(current)
 		}
-		answered = current
-		done := current.Labels[rkev1.MachineNameLabel] != "" || current.Annotations[rkev1.RegistrationRefusedAnnotation] != ""
-		return done && current.UID == asked.UID && sameRequest(current, asked), nil
+		return answer != nil, nil
 	})
-	return answered, waiting(err, "the machine of this host is not made yet")
+	return answer, waiting(err, "the machine of this host is not made yet")
 }
 
-// machineOf waits until this replica knows the machine of a request, with its bootstrap object and that it belongs to it.
-func (s *server) machineOf(ctx context.Context, request *corev1.Secret, id string) (*identity, error) {
-	namespace, name := request.Labels[rkev1.MachineNamespaceLabel], request.Labels[rkev1.MachineNameLabel]
+// machineOf waits until this replica knows the machine that a host became, with its bootstrap object and that it belongs to it.
+func (s *server) machineOf(ctx context.Context, answer *registration.Answer, id string) (*identity, error) {
 	who := &identity{}
 	err := until(ctx, func() (bool, error) {
-		machine, err := s.MachineCache.Get(namespace, name)
+		machine, err := s.MachineCache.Get(answer.Namespace, answer.Name)
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
@@ -134,7 +129,7 @@ func (s *server) machineOf(ctx context.Context, request *corev1.Secret, id strin
 		if machine.Labels[rkev1.MachineIDLabel] != id || !isRegistered(machine) {
 			return false, refused(http.StatusConflict, "the machine of this host is registered with another identity")
 		}
-		bootstrap, err := s.BootstrapCache.Get(namespace, machine.Spec.Bootstrap.ConfigRef.Name)
+		bootstrap, err := s.BootstrapCache.Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}

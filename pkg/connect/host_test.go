@@ -16,6 +16,7 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/registration"
 )
 
 // hostToken is for hosts of cluster c-m-1.
@@ -74,7 +75,11 @@ func (w *world) becomes(request *corev1.Secret) {
 		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "CustomMachine", Name: "m"}
 		m.Spec.Bootstrap.ConfigRef.Name = "b"
 	})
-	request.Labels = map[string]string{rkev1.MachineNamespaceLabel: "ns", rkev1.MachineNameLabel: "m"}
+	answerWith(request, registration.Answer{Namespace: "ns", Name: "m"})
+}
+
+func answerWith(request *corev1.Secret, answer registration.Answer) {
+	registration.WithAnswer(request, &answer).DeepCopyInto(request)
 }
 
 func (w *world) requests() (found []*corev1.Secret) {
@@ -134,7 +139,7 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 		"with too many labels":      {headers: with(hostHeaders(), "X-Cattle-Labels", strings.Repeat("a=b,", 1<<14)), code: http.StatusRequestHeaderFieldsTooLarge, says: "longer than"},
 		"by the controller": {
 			headers: hostHeaders(), controller: func(_ *world, request *corev1.Secret) {
-				request.Annotations = map[string]string{rkev1.RegistrationRefusedAnnotation: "this cluster was imported"}
+				answerWith(request, registration.Answer{Refusal: "this cluster was imported"})
 			},
 			code: http.StatusForbidden, says: "this cluster was imported",
 		},
@@ -148,7 +153,7 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 		"when the machine is one that Drover made": {
 			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) {
 				w.bound("m", someID)
-				request.Labels = map[string]string{rkev1.MachineNamespaceLabel: "ns", rkev1.MachineNameLabel: "m"}
+				answerWith(request, registration.Answer{Namespace: "ns", Name: "m"})
 			},
 			code: http.StatusConflict, says: "another identity", left: 1,
 		},
@@ -184,9 +189,6 @@ func TestConnectAgent_AHostThinksBetterOfIt(t *testing.T) {
 	tries := 0
 	w.withHosts(func(request *corev1.Secret) {
 		if tries++; tries > 1 {
-			if request.Annotations[rkev1.RegistrationRefusedAnnotation] != "" {
-				t.Error("the former answer is still there")
-			}
 			w.becomes(request)
 		}
 	})
@@ -196,7 +198,7 @@ func TestConnectAgent_AHostThinksBetterOfIt(t *testing.T) {
 		t.Fatalf("status %d: %s", response.StatusCode, body)
 	}
 	left := w.requests()[0].DeepCopy()
-	left.Annotations = map[string]string{rkev1.RegistrationRefusedAnnotation: "not like this"}
+	answerWith(left, registration.Answer{Refusal: "not like this"})
 	w.add(w.secrets, left)
 	if response, body := ask(t, server, client, http.MethodGet, agentPath, with(hostHeaders(), "X-Cattle-Node-Name", "edge-1")); response.StatusCode != http.StatusOK {
 		t.Errorf("status %d: %s", response.StatusCode, body)
