@@ -61,9 +61,7 @@ func (h *Host) Machine(namespace, cluster string) (Machine, error) {
 // labels are the user's, and over them those by which Drover and Cluster API know the machine.
 func (h *Host) labels(cluster string) map[string]string {
 	labels := map[string]string{rkev1.CattleOSLabel: "linux"}
-	for key, value := range h.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, h.Labels)
 	labels[clusterv1.ClusterNameLabel], labels[rkev1.ClusterNameLabel], labels[rkev1.MachineIDLabel] = cluster, cluster, h.ID
 	for label, has := range map[string]bool{
 		rkev1.EtcdRoleLabel: h.Etcd, rkev1.ControlPlaneRoleLabel: h.ControlPlane, rkev1.WorkerRoleLabel: h.Worker,

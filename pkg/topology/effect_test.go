@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -36,10 +35,10 @@ func TestWithoutEffect(t *testing.T) {
 			[]string{"spec.defaultPodSecurityAdmissionConfigurationTemplateName", "spec.defaultPodSecurityPolicyTemplateName"},
 		},
 		"projects are to be isolated": {
-			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = ptr.To(true) }, []string{"spec.enableNetworkPolicy"},
+			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(true) }, []string{"spec.enableNetworkPolicy"},
 		},
 		"projects are not to be isolated": {
-			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = ptr.To(false) }, nil,
+			func(c *provv1.Cluster) { c.Spec.EnableNetworkPolicy = new(false) }, nil,
 		},
 		"a Cluster API cluster that exists": {
 			func(c *provv1.Cluster) { c.Spec.ClusterAPIConfig = &provv1.ClusterAPIConfig{ClusterName: "capi"} }, []string{"spec.clusterAPIConfig"},

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/ownwrites"
 )
 
-// claims are the identities of hosts whose machines are being made, until the caches show these: requests of two clusters are looked at at once. A
-// process that is started anew reads what the one before it has made before it looks at any.
+// claims are the identities of hosts whose machines are being made, until the caches show these: requests of two clusters may be
+// looked at in the same moment. A process that is started anew reads what the one before it has made before it looks at any.
 type claims struct {
 	mu    sync.Mutex
 	taken map[string]claim
