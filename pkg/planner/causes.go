@@ -13,7 +13,7 @@ import (
 // causeOf is why the plan that a machine should have disrupts it: what somebody wished and what has changed since the plan that it has. It is
 // empty for another try of a plan that disrupted nothing, such as the first one.
 func (p *pass) causeOf(m *machine) disruption.Cause {
-	if p.restoring || m.stopped() || m.restored() {
+	if p.restoring || m.down() {
 		return disruption.CommandRestore
 	}
 	had, ok := m.evidence()
@@ -58,7 +58,7 @@ func (p *pass) wishes(m *machine, had evidence) map[disruption.Cause]bool {
 // node has forged keeps from it what it could leave undone anyway.
 func (p *pass) onlyReleaseData(m *machine) bool {
 	had, ok := m.evidence()
-	if !ok || p.restoring || m.stopped() || m.restored() || m.again() {
+	if !ok || p.restoring || m.down() || m.again() {
 		return false
 	}
 	return had.Other[partRelease] != p.evidenceOf(m).Other[partRelease] && len(p.wishes(m, had)) == 0

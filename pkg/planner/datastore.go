@@ -10,7 +10,7 @@ import (
 // splits says why a server does not get a plan that has it keep the cluster's data elsewhere than it did, or than the server that it joins: it would serve
 // another cluster under the same name. From one database to another a cluster may be moved by who looks after them.
 func (p *pass) splits(m *machine, desired plan.NodePlan) string {
-	if !m.roles.Server() || p.restoring || m.stopped() || m.restored() {
+	if !m.roles.Server() || p.restoring || m.down() {
 		return ""
 	}
 	others := m

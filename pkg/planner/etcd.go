@@ -393,7 +393,7 @@ func (p *pass) misplaces(m *machine, desired plan.NodePlan) string {
 // a second one, and the others would lose their part of the data. Only a restore may do that. What the node may have already is no move: an
 // edit that was delivered and not carried out can be taken back.
 func (p *pass) moves(m *machine, desired plan.NodePlan) string {
-	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.stopped() || m.restored() {
+	if !m.roles.ETCD || !m.inEtcdBefore() || p.restoring || m.down() {
 		return ""
 	}
 	wanted, says := render.HomeOf(desired)

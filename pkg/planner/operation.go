@@ -214,10 +214,13 @@ func (s *PlanSecret) restored() bool {
 	return render.OperationOf(s.State.Plan) == render.OperationRestore
 }
 
+// down reports that nothing runs on a machine, because a restore has stopped it.
+func (m *machine) down() bool { return m.stopped() || m.restored() }
+
 // isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped what ran there. Windows machines
-// run on while the cluster is replaced under them, and are told to start again with all others.
+// run on while the cluster is replaced under them, and are told to start again with all others, unless their pool is paused.
 func (p *pass) isDown(m *machine) bool {
-	return m.stopped() || m.restored() || p.restoring && m.windows
+	return m.down() || p.restoring && m.windows && !m.PoolPaused
 }
 
 // etcdStarting reports that m has etcd and another machine's member is on its way back: they come one after the other, and the one

@@ -23,6 +23,8 @@ type opsModel struct {
 	d     *downstream
 	added int
 	log   []string
+	// paused are machines whose pools stay paused when everything works.
+	paused map[string]bool
 }
 
 var topologies = []map[string]string{
@@ -56,7 +58,7 @@ func newOpsModel(rt *rapid.T) *opsModel {
 func (m *opsModel) work() {
 	for _, name := range m.names() {
 		h := m.machines[name]
-		h.registered, h.m.InfrastructureReady, h.m.NodeLostSince, h.m.Skip, h.m.PoolPaused = true, true, time.Time{}, false, false
+		h.registered, h.m.InfrastructureReady, h.m.NodeLostSince, h.m.Skip, h.m.PoolPaused = true, true, time.Time{}, false, m.paused[name]
 		m.d.all(name)
 		m.machines[name].joinCluster(m.cp.Spec.KubernetesVersion)
 		m.periodics(name)
@@ -74,6 +76,15 @@ func (m *opsModel) periodics(name string) {
 	}
 	if state, err := h.parse(); err == nil && state.PlanExists {
 		m.d.periodic(h, state.Plan)
+	}
+}
+
+// pausePools pauses the pools of some machines for good.
+func (m *opsModel) pausePools(rt *rapid.T) {
+	m.paused = map[string]bool{}
+	for _, name := range m.names() {
+		m.paused[name] = rapid.Bool().Draw(rt, "paused "+name)
+		m.machines[name].m.PoolPaused = m.paused[name]
 	}
 }
 
@@ -332,7 +343,7 @@ func TestModel_NoOperationBreaksAnInvariant(t *testing.T) {
 }
 
 // When everything works, whatever is asked for happens, in whichever order it was asked for and although agents and server
-// are killed now and then.
+// are killed now and then, or pools are paused. In those no edit is waited for, which may wait for ever.
 func TestModel_OperationsSucceedWhenEverythingWorks(t *testing.T) {
 	explore(t, 5, func(rt *rapid.T, walk *walk) {
 		m := newOpsModel(rt)
@@ -355,8 +366,13 @@ func TestModel_OperationsSucceedWhenEverythingWorks(t *testing.T) {
 		for _, name := range []string{"", "agent is killed", "report is lost", "agent restarts", "probes", "reencrypted", "everything runs", "half a pass", "spec edit"} {
 			actions[name] = all[name]
 		}
+		if rapid.Bool().Draw(rt, "pools are paused") {
+			m.pausePools(rt)
+			delete(actions, "spec edit")
+		}
 		walk.repeat(rt, actions)
 		for range 250 {
+			m.now = m.now.Add(time.Minute)
 			m.work()
 			m.decideAndApply(rt)
 			if ready, _ := m.condition("Ready"); ready == "True" && m.atRest() && !m.asked() {

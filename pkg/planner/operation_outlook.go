@@ -135,9 +135,8 @@ func (o *operation) byTier(is func(*machine) bool) []*machine {
 // restoreLeft tells what a restore still does that has begun to stop machines. The snapshot is looked at until it is back on a machine, and no check keeps the others
 // from being stopped until then.
 func (o *operation) restoreLeft(out *OperationOutlook, phase rkev1.ETCDSnapshotPhase) {
-	down := func(m *machine) bool { return m.stopped() || m.restored() }
 	if slices.Index(restorePhases, phase) <= slices.Index(restorePhases, rkev1.ETCDSnapshotPhaseRestore) {
-		stop := o.collect(isLive, stops, func(m *machine) bool { return !down(m) })
+		stop := o.collect(isLive, stops, func(m *machine) bool { return !m.down() })
 		on, problem := o.restoreCheck()
 		if problem != "" {
 			out.Stuck, out.Stages = problem, stageOf(o.title+": stop", paceAtOnce, stop)
@@ -150,7 +149,9 @@ func (o *operation) restoreLeft(out *OperationOutlook, phase rkev1.ETCDSnapshotP
 		out.Stuck = problemDataLost
 		return
 	}
-	out.Stages = stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool { return m.Plan.State.PlanExists && (down(m) || m.windows && beforeStart(phase)) }))
+	out.Stages = stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool {
+		return m.Plan.State.PlanExists && (m.down() || m.windows && !m.PoolPaused && beforeStart(phase))
+	}))
 	if len(out.Stages) == 0 && phase == rkev1.ETCDSnapshotPhasePostRestoreNodeCleanup {
 		out.Class = ClassInPlace
 		out.Stages = stageOf(o.title+": clean up", paceOne, o.collect(isLive, func(m *machine) bool { return m.Marks.InitNode && m.Plan.State.PlanExists }))

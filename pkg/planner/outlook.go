@@ -147,9 +147,9 @@ func (r *rollOut) heldUp(m *machine) string {
 		return ""
 	case m.kept:
 		return r.keptMessage(m)
-	case m.change != nodeplan.ChangeMajor:
+	case m.change != nodeplan.ChangeMajor, m.down():
 		return ""
-	case m.PoolPaused:
+	case m.PoolPaused && !m.carriesOperation():
 		return "the machine pool is paused"
 	case m.Skip && !restartFree(&m.Plan.State, m.desired):
 		return "is left out of roll-outs by annotation"

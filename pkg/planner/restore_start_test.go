@@ -159,3 +159,51 @@ func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 		t.Errorf("started were %v; the restore is %+v", started, w.operation(kindRestore))
 	}
 }
+
+// Who is down because a restore has stopped it is started by it, in a pool that is paused as well: the pause is about changes to what runs. The end of a drain that
+// was under way waits until it runs.
+func TestDecide_PausedPoolsAreStartedAgain(t *testing.T) {
+	for _, version := range []string{k3sVersion, rke2Version} {
+		for name, paused := range map[string]map[string]bool{
+			"the worker": {"w1": true}, "the API server": {"c1": true}, "the machine that is restored": {"e2": true}, "a member of etcd": {"e3": true},
+			"everything": {"c1": true, "e1": true, "e2": true, "e3": true, "w1": true},
+		} {
+			t.Run(version+"/"+name, func(t *testing.T) {
+				m := restoredOnE2(t, version)
+				m.paused = paused
+				for name := range paused {
+					m.machines[name].m.PoolPaused = true
+				}
+				m.machines["w1"].drain = Drain{Requested: "{}", Done: "{}"}
+				m.finishRestore(t)
+				if len(m.d.wrong) > 0 {
+					t.Error(m.d.wrong)
+				}
+				for _, name := range m.names() {
+					if state := m.machines[name].state(); !m.d.node(name).up || !state.InSync || render.OperationOf(state.Plan) != "" {
+						t.Errorf("%s: up is %v, the plan is one of %q", name, m.d.node(name).up, render.OperationOf(state.Plan))
+					}
+				}
+				if status, message := m.condition("Ready"); status != "True" {
+					t.Errorf("Ready is %s: %s", status, message)
+				}
+			})
+		}
+	}
+}
+
+// finishRestore lets everything work until the restore has ended and nothing is left to do.
+func (m *opsModel) finishRestore(t *testing.T) {
+	t.Helper()
+	for range 60 {
+		m.now = m.now.Add(time.Minute)
+		m.run(t)
+		m.work()
+		for _, name := range m.names() {
+			m.machines[name].drainNode()
+		}
+	}
+	if record := m.operation(kindRestore); record.State != rkev1.OperationStateSucceeded {
+		t.Fatalf("the restore is %+v", record)
+	}
+}

@@ -95,7 +95,7 @@ func (p *pass) asked(m *machine) string {
 // machine that nothing runs on needs no pin that nobody knows.
 func (p *pass) versionFor(m *machine) string {
 	pinned := m.marks.RenderVersion
-	idle := m.stopped() || m.restored() || m.Plan != nil && !m.Plan.State.PlanExists && !m.HasNode
+	idle := m.down() || m.Plan != nil && !m.Plan.State.PlanExists && !m.HasNode
 	switch asked := p.asked(m); {
 	case asked != "":
 		return asked

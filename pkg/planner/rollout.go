@@ -206,15 +206,17 @@ func (r *rollOut) trying(m *machine, message string) finding {
 func (r *rollOut) major(m *machine) finding {
 	state := &m.Plan.State
 	switch {
+	case r.isDown(m) && !r.etcdStarting(m):
+		return r.send(r.tier, m) // an operation has stopped it: to leave it as it is would be to leave it down
+	case m.down():
+		return finding{msgPending, ReasonChangePending}
 	case (m.PoolPaused || m.Skip || r.failedFor(m)) && m.inDrain():
 		return r.undrain(m) // nobody knows for how long, and the others wait for its place
-	case m.PoolPaused:
+	case m.PoolPaused && !m.carriesOperation():
 		return r.paused(m)
 	case restartFree(state, m.desired), state.PlanExists && neverApplied(state) && state.FailureCount == 0:
 		return r.edit(m)
-	case r.isDown(m) && !r.etcdStarting(m):
-		return r.send(r.tier, m)
-	case r.isDown(m), m.Skip, r.failedFor(m), !r.mayStart(m):
+	case m.Skip, r.failedFor(m), !r.mayStart(m):
 		return finding{msgPending, ReasonChangePending}
 	}
 	return r.disrupt(m)

@@ -345,6 +345,11 @@ func (p *pass) openTicket(step string) []rkev1.TicketMachine {
 	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })
 }
 
+// carriesOperation reports that all that is left to do on a machine is to take back the plan of an operation, which changes nothing that runs.
+func (m *machine) carriesOperation() bool {
+	return render.OperationOf(m.Plan.State.Plan) != "" && restartFree(&m.Plan.State, m.desired)
+}
+
 // restartFree reports that the change reaches the node without restarting anything: what is to be run, with the stamp over
 // all files that need a restart in it, stays the same.
 func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
