@@ -116,12 +116,8 @@ func (m *opsModel) actions() map[string]func(*rapid.T) {
 		"agent restarts": onHost(func(_ *rapid.T, name string) { m.d.apply(name, fine, true) }),
 		"probes":         onHost(func(_ *rapid.T, name string) { m.d.probes(name); m.periodics(name) }),
 		"probes fail":    onHost(func(_ *rapid.T, name string) { m.machines[name].probes(false) }),
-		"deleted":        onHost(func(_ *rapid.T, name string) { m.machines[name].m.Deleting = true }),
-		"gone": onHost(func(_ *rapid.T, name string) {
-			if m.machines[name].m.Deleting {
-				delete(m.machines, name)
-			}
-		}),
+		"deleted":        onHost(func(_ *rapid.T, name string) { m.deleted(name) }),
+		"gone":           onHost(func(_ *rapid.T, name string) { m.gone(name) }),
 		"node is lost or found": onHost(func(rt *rapid.T, name string) {
 			h := m.machines[name]
 			if h.m.NodeLostSince = (time.Time{}); h.m.HasNode && rapid.Bool().Draw(rt, "lost") {
@@ -228,6 +224,32 @@ func (m *opsModel) turn(rt *rapid.T) {
 	}
 }
 
+// deleted is a machine whose removal is asked for. Its member of etcd has to leave first.
+func (m *opsModel) deleted(name string) {
+	h := m.machines[name]
+	h.m.Deleting, h.m.Held = true, h.is("etcd")
+}
+
+// gone is Cluster API getting on with a removal: the member leaves, unless it may stay behind, and then the machine goes. Nothing of that happens while the cluster
+// is paused.
+func (m *opsModel) gone(name string) {
+	switch h := m.machines[name]; {
+	case !h.m.Deleting, m.cluster.Paused:
+	case h.m.Held && !h.m.ForceRemove:
+		h.m.Held = false
+	default:
+		delete(m.machines, name)
+	}
+}
+
+// replace is Cluster API making a machine with all roles, which it does not while an operation has paused the cluster.
+func (m *opsModel) replace(name string) {
+	if m.machines[name] != nil || m.cluster.PausedBy != "" {
+		return
+	}
+	m.add(name, allRoles).serial = 200
+}
+
 func (m *opsModel) addMachine(rt *rapid.T) {
 	if len(m.machines) < 9 {
 		m.added++
@@ -320,16 +342,15 @@ func TestModel_NoOperationBreaksAnInvariant(t *testing.T) {
 	explore(t, 25, func(rt *rapid.T, walk *walk) {
 		m := newOpsModel(rt)
 		walk.repeat(rt, m.actions())
-		m.addBare("y1", allRoles).serial = 200
-		m.machines["y1"].registered, m.machines["y1"].m.InfrastructureReady = true, true
 		answer := rapid.Bool().Draw(rt, "agents answer")
 		for range 150 {
 			m.now = m.now.Add(restartDeadline / 2)
+			m.replace("y1")
 			if answer {
 				m.work()
 			}
 			m.decideAndApply(rt)
-			if m.atRest() {
+			if m.atRest() && m.machines["y1"] != nil {
 				break
 			}
 		}

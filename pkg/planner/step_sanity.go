@@ -12,6 +12,7 @@ import (
 // is told, and etcd machines that are being deleted are let go, because nobody is left who could remove their members.
 // As long as those work they are the cluster's only data, and stay until others have joined them: a pool may have been renamed.
 // A missing worker alone takes nothing away from what exists.
+// While an operation has paused the cluster nobody replaces a machine or removes one: the operation comes to its end first.
 func stepSanity(p *pass) verdict {
 	etcd, controlPlane := p.collect(isEtcd, isLive), p.collect(isControlPlane, isLive)
 	if len(etcd) > 0 && len(controlPlane) > 0 && len(p.collect(isWorker, isLive)) > 0 {
@@ -19,6 +20,9 @@ func stepSanity(p *pass) verdict {
 		return goOn("there is a live machine of each role")
 	}
 	p.set(rkev1.ConditionStable, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
+	if p.s.Cluster.Paused && p.s.Cluster.PausedBy != "" {
+		return goOn("a role has no live machine, and gets none before the CAPI cluster is resumed, which " + p.s.Cluster.PausedBy + " has paused")
+	}
 	staying := p.lastMembers()
 	if len(etcd) == 0 && len(staying) == 0 || len(controlPlane) == 0 && len(p.collect(isControlPlane, p.maySurvive)) == 0 {
 		if wait := p.uninitialize(len(etcd) == 0 && len(staying) == 0); wait != nil {
