@@ -164,10 +164,7 @@ func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 	}
 	var others []note
 	for _, o := range p.machines {
-		if o == m || !o.roles.ETCD || !o.Plan.State.PlanExists {
-			continue
-		}
-		if o.sent || !o.Plan.State.Works() || !o.NodeLostSince.IsZero() || p.hidden(o) {
+		if o != m && o.roles.ETCD && o.Plan.State.PlanExists && p.holds(m, o) {
 			others = append(others, note{name: o.Name})
 		}
 	}
@@ -177,25 +174,38 @@ func (p *pass) etcdHolds(m *machine, want plan.NodePlan) string {
 	return about("waiting for etcd to be in order on", others)
 }
 
+// holds reports that another member is not well, and that it matters. One whose machine is being deleted stays as it is while the cluster is paused: it is no
+// reason to leave alone what does not work either.
+func (p *pass) holds(m, o *machine) bool {
+	unwell := o.sent || !o.Plan.State.Works() || !o.NodeLostSince.IsZero() || p.hidden(o)
+	return unwell && (!o.Deleting || o.Held && m.etcdServes())
+}
+
 // ordered reports that a machine has its orders, and does not need them anew.
 func (p *pass) ordered(m *machine, want plan.NodePlan) bool {
 	return nodeplan.Equal(render.WithoutEtcdProof(m.Plan.State.Plan), want) && !p.asksTooMuch(m)
 }
 
 // rotatesLater is why a rotation of a kind cannot start now, empty when it can. It pauses the CAPI cluster, and with it everything that would
-// tell that a node can be seen again.
+// tell that a node can be seen again, or remove a member from etcd.
 func (p *pass) rotatesLater(k kind) string {
 	if slices.ContainsFunc(p.machines, func(m *machine) bool { return m.roles.ETCD && !m.Deleting && p.hidden(m) }) {
 		return p.later(k, "it waits for the connection to the cluster")
 	}
-	var lost []note
-	for _, m := range p.machines {
-		if m.roles.ETCD && m.Plan.State.PlanExists && !m.NodeLostSince.IsZero() {
+	var lost, leaving []note
+	for _, m := range p.collect(isEtcd, func(m *machine) bool { return m.Plan.State.PlanExists }) {
+		switch {
+		case m.Deleting && m.Held:
+			leaving = append(leaving, note{name: m.Name})
+		case !m.NodeLostSince.IsZero() && !m.Deleting:
 			lost = append(lost, note{name: m.Name})
 		}
 	}
-	if len(lost) > 0 {
+	switch {
+	case len(lost) > 0:
 		return p.later(k, about("it waits for the etcd members of machines whose nodes are unreachable:", lost))
+	case len(leaving) > 0:
+		return p.later(k, about("it waits for machines that are being deleted to leave etcd:", leaving))
 	}
 	return p.occupied(k)
 }

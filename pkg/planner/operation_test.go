@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -372,58 +371,4 @@ func endHalfWay(t *testing.T, w *world, d *downstream, at int, kill bool) bool {
 		w.cp.Spec.RotateCertificates, w.cp.Spec.RotateEncryptionKeys, w.cp.Spec.ETCDSnapshotCreate = nil, nil, nil
 	}
 	return worked
-}
-
-// While an operation has paused the cluster nobody replaces a machine, nor is one removed that is being deleted: the operation comes to its end, and the pause with
-// it, although a role has no machine any more.
-func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
-	for name, ask := range map[string]func(w *world){
-		"certificates": func(w *world) { askCertificates(1)(&w.cp.Spec) },
-		"keys":         func(w *world) { askKeys(1)(&w.cp.Spec) },
-		"restore":      func(w *world) { askRestore("file", 1)(&w.cp.Spec) },
-	} {
-		for _, lost := range []string{"w", "c", "e"} {
-			for _, answer := range []bool{true, false} {
-				t.Run(fmt.Sprintf("%s/%s/agents answer=%v", name, lost, answer), func(t *testing.T) {
-					m := separate(t)
-					ask(m.world)
-					for range 10 {
-						if m.run(t); m.cluster.PausedBy != "" {
-							break
-						}
-						m.work()
-					}
-					if m.cluster.PausedBy == "" {
-						t.Fatal("nothing has paused the cluster")
-					}
-					m.deleted(lost)
-					for range 40 {
-						m.replace("y")
-						if m.now = m.now.Add(stepDeadline); answer {
-							m.work()
-						}
-						m.run(t)
-					}
-					if m.cluster.Paused || len(runningOf(m.cp.Status)) > 0 {
-						t.Errorf("the cluster is paused by %q, running are %v", m.cluster.PausedBy, m.cp.Status.Operations)
-					}
-				})
-			}
-		}
-	}
-}
-
-// separate is a cluster that is up, with a machine for each role.
-func separate(t *testing.T) opsModel {
-	t.Helper()
-	w := newWorld(rke2Version)
-	for name, roles := range map[string]string{"c": "control-plane", "e": "etcd", "w": "worker"} {
-		w.add(name, roles)
-	}
-	w.connected = true
-	m := opsModel{world: w, d: newDownstream(w)}
-	for w.run(t).Wait != nil {
-		m.work()
-	}
-	return m
 }

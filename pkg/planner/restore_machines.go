@@ -145,7 +145,8 @@ func stops(m *machine) bool {
 	return !m.windows && m.roles != render.Roles{} && m.Plan.State.PlanExists
 }
 
-// otherMembers waits for members of etcd that cannot be told to stop.
+// otherMembers waits for members of etcd that cannot be told to stop. Who was stopped before it was deleted has none that runs, and cannot go while the cluster is
+// paused.
 func (o *operation) otherMembers(phase string) *verdict {
 	var lost, deleting []note
 	for _, m := range o.unregistered {
@@ -153,7 +154,7 @@ func (o *operation) otherMembers(phase string) *verdict {
 			lost = append(lost, note{name: m.Name})
 		}
 	}
-	for _, m := range o.collect(isEtcd, isDeleting) {
+	for _, m := range o.collect(isEtcd, isDeleting, func(m *machine) bool { return !m.stopped() || !m.Plan.State.InSync }) {
 		deleting = append(deleting, note{name: m.Name})
 	}
 	var v verdict
@@ -200,13 +201,17 @@ func (o *operation) cleanNodes() verdict {
 	})
 }
 
+// runs reports that a machine is known to run with the plan that it has.
+func (p *pass) runs(m *machine) bool { return !m.sent && !m.down() && p.progress(m) == "" }
+
 // cleanUp gives the init node, or the first machine with an API server when it has none, its ordinary plan with work on top.
 func (o *operation) cleanUp(phase, then rkev1.ETCDSnapshotPhase, work func(*machine) render.Work) verdict {
 	step := string(phase)
 	stopped, wait := o.reconcile("join")
 	if wait == nil && !o.init.roles.ControlPlane {
 		// It has to run before others can join it, and has no API server to ask.
-		if stopped, wait = "init", stepInit(o.pass).wait; wait == nil && o.init.marks.JoinURL == "" {
+		// That it is left out does not make it run.
+		if stopped, wait = "init", stepInit(o.pass).wait; wait == nil && (o.init.marks.JoinURL == "" || !o.runs(o.init)) {
 			wait = waitFor(ReasonJoinURL, "waiting for join server", WakeMachine, WakePlanSecret)
 		}
 	}

@@ -66,11 +66,35 @@ func TestDecide_RestoredMachineStartsFirst(t *testing.T) {
 	}
 }
 
+// That the restored machine is left out of roll-outs does not make it run: the server on which pods are cleaned up may have etcd too, and waits for it.
+func TestDecide_NobodyJoinsARestoredMachineBeforeItRuns(t *testing.T) {
+	m := upWith(t, rke2Version, map[string]string{"e1": "etcd", "s1": "etcd,control-plane", "w1": "worker"})
+	m.restore(t, "e1")
+	m.machines["e1"].m.Skip = true
+	m.run(t)
+	if m.machines["e1"].hasPlan() == m.machines["s1"].hasPlan() {
+		t.Fatalf("to be started are e1: %v, s1: %v", m.machines["e1"].hasPlan(), m.machines["s1"].hasPlan())
+	}
+	m.d.all("e1")
+	m.run(t)
+	if !m.machines["s1"].hasPlan() {
+		t.Error("s1 is not started although e1 runs")
+	}
+}
+
 // restoredOnE2 is a cluster in which everything was stopped and etcd has just been restored.
 func restoredOnE2(t *testing.T, version string) opsModel {
 	t.Helper()
+	m := upWith(t, version, startTopology)
+	m.restore(t, "e2")
+	return m
+}
+
+// upWith is a cluster that is up.
+func upWith(t *testing.T, version string, roles map[string]string) opsModel {
+	t.Helper()
 	w := newWorld(version)
-	for name, roles := range startTopology {
+	for name, roles := range roles {
 		w.add(name, roles)
 	}
 	w.connected = true
@@ -78,18 +102,21 @@ func restoredOnE2(t *testing.T, version string) opsModel {
 	for w.run(t).Wait != nil {
 		m.work()
 	}
-	w.snapshots = []ETCDSnapshot{{Name: "on-e2", MachineUID: "uid-e2", File: "f"}}
-	w.edit(func(spec *rkev1.RKEControlPlaneSpec) {
-		spec.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "on-e2", Generation: 1}
-	})
-	w.run(t)
-	m.d.all(w.names()...)
-	w.run(t)
-	if w.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseRestore {
-		t.Fatalf("phase is %s", w.cp.Status.ETCDSnapshotRestorePhase)
-	}
-	m.d.all("e2")
 	return m
+}
+
+// restore stops everything and restores etcd on a machine.
+func (m *opsModel) restore(t *testing.T, on string) {
+	t.Helper()
+	m.snapshots = []ETCDSnapshot{{Name: "on-" + on, MachineUID: m.machines[on].m.UID, File: "f"}}
+	m.edit(askRestore("on-"+on, 1))
+	m.run(t)
+	m.d.all(m.names()...)
+	m.run(t)
+	if m.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseRestore {
+		t.Fatalf("phase is %s", m.cp.Status.ETCDSnapshotRestorePhase)
+	}
+	m.d.all(on)
 }
 
 // The others follow when the restored machine is known to run, and that may be after the restore has run into its deadline: a machine
@@ -189,6 +216,23 @@ func TestDecide_PausedPoolsAreStartedAgain(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Who was stopped and is deleted then has no member that could be in the way of the restore. It could not go either: the cluster is paused.
+func TestDecide_ARestoreGoesOnWithoutAStoppedMachineThatIsDeleted(t *testing.T) {
+	for name, version := range map[string]string{"K3s": k3sVersion, "RKE2": rke2Version} {
+		t.Run(name, func(t *testing.T) {
+			m := restoredOnE2(t, version)
+			if !m.cluster.Paused {
+				t.Fatal("the restore has not paused the cluster")
+			}
+			m.deleted("e1")
+			m.finishRestore(t)
+			if len(m.d.wrong) > 0 || m.d.node("e1").up {
+				t.Errorf("e1 is up: %v; wrong is %v", m.d.node("e1").up, m.d.wrong)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,100 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// While an operation has paused the cluster nobody replaces a machine, nor is one removed that is being deleted: the operation comes to its end, and the pause with
+// it, although a role has no machine any more.
+func TestDecide_ALostRoleDoesNotKeepThePauseOfAnOperation(t *testing.T) {
+	for name, ask := range map[string]func(w *world){
+		"certificates": func(w *world) { askCertificates(1)(&w.cp.Spec) },
+		"keys":         func(w *world) { askKeys(1)(&w.cp.Spec) },
+		"restore":      func(w *world) { askRestore("file", 1)(&w.cp.Spec) },
+	} {
+		for _, lost := range []string{"w", "c", "e"} {
+			for _, answer := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%s/agents answer=%v", name, lost, answer), func(t *testing.T) {
+					m := upWith(t, rke2Version, map[string]string{"c": "control-plane", "e": "etcd", "w": "worker"})
+					ask(m.world)
+					for range 10 {
+						if m.run(t); m.cluster.PausedBy != "" {
+							break
+						}
+						m.work()
+					}
+					if m.cluster.PausedBy == "" {
+						t.Fatal("nothing has paused the cluster")
+					}
+					m.deleted(lost)
+					for range 40 {
+						m.replace("y")
+						if m.now = m.now.Add(stepDeadline); answer {
+							m.work()
+						}
+						m.run(t)
+					}
+					if m.cluster.Paused || len(runningOf(m.cp.Status)) > 0 {
+						t.Errorf("the cluster is paused by %q, running are %v", m.cluster.PausedBy, m.cp.Status.Operations)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A rotation pauses the cluster, and with it the removal of machines: it begins when that of a member has ended.
+func TestDecide_RotationsWaitForMembersThatLeave(t *testing.T) {
+	for k, ask := range map[kind]func(*rkev1.RKEControlPlaneSpec){kindCertificates: askCertificates(1), kindKeys: askKeys(1)} {
+		for _, works := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/works=%v", k.name, works), func(t *testing.T) {
+				w := ready(t, three)
+				w.machines["s3"].m.Deleting, w.machines["s3"].m.Held = true, true
+				w.machines["s3"].probes(works)
+				w.edit(ask)
+				d := w.pass(t)
+				if want := "it waits for machines that are being deleted to leave etcd: s3"; !strings.Contains(traceOf(d, k.name), want) {
+					t.Fatalf("trace is %+v", d.Trace)
+				}
+				if w.run(t); w.cluster.Paused {
+					t.Fatal("the removal is paused")
+				}
+				w.machines["s3"].m.Held = false
+				newDownstream(w).finish(t)
+				if status, message := w.condition(k.condition); status != "True" {
+					t.Errorf("condition is %s %q", status, message)
+				}
+			})
+		}
+	}
+}
+
+// Whose deletion is asked for while a rotation runs holds it up as far as its member counts: until it works again, or the rotation gives up.
+func TestDecide_AMemberThatIsDeletedDuringARotation(t *testing.T) {
+	for name, tc := range map[string]struct {
+		happens func(w *world)
+		want    string
+	}{
+		"it works":                      {func(*world) {}, ""},
+		"it does not work":              {func(w *world) { w.machines["s3"].probes(false) }, "waiting for etcd to be in order on s3"},
+		"it has left etcd":              {func(w *world) { w.machines["s3"].probes(false); w.machines["s3"].m.Held = false }, ""},
+		"nor does the one that is next": {func(w *world) { w.machines["s3"].probes(false); w.machines["s2"].probes(false) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ready(t, three)
+			w.edit(askCertificates(1))
+			w.run(t)
+			w.machines["s3"].m.Deleting, w.machines["s3"].m.Held = true, true
+			newDownstream(w).all("s1")
+			tc.happens(w)
+			d := w.run(t)
+			if told := w.machines["s2"].hasPlan(); told != (tc.want == "") || !strings.Contains(d.Wait.Message, tc.want) {
+				t.Errorf("s2 is told to restart: %v; wait is %+v", told, d.Wait)
+			}
+		})
+	}
+}
