@@ -181,6 +181,11 @@ func (o *operation) await(step string, deadline time.Duration, message string, w
 	return stopFor(wait)
 }
 
+// forItsRollOut reports that machines have what an operation wants of them, and wait with changes of their own.
+func (w *Wait) forItsRollOut() bool {
+	return slices.Contains([]Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}, w.Reason)
+}
+
 // pause makes sure that the CAPI cluster is paused, and returns the wait for it. A pause that is there already is left to
 // whom it belongs, and one that a user took back stays taken back.
 func (o *operation) pause() *verdict {

@@ -372,3 +372,30 @@ func endHalfWay(t *testing.T, w *world, d *downstream, at int, kill bool) bool {
 	}
 	return worked
 }
+
+// A snapshot has ended when it was taken, whatever the machines still wait for with their own changes, and not an hour later with a failure.
+func TestDecide_ASnapshotDoesNotWaitForRollOuts(t *testing.T) {
+	for name, happens := range map[string]func(w *world){
+		"pools are paused": func(w *world) { w.machines["s1"].m.PoolPaused, w.machines["s2"].m.PoolPaused = true, true },
+		"pools are paused, a change waits": func(w *world) {
+			w.machines["s1"].m.PoolPaused, w.machines["s2"].m.PoolPaused = true, true
+			w.edit(restartAll)
+		},
+		"machines are left out, it waits too": func(w *world) { w.machines["s1"].m.Skip, w.machines["s2"].m.Skip = true, true; w.edit(restartAll) },
+		"a member that is lost holds it up":   func(w *world) { w.machines["s3"].m.NodeLostSince = w.now; w.edit(restartAll) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := ready(t, three)
+			d := newDownstream(w)
+			happens(w)
+			w.edit(askSnapshot(1))
+			for range 8 {
+				w.run(t)
+				d.all(w.names()...)
+			}
+			if record := w.operation(kindCreate); record.State != rkev1.OperationStateSucceeded || w.cp.Status.ETCDSnapshotCreatePhase != rkev1.ETCDSnapshotPhaseFinished {
+				t.Errorf("record is %+v, phase %s", record, w.cp.Status.ETCDSnapshotCreatePhase)
+			}
+		})
+	}
+}

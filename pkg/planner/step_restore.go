@@ -201,7 +201,7 @@ func (o *operation) restartAll(phase, then rkev1.ETCDSnapshotPhase) verdict {
 	o.restoring = true
 	last := then == rkev1.ETCDSnapshotPhaseFinished
 	stopped, wait := o.reconcile("worker")
-	if wait != nil && (!last || wait.Reason != ReasonChangePending) {
+	if wait != nil && (!last || !wait.forItsRollOut()) {
 		return o.await(string(phase)+": "+stopped, restartDeadline, wait.Message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
 	}
 	o.enter(then)

@@ -78,14 +78,14 @@ func (o *operation) takeSnapshots() verdict {
 }
 
 // givePlansBack ends when the etcd machines have the plans they should have. A change that waits for its roll-out is not
-// the snapshot's business, and in a cluster that the user has paused nobody gets what they should have.
+// the snapshot's business, whatever holds that up, and in a cluster that the user has paused nobody gets what they should have.
 func (o *operation) givePlansBack() verdict {
 	if o.s.Cluster.Paused {
 		o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFinished
 		return o.succeed("")
 	}
 	stopped, wait := o.reconcile("etcd")
-	if wait != nil && wait.Reason != ReasonChangePending {
+	if wait != nil && !wait.forItsRollOut() {
 		return o.await("RestartCluster: "+stopped, restartDeadline, "the snapshot was taken; "+wait.Message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
 	}
 	o.status.ETCDSnapshotCreatePhase = rkev1.ETCDSnapshotPhaseFinished
