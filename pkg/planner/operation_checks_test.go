@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -256,6 +257,39 @@ func (m *opsModel) checkRecovery(rt *rapid.T) {
 		state, err := m.machines[name].parse()
 		if err == nil && state.InSync && !m.machines[name].m.Deleting && render.OperationOf(state.Plan) == "" && !m.d.node(name).up {
 			rt.Fatalf("%s is down for good", name)
+		}
+	}
+}
+
+// settle lets everything work that is not off, until what was asked for has ended and the cluster is in order, as far as it can be.
+func (m *opsModel) settle(rt *rapid.T) {
+	for range 250 {
+		m.now = m.now.Add(time.Minute)
+		for name := range m.off {
+			if h := m.machines[name]; h != nil && h.m.NodeLostSince.IsZero() {
+				h.m.NodeLostSince = m.now
+			}
+		}
+		m.work()
+		m.decideAndApply(rt)
+		if ready, _ := m.condition("Ready"); (ready == "True" || m.off["w1"]) && m.atRest() && !m.asked() {
+			return
+		}
+	}
+}
+
+// checkSucceeded sees that all that is asked for was done.
+func (m *opsModel) checkSucceeded(rt *rapid.T) {
+	spec, p := &m.cp.Spec, pass{status: m.cp.Status}
+	for k, asked := range map[kind]bool{
+		kindCreate: spec.ETCDSnapshotCreate != nil, kindRestore: spec.ETCDSnapshotRestore != nil,
+		kindCertificates: spec.RotateCertificates != nil, kindKeys: spec.RotateEncryptionKeys != nil,
+	} {
+		if record := p.record(k); asked && record.State != rkev1.OperationStateSucceeded {
+			rt.Fatalf("%s is %s: %s %s\n%s", k.title, record.State, record.Step, record.Message, strings.Join(m.log[max(0, len(m.log)-8):], "\n"))
+		}
+		if status, message := m.condition(k.condition); asked && status != "True" {
+			rt.Fatalf("%s is %s: %s", k.condition, status, message)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (m *opsModel) restore(t *testing.T, on string) {
 	m.snapshots = []ETCDSnapshot{{Name: "on-" + on, MachineUID: m.machines[on].m.UID, File: "f"}}
 	m.edit(askRestore("on-"+on, 1))
 	m.run(t)
-	m.d.all(m.names()...)
+	m.d.all(m.running()...)
 	m.run(t)
 	if m.cp.Status.ETCDSnapshotRestorePhase != rkev1.ETCDSnapshotPhaseRestore {
 		t.Fatalf("phase is %s", m.cp.Status.ETCDSnapshotRestorePhase)

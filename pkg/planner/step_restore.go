@@ -196,12 +196,13 @@ func (o *operation) restoreEtcd() verdict {
 }
 
 // restartAll brings all machines to the plans they should have. A change that waits for its roll-out holds up the first pass, because
-// machines behind it are still down, and not the last.
+// machines behind it are still down, and not the last. Nothing is behind those that are left out: they are the last thing that is waited for, and roll-outs go on
+// with them when they are back.
 func (o *operation) restartAll(phase, then rkev1.ETCDSnapshotPhase) verdict {
 	o.restoring = true
 	last := then == rkev1.ETCDSnapshotPhaseFinished
 	stopped, wait := o.reconcile("worker")
-	if wait != nil && (!last || !wait.forItsRollOut()) {
+	if wait != nil && wait.Reason != ReasonLeftOut && (!last || !wait.forItsRollOut()) {
 		return o.await(string(phase)+": "+stopped, restartDeadline, wait.Message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
 	}
 	o.enter(then)
