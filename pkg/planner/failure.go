@@ -35,9 +35,18 @@ func (m *machine) spent() bool {
 	return state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures
 }
 
-// attempts is the count of failures at which the agent of a machine gives up its next plan. The count comes from the node.
-func (m *machine) attempts() int {
-	return min(max(m.Plan.State.FailureCount, 0), math.MaxInt-retryBudget) + retryBudget
+// countAfter is the count of failures of a machine's agent when its next plan has failed that often. The count so far comes from the node.
+func (m *machine) countAfter(failures int) int {
+	return min(max(m.Plan.State.FailureCount, 0), math.MaxInt-retryBudget) + failures
+}
+
+// limits are the counts at which the agent of a machine gives up the next plan of its tier, and at which that counts as failed. Where its first failure shall be
+// told, that is the first of all: not every agent counts on.
+func (t tier) limits(m *machine) (maxFailures, threshold int) {
+	if threshold = 1; t.failureThreshold > 1 {
+		threshold = m.countAfter(t.failureThreshold)
+	}
+	return m.countAfter(retryBudget), threshold
 }
 
 // failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was

@@ -94,7 +94,8 @@ func (o *operation) hand(t task) report {
 	if message := t.m.tooLarge(t.plan, data, &o.s.ControlPlane.Spec); message != "" {
 		return report{failed: message}
 	}
-	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: t.attempts, FailureThreshold: t.attempts}
+	limit := t.m.countAfter(t.attempts)
+	delivery := Delivery{Plan: data, Checksum: nodeplan.Checksum(data), MaxFailures: limit, FailureThreshold: limit}
 	effect := DeliverPlan{Machine: t.m.Name, Secret: t.m.Plan.Name, Delivery: delivery, First: !t.m.Plan.State.PlanExists}
 	if t.disrupts {
 		effect.Cause = o.cause

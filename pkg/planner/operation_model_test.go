@@ -44,6 +44,7 @@ func newOpsModel(rt *rapid.T) *opsModel {
 	}
 	w.connected = true
 	m := &opsModel{world: w, d: newDownstream(w)}
+	m.d.countsOn = rapid.Bool().Draw(rt, "agents of upstream")
 	for range 20 {
 		m.work()
 		if d := Decide(m.snapshot(rt)); d.Wait != nil {

@@ -99,6 +99,35 @@ func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 	}
 }
 
+// Agents of upstream count failures on from one plan to the next: those of another plan do not count against an operation.
+func TestDecide_FormerFailuresDoNotCountAgainstOperations(t *testing.T) {
+	for name, ask := range map[string]func(*rkev1.RKEControlPlaneSpec){"snapshot": askSnapshot(1), "certificates": askCertificates(1)} {
+		t.Run(name, func(t *testing.T) {
+			w := small(t)
+			d := newDownstream(w)
+			d.countsOn = true
+			w.edit(restartAll)
+			w.run(t)
+			for range 7 {
+				d.apply("s", fate{failAt: render.InstallInstruction, dieBefore: -1}, false)
+			}
+			w.edit(ask)
+			w.run(t)
+			k, tries := kindCreate, commandAttempts
+			if name == "certificates" {
+				k, tries = kindCertificates, restartAttempts
+			}
+			for tried := 1; tried <= tries; tried++ {
+				d.apply("s", fate{failAt: render.InstallInstruction, dieBefore: -1}, false)
+				w.run(t)
+				if record := w.operation(k); (record.State == rkev1.OperationStateFailed) != (tried == tries) {
+					t.Fatalf("after %d failures of %d the operation is %+v", tried, tries, record)
+				}
+			}
+		})
+	}
+}
+
 // A wait of an operation is timed: when the time is over it fails, and says who it waited for. (spec/02 §9, W-29.)
 func TestDecide_OperationsEndInTime(t *testing.T) {
 	w := small(t)

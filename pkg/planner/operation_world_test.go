@@ -20,6 +20,8 @@ type downstream struct {
 	stage string // of the rotation of encryption keys
 	// reset is the machine that etcd was restored on, until its agent reports that it is healthy.
 	reset string
+	// countsOn: agents count failures on from one plan to the next, as those of upstream do.
+	countsOn bool
 	// wrong collects what must never happen.
 	wrong []string
 }
@@ -96,7 +98,7 @@ func (d *downstream) apply(name string, f fate, restarted bool) {
 func (d *downstream) reportFailure(h *host) {
 	state, _ := h.parse()
 	count := 1
-	if state.FailedChecksum == state.Checksum {
+	if d.countsOn || state.FailedChecksum == state.Checksum {
 		count = state.FailureCount + 1
 	}
 	h.data = maps.Clone(h.data)

@@ -254,9 +254,8 @@ func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
 	if message := m.tooLarge(m.desired, encoded, &p.s.ControlPlane.Spec); message != "" {
 		return Delivery{}, finding{message, ReasonPlanTooLarge}
 	}
-	return Delivery{
-		Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: m.attempts(), FailureThreshold: max(t.failureThreshold, 1),
-	}, finding{}
+	maxFailures, threshold := t.limits(m)
+	return Delivery{Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: maxFailures, FailureThreshold: threshold}, finding{}
 }
 
 // send delivers a plan, together with the marks that go with it.

@@ -14,8 +14,7 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W3", breaks: "the first failure of an ordinary plan is final",
-		file: "pkg/planner/tier.go", old: `MaxFailures: m.attempts(), FailureThreshold: max(t.failureThreshold, 1),`,
-		fault: `MaxFailures: max(t.failureThreshold, 1), FailureThreshold: max(t.failureThreshold, 1),`,
+		file: "pkg/planner/failure.go", old: `return m.countAfter(retryBudget), threshold`, fault: `return threshold, threshold`,
 		tests: planner, run: "TestDecide_AFailureOfAnOrdinaryPlanIsNotFinal",
 	},
 	{
@@ -110,12 +109,12 @@ var weaknesses = []mutant{
 	},
 	{
 		name: "W21", breaks: "workers start one by one after a restore",
-		file: "pkg/planner/operation.go", old: `return m.stopped() || m.restored() || p.restoring && m.windows`, fault: `return m.restored() || p.restoring && m.windows`,
+		file: "pkg/planner/operation.go", old: `return m.down() || p.restoring && m.windows`, fault: `return m.restored() || p.restoring && m.windows`,
 		tests: planner, run: "TestDecide_EverybodyWhoIsDownStartsAtOnce",
 	},
 	{
 		name: "W22", breaks: "the agent gives up an operation at its first failure, and the server never calls it failed",
-		file: "pkg/planner/operation_assign.go", old: `MaxFailures: t.attempts, FailureThreshold: t.attempts}`, fault: `MaxFailures: 1, FailureThreshold: nodeplan.NoLimit}`,
+		file: "pkg/planner/operation_assign.go", old: `MaxFailures: limit, FailureThreshold: limit}`, fault: `MaxFailures: min(1, limit), FailureThreshold: nodeplan.NoLimit}`,
 		tests: planner, run: "TestDecide_LimitsOfOperationPlans",
 	},
 	{
