@@ -68,7 +68,8 @@
 //     configuration reaches a node by its roll-out and in no other way. Only a restore, for which the whole cluster is down,
 //     renders plans anew.
 //   - An operation pauses the CAPI cluster only when nobody has, and marks the pause as its own. The step release takes back
-//     what is so marked and not needed, whatever state the cluster is in.
+//     what is so marked and not needed, whatever state the cluster is in. Until then no machine is replaced or removed, so
+//     nothing waits for that but the beginning of the operation.
 //   - An operation that stops the distribution and ends half-way leaves a plan behind that the tiers answer with one that
 //     starts it (startAgain), before the ordinary plan comes.
 //   - When a restore fails after machines were stopped, nothing starts them but another restore: they have forgotten their

@@ -120,7 +120,7 @@ func restoreOutlook(p *pass) *OperationOutlook {
 // restoreStages are those of a restore on a machine, from the stopping of machines on.
 func (o *operation) restoreStages(stop []*machine, on *machine) []OperationStage {
 	return slices.Concat(stageOf(o.title+": stop", paceAtOnce, stop), stageOf(o.title+": restore and start", paceOne, []*machine{on}),
-		stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool { return m != on && m.Plan.State.PlanExists })))
+		stageOf(o.title+": start", paceTiers, o.byTier(func(m *machine) bool { return m != on && m.Plan.State.PlanExists && (!m.windows || !m.PoolPaused) })))
 }
 
 // byTier are the machines in the order in which a restore starts them.

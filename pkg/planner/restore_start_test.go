@@ -202,6 +202,11 @@ func TestDecide_PausedPoolsAreStartedAgain(t *testing.T) {
 					m.machines[name].m.PoolPaused = true
 				}
 				m.machines["w1"].drain = Drain{Requested: "{}", Done: "{}"}
+				for name := range paused {
+					if expected, _ := Assess(m.snapshot(t)).Find(name); expected.Held != "" {
+						t.Errorf("%s is said to wait: %s", name, expected.Held)
+					}
+				}
 				m.finishRestore(t)
 				if len(m.d.wrong) > 0 {
 					t.Error(m.d.wrong)

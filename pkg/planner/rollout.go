@@ -206,10 +206,8 @@ func (r *rollOut) trying(m *machine, message string) finding {
 func (r *rollOut) major(m *machine) finding {
 	state := &m.Plan.State
 	switch {
-	case r.isDown(m) && !r.etcdStarting(m):
-		return r.send(r.tier, m) // an operation has stopped it: to leave it as it is would be to leave it down
-	case m.down():
-		return finding{msgPending, ReasonChangePending}
+	case r.isDown(m):
+		return r.start(m)
 	case (m.PoolPaused || m.Skip || r.failedFor(m)) && m.inDrain():
 		return r.undrain(m) // nobody knows for how long, and the others wait for its place
 	case m.PoolPaused && !m.carriesOperation():
@@ -220,6 +218,14 @@ func (r *rollOut) major(m *machine) finding {
 		return finding{msgPending, ReasonChangePending}
 	}
 	return r.disrupt(m)
+}
+
+// start decides about a machine that an operation has stopped. Whatever keeps changes from those that run, to leave this one as it is would be to leave it down.
+func (r *rollOut) start(m *machine) finding {
+	if r.etcdStarting(m) {
+		return finding{msgPending, ReasonChangePending}
+	}
+	return r.send(r.tier, m)
 }
 
 // paused is said of a machine in a pool that is paused. What mends the members because of which it refused its plan is not to wait for the end of the pause.

@@ -15,12 +15,12 @@ import (
 // While an operation has paused the cluster nobody replaces a machine or removes one: the operation comes to its end first.
 func stepSanity(p *pass) verdict {
 	etcd, controlPlane := p.collect(isEtcd, isLive), p.collect(isControlPlane, isLive)
-	if len(etcd) > 0 && len(controlPlane) > 0 && len(p.collect(isWorker, isLive)) > 0 {
+	if min(len(etcd), len(controlPlane), len(p.collect(isWorker, isLive))) > 0 {
 		p.set(rkev1.ConditionProvisioned, corev1.ConditionTrue, "", "")
 		return goOn("there is a live machine of each role")
 	}
 	p.set(rkev1.ConditionStable, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
-	if p.s.Cluster.Paused && p.s.Cluster.PausedBy != "" {
+	if p.pausedByOperation() {
 		return goOn("a role has no live machine, and gets none before the CAPI cluster is resumed, which " + p.s.Cluster.PausedBy + " has paused")
 	}
 	staying := p.lastMembers()
@@ -35,6 +35,9 @@ func stepSanity(p *pass) verdict {
 	return stopFor(waitFor(ReasonMissingRole, "waiting for at least one control plane, etcd, and worker node to be registered",
 		WakePlanSecret, WakeMachine))
 }
+
+// pausedByOperation reports that an operation has paused the cluster, and that nobody has resumed it.
+func (p *pass) pausedByOperation() bool { return p.s.Cluster.Paused && p.s.Cluster.PausedBy != "" }
 
 // uninitialize takes back what was said about the control plane: first here, and when that is stored, at the CAPI cluster.
 func (p *pass) uninitialize(noEtcd bool) *Wait {

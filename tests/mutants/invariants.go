@@ -123,7 +123,7 @@ var invariants = []mutant{
 	},
 	{
 		name: "I22", breaks: "members of etcd start again all at once after a restore",
-		file: "pkg/planner/rollout.go", old: `case r.isDown(m) && !r.etcdStarting(m):`, fault: `case r.isDown(m):`,
+		file: "pkg/planner/rollout.go", old: `if r.etcdStarting(m) {`, fault: `if r.etcdStarting(m) && !r.isDown(m) {`,
 		tests: planner, run: "TestDecide_RestoredMachineStartsFirst|TestDecide_OthersFollowTheRestoredMachine",
 	},
 	{
