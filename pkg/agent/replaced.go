@@ -13,7 +13,7 @@ import (
 // node half changed; but an instruction that never ends would keep away the very plan that mends it.
 const replacedPatience = 10 * time.Minute
 
-// applyUnlessReplaced is applyPlan, broken off when the secret holds another plan and this one has been at work for too long. ok is false then: of a plan
+// applyUnlessReplaced is applyPlan, broken off when the secret has held another plan for too long. ok is false then: of a plan
 // that was replaced nothing is reported. The states of the secret that came meanwhile are held.
 func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in applyInput) (res result, ok bool) {
 	if !in.apply {
@@ -26,9 +26,7 @@ func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in a
 		defer close(done)
 		res, ok = r.applyPlan(working, raw, in)
 	}()
-	timer := time.NewTimer(r.patience)
-	defer timer.Stop()
-	replaced, overdue := false, false
+	var overdue <-chan time.Time // while the plan is replaced
 	for {
 		select {
 		case <-done:
@@ -39,11 +37,13 @@ func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in a
 			return res, ok
 		case secret := <-r.updates:
 			r.held = append(r.held, secret)
-			replaced = holdsAnother(secret, in.checksum)
-		case <-timer.C:
-			overdue = true
-		}
-		if replaced && overdue && working.Err() == nil {
+			switch replaced := holdsAnother(secret, in.checksum); {
+			case !replaced:
+				overdue = nil
+			case overdue == nil:
+				overdue = time.After(r.patience)
+			}
+		case <-overdue:
 			r.log.WithField("checksum", in.checksum).Warn("This plan was replaced and does not end: it is broken off")
 			breakOff()
 		}

@@ -239,6 +239,7 @@ func TestTarget_PlanThatWasNotAppliedIsWithheld(t *testing.T) {
 	evidence := `{"plan":"` + nodeplan.Checksum([]byte(pending)) + `","spec":{"etcd":"1"}}`
 	applied := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}
 	reported := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(pending))}
+	back := map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(pending))}
 	begun := map[string]string{nodeplan.KeyPlan: pending, nodeplan.KeyAppliedPlan: before, nodeplan.KeyPlanState: "in-progress"}
 	cases := map[string]struct {
 		secretType string
@@ -246,6 +247,7 @@ func TestTarget_PlanThatWasNotAppliedIsWithheld(t *testing.T) {
 		evidence   string
 	}{
 		"delivered":                          {rkev1.SecretTypeMachinePlan, applied, with(applied, nodeplan.KeyPlan, before), `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
+		"back at the one from before":        {rkev1.SecretTypeMachinePlan, back, back, evidence},
 		"begun":                              {rkev1.SecretTypeMachinePlan, begun, map[string]string{nodeplan.KeyPlan: before, nodeplan.KeyAppliedPlan: before, nodeplan.KeyAppliedChecksum: nodeplan.Checksum([]byte(before))}, `{"plan":"` + nodeplan.Checksum([]byte(before)) + `"}`},
 		"reported, and not copied yet":       {rkev1.SecretTypeMachinePlan, reported, reported, evidence},
 		"the first one":                      {rkev1.SecretTypeMachinePlan, map[string]string{nodeplan.KeyPlan: pending}, map[string]string{nodeplan.KeyPlan: pending}, evidence},

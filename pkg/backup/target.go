@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"maps"
@@ -86,8 +87,8 @@ func (r *restore) targetSecret(secret *unstructured.Unstructured) {
 }
 
 // withhold takes a plan out of its secret that was delivered and not applied, and leaves the one that was applied last. Nobody has looked at what
-// it does now: the adoption lists it, and the machine gets it then. A machine that has applied nothing keeps its first plan. It reports whether
-// there was something to take out.
+// it does now: the adoption lists it, and the machine gets it then. A machine that has applied nothing keeps its first plan, and one that is back at the plan from
+// before is on its way there. It reports whether there was something to take out.
 func withhold(object *unstructured.Unstructured) bool {
 	var secret corev1.Secret
 	if into(object, &secret) != nil || secret.Type != rkev1.SecretTypeMachinePlan {
@@ -95,7 +96,7 @@ func withhold(object *unstructured.Unstructured) bool {
 	}
 	applied := secret.Data[nodeplan.KeyAppliedPlan]
 	state, _ := nodeplan.Parse(secret.Name, secret.Data) // what is malformed is reported where plans are read
-	if len(applied) == 0 || !state.PlanExists || state.InSync {
+	if len(applied) == 0 || !state.PlanExists || state.InSync || bytes.Equal(secret.Data[nodeplan.KeyPlan], applied) {
 		return false
 	}
 	checksum := nodeplan.Checksum(applied)

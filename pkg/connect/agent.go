@@ -125,7 +125,7 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 // letIn finds the machine of a request, by the token of the machine or that of a cluster that takes hosts.
 func (s *server) letIn(ctx context.Context, r *http.Request, id string) (*identity, error) {
 	token := bearer(r)
-	if cluster, ok := s.Registrations.Lookup(token, registration.ForNode); ok {
+	if cluster, ok := s.Registrations.Lookup(token, registration.ForNode); ok && s.HostCluster != nil {
 		return s.registered(ctx, cluster, r)
 	}
 	return s.introduced(ctx, token, id)

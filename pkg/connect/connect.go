@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
@@ -51,6 +52,9 @@ type Options struct {
 
 	// Registrations finds registration tokens. Nil makes one from SecretCache, of clusters that nobody looks up.
 	Registrations *Registrations
+	// HostCluster finds the Cluster whose machines hosts become that show a registration token of a management cluster; not ok when it is not managed
+	// here. Nil: hosts cannot register.
+	HostCluster func(managementCluster string) (cluster types.NamespacedName, ok bool)
 	// Agent says what the agents inside clusters are installed with; nil does not serve their manifests.
 	Agent *AgentManifests
 

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -21,11 +22,16 @@ import (
 const maxRequest = 64 << 10
 
 // registered lets a host in that shows the registration token of a cluster: it asks the controller of registered hosts for a Machine, by a Secret, and
-// waits for the answer on it. Which of the replicas a host reaches does not matter, and one request at a time is there for each host. (spec/03 §4.4.)
-func (s *server) registered(ctx context.Context, cluster string, r *http.Request) (*identity, error) {
+// waits for the answer on it. Which of the replicas a host reaches does not matter, and one request at a time is there for each host. Only a Machine of the
+// cluster whose token was shown is believed, whoever has written the answer. (spec/03 §4.4, §7.5.)
+func (s *server) registered(ctx context.Context, id string, r *http.Request) (*identity, error) {
+	cluster, ok := s.HostCluster(id)
+	if !ok {
+		return nil, refused(http.StatusForbidden, "this server does not manage the cluster that this token is of")
+	}
 	said := registration.HostHeaders(r.Header)
 	host, err := registration.ParseHost(said)
-	if err != nil {
+	if err != nil && !s.isKnown(host.ID, cluster) { // what a known host says besides counts for nothing
 		return nil, refused(http.StatusBadRequest, err.Error())
 	}
 	data, err := json.Marshal(said)
@@ -36,25 +42,34 @@ func (s *server) registered(ctx context.Context, cluster string, r *http.Request
 		return nil, refused(http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("labels, taints and addresses are longer than %d bytes together", maxRequest))
 	}
 	asked, err := s.ask(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: host.MachineName()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: host.MachineName()},
 		Type:       rkev1.SecretTypeMachineRequest,
 		Data:       map[string][]byte{rkev1.MachineRequestDataKey: data},
 	})
 	if err != nil {
 		return nil, err
 	}
-	answer, err := s.answer(ctx, asked)
+	answered, answer, err := s.answer(ctx, asked)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Refusal != "": // it stays until it is swept: the host asks again in a moment, and is told the same without a write
+		return nil, refused(http.StatusForbidden, answer.Refusal)
+	}
+	who, err := s.machineOf(ctx, cluster, answer, host.ID)
 	if err != nil {
 		return nil, err
 	}
-	if answer.Refusal != "" {
-		return nil, errors.Join(s.forget(asked), refused(http.StatusForbidden, answer.Refusal))
-	}
-	who, err := s.machineOf(ctx, answer, host.ID)
-	if err != nil {
-		return nil, err
-	}
-	return who, s.forget(asked)
+	s.forget(answered)
+	return who, nil
+}
+
+// isKnown reports that a cluster has the machine of a host.
+func (s *server) isKnown(id string, cluster types.NamespacedName) bool {
+	machines, err := s.MachineCache.GetByIndex(indexMachineID, id)
+	return err == nil && id != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
+		return m.Namespace == cluster.Namespace && m.Spec.ClusterName == cluster.Name
+	})
 }
 
 // ask writes the request of a host. One that is there is the host's own, from before its connection ended; when the host says something else now, it is
@@ -98,8 +113,9 @@ func sameRequest(a, b *corev1.Secret) bool {
 	return bytes.Equal(a.Data[rkev1.MachineRequestDataKey], b.Data[rkev1.MachineRequestDataKey])
 }
 
-// answer waits until the request has one. A request that is swept meanwhile has none, and the host comes again.
-func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answer *registration.Answer, err error) {
+// answer waits until the request has one, and returns it with the request as it was answered. A request that is swept meanwhile has none, and the host comes
+// again.
+func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *corev1.Secret, answer *registration.Answer, err error) {
 	err = until(ctx, func() (bool, error) {
 		current, err := s.SecretCache.Get(asked.Namespace, asked.Name)
 		switch {
@@ -108,15 +124,15 @@ func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answer *regi
 		case err != nil:
 			return false, fmt.Errorf("read from cache: %w", err)
 		case current.UID == asked.UID && sameRequest(current, asked):
-			answer = registration.ReadAnswer(current)
+			answered, answer = current, registration.ReadAnswer(current)
 		}
 		return answer != nil, nil
 	})
-	return answer, waiting(err, "the machine of this host is not made yet")
+	return answered, answer, waiting(err, "the machine of this host is not made yet")
 }
 
 // machineOf waits until this replica knows the machine that a host became, with its bootstrap object and that it belongs to it.
-func (s *server) machineOf(ctx context.Context, answer *registration.Answer, id string) (*identity, error) {
+func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, answer *registration.Answer, id string) (*identity, error) {
 	who := &identity{}
 	err := until(ctx, func() (bool, error) {
 		machine, err := s.MachineCache.Get(answer.Namespace, answer.Name)
@@ -126,8 +142,8 @@ func (s *server) machineOf(ctx context.Context, answer *registration.Answer, id 
 		if err != nil {
 			return false, fmt.Errorf("read from cache: %w", err)
 		}
-		if machine.Labels[rkev1.MachineIDLabel] != id || !isRegistered(machine) {
-			return false, refused(http.StatusConflict, "the machine of this host is registered with another identity")
+		if machine.Namespace != cluster.Namespace || machine.Spec.ClusterName != cluster.Name || machine.Labels[rkev1.MachineIDLabel] != id || !isRegistered(machine) {
+			return false, errNotThisHost
 		}
 		bootstrap, err := s.BootstrapCache.Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)
 		if apierrors.IsNotFound(err) {
@@ -149,17 +165,21 @@ func (s *server) machineOf(ctx context.Context, answer *registration.Answer, id 
 	return who, nil
 }
 
+// errNotThisHost is for an answer with a Machine that the host is not.
+var errNotThisHost = refused(http.StatusConflict, "the machine of this host is another one's; try again, and look at the Machines of the cluster")
+
 // isRegistered reports that a Machine is that of a host which registers itself. Machines that Drover has made have tokens of their own.
 func isRegistered(machine *clusterv1.Machine) bool {
 	ref := machine.Spec.InfrastructureRef
 	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine"
 }
 
-// forget deletes a request that was answered. It is not needed any more, and would be swept anyway.
-func (s *server) forget(request *corev1.Secret) error {
-	err := s.SecretClient.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(request.UID))})
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+// forget deletes a request that was answered, as it was answered. It is not needed any more; what stays is swept, so that it does not matter when this fails.
+func (s *server) forget(request *corev1.Secret) {
+	err := s.SecretClient.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &request.UID, ResourceVersion: &request.ResourceVersion},
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		s.Log.WithError(err).WithField("namespace", request.Namespace).WithField("request", request.Name).Warn("Cannot delete a machine request that was answered")
 	}
-	return fmt.Errorf("delete the request %s/%s: %w", request.Namespace, request.Name, err)
 }

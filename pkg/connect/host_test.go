@@ -26,7 +26,9 @@ const hostToken = "node-now"
 func (w *world) withHosts(controller func(request *corev1.Secret)) {
 	w.t.Helper()
 	clusters := w.withRegistrations()
+	w.add(w.secrets, crt("c-m-2", "hosts", registration.ForNode, "token", "others"))
 	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
+	w.options.HostCluster = func(id string) (types.NamespacedName, bool) { return types.NamespacedName{Namespace: "ns", Name: "demo"}, id == "c-m-1" }
 	resource := schema.GroupResource{Resource: "secrets"}
 	store := generic.NewCache[*corev1.Secret](w.secrets, resource)
 	written := func(request *corev1.Secret, uid types.UID) (*corev1.Secret, error) {
@@ -73,7 +75,7 @@ func (w *world) becomes(request *corev1.Secret) {
 	change(w, w.machines, "m", func(m *clusterv1.Machine) {
 		m.Labels = map[string]string{rkev1.MachineIDLabel: someID}
 		m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: "CustomMachine", Name: "m"}
-		m.Spec.Bootstrap.ConfigRef.Name = "b"
+		m.Spec.Bootstrap.ConfigRef.Name, m.Spec.ClusterName = "b", "demo"
 	})
 	answerWith(request, registration.Answer{Namespace: "ns", Name: "m"})
 }
@@ -141,21 +143,29 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 			headers: hostHeaders(), controller: func(_ *world, request *corev1.Secret) {
 				answerWith(request, registration.Answer{Refusal: "this cluster was imported"})
 			},
-			code: http.StatusForbidden, says: "this cluster was imported",
+			code: http.StatusForbidden, says: "this cluster was imported", left: 1,
 		},
+		"when the answer names a machine of another cluster": {
+			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) {
+				w.becomes(request)
+				change(w, w.machines, "m", func(m *clusterv1.Machine) { m.Spec.ClusterName = "other" })
+			},
+			code: http.StatusConflict, says: "another one's", left: 1,
+		},
+		"with the token of a cluster of others": {headers: with(hostHeaders(), "Authorization", "Bearer others"), code: http.StatusForbidden, says: "does not manage"},
 		"while nobody answers": {
 			headers: hostHeaders(), controller: func(*world, *corev1.Secret) {}, code: http.StatusServiceUnavailable, says: "not made yet", left: 1,
 		},
 		"when the machine has another identity": {
 			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) { w.becomes(request); w.bound("m", "another") },
-			code: http.StatusConflict, says: "another identity", left: 1,
+			code: http.StatusConflict, says: "another one's", left: 1,
 		},
 		"when the machine is one that Drover made": {
 			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) {
 				w.bound("m", someID)
 				answerWith(request, registration.Answer{Namespace: "ns", Name: "m"})
 			},
-			code: http.StatusConflict, says: "another identity", left: 1,
+			code: http.StatusConflict, says: "another one's", left: 1,
 		},
 		"when the machine is being deleted": {
 			headers: hostHeaders(), controller: func(w *world, request *corev1.Secret) {
@@ -202,5 +212,21 @@ func TestConnectAgent_AHostThinksBetterOfIt(t *testing.T) {
 	w.add(w.secrets, left)
 	if response, body := ask(t, server, client, http.MethodGet, agentPath, with(hostHeaders(), "X-Cattle-Node-Name", "edge-1")); response.StatusCode != http.StatusOK {
 		t.Errorf("status %d: %s", response.StatusCode, body)
+	}
+}
+
+// What a host that is a machine already says besides counts for nothing, and is no reason to turn it away.
+func TestConnectAgent_AKnownHostNeedsNoGoodFlags(t *testing.T) {
+	w := newWorld(t)
+	w.withHosts(w.becomes)
+	server, client := w.serve()
+	worse := with(hostHeaders(), "X-Cattle-Labels", "a b=c")
+	if response, body := ask(t, server, client, http.MethodGet, agentPath, worse); response.StatusCode != http.StatusBadRequest {
+		t.Errorf("unknown: status %d: %s", response.StatusCode, body)
+	}
+	for _, headers := range []map[string]string{hostHeaders(), worse} {
+		if response, body := ask(t, server, client, http.MethodGet, agentPath, headers); response.StatusCode != http.StatusOK {
+			t.Errorf("status %d: %s", response.StatusCode, body)
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (h *Host) check() error {
 // checkAddresses refuses what is no address: the install script has made addresses of interfaces and of the words for clouds.
 func checkAddresses(flag, list string) error {
 	for _, address := range pieces([]string{list}) {
-		if _, err := netip.ParseAddr(address); err != nil {
+		if parsed, err := netip.ParseAddr(address); err != nil || parsed.Zone() != "" {
 			return fmt.Errorf("%s %q must be an IP address, or the name of an interface that has one", flag, address)
 		}
 	}
@@ -141,7 +141,7 @@ func parseLabels(lists []string) (map[string]string, error) {
 		case key != rkev1.CattleOSLabel && reserved(key):
 			return nil, fmt.Errorf("--label %q: labels of cluster.x-k8s.io and rke.cattle.io are set by Drover; choose another key", piece)
 		case forbidden(key):
-			return nil, fmt.Errorf("--label %q: a kubelet may not set labels of kubernetes.io but those of node.kubernetes.io; choose another key", piece)
+			return nil, fmt.Errorf("--label %q: a kubelet may not set this label of kubernetes.io; choose a key of node.kubernetes.io, or of your own", piece)
 		}
 		if labels == nil {
 			labels = map[string]string{}
@@ -168,12 +168,12 @@ func forbidden(key string) bool {
 	if domain != "kubernetes.io" && domain != "k8s.io" && !strings.HasSuffix(domain, ".kubernetes.io") && !strings.HasSuffix(domain, ".k8s.io") {
 		return false
 	}
-	for _, allowed := range []string{"node.kubernetes.io", "kubelet.kubernetes.io", "topology.kubernetes.io"} {
+	for _, allowed := range []string{"node.kubernetes.io", "kubelet.kubernetes.io"} {
 		if domain == allowed || strings.HasSuffix(domain, "."+allowed) {
 			return false
 		}
 	}
-	return domain != "kubernetes.io" || !slices.Contains([]string{"hostname", "os", "arch"}, name)
+	return !slices.Contains(map[string][]string{"kubernetes.io": {"hostname", "os", "arch"}, "topology.kubernetes.io": {"zone", "region"}}[domain], name)
 }
 
 // parseTaints reads KEY=VALUE:EFFECT, and KEY:EFFECT as kubectl does.
@@ -186,6 +186,12 @@ func parseTaints(lists []string) ([]corev1.Taint, error) {
 		taint := corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)}
 		if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 || !slices.Contains(effects, taint.Effect) {
 			return nil, fmt.Errorf("--taint %q must be KEY=VALUE:EFFECT or KEY:EFFECT, with the effect NoSchedule, PreferNoSchedule or NoExecute", piece)
+		}
+		if strings.HasPrefix(key, "node-role.kubernetes.io/") {
+			return nil, fmt.Errorf("--taint %q: taints of node-role.kubernetes.io follow from the roles; choose another key", piece)
+		}
+		if slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) }) {
+			return nil, fmt.Errorf("--taint %q: there is one with this key and effect already, and a kubelet takes one of each", piece)
 		}
 		taints = append(taints, taint)
 	}

@@ -135,6 +135,15 @@ func (s *Server) cluster(id string) (*provv1.Cluster, bool) {
 	return found[0], true
 }
 
+// hostCluster finds the Cluster that hosts with a token of a management cluster become machines of: one that this Drover manages.
+func (s *Server) hostCluster(id string) (types.NamespacedName, bool) {
+	found, ok := s.cluster(id)
+	if !ok || topology.Owner(found, s.opts.InstanceID, true) != topology.Ours {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, true
+}
+
 // toldOfWays tells, until ctx ends, of every cluster whose agent comes or goes, or whose kubeconfig is written.
 func (s *Server) toldOfWays(ctx context.Context, changed func(cluster types.NamespacedName)) {
 	watched := &watched{}

@@ -100,6 +100,7 @@ func New(opts Options) (*Server, error) {
 		BootstrapCache:      s.every.RKE.RKEBootstrap().Cache(),
 		BootstrapClient:     s.every.RKE.RKEBootstrap(),
 		Registrations:       s.registrations,
+		HostCluster:         s.hostCluster,
 		Agent:               opts.agentManifests(management),
 		Synced:              s.isServing,
 		Ready:               func(context.Context) error { return s.Ready() },
