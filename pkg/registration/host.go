@@ -139,7 +139,7 @@ func parseLabels(lists []string) (map[string]string, error) {
 		case key == rkev1.CattleOSLabel && value != "linux":
 			return nil, fmt.Errorf("--label %q: only linux is supported", piece)
 		case key != rkev1.CattleOSLabel && reserved(key):
-			return nil, fmt.Errorf("--label %q: labels of cluster.x-k8s.io and rke.cattle.io are set by Drover; choose another key", piece)
+			return nil, fmt.Errorf("--label %q: labels of cluster.x-k8s.io, rke.cattle.io and drover.io are set by Drover; choose another key", piece)
 		case forbidden(key):
 			return nil, fmt.Errorf("--label %q: a kubelet may not set this label of kubernetes.io; choose a key of node.kubernetes.io, or of your own", piece)
 		}
@@ -154,7 +154,7 @@ func parseLabels(lists []string) (map[string]string, error) {
 // reserved are the keys by which Drover and Cluster API tell machines and nodes apart.
 func reserved(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
-	for _, own := range []string{"cluster.x-k8s.io", "rke.cattle.io", "plan.cattle.io"} {
+	for _, own := range []string{"cluster.x-k8s.io", "rke.cattle.io", "plan.cattle.io", "resources.cattle.io", "drover.io"} {
 		if domain == own || strings.HasSuffix(domain, "."+own) {
 			return true
 		}

@@ -103,6 +103,7 @@ func TestParseHost_Refuses(t *testing.T) {
 		"a label with no key":            {"labels", "=b", []string{`--label "=b"`}},
 		"another system":                 {"labels", "cattle.io/os=windows", []string{"only linux"}},
 		"a label of Drover's":            {"labels", "rke.cattle.io/etcd-role=true", []string{"set by Drover"}},
+		"a label that backups follow":    {"labels", "resources.cattle.io/backup=false", []string{"set by Drover"}},
 		"a label of agents'":             {"labels", "plan.cattle.io/machine-name=x", []string{"set by Drover"}},
 		"a label of Cluster API's":       {"labels", "cluster.x-k8s.io/cluster-name=x", []string{"set by Drover"}},
 		"a label of Cluster API's parts": {"labels", "topology.cluster.x-k8s.io/owned=", []string{"set by Drover"}},
