@@ -98,3 +98,21 @@ func TestDecide_AMemberThatIsDeletedDuringARotation(t *testing.T) {
 		})
 	}
 }
+
+// The machine that etcd was restored on stays until others have joined it when it is deleted, and gets no plan any more, whatever is changed.
+func TestDecide_ARestoredMachineThatIsDeletedIsOnlyJoined(t *testing.T) {
+	m := upWith(t, rke2Version, three)
+	m.restore(t, "s2")
+	m.run(t)
+	m.d.all("s2")
+	m.deleted("s2")
+	m.edit(func(spec *rkev1.RKEControlPlaneSpec) { spec.AdditionalManifest = "kind: A\n" })
+	before := m.machines["s2"].state().Checksum
+	m.finishRestore(t)
+	if m.machines["s2"].state().Checksum != before || len(m.d.wrong) > 0 {
+		t.Errorf("s2 gets another plan, or %v", m.d.wrong)
+	}
+	if !m.d.node("s1").up || !m.d.node("s3").up || m.machines["s2"].m.Marks.InitNode {
+		t.Errorf("s1 is up: %v, s3: %v; s2 is the init node: %v", m.d.node("s1").up, m.d.node("s3").up, m.machines["s2"].m.Marks.InitNode)
+	}
+}

@@ -204,22 +204,32 @@ func (o *operation) cleanNodes() verdict {
 // runs reports that a machine is known to run with the plan that it has.
 func (p *pass) runs(m *machine) bool { return !m.sent && !m.down() && p.progress(m) == "" }
 
-// cleanUp gives the init node, or the first machine with an API server when it has none, its ordinary plan with work on top.
+// startInit names the init node, and sees that it runs before others join it when it is not the one that is cleaned up on: apart. It has no API server to ask then, or is
+// being deleted.
+func (o *operation) startInit() (apart bool, stopped string, wait *Wait) {
+	if stopped, wait = o.reconcile("join"); wait != nil {
+		return false, stopped, wait
+	}
+	if apart = !o.init.roles.ControlPlane || o.init.Deleting; !apart {
+		return false, "", nil
+	}
+	// That it is left out does not make it run.
+	if wait = stepInit(o.pass).wait; wait == nil && (o.init.marks.JoinURL == "" || !o.runs(o.init)) {
+		wait = waitFor(ReasonJoinURL, "waiting for join server", WakeMachine, WakePlanSecret)
+	}
+	return true, "init", wait
+}
+
+// cleanUp gives the init node, or the first machine with an API server when it has none, its ordinary plan with work on top. An init node that is being deleted gets
+// none any more: it only is joined.
 func (o *operation) cleanUp(phase, then rkev1.ETCDSnapshotPhase, work func(*machine) render.Work) verdict {
 	step := string(phase)
-	stopped, wait := o.reconcile("join")
-	if wait == nil && !o.init.roles.ControlPlane {
-		// It has to run before others can join it, and has no API server to ask.
-		// That it is left out does not make it run.
-		if stopped, wait = "init", stepInit(o.pass).wait; wait == nil && (o.init.marks.JoinURL == "" || !o.runs(o.init)) {
-			wait = waitFor(ReasonJoinURL, "waiting for join server", WakeMachine, WakePlanSecret)
-		}
-	}
+	apart, stopped, wait := o.startInit()
 	if wait != nil {
 		return o.await(step+": "+stopped, restartDeadline, wait.Message, WakePlanSecret, append(wait.Wakes, WakeMachine)...)
 	}
 	m, joinURL := o.init, ""
-	if !m.roles.ControlPlane {
+	if apart {
 		servers := o.collect(isControlPlane, isLive)
 		if len(servers) == 0 {
 			return o.await(step, stepDeadline, "waiting for a control plane machine", WakeMachine, WakePlanSecret)
