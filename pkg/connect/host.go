@@ -67,9 +67,11 @@ func (s *server) registered(ctx context.Context, id string, r *http.Request) (*i
 // isKnown reports that a cluster has the machine of a host.
 func (s *server) isKnown(id string, cluster types.NamespacedName) bool {
 	machines, err := s.MachineCache.GetByIndex(indexMachineID, id)
-	return err == nil && id != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
-		return m.Namespace == cluster.Namespace && m.Spec.ClusterName == cluster.Name
-	})
+	return err == nil && id != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return isOf(m, cluster) })
+}
+
+func isOf(machine *clusterv1.Machine, cluster types.NamespacedName) bool {
+	return machine.Namespace == cluster.Namespace && machine.Spec.ClusterName == cluster.Name
 }
 
 // ask writes the request of a host. One that is there is the host's own, from before its connection ended; when the host says something else now, it is
@@ -142,7 +144,7 @@ func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, an
 		if err != nil {
 			return false, fmt.Errorf("read from cache: %w", err)
 		}
-		if machine.Namespace != cluster.Namespace || machine.Spec.ClusterName != cluster.Name || machine.Labels[rkev1.MachineIDLabel] != id || !isRegistered(machine) {
+		if !isOf(machine, cluster) || machine.Labels[rkev1.MachineIDLabel] != id || !isRegistered(machine) {
 			return false, errNotThisHost
 		}
 		bootstrap, err := s.BootstrapCache.Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)

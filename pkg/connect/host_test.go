@@ -28,7 +28,9 @@ func (w *world) withHosts(controller func(request *corev1.Secret)) {
 	clusters := w.withRegistrations()
 	w.add(w.secrets, crt("c-m-2", "hosts", registration.ForNode, "token", "others"))
 	w.options.Registrations = NewRegistrations(RegistrationOptions{Secrets: w.options.SecretCache, Clusters: clusters, Now: w.options.Now, Log: w.options.Log})
-	w.options.HostCluster = func(id string) (types.NamespacedName, bool) { return types.NamespacedName{Namespace: "ns", Name: "demo"}, id == "c-m-1" }
+	w.options.HostCluster = func(id string) (types.NamespacedName, bool) {
+		return types.NamespacedName{Namespace: "ns", Name: "demo"}, id == "c-m-1"
+	}
 	resource := schema.GroupResource{Resource: "secrets"}
 	store := generic.NewCache[*corev1.Secret](w.secrets, resource)
 	written := func(request *corev1.Secret, uid types.UID) (*corev1.Secret, error) {
