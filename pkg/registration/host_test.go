@@ -300,3 +300,49 @@ func TestMachine_ObjectsShareNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestCorrection(t *testing.T) {
+	t.Parallel()
+	wanted := func(said registration.Host) metav1.Object {
+		said.ID = "host-1"
+		made, err := said.Machine("fleet-default", "demo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		made.Bootstrap.ResourceVersion = "7"
+		return made.Bootstrap
+	}
+	all := registration.Host{
+		Etcd: true, ControlPlane: true, Worker: true, NodeName: "edge-1", Address: "203.0.113.7", Labels: map[string]string{"site": "north"},
+		Taints: []corev1.Taint{{Key: "a", Effect: "NoExecute"}},
+	}
+	one := registration.Host{Worker: true, Labels: map[string]string{"rack": "1"}}
+	annotated := wanted(one)
+	annotated.GetAnnotations()["example.com/note"] = "of somebody else"
+	for name, tt := range map[string]struct {
+		there, wanted metav1.Object
+		want          string
+	}{
+		"the same":                      {wanted(all), wanted(all), ""},
+		"with what a host does not say": {annotated, wanted(one), ""},
+		"fewer roles, and another label": {wanted(all), wanted(one), `{"metadata":{"annotations":{"rke.cattle.io/address":null,"rke.cattle.io/labels":"{\"rack\":\"1\"}","rke.cattle.io/taints":null},` +
+			`"labels":{"cluster.x-k8s.io/control-plane":null,"rack":"1","rke.cattle.io/control-plane-role":null,"rke.cattle.io/etcd-role":null,` +
+			`"rke.cattle.io/node-name":null,"site":null},"resourceVersion":"7"}}`},
+		"an address": {
+			wanted(registration.Host{Worker: true, Address: "203.0.113.7"}), wanted(registration.Host{Worker: true, Address: "203.0.113.8"}),
+			`{"metadata":{"annotations":{"rke.cattle.io/address":"203.0.113.8"},"labels":{},"resourceVersion":"7"}}`,
+		},
+		"a role more": {
+			wanted(registration.Host{Worker: true}), wanted(registration.Host{Worker: true, Etcd: true}),
+			`{"metadata":{"annotations":{},"labels":{"rke.cattle.io/etcd-role":"true"},"resourceVersion":"7"}}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := registration.Correction(tt.there, tt.wanted)
+			if diff := cmp.Diff(tt.want, string(got)); diff != "" || err != nil {
+				t.Errorf("%v, (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}

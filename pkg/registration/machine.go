@@ -2,6 +2,7 @@ package registration
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -99,4 +100,46 @@ func (h *Host) annotations() (map[string]string, error) {
 		annotations[rkev1.TaintsAnnotation] = string(encoded)
 	}
 	return annotations, nil
+}
+
+// saidAnnotations are those by which an object tells what its host said. Others come from somebody else.
+var saidAnnotations = []string{rkev1.AddressAnnotation, rkev1.InternalAddressAnnotation, rkev1.LabelsAnnotation, rkev1.TaintsAnnotation}
+
+// Correction is a merge patch after which an object that is there says what wanted says, and nothing that its host said before: labels, of which a host may say
+// almost any, are those of wanted and no others. It is for that version of the object alone; nil when there is nothing to correct.
+func Correction(there, wanted metav1.Object) ([]byte, error) {
+	labels := changes(there.GetLabels(), wanted.GetLabels())
+	said := map[string]string{}
+	for _, key := range saidAnnotations {
+		if value, says := there.GetAnnotations()[key]; says {
+			said[key] = value
+		}
+	}
+	annotations := changes(said, wanted.GetAnnotations())
+	if len(labels) == 0 && len(annotations) == 0 {
+		return nil, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": there.GetResourceVersion(), "labels": labels, "annotations": annotations,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode what %s/%s has to say: %w", there.GetNamespace(), there.GetName(), err)
+	}
+	return patch, nil
+}
+
+// changes are what makes one map of another in a merge patch: nil takes a key away.
+func changes(from, to map[string]string) map[string]any {
+	out := map[string]any{}
+	for key := range from {
+		if _, stays := to[key]; !stays {
+			out[key] = nil
+		}
+	}
+	for key, value := range to {
+		if had, has := from[key]; !has || had != value {
+			out[key] = value
+		}
+	}
+	return out
 }

@@ -18,14 +18,18 @@ type Answer struct {
 	Refusal string
 }
 
+// SaidDigest is the digest of what a request says.
+func SaidDigest(request *corev1.Secret) string {
+	return digest(string(request.Data[rkev1.MachineRequestDataKey]))
+}
+
 // ReadAnswer returns the answer to what a request says now; nil while there is none.
 func ReadAnswer(request *corev1.Secret) *Answer {
 	answer := Answer{
 		Namespace: request.Labels[rkev1.MachineNamespaceLabel], Name: request.Labels[rkev1.MachineNameLabel],
 		Refusal: request.Annotations[rkev1.RegistrationRefusedAnnotation],
 	}
-	said := request.Annotations[AnsweredAnnotation]
-	if said != digest(string(request.Data[rkev1.MachineRequestDataKey])) || answer.Refusal == "" && answer.Name == "" {
+	if request.Annotations[AnsweredAnnotation] != SaidDigest(request) || answer.Refusal == "" && answer.Name == "" {
 		return nil
 	}
 	return &answer
@@ -43,7 +47,7 @@ func WithAnswer(request *corev1.Secret, answer *Answer) *corev1.Secret {
 	if answer == nil {
 		return answered
 	}
-	metav1.SetMetaDataAnnotation(&answered.ObjectMeta, AnsweredAnnotation, digest(string(request.Data[rkev1.MachineRequestDataKey])))
+	metav1.SetMetaDataAnnotation(&answered.ObjectMeta, AnsweredAnnotation, SaidDigest(request))
 	if answer.Refusal != "" {
 		metav1.SetMetaDataAnnotation(&answered.ObjectMeta, rkev1.RegistrationRefusedAnnotation, answer.Refusal)
 		return answered

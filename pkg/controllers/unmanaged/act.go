@@ -72,8 +72,8 @@ func (h *handler) answer(f facts, given *registration.Answer) error {
 	return nil
 }
 
-// register makes the objects of a host, the Machine last, and reports whether all of them are there. Those that a cache does not show and that exist all the
-// same are looked at when it does.
+// register makes the objects of a host, the Machine last and only when the others say the same, and reports whether all of them are there. Those that a cache
+// does not show and that exist all the same are looked at when it does.
 func (h *handler) register(f facts) (bool, error) {
 	cluster := types.NamespacedName{Namespace: f.capi.Namespace, Name: f.capi.Name}
 	wanted, err := f.host.Machine(cluster.Namespace, cluster.Name)
@@ -87,33 +87,93 @@ func (h *handler) register(f facts) (bool, error) {
 	// Until Cluster API gives them to the Machine. Without an owner they would outlive the cluster, if the Machine is never made.
 	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: f.capi.Name, UID: f.capi.UID}}
 	wanted.Bootstrap.OwnerReferences, wanted.Custom.OwnerReferences = owner, owner
-	for _, object := range []struct {
-		kind   string
-		exists bool
-		create func() error
-	}{
-		{"RKEBootstrap", f.named.bootstrap != nil, func() error { return only(h.Bootstraps.Create(wanted.Bootstrap)) }},
-		{"CustomMachine", f.named.custom != nil, func() error { return only(h.CustomMachines.Create(wanted.Custom)) }},
-		{"Machine", f.named.machine != nil, func() error { return only(h.Machines.Create(wanted.Machine)) }},
+	for _, put := range []func() (bool, error){
+		func() (bool, error) {
+			return put(h, f, "RKEBootstrap", f.named.bootstrap, wanted.Bootstrap, h.Bootstraps)
+		},
+		func() (bool, error) {
+			return put(h, f, "CustomMachine", f.named.custom, wanted.Custom, h.CustomMachines)
+		},
+		func() (bool, error) { return put(h, f, "Machine", f.named.machine, wanted.Machine, h.Machines) },
 	} {
-		if object.exists || h.written.Left(made(f.request, object.kind), h.Now()) > 0 {
-			continue
+		if done, err := put(); err != nil || !done {
+			return false, err
 		}
-		err := object.create()
-		if apierrors.IsAlreadyExists(err) {
-			h.Secrets.EnqueueAfter(f.request.Namespace, f.request.Name, shortly)
-			return false, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("make %s %s/%s: %w", object.kind, cluster.Namespace, f.host.MachineName(), err)
-		}
-		h.written.Did(made(f.request, object.kind), h.Now())
 	}
 	return true, nil
+}
+
+// client makes objects of a kind, and corrects them.
+type client[T any] interface {
+	Create(object T) (T, error)
+	Patch(namespace, name string, kind types.PatchType, data []byte, subresources ...string) (T, error)
+}
+
+// put makes an object, or makes one that is there say what is wanted, and reports whether it does. There is what the cache shows, nil for none.
+func put[T interface {
+	comparable
+	metav1.Object
+}](h *handler, f facts, kind string, there, wanted T, c client[T],
+) (bool, error) {
+	var none T
+	if there != none {
+		return h.correct(f, kind, there, wanted, func(patch []byte) error {
+			return only(c.Patch(there.GetNamespace(), there.GetName(), types.MergePatchType, patch))
+		})
+	}
+	if h.written.Left(made(f.request, kind), h.Now()) > 0 {
+		return true, nil
+	}
+	_, err := c.Create(wanted)
+	if apierrors.IsAlreadyExists(err) {
+		return h.later(f)
+	}
+	if err != nil {
+		return false, fmt.Errorf("make %s %s/%s: %w", kind, wanted.GetNamespace(), wanted.GetName(), err)
+	}
+	h.written.Did(made(f.request, kind), h.Now())
+	return true, nil
+}
+
+// correct makes an object that is left of an attempt before say what the host says now: the roles of a machine are those of its objects together. Where the
+// Machine is there and no cache shows it, the host is that, and keeps what it was.
+func (h *handler) correct(f facts, kind string, there, wanted metav1.Object, write func(patch []byte) error) (bool, error) {
+	if h.written.Behind(there, h.Now()) {
+		return h.later(f) // it says something else by now
+	}
+	patch, err := registration.Correction(there, wanted)
+	if err != nil || patch == nil {
+		return err == nil, err
+	}
+	switch _, err := h.Machines.Get(wanted.GetNamespace(), wanted.GetName(), metav1.GetOptions{}); {
+	case err == nil:
+		return h.later(f)
+	case !apierrors.IsNotFound(err):
+		return false, fmt.Errorf("read Machine %s/%s: %w", wanted.GetNamespace(), wanted.GetName(), err)
+	}
+	err = write(patch)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return h.later(f)
+	}
+	if err != nil {
+		return false, fmt.Errorf("correct %s %s/%s: %w", kind, there.GetNamespace(), there.GetName(), err)
+	}
+	h.written.Replaced(there.GetUID(), there.GetResourceVersion(), h.Now())
+	h.Log.WithField("namespace", there.GetNamespace()).WithField("name", there.GetName()).
+		Infof("The %s of a host without a Machine says now what the host says", kind)
+	return true, nil
+}
+
+// later looks at a request again when the caches show more.
+func (h *handler) later(f facts) (bool, error) {
+	h.Secrets.EnqueueAfter(f.request.Namespace, f.request.Name, shortly)
+	return false, nil
 }
 
 // only keeps the error.
 func only[T any](_ T, err error) error { return err }
 
-// made is what is noted when an object was made for a request.
-func made(request *corev1.Secret, kind string) string { return string(request.UID) + "/" + kind }
+// made is what is noted when an object was made of what a request says. It may say something else afterwards.
+func made(request *corev1.Secret, kind string) string {
+	return string(request.UID) + "/" + registration.SaidDigest(request) + "/" + kind
+}

@@ -107,8 +107,12 @@ func TestDecide(t *testing.T) {
 	}{
 		"a new host": {func(*facts) {}, makes},
 		"a new host whose objects are there in part": {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}) }, makes},
-		"a host that was made a moment ago":          {func(f *facts) { f.made = true; f.half(func(*metav1.ObjectMeta) {}) }, answers(here)},
-		"a host that is a machine":                   {func(f *facts) { f.has() }, answers(here)},
+		"a new host that says something else than its objects": {func(f *facts) {
+			f.half(func(*metav1.ObjectMeta) {})
+			f.say(map[string][]string{"id": {id}, "role-etcd": {"true"}})
+		}, makes},
+		"a host that was made a moment ago": {func(f *facts) { f.made = true; f.half(func(*metav1.ObjectMeta) {}) }, answers(here)},
+		"a host that is a machine":          {func(f *facts) { f.has() }, answers(here)},
 		"which has another name, as others have given": {func(f *facts) {
 			f.has(func(m *clusterv1.Machine) { m.Name = "old" })
 		}, answers(registration.Answer{Namespace: "fleet-default", Name: "old"})},

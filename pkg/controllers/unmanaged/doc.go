@@ -8,7 +8,8 @@
 // what its name gives, so that two hosts with the same identity, of which one is a copy of the other's disk, never are two machines; and a host
 // whose identity is that of a machine elsewhere is refused, also while both ask at once.
 //
-// The Machine is made last: what a process that was killed has left is completed with the next one, and until then nobody takes it up. What was
+// The Machine is made last: what a process that was killed has left is completed with the next one, and until then nobody takes it up. Where the host
+// says something else by then, what is left is made to say that first: no machine has the roles of two requests. What was
 // begun and never completed goes with the cluster. An answer is for what the host said then; when it says something else, it gets another
 // one. One with a Machine is never given twice for the same words: whoever deletes the Machine has not to fear that it comes back by itself. A
 // refusal is looked at again with everything that it may come from. A request is deleted a minute after it was made, answered or not.

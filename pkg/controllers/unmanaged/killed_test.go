@@ -1,18 +1,26 @@
 package unmanaged_test
 
 import (
+	"errors"
+	"maps"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/registration"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
 // A host is refused, says something else, and becomes a machine and then a node, wherever the process is killed.
@@ -61,4 +69,161 @@ func TestStory_HostWhereverTheProcessIsKilled(t *testing.T) {
 		}
 		return writes
 	})
+}
+
+// server and agentOnly are two sets of words of one host.
+var (
+	server    = map[string]string{"role-etcd": "true", "role-control-plane": "true", "role-worker": "true", "labels": "site=north", "taints": "a=b:NoExecute"}
+	agentOnly = map[string]string{"role-worker": "true", "labels": "rack=1", "address": "203.0.113.7"}
+)
+
+// A host asks for all roles, its Machine cannot be made, and somebody starts it with other words, by the same request or another one. Wherever the process is
+// killed, it gets what it asked for last.
+func TestStory_HostSaysSomethingElseWhereverTheProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	for name, reword := range map[string]func(w *world){
+		"the same request": func(w *world) { w.askAgain(demo, agentOnly) },
+		"another request": func(w *world) {
+			must(w.T, w.user.Core.Secret().Delete(demo, host, &metav1.DeleteOptions{}))
+			w.ask(demo, agentOnly)
+		},
+		"and back, and again": func(w *world) {
+			w.askAgain(demo, agentOnly)
+			w.pass(2 * time.Second)
+			w.askAgain(demo, server)
+			w.pass(2 * time.Second)
+			w.askAgain(demo, agentOnly)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crashpoints.Each(t, 12, func(t *testing.T, n int) (writes int) {
+				t.Helper()
+				inWorld(t, func(w *world) {
+					if n > 0 {
+						w.cut = make(chan struct{})
+						w.api.CutAfter(agent, n, func() { close(w.cut) })
+					}
+					w.api.Intercept(quota)
+					w.ask(demo, server)
+					w.pass(3 * time.Second)
+					reword(w)
+					w.pass(3 * time.Second)
+					w.api.Intercept(nil)
+					w.patchCAPI(`{"metadata":{"annotations":{"example.com/quota":"raised"}}}`) // nobody waits for the next attempt
+					w.pass(10 * time.Second)
+					writes = w.api.Written(agent)
+					w.answered(demo, ours+host)
+					w.saysOf(agentOnly)
+				})
+				return writes
+			})
+		})
+	}
+}
+
+// The process is killed, and the host says something else before the next one: it is what it was, if its Machine was made, or all of what it says now.
+func TestStory_HostSaysSomethingElseBeforeTheProcessThatWasKilledIsReplaced(t *testing.T) {
+	t.Parallel()
+	crashpoints.Each(t, 12, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		inWorld(t, func(w *world) {
+			if n > 0 {
+				w.api.CutAfter(agent, n, func() {})
+			}
+			w.ask(demo, server)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			words := agentOnly
+			if len(w.machines()) > 0 {
+				words = server
+			}
+			w.askAgain(demo, agentOnly)
+			w.stop()
+			w.api.Mend(agent)
+			w.start()
+			w.pass(30 * time.Second)
+			writes = w.api.Written(agent)
+			w.answered(demo, ours+host)
+			w.saysOf(words)
+		})
+		return writes
+	})
+}
+
+// Caches that lag behind, each for another time, hide what was made of the former words.
+func TestStory_HostSaysSomethingElseAndWatchesThatLag(t *testing.T) {
+	t.Parallel()
+	const slow, fast = 3 * time.Second, 0
+	for name, lag := range map[string]map[string]time.Duration{
+		"Machines":       {"machines.cluster.x-k8s.io": slow},
+		"RKEBootstraps":  {"rkebootstraps.rke.cattle.io": slow},
+		"CustomMachines": {"custommachines.rke.cattle.io": slow},
+		"both halves":    {"rkebootstraps.rke.cattle.io": slow, "custommachines.rke.cattle.io": slow, "machines.cluster.x-k8s.io": fast},
+	} {
+		for when, after := range map[string]time.Duration{"at once": 0, "a second later": time.Second, "four seconds later": 4 * time.Second} {
+			for holds, intercept := range map[string]func(memkube.Request) error{"that is made": nil, "that is refused at first": quota} {
+				t.Run(name+" "+when+" "+holds, func(t *testing.T) {
+					tell(t, func(w *world) {
+						w.stop()
+						w.api.Lag(agent, func(resource string) time.Duration { return lag[resource] })
+						w.start()
+						w.pass(5 * time.Second)
+						w.api.Intercept(intercept)
+						words := []map[string]string{server, agentOnly, server, agentOnly}
+						for i, said := range words {
+							if i == 0 {
+								w.ask(demo, said)
+							} else {
+								w.askAgain(demo, said)
+							}
+							w.pass(after + time.Millisecond)
+						}
+						w.api.Intercept(nil)
+						w.pass(30 * time.Second)
+						w.answered(demo, ours+host)
+						if intercept != nil {
+							w.saysOf(agentOnly)
+						} else {
+							w.saysOf(server)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// quota refuses Machines.
+func quota(r memkube.Request) error {
+	if r.Verb == "create" && r.Resource.Resource == "machines" && strings.HasPrefix(r.Agent, agent) {
+		return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, errors.New("exceeded quota"))
+	}
+	return nil
+}
+
+// saysOf fails when an object of the host says something else than what was said.
+func (w *world) saysOf(said map[string]string) {
+	w.Helper()
+	parsed, err := registration.ParseRequest(request(demo, identity, said))
+	must(w.T, err)
+	want, err := parsed.Machine(namespace, "demo")
+	must(w.T, err)
+	bootstrap, err := w.user.RKE.RKEBootstrap().Get(namespace, host, metav1.GetOptions{})
+	must(w.T, err)
+	machines := w.machines()
+	if len(machines) != 1 {
+		w.Fatalf("%d machines", len(machines))
+	}
+	for _, object := range []struct{ got, want metav1.Object }{{bootstrap, want.Bootstrap}, {w.custom(), want.Custom}, {&machines[0], want.Machine}} {
+		if diff := cmp.Diff(object.want.GetLabels(), object.got.GetLabels()); diff != "" {
+			w.Errorf("labels of %T (-want +got):\n%s", object.got, diff)
+		}
+		if got := object.got.GetAnnotations(); !maps.Equal(object.want.GetAnnotations(), got) {
+			w.Errorf("annotations of %T: %v, want %v", object.got, got, object.want.GetAnnotations())
+		}
+		if len(object.got.GetOwnerReferences()) != 1 && object.got != metav1.Object(&machines[0]) {
+			w.Errorf("owners of %T: %v", object.got, object.got.GetOwnerReferences())
+		}
+	}
 }
