@@ -39,10 +39,18 @@ func (h *handler) act(f facts, d decision) error {
 	}
 }
 
+// remove deletes a request. One without an answer is told of, for its host still waits, or has given up.
 func (h *handler) remove(request *corev1.Secret) error {
 	err := h.Secrets.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(request.UID))})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("delete machine request %s/%s: %w", request.Namespace, request.Name, err)
+	}
+	if registration.ReadAnswer(request) == nil {
+		h.Log.WithField("namespace", request.Namespace).WithField("request", request.Name).
+			Warnf("The request of a host is deleted without an answer after %s; the host asks again", keptFor)
 	}
 	return nil
 }

@@ -66,6 +66,7 @@ type handler struct {
 	clusters       provcontrollers.ClusterCache
 	written        *ownwrites.Log
 	claims         claims
+	known          known
 }
 
 // Register adds the handlers, their indexes and their wake-ups. They end with ctx.
@@ -167,13 +168,20 @@ func (h *handler) requestOf(object wakeup.Object, cluster string) []wakeup.Key {
 // isName reports whether a name has the form of those of hosts.
 func isName(name string) bool { return strings.HasPrefix(name, naming.MachineRequestCustom+"-") }
 
-func (h *handler) onRequest(_ string, request *corev1.Secret) (*corev1.Secret, error) {
-	if request == nil || !isRequest(request) || request.DeletionTimestamp != nil || h.written.Behind(request, h.Now()) {
+func (h *handler) onRequest(key string, request *corev1.Secret) (*corev1.Secret, error) {
+	if request == nil {
+		h.known.forget(key)
+		return nil, nil
+	}
+	if !isRequest(request) || request.DeletionTimestamp != nil || h.written.Behind(request, h.Now()) {
 		return request, nil
 	}
 	gathered, err := h.gather(request)
 	if err != nil {
 		return request, err
+	}
+	if !gathered.ofOthers() {
+		gathered.since = h.known.meet(key, request.UID, gathered.now)
 	}
 	return request, h.act(gathered, decide(gathered))
 }

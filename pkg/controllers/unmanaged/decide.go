@@ -15,7 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/topology"
 )
 
-// keptFor is how long a request is there. Who waits for its answer waits less than twice as long, and makes it again.
+// keptFor is how long a request is there after this process has first seen it, which is long enough to answer what can be answered. Who waits for its answer
+// waits less than twice as long, and makes it again.
 const keptFor = time.Minute
 
 // facts are what is known of one request.
@@ -37,7 +38,8 @@ type facts struct {
 	made bool
 	// claimed tells that a machine of that identity is being made for another cluster.
 	claimed bool
-	now     time.Time
+	// since is when this process has first seen the request.
+	since, now time.Time
 }
 
 // objects are what a host is.
@@ -94,7 +96,7 @@ func decide(f facts) decision {
 	if f.ofOthers() {
 		return decision{do: leave}
 	}
-	left := f.request.CreationTimestamp.Add(keptFor).Sub(f.now)
+	left := f.since.Add(keptFor).Sub(f.now)
 	if left <= 0 {
 		return decision{do: remove}
 	}

@@ -44,7 +44,7 @@ func worker() map[string][]string { return map[string][]string{"id": {id}, "role
 
 // world are facts of a host that asks for the first time, ten seconds ago.
 func world() *facts {
-	f := &facts{instanceID: us, now: noon.Add(10 * time.Second)}
+	f := &facts{instanceID: us, since: noon, now: noon.Add(10 * time.Second)}
 	f.say(worker())
 	f.clusters = []*provv1.Cluster{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "demo", Annotations: map[string]string{rkev1.InstanceAnnotation: us}},
@@ -130,6 +130,16 @@ func TestDecide(t *testing.T) {
 			f.has()
 			again(f, here)
 			f.now = noon.Add(time.Hour)
+		}, decision{do: remove}},
+
+		"made an hour ago, and first seen a moment ago": {func(f *facts) {
+			f.since, f.now = noon.Add(time.Hour), noon.Add(time.Hour+10*time.Second)
+		}, makes},
+		"answered, and made in a minute by another clock": {func(f *facts) {
+			f.has()
+			again(f, here)
+			f.request.CreationTimestamp = metav1.NewTime(noon.Add(time.Minute))
+			f.now = noon.Add(time.Minute)
 		}, decision{do: remove}},
 
 		"no cluster":                                 {func(f *facts) { f.clusters = nil }, refuses(noCluster)},
@@ -240,4 +250,28 @@ func TestClaims(t *testing.T) {
 
 func key(cluster string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "fleet-default", Name: cluster}
+}
+
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	h := &handler{Deps: Deps{InstanceID: us}}
+	later := noon.Add(time.Minute)
+	for i, met := range []struct {
+		key  string
+		uid  types.UID
+		at   time.Time
+		want time.Time
+	}{{"a/x", "1", noon, noon}, {"a/x", "1", later, noon}, {"b/x", "1", later, later}, {"a/x", "2", later, later}, {"a/x", "1", later, later}} {
+		if got := h.known.meet(met.key, met.uid, met.at); !got.Equal(met.want) {
+			t.Errorf("%d: known since %s, want %s", i, got, met.want)
+		}
+	}
+	for _, gone := range []string{"a/x", "b/x", "never/seen"} {
+		if _, err := h.onRequest(gone, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(h.known.since) > 0 {
+		t.Errorf("requests that are gone are remembered: %v", h.known.since)
+	}
 }

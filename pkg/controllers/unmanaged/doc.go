@@ -12,7 +12,8 @@
 // says something else by then, what is left is made to say that first: no machine has the roles of two requests. What was
 // begun and never completed goes with the cluster. An answer is for what the host said then; when it says something else, it gets another
 // one. One with a Machine is never given twice for the same words: whoever deletes the Machine has not to fear that it comes back by itself. A
-// refusal is looked at again with everything that it may come from. A request is deleted a minute after it was made, answered or not.
+// refusal is looked at again with everything that it may come from. A request is deleted a minute after this process has first seen it, answered or not, whatever the
+// clock of the API server says: one that was made long ago is answered first.
 //
 // The other half is the status of CustomMachines. The host is there, so its infrastructure is ready at once, and the planner gives it a plan; it is
 // provisioned, for Cluster API, when its node is known (machinenodelookup).

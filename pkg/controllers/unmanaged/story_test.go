@@ -61,6 +61,8 @@ type world struct {
 	user *clients.Clients
 	log  *bytes.Buffer
 	stop func()
+	// skew is how much the clock of the controller is ahead of that of the API server.
+	skew time.Duration
 	// cut is closed when the process is killed; nil when nobody kills it.
 	cut chan struct{}
 }
@@ -117,6 +119,7 @@ func (w *world) start() {
 	must(w.T, unmanaged.Register(c.HandlerContext(), unmanaged.Deps{
 		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(), Machines: c.CAPI.Machine(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance, Log: log,
+		Now: func() time.Time { return time.Now().Add(w.skew) },
 	}))
 	workers, cancel := context.WithCancel(w.Context())
 	if err := c.Start(workers); err != nil {
@@ -288,9 +291,60 @@ func TestStory_HostBecomesAMachine(t *testing.T) {
 		w.stop()
 		w.pass(time.Hour) // nobody is there to delete the request in time
 		w.start()
-		w.pass(time.Second)
+		w.pass(30 * time.Second)
+		w.answered(demo, ours+host) // the next process has not known it for long
+		w.pass(31 * time.Second)
 		w.answered(demo, "gone")
+		if log := w.log.String(); strings.Contains(log, "without an answer") {
+			t.Error(log)
+		}
 		w.quiet(time.Hour)
+	})
+}
+
+// Whatever the clocks say, a request is answered before it is deleted, and is deleted after a minute.
+func TestStory_ClocksThatDiffer(t *testing.T) {
+	for name, skew := range map[string]time.Duration{"ahead": 10 * time.Minute, "behind": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(w *world) {
+				w.stop()
+				w.skew = skew
+				w.start()
+				w.ask(demo, role("worker"))
+				w.pass(50 * time.Second)
+				w.answered(demo, ours+host)
+				w.pass(11 * time.Second)
+				w.answered(demo, "gone")
+				if machines := w.machines(); len(machines) != 1 {
+					t.Errorf("machines %v", machines)
+				}
+			})
+		})
+	}
+}
+
+// What cannot be answered is deleted, too, and told of, as often as the host asks. A process that was away answers what waits.
+func TestStory_RequestWithoutAnAnswer(t *testing.T) {
+	tell(t, func(w *world) {
+		w.patchCAPI(`{"spec":{"paused":true}}`)
+		w.pass(time.Second)
+		for n := range 2 {
+			w.ask(demo, role("worker"))
+			w.pass(59 * time.Second)
+			w.answered(demo, "")
+			w.pass(2 * time.Second)
+			w.answered(demo, "gone")
+			if told := strings.Count(w.log.String(), "deleted without an answer after 1m0s"); told != n+1 {
+				t.Errorf("told %d times: %s", told, w.log)
+			}
+		}
+		w.stop()
+		w.ask(demo, role("worker"))
+		w.patchCAPI(`{"spec":{"paused":null}}`)
+		w.pass(10 * time.Minute)
+		w.start()
+		w.pass(time.Second)
+		w.answered(demo, ours+host)
 	})
 }
 
