@@ -36,6 +36,8 @@ const (
 	indexRequests = "unmanaged-machine-requests"
 	// indexIdentities finds Machines by the identity of their agent.
 	indexIdentities = "unmanaged-machine-identities"
+	// indexWaiting finds Machines of registered hosts without a node by NAMESPACE/NAME of their cluster.
+	indexWaiting = "unmanaged-machines-without-node"
 	// indexCustomMachines finds CustomMachines by NAMESPACE/NAME of their cluster.
 	indexCustomMachines = "unmanaged-custom-machines-by-cluster"
 )
@@ -78,6 +80,7 @@ func Register(ctx context.Context, d Deps) error {
 		wakeup.On(ctx, d.Secrets, func(c *provv1.Cluster) []wakeup.Key { return h.requestsTo(c) }, d.Clusters),
 		wakeup.On(ctx, d.Secrets, func(c *clusterv1.Cluster) []wakeup.Key { return h.requestsTo(h.clusterOf(c.Namespace, c.Name)) }, d.CAPIClusters),
 		wakeup.On(ctx, d.Secrets, func(m *clusterv1.Machine) []wakeup.Key { return h.requestOf(m, m.Spec.ClusterName) }, d.Machines),
+		wakeup.On(ctx, d.Secrets, h.refusedFor, d.Machines),
 		wakeup.On(ctx, d.Secrets, func(b *rkev1.RKEBootstrap) []wakeup.Key { return h.requestOf(b, b.Spec.ClusterName) }, d.Bootstraps),
 		wakeup.On(ctx, d.Secrets, func(m *rkev1.CustomMachine) []wakeup.Key { return h.requestOf(m, clusterLabel(m)) }, d.CustomMachines),
 		wakeup.On(ctx, d.CustomMachines, func(c *provv1.Cluster) []wakeup.Key {
@@ -113,6 +116,12 @@ func newHandler(d Deps) *handler {
 	h.machines.AddIndexer(indexIdentities, func(m *clusterv1.Machine) ([]string, error) {
 		if id := m.Labels[rkev1.MachineIDLabel]; id != "" {
 			return []string{id}, nil
+		}
+		return nil, nil
+	})
+	h.machines.AddIndexer(indexWaiting, func(m *clusterv1.Machine) ([]string, error) {
+		if isWaiting(m) {
+			return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
 		}
 		return nil, nil
 	})
@@ -159,6 +168,25 @@ func (h *handler) requestOf(object wakeup.Object, cluster string) []wakeup.Key {
 	var keys []wakeup.Key
 	for _, name := range []string{object.GetName(), naming.MachineRequest(naming.MachineRequestCustom, id)} {
 		if request, err := h.secrets.Get(owner.Status.ClusterName, name); err == nil && isRequest(request) {
+			keys = append(keys, wakeup.Key{Namespace: request.Namespace, Name: request.Name})
+		}
+	}
+	return keys
+}
+
+// refusedFor are the requests that were refused because too many hosts like this Machine's have no node yet. Whether it is one of them still, the caches tell.
+func (h *handler) refusedFor(m *clusterv1.Machine) []wakeup.Key {
+	owner := h.clusterOf(m.Namespace, m.Spec.ClusterName)
+	if owner == nil || !isCustom(m) {
+		return nil
+	}
+	requests, err := h.secrets.GetByIndex(indexRequests, owner.Status.ClusterName)
+	if err != nil {
+		return nil // the index is ours
+	}
+	var keys []wakeup.Key
+	for _, request := range requests {
+		if request.Annotations[rkev1.RegistrationRefusedAnnotation] == tooMany {
 			keys = append(keys, wakeup.Key{Namespace: request.Namespace, Name: request.Name})
 		}
 	}

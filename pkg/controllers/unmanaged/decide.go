@@ -1,6 +1,7 @@
 package unmanaged
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,6 +19,14 @@ import (
 // keptFor is how long a request is there after this process has first seen it, which is long enough to answer what can be answered. Who waits for its answer
 // waits less than twice as long, and makes it again.
 const keptFor = time.Minute
+
+// maxWaiting is how many registered hosts of a cluster may have no node yet. Who has the token of a cluster may make up identities, and each is a dozen objects
+// for ever: without a limit that fills the datastore of all clusters. Racks that are switched on together have fewer hosts, and those that wait for their first server
+// have to wait anyway. Hosts that ask at the same moment may be a few more, as many as are made until the caches show them.
+const maxWaiting = 100
+
+// tooMany is for the administrator of a host that is one more.
+var tooMany = fmt.Sprintf("%d hosts of this cluster have registered and have no node yet; delete the Machines of those that will not come, or wait", maxWaiting)
 
 // facts are what is known of one request.
 type facts struct {
@@ -38,6 +47,8 @@ type facts struct {
 	made bool
 	// claimed tells that a machine of that identity is being made for another cluster.
 	claimed bool
+	// waiting are so many hosts of the cluster that have registered and have no node yet.
+	waiting int
 	// since is when this process has first seen the request.
 	since, now time.Time
 }
@@ -195,6 +206,11 @@ func isCustom(machine *clusterv1.Machine) bool {
 		machine.Labels[rkev1.MachinePoolNameLabel] == "" && !isOwnedBy(machine, machineSetKind)
 }
 
+// isWaiting reports whether a Machine is that of a registered host whose node is still to come.
+func isWaiting(machine *clusterv1.Machine) bool {
+	return isCustom(machine) && machine.DeletionTimestamp == nil && !machine.Status.NodeRef.IsDefined()
+}
+
 // isOwnedBy reports whether a kind of Cluster API's owns an object.
 func isOwnedBy(object metav1.Object, kind string) bool {
 	return slices.ContainsFunc(object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
@@ -224,6 +240,9 @@ func (f *facts) refusesNew() string {
 	}
 	if f.wrong != nil {
 		return f.wrong.Error()
+	}
+	if f.waiting >= maxWaiting {
+		return tooMany
 	}
 	return ""
 }

@@ -176,6 +176,14 @@ func TestDecide(t *testing.T) {
 		"a half of another cluster":                {func(f *facts) { f.half(func(*metav1.ObjectMeta) {}); f.named.custom.Labels = nil }, refuses(takenName)},
 		"halves of that cluster that belong to it": {func(f *facts) { f.half(func(m *metav1.ObjectMeta) { m.OwnerReferences = ofCAPI("Cluster") }) }, makes},
 
+		"as many without a node as may be":          {func(f *facts) { f.waiting = 99 }, makes},
+		"too many without a node":                   {func(f *facts) { f.waiting = 100 }, refuses(tooMany)},
+		"too many, and this one is among them":      {func(f *facts) { f.waiting = 100; f.has() }, answers(here)},
+		"too many, and this one was just made":      {func(f *facts) { f.waiting = 100; f.made = true }, answers(here)},
+		"too many, and what this one says is wrong": {func(f *facts) { f.waiting = 100; f.say(map[string][]string{"id": {id}}) }, refuses("a role is missing: --etcd, --controlplane, --worker or --all-roles")},
+		"one of too many whose Machine is not made": {func(f *facts) { f.waiting = 100; f.half(func(*metav1.ObjectMeta) {}) }, refuses(tooMany)},
+		"refused as one of too many, and some came": {func(f *facts) { f.waiting = 99; again(f, registration.Answer{Refusal: tooMany}) }, makes},
+
 		"answered":                                {func(f *facts) { f.has(); again(f, here) }, keeps},
 		"answered, and the Machine was deleted":   {func(f *facts) { again(f, here) }, keeps},
 		"answered to something else":              {func(f *facts) { again(f, here); resay(f, "role-etcd"); f.has() }, answers(here)},
@@ -273,5 +281,27 @@ func TestKnown(t *testing.T) {
 	}
 	if len(h.known.since) > 0 {
 		t.Errorf("requests that are gone are remembered: %v", h.known.since)
+	}
+}
+
+func TestIsWaiting(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		edit func(m *clusterv1.Machine)
+		want bool
+	}{
+		"registered":          {func(*clusterv1.Machine) {}, true},
+		"with a node":         {func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "edge-1" }, false},
+		"that goes":           {func(m *clusterv1.Machine) { going(&m.ObjectMeta) }, false},
+		"of a pool":           {func(m *clusterv1.Machine) { m.Labels[rkev1.MachinePoolNameLabel] = "a" }, false},
+		"of another provider": {func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Kind = "PodMachine" }, false},
+		"without an identity": {func(m *clusterv1.Machine) { m.Labels = nil }, true},
+	} {
+		f := world()
+		f.has()
+		tt.edit(f.machines[0])
+		if got := isWaiting(f.machines[0]); got != tt.want {
+			t.Errorf("a Machine %s waits for its node: %v", name, got)
+		}
 	}
 }

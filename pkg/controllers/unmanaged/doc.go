@@ -15,6 +15,8 @@
 // refusal is looked at again with everything that it may come from. A request is deleted a minute after this process has first seen it, answered or not, whatever the
 // clock of the API server says: one that was made long ago is answered first.
 //
+// Identities are made up by whoever has the token: while too many hosts of a cluster have no node yet, it takes none that is new.
+//
 // The other half is the status of CustomMachines. The host is there, so its infrastructure is ready at once, and the planner gives it a plan; it is
 // provisioned, for Cluster API, when its node is known (machinenodelookup).
 //

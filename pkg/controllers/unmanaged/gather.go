@@ -46,6 +46,11 @@ func (h *handler) gatherMachines(f *facts, cluster types.NamespacedName) error {
 	if f.named.custom, err = clients.Optional(h.customMachines.Get(cluster.Namespace, name)); err != nil {
 		return fmt.Errorf("read CustomMachine %s/%s: %w", cluster.Namespace, name, err)
 	}
+	waiting, err := h.machines.GetByIndex(indexWaiting, cluster.String())
+	if err != nil {
+		return fmt.Errorf("count the hosts of cluster %s without a node: %w", cluster, err)
+	}
+	f.waiting = len(waiting)
 	f.made = f.named.machine == nil && h.written.Left(made(f.request, "Machine"), f.now) > 0
 	f.claimed = h.claims.byAnother(f.host.ID, cluster, f.now)
 	return nil

@@ -693,3 +693,68 @@ func TestStory_ManyHostsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Somebody makes up identities. The cluster takes no more than so many hosts without a node, and new ones again when some have come or are removed; those that it
+// has it knows, and other clusters have nothing to do with it.
+func TestStory_TooManyHostsWithoutANode(t *testing.T) {
+	tell(t, func(w *world) {
+		made := func(i int) string {
+			return naming.MachineRequest(naming.MachineRequestCustom, fmt.Sprintf("made-up-%d", i))
+		}
+		register := func(i int) {
+			w.Helper()
+			_, err := w.user.Core.Secret().Create(request(demo, fmt.Sprintf("made-up-%d", i), role("worker")))
+			must(t, err)
+			w.pass(100 * time.Millisecond)
+		}
+		for i := range 110 {
+			register(i)
+		}
+		w.pass(time.Second)
+		if machines := w.machines(); len(machines) != 100 {
+			t.Fatalf("%d machines", len(machines))
+		}
+		const refusal = "100 hosts of this cluster have registered and have no node yet; delete the Machines of those that will not come, or wait"
+		w.ask(demo, role("worker"))
+		w.pass(time.Second)
+		w.answered(demo, refusal)
+		if custom, err := w.user.RKE.CustomMachine().Get(namespace, host, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("something is made for a host that is refused: %v, %v", custom, err)
+		}
+		w.ask(other, role("worker"))
+		w.pass(time.Second)
+		if got := w.answer(other); got != tenant+"/"+host {
+			t.Errorf("a host of another cluster is answered %q", got)
+		}
+		w.pass(2 * time.Minute)
+
+		register(0) // one that is known
+		known, err := w.user.Core.Secret().Get(demo, made(0), metav1.GetOptions{})
+		must(t, err)
+		if known.Labels[rkev1.MachineNameLabel] != made(0) {
+			t.Errorf("a host that is known is answered %v, %v", known.Labels, known.Annotations)
+		}
+		for i, leave := range []func() error{
+			func() error {
+				machine, err := w.user.CAPI.Machine().Get(namespace, made(1), metav1.GetOptions{})
+				must(t, err)
+				machine.Status.NodeRef.Name = "edge-1"
+				return second(w.user.CAPI.Machine().UpdateStatus(machine))
+			},
+			func() error { return w.user.CAPI.Machine().Delete(namespace, made(2), &metav1.DeleteOptions{}) },
+		} {
+			next := 200 + i
+			register(next)
+			refused, err := w.user.Core.Secret().Get(demo, made(next), metav1.GetOptions{})
+			must(t, err)
+			if got := refused.Annotations[rkev1.RegistrationRefusedAnnotation]; got != refusal {
+				t.Errorf("host %d is answered %q", next, got)
+			}
+			must(t, leave())
+			w.pass(time.Second)
+			if _, err := w.user.CAPI.Machine().Get(namespace, made(next), metav1.GetOptions{}); err != nil {
+				t.Errorf("host %d is not taken when there is room: %v", next, err)
+			}
+		}
+	})
+}
