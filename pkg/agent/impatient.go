@@ -7,14 +7,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	// answerTimeout is how long a registry may take to begin an answer.
-	answerTimeout = time.Minute
+	// answerTimeout is how long a registry may take to begin an answer. Some mirrors fetch all of a layer before they do.
+	answerTimeout = 5 * time.Minute
 	// stallTimeout is how long nothing of an answer may come.
-	stallTimeout = 2 * time.Minute
+	stallTimeout = 5 * time.Minute
 )
 
 var errStalled = fmt.Errorf("nothing of the answer came for %s", stallTimeout)
@@ -25,21 +27,25 @@ type impatient struct{ base http.RoundTripper }
 
 func (t impatient) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
-	response, err := t.base.RoundTrip(request.WithContext(ctx))
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { sent.Store(true) }})
+	response, err := t.base.RoundTrip(request.WithContext(traced))
 	if err != nil {
 		cancel(nil)
-		return nil, final(err)
+		if sent.Load() {
+			err = final(err)
+		}
+		return nil, err
 	}
 	response.Body = &impatientBody{ReadCloser: response.Body, ctx: ctx, cancel: cancel}
 	return response, nil
 }
 
 // final hides from the registry client that the want of an answer is temporary: it would wait thrice before the next registry
-// is asked. What happens before the request is sent is tried again as ever.
+// is asked. What happens before the request is sent is not for it, and is tried again as ever.
 func final(err error) error {
 	var timeout net.Error
-	var connection *net.OpError
-	if errors.As(err, &timeout) && timeout.Timeout() && !errors.As(err, &connection) {
+	if errors.As(err, &timeout) && timeout.Timeout() {
 		return fmt.Errorf("no answer: %w", err)
 	}
 	return err

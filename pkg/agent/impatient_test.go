@@ -21,20 +21,20 @@ func TestTransport_DoesNotWaitForEver(t *testing.T) {
 		stalled  bool
 		wantTook time.Duration
 	}{
-		"registry that never answers": {answer: func(io.Writer) {}, wantTook: time.Minute},
+		"registry that never answers": {answer: func(io.Writer) {}, wantTook: 5 * time.Minute},
 		"registry that answers late": {
-			answer: func(w io.Writer) { <-time.After(50 * time.Second); _, _ = io.WriteString(w, head+"blob") }, want: "blob", wantTook: 50 * time.Second,
+			answer: func(w io.Writer) { <-time.After(4 * time.Minute); _, _ = io.WriteString(w, head+"blob") }, want: "blob", wantTook: 4 * time.Minute,
 		},
-		"answer without a body":           {answer: func(w io.Writer) { _, _ = io.WriteString(w, head) }, stalled: true, wantTook: 2 * time.Minute},
-		"answer that stops in the middle": {answer: func(w io.Writer) { _, _ = io.WriteString(w, head+"bl") }, want: "bl", stalled: true, wantTook: 2 * time.Minute},
+		"answer without a body":           {answer: func(w io.Writer) { _, _ = io.WriteString(w, head) }, stalled: true, wantTook: 5 * time.Minute},
+		"answer that stops in the middle": {answer: func(w io.Writer) { _, _ = io.WriteString(w, head+"bl") }, want: "bl", stalled: true, wantTook: 5 * time.Minute},
 		"answer that is slow but goes on": {
 			answer: func(w io.Writer) {
 				_, _ = io.WriteString(w, head)
 				for _, piece := range []string{"b", "l", "o", "b"} {
-					<-time.After(100 * time.Second)
+					<-time.After(4 * time.Minute)
 					_, _ = io.WriteString(w, piece)
 				}
-			}, want: "blob", wantTook: 400 * time.Second,
+			}, want: "blob", wantTook: 16 * time.Minute,
 		},
 	}
 	for name, tc := range tests {

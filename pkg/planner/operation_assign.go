@@ -60,14 +60,15 @@ func (o *operation) assign(t task) report {
 
 func (o *operation) assigned(t task) report {
 	state := &t.m.Plan.State
+	failed := state.Failed || t.exhausted()
 	switch {
 	case t.m.Plan.Malformed != "":
 		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
 	case !state.PlanExists || !o.ordered(t.m, t.plan), t.m.refused() && o.overridden(t.m):
 		return o.hand(t)
-	case state.Failed && t.m.refused():
+	case failed && t.m.refused():
 		return report{failed: o.failureOf(t.m)}
-	case state.Failed:
+	case failed:
 		return report{failed: msgFailed}
 	case !state.InSync:
 		return report{missing: msgApplied}
@@ -76,6 +77,13 @@ func (o *operation) assigned(t task) report {
 		return report{missing: msgProbes + strings.Join(unhealthy, ", ")}
 	}
 	return report{}
+}
+
+// exhausted reports that an agent has failed as often as it may which counts from one with each plan, as Drover's does. The limit that it was given is for those that
+// count on, and is further away.
+func (t task) exhausted() bool {
+	state := &t.m.Plan.State
+	return state.FailedChecksum == state.Checksum && state.FailureCount >= t.attempts && state.FailureCount <= state.MaxFailures-t.attempts
 }
 
 // hand delivers the plan.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -99,32 +100,34 @@ func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 	}
 }
 
-// Agents of upstream count failures on from one plan to the next: those of another plan do not count against an operation.
+// Agents of upstream count failures on from one plan to the next, and Drover's does not: an operation has its tries with either, whatever failed before.
 func TestDecide_FormerFailuresDoNotCountAgainstOperations(t *testing.T) {
 	for name, ask := range map[string]func(*rkev1.RKEControlPlaneSpec){"snapshot": askSnapshot(1), "certificates": askCertificates(1)} {
-		t.Run(name, func(t *testing.T) {
-			w := small(t)
-			d := newDownstream(w)
-			d.countsOn = true
-			w.edit(restartAll)
-			w.run(t)
-			for range 7 {
-				d.apply("s", fate{failAt: render.InstallInstruction, dieBefore: -1}, false)
-			}
-			w.edit(ask)
-			w.run(t)
-			k, tries := kindCreate, commandAttempts
-			if name == "certificates" {
-				k, tries = kindCertificates, restartAttempts
-			}
-			for tried := 1; tried <= tries; tried++ {
-				d.apply("s", fate{failAt: render.InstallInstruction, dieBefore: -1}, false)
+		for _, countsOn := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/counts on=%v", name, countsOn), func(t *testing.T) {
+				w := small(t)
+				d := newDownstream(w)
+				d.countsOn = countsOn
+				w.edit(restartAll)
 				w.run(t)
-				if record := w.operation(k); (record.State == rkev1.OperationStateFailed) != (tried == tries) {
-					t.Fatalf("after %d failures of %d the operation is %+v", tried, tries, record)
+				for range 7 {
+					d.apply("s", fate{failAt: render.InstallInstruction, dieBefore: -1}, false)
 				}
-			}
-		})
+				w.edit(ask)
+				w.run(t)
+				k, tries := kindCreate, commandAttempts
+				if name == "certificates" {
+					k, tries = kindCertificates, restartAttempts
+				}
+				for tried := 1; tried <= tries; tried++ {
+					d.apply("s", fate{failAt: render.InstallInstruction, dieBefore: -1}, false)
+					w.run(t)
+					if record := w.operation(k); (record.State == rkev1.OperationStateFailed) != (tried == tries) {
+						t.Fatalf("after %d failures of %d the operation is %+v", tried, tries, record)
+					}
+				}
+			})
+		}
 	}
 }
 

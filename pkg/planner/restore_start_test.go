@@ -146,6 +146,30 @@ func TestDecide_OthersFollowTheRestoredMachine(t *testing.T) {
 	}
 }
 
+// A machine that a restore has stopped begins no cluster when the restored one is gone, though the user has designated it: it has no data.
+func TestDecide_ADesignatedMachineThatWasStoppedBeginsNothing(t *testing.T) {
+	m := restoredOnE2(t, rke2Version)
+	m.machines["e1"].m.Labels[rkev1.MachineIDLabel] = "e1-id"
+	m.cp.Labels = map[string]string{rkev1.InitNodeMachineIDLabel: "e1-id"}
+	delete(m.machines, "e3")
+	m.run(t)
+	m.now = m.now.Add(restartDeadline + time.Minute)
+	m.run(t)
+	if record := m.operation(kindRestore); record.State != rkev1.OperationStateFailed || record.Stopped {
+		t.Fatalf("the restore is %+v", record)
+	}
+	delete(m.machines, "e2")
+	for range 4 {
+		m.run(t)
+	}
+	if state := m.machines["e1"].state(); render.OperationOf(state.Plan) != render.OperationStop {
+		t.Error("e1 is told to start, on no data")
+	}
+	if status, message := m.condition("Ready"); status == "True" {
+		t.Errorf("Ready is %s: %s", status, message)
+	}
+}
+
 // W-21: whoever is down after a restore has nothing to lose. But for members of etcd, which start one after the other, all machines of a
 // tier start at once, whatever the upgrade strategy says.
 func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {

@@ -199,9 +199,10 @@ func (p *pass) electDesignated(id string) verdict {
 	return p.choose(chosen[0])
 }
 
-// othersStarted reports that the cluster may have been started by another machine than the one of that machine ID. Who is chosen then has to be a member.
+// othersStarted reports that the cluster may have been started by another machine than the one of that machine ID, which is so as well when a restore has stopped this
+// one: it has forgotten its data. Who is chosen then has to be a member.
 func (p *pass) othersStarted(id string) bool {
-	return slices.ContainsFunc(p.started(), func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] != id })
+	return slices.ContainsFunc(p.started(), func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id })
 }
 
 // started are the machines of which one has started the cluster, if any did.

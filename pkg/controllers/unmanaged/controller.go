@@ -10,6 +10,7 @@ import (
 	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -36,7 +37,7 @@ const (
 	indexRequests = "unmanaged-machine-requests"
 	// indexIdentities finds Machines by the identity of their agent.
 	indexIdentities = "unmanaged-machine-identities"
-	// indexWaiting finds Machines of registered hosts without a node by NAMESPACE/NAME of their cluster.
+	// indexWaiting finds Machines of registered hosts without a node by waitingKey: of a cluster the servers, or the others.
 	indexWaiting = "unmanaged-machines-without-node"
 	// indexCustomMachines finds CustomMachines by NAMESPACE/NAME of their cluster.
 	indexCustomMachines = "unmanaged-custom-machines-by-cluster"
@@ -121,7 +122,8 @@ func newHandler(d Deps) *handler {
 	})
 	h.machines.AddIndexer(indexWaiting, func(m *clusterv1.Machine) ([]string, error) {
 		if isWaiting(m) {
-			return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
+			cluster := types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.ClusterName}
+			return []string{waitingKey(cluster, m.Labels[rkev1.EtcdRoleLabel] != "" || m.Labels[rkev1.ControlPlaneRoleLabel] != "")}, nil
 		}
 		return nil, nil
 	})
@@ -176,8 +178,11 @@ func (h *handler) requestOf(object wakeup.Object, cluster string) []wakeup.Key {
 
 // refusedFor are the requests that were refused because too many hosts like this Machine's have no node yet. Whether it is one of them still, the caches tell.
 func (h *handler) refusedFor(m *clusterv1.Machine) []wakeup.Key {
+	if !isCustom(m) || m.Status.NodeRef.IsDefined() { // as it is now, or was before: only one that had no node makes room
+		return nil
+	}
 	owner := h.clusterOf(m.Namespace, m.Spec.ClusterName)
-	if owner == nil || !isCustom(m) {
+	if owner == nil {
 		return nil
 	}
 	requests, err := h.secrets.GetByIndex(indexRequests, owner.Status.ClusterName)

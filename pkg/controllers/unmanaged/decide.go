@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -20,13 +21,14 @@ import (
 // waits less than twice as long, and makes it again.
 const keptFor = time.Minute
 
-// maxWaiting is how many registered hosts of a cluster may have no node yet. Who has the token of a cluster may make up identities, and each is a dozen objects
-// for ever: without a limit that fills the datastore of all clusters. Racks that are switched on together have fewer hosts, and those that wait for their first server
-// have to wait anyway. Hosts that ask at the same moment may be a few more, as many as are made until the caches show them.
+// maxWaiting is how many registered servers of a cluster may have no node yet, and how many other hosts. Who has the token of a cluster may make up identities, and
+// each is a dozen objects for ever: without a limit that fills the datastore of all clusters. Racks that are switched on together have fewer hosts. Workers get no node
+// before there are servers, which are counted apart, lest they never get in. Hosts that ask at the same moment may be a few more, as many as are made until the caches
+// show them.
 const maxWaiting = 100
 
 // tooMany is for the administrator of a host that is one more.
-var tooMany = fmt.Sprintf("%d hosts of this cluster have registered and have no node yet; delete the Machines of those that will not come, or wait", maxWaiting)
+var tooMany = fmt.Sprintf("%d hosts like this one have registered with this cluster and have no node yet; delete the Machines of those that will not come, or wait", maxWaiting)
 
 // facts are what is known of one request.
 type facts struct {
@@ -47,7 +49,7 @@ type facts struct {
 	made bool
 	// claimed tells that a machine of that identity is being made for another cluster.
 	claimed bool
-	// waiting are so many hosts of the cluster that have registered and have no node yet.
+	// waiting are so many hosts of the cluster that have registered and have no node yet: servers if the host wants to be one, or else the others.
 	waiting int
 	// since is when this process has first seen the request.
 	since, now time.Time
@@ -209,6 +211,14 @@ func isCustom(machine *clusterv1.Machine) bool {
 // isWaiting reports whether a Machine is that of a registered host whose node is still to come.
 func isWaiting(machine *clusterv1.Machine) bool {
 	return isCustom(machine) && machine.DeletionTimestamp == nil && !machine.Status.NodeRef.IsDefined()
+}
+
+// waitingKey is the key of those of a cluster in the index: of its servers, which have etcd or the control plane, or of its other hosts.
+func waitingKey(cluster types.NamespacedName, servers bool) string {
+	if servers {
+		return cluster.String() + "/servers"
+	}
+	return cluster.String()
 }
 
 // isOwnedBy reports whether a kind of Cluster API's owns an object.

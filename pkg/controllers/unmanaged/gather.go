@@ -46,7 +46,7 @@ func (h *handler) gatherMachines(f *facts, cluster types.NamespacedName) error {
 	if f.named.custom, err = clients.Optional(h.customMachines.Get(cluster.Namespace, name)); err != nil {
 		return fmt.Errorf("read CustomMachine %s/%s: %w", cluster.Namespace, name, err)
 	}
-	waiting, err := h.machines.GetByIndex(indexWaiting, cluster.String())
+	waiting, err := h.machines.GetByIndex(indexWaiting, waitingKey(cluster, f.host.Etcd || f.host.ControlPlane))
 	if err != nil {
 		return fmt.Errorf("count the hosts of cluster %s without a node: %w", cluster, err)
 	}

@@ -714,12 +714,18 @@ func TestStory_TooManyHostsWithoutANode(t *testing.T) {
 		if machines := w.machines(); len(machines) != 100 {
 			t.Fatalf("%d machines", len(machines))
 		}
-		const refusal = "100 hosts of this cluster have registered and have no node yet; delete the Machines of those that will not come, or wait"
+		const refusal = "100 hosts like this one have registered with this cluster and have no node yet; delete the Machines of those that will not come, or wait"
 		w.ask(demo, role("worker"))
 		w.pass(time.Second)
 		w.answered(demo, refusal)
 		if custom, err := w.user.RKE.CustomMachine().Get(namespace, host, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 			t.Errorf("something is made for a host that is refused: %v, %v", custom, err)
+		}
+		_, err := w.user.Core.Secret().Create(request(demo, "server", role("etcd")))
+		must(t, err)
+		w.pass(time.Second)
+		if _, err := w.user.CAPI.Machine().Get(namespace, naming.MachineRequest(naming.MachineRequestCustom, "server"), metav1.GetOptions{}); err != nil {
+			t.Errorf("a server is not taken, for which the workers wait: %v", err)
 		}
 		w.ask(other, role("worker"))
 		w.pass(time.Second)
