@@ -77,8 +77,8 @@ type Input struct {
 	// RegisteredMembers is how many of them have etcd. They count for the quorum
 	// that health checks keep. Both are known when CountsRegistered.
 	RegisteredMembers int
-	// Restoring tells that a restore of etcd is at work. It stops every node, and the restored data may know none of the newest: no machine is
-	// replaced for that.
+	// Restoring tells that a restore of etcd is at work, or has left machines stopped. It stops every node, and the restored data may know none of
+	// the newest: no machine is replaced for that.
 	Restoring bool
 	// alone leaves out what the cluster refers to: see ValidateAlone.
 	alone bool

@@ -19,6 +19,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/topology"
 )
@@ -255,19 +256,13 @@ func (h *handler) gatherRegistered(in *topology.Input) error {
 	return nil
 }
 
-// gatherRestore finds out whether a restore is at work.
+// gatherRestore finds out whether nodes may be down because of a restore.
 func (h *handler) gatherRestore(in *topology.Input) error {
 	controlPlane, err := clients.Optional(h.controlPlanes.Get(in.Cluster.Namespace, in.Cluster.Name))
 	if err != nil {
 		return fmt.Errorf("read control plane %s/%s: %w", in.Cluster.Namespace, in.Cluster.Name, err)
 	}
-	if controlPlane != nil {
-		switch controlPlane.Status.ETCDSnapshotRestorePhase {
-		case "", rkev1.ETCDSnapshotPhaseFinished, rkev1.ETCDSnapshotPhaseFailed:
-		default:
-			in.Restoring = true
-		}
-	}
+	in.Restoring = controlPlane != nil && planner.Restoring(controlPlane)
 	return nil
 }
 
