@@ -150,8 +150,8 @@ const (
 	ClonedFromGroupVersionAnnotation = "rke.cattle.io/cloned-from-group-version"
 	ClonedFromKindAnnotation         = "rke.cattle.io/cloned-from-kind"
 	ClonedFromNameAnnotation         = "rke.cattle.io/cloned-from-name"
-	// DeleteMissingCustomMachinesAfterAnnotation is a duration, on PC and RC, after which the Machine of a registered host
-	// whose Node vanished is deleted.
+	// DeleteMissingCustomMachinesAfterAnnotation is a duration, on PC and RC, after which others delete the Machine of a registered
+	// host whose Node vanished. Drover only copies it.
 	DeleteMissingCustomMachinesAfterAnnotation = "rke.cattle.io/delete-missing-custom-machines-after"
 )
 
