@@ -250,9 +250,9 @@ func (m *opsModel) gone(name string) {
 	}
 }
 
-// replace is Cluster API making a machine with all roles, which it does not while an operation has paused the cluster.
+// replace is Cluster API making a machine with all roles, which it does not while an operation has paused the cluster, and nobody has taken that back.
 func (m *opsModel) replace(name string) {
-	if m.machines[name] != nil || m.cluster.PausedBy != "" {
+	if m.machines[name] != nil || m.cluster.Paused && m.cluster.PausedBy != "" {
 		return
 	}
 	m.add(name, allRoles).serial = 200
