@@ -1,0 +1,241 @@
+package unmanaged_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/controllers/unmanaged"
+	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+	"github.com/drover-io/drover/pkg/testkit/rights"
+)
+
+const (
+	instance  = "me"
+	namespace = "fleet-default"
+	tenant    = "tenant-b" // of cluster other
+	demo      = "c-m-demo1234"
+	other     = "c-m-other123"
+	agent     = "drover/test"
+	identity  = "0123456789abcdef"
+)
+
+var host = naming.MachineRequest(naming.MachineRequestCustom, identity)
+
+func TestMain(m *testing.M) {
+	memkube.VirtualTime()
+	m.Run()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// world is a management cluster with this controller alone in it, and with clusters demo and other.
+type world struct {
+	*testing.T
+	api  *memkube.Server
+	user *clients.Clients
+	log  *bytes.Buffer
+	stop func()
+	// skew is how much the clock of the controller is ahead of that of the API server.
+	skew time.Duration
+	// cut is closed when the process is killed; nil when nobody kills it.
+	cut chan struct{}
+}
+
+func tell(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	inWorld(t, f)
+}
+
+// inWorld is tell for one of several tellings of the same story, which come one after the other.
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		scheme, err := clients.NewScheme()
+		must(t, err)
+		definitions, err := crds.All()
+		must(t, err)
+		w := &world{T: t, log: &bytes.Buffer{}}
+		w.api = memkube.New(memkube.Options{
+			Scheme: scheme, CRDs: definitions, Namespaces: []string{namespace, tenant, demo, other}, Permit: rights.Permit(t, agent),
+		})
+		must(t, w.api.Add(cluster(namespace, "demo", demo), capi(namespace, "demo"), cluster(tenant, "other", other), capi(tenant, "other")))
+		w.user, err = clients.New(w.api.Config("ignored"), clients.Options{Version: "user", WithoutDynamic: true})
+		must(t, err)
+		w.start()
+		defer func() { w.stop() }()
+		f(w)
+	})
+}
+
+func cluster(namespace, name, id string) *provv1.Cluster {
+	return &provv1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: provv1.SchemeGroupVersion.String(), Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{rkev1.InstanceAnnotation: instance}},
+		Spec:       provv1.ClusterSpec{RKEConfig: &provv1.RKEConfig{}}, Status: provv1.ClusterStatus{ClusterName: id},
+	}
+}
+
+func capi(namespace, name string) *clusterv1.Cluster {
+	return &clusterv1.Cluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+	}
+}
+
+// start runs the controller, as a new process would.
+func (w *world) start() {
+	w.Helper()
+	c, err := clients.New(w.api.Config("ignored"), clients.Options{Version: "test", WithoutDynamic: true})
+	must(w.T, err)
+	log := logrus.New()
+	log.SetOutput(w.log)
+	must(w.T, unmanaged.Register(c.HandlerContext(), unmanaged.Deps{
+		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(), Machines: c.CAPI.Machine(),
+		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: instance, Log: log,
+		Now: func() time.Time { return time.Now().Add(w.skew) },
+	}))
+	workers, cancel := context.WithCancel(w.Context())
+	if err := c.Start(workers); err != nil {
+		w.Log("the controller did not start:", err) // it was cut off meanwhile
+	}
+	w.stop = func() {
+		cancel()
+		c.Stop()
+		synctest.Wait()
+	}
+}
+
+// pass lets that much time pass, and as much again for the next process when one was killed meanwhile.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+	select {
+	case <-w.cut:
+		w.cut = nil // once is enough
+		w.stop()
+		w.api.Mend(agent)
+		w.start()
+		w.pass(d)
+	default:
+	}
+}
+
+// quiet fails when anything is written for a while.
+func (w *world) quiet(d time.Duration) {
+	w.Helper()
+	w.api.ResetLog()
+	w.pass(d)
+	if writes := w.api.Writes(agent); len(writes) > 0 {
+		w.Errorf("writes: %v", writes)
+	}
+}
+
+// request is what a host says, and flags that it was started with.
+func request(in, id string, flags map[string]string) *corev1.Secret {
+	said := map[string][]string{"id": {id}}
+	for name, value := range flags {
+		said[name] = []string{value}
+	}
+	data, err := json.Marshal(said)
+	if err != nil {
+		panic(err)
+	}
+	return &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: naming.MachineRequest(naming.MachineRequestCustom, id)},
+		Type:       rkev1.SecretTypeMachineRequest, Data: map[string][]byte{rkev1.MachineRequestDataKey: data},
+	}
+}
+
+func role(name string) map[string]string { return map[string]string{"role-" + name: "true"} }
+
+func (w *world) ask(in string, flags map[string]string) {
+	w.Helper()
+	_, err := w.user.Core.Secret().Create(request(in, identity, flags))
+	must(w.T, err)
+}
+
+// askAgain is what a host does that says something else.
+func (w *world) askAgain(in string, flags map[string]string) {
+	w.Helper()
+	secret, err := w.user.Core.Secret().Get(in, host, metav1.GetOptions{})
+	must(w.T, err)
+	secret.Data = request(in, identity, flags).Data
+	_, err = w.user.Core.Secret().Update(secret)
+	must(w.T, err)
+}
+
+// answer is the answer to the host that asked in a namespace: a Machine, or why not, or nothing; "gone" when the request is.
+func (w *world) answer(in string) string {
+	w.Helper()
+	secret := request(in, identity, nil)
+	found, err := w.api.Get(secret)
+	must(w.T, err)
+	switch {
+	case !found:
+		return "gone"
+	case secret.Labels[rkev1.MachineNameLabel] != "":
+		return secret.Labels[rkev1.MachineNamespaceLabel] + "/" + secret.Labels[rkev1.MachineNameLabel] + secret.Annotations[rkev1.RegistrationRefusedAnnotation]
+	}
+	return secret.Annotations[rkev1.RegistrationRefusedAnnotation]
+}
+
+func (w *world) answered(in, want string) {
+	w.Helper()
+	if got := w.answer(in); got != want && (want == "" || !strings.Contains(got, want)) {
+		w.Errorf("in %s the answer is %q, want %q", in, got, want)
+	}
+}
+
+func (w *world) machines() []clusterv1.Machine {
+	w.Helper()
+	list, err := w.user.CAPI.Machine().List("", metav1.ListOptions{})
+	must(w.T, err)
+	return list.Items
+}
+
+func (w *world) custom() *rkev1.CustomMachine {
+	w.Helper()
+	machine, err := w.user.RKE.CustomMachine().Get(namespace, host, metav1.GetOptions{})
+	must(w.T, err)
+	return machine
+}
+
+// writes are those of the controller since the last look, without names.
+func (w *world) writes() []string {
+	var out []string
+	for _, write := range w.api.Writes(agent) {
+		out = append(out, write.Verb+" "+write.Resource)
+	}
+	w.api.ResetLog()
+	return out
+}
+
+func (w *world) wrote(want ...string) {
+	w.Helper()
+	if diff := cmp.Diff(want, w.writes()); diff != "" {
+		w.Errorf("writes (-want +got):\n%s", diff)
+	}
+}
