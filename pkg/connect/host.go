@@ -144,7 +144,7 @@ func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, an
 		if err != nil {
 			return false, fmt.Errorf("read from cache: %w", err)
 		}
-		if !isOf(machine, cluster) || machine.Labels[rkev1.MachineIDLabel] != id || !isRegistered(machine) {
+		if !isOf(machine, cluster) || machine.Labels[rkev1.MachineIDLabel] != id || !registration.IsHost(machine) {
 			return false, errNotThisHost
 		}
 		bootstrap, err := s.BootstrapCache.Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)
@@ -169,12 +169,6 @@ func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, an
 
 // errNotThisHost is for an answer with a Machine that the host is not.
 var errNotThisHost = refused(http.StatusConflict, "the machine of this host is another one's; try again, and look at the Machines of the cluster")
-
-// isRegistered reports that a Machine is that of a host which registers itself. Machines that Drover has made have tokens of their own.
-func isRegistered(machine *clusterv1.Machine) bool {
-	ref := machine.Spec.InfrastructureRef
-	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine"
-}
 
 // forget deletes a request that was answered, as it was answered. It is not needed any more; what stays is swept, so that it does not matter when this fails.
 func (s *server) forget(request *corev1.Secret) {

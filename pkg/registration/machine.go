@@ -27,6 +27,12 @@ type Machine struct {
 	Machine   *clusterv1.Machine
 }
 
+// IsHost reports that a Machine is that of a host which registers itself: nobody makes it. Machines that Drover has made have tokens of their own.
+func IsHost(machine *clusterv1.Machine) bool {
+	ref := machine.Spec.InfrastructureRef
+	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine"
+}
+
 // MachineName is the name of the objects of a host, and of its request.
 func (h *Host) MachineName() string { return naming.MachineRequest(naming.MachineRequestCustom, h.ID) }
 

@@ -15,6 +15,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/registration"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
@@ -100,7 +101,7 @@ func (h *handler) gatherInfra(s *snapshot) (bool, error) {
 	case ref.APIGroup == driverschema.MachineGroup:
 		s.kind = schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
 		return h.gatherDriverMachine(s)
-	case ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine":
+	case registration.IsHost(s.machine):
 		s.kind = rkev1.SchemeGroupVersion.WithKind(ref.Kind)
 		return h.gatherCustomMachine(s)
 	default:

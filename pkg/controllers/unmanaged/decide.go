@@ -203,9 +203,7 @@ func (f *facts) known() (*clusterv1.Machine, string) {
 }
 
 func isCustom(machine *clusterv1.Machine) bool {
-	ref := machine.Spec.InfrastructureRef
-	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine" &&
-		machine.Labels[rkev1.MachinePoolNameLabel] == "" && !isOwnedBy(machine, machineSetKind)
+	return registration.IsHost(machine) && machine.Labels[rkev1.MachinePoolNameLabel] == "" && !isOwnedBy(machine, machineSetKind)
 }
 
 // isWaiting reports whether a Machine is that of a registered host whose node is still to come.
