@@ -7,17 +7,20 @@ import (
 	"github.com/drover-io/drover/pkg/nodeplan"
 )
 
+// saying is a plan that differs from others by a text.
+func saying(t *testing.T, text string) []byte {
+	t.Helper()
+	data, err := nodeplan.Encode(plan.NodePlan{Error: text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
 // W-33: an agent in state mode notes a plan that failed as applied. When the same bytes are delivered again, they count as new.
 func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 	t.Parallel()
-	encode := func(message string) []byte {
-		data, err := nodeplan.Encode(plan.NodePlan{Error: message})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	failed, other := encode("this one"), encode("another one")
+	failed, other := saying(t, "this one"), saying(t, "another one")
 	for name, tc := range map[string]struct {
 		applied, deliver []byte
 		wantApplied      bool
@@ -52,14 +55,7 @@ func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 // A change that is taken back is carried out like any other: of the plan in between the node may have some.
 func TestDeliver_APlanThatComesBackIsNotApplied(t *testing.T) {
 	t.Parallel()
-	encode := func(message string) []byte {
-		data, err := nodeplan.Encode(plan.NodePlan{Error: message})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	first, second := encode("first"), encode("second")
+	first, second := saying(t, "first"), saying(t, "second")
 	for name, tc := range map[string]struct {
 		appliedChecksum string
 		replaced        []byte

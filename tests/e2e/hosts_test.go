@@ -34,9 +34,11 @@ func TestHosts(t *testing.T) {
 	command := strings.ReplaceAll(w.commandOf(id, "nodeCommand"), "sudo ", "") // the hosts have none, and need none as root
 
 	server, worker := w.bare("server"), w.bare("worker")
-	if out, err := worker.try(command + " --etcd --label 'a b=c' 2>&1 & sleep 8; kill $!"); !strings.Contains(out, `--label "a b=c" must be KEY=VALUE`) {
-		t.Errorf("a bad label is not told: %v, %s", err, out)
-	}
+	worker.write("/root/bad.sh", []byte(command+" --etcd --label 'a b=c'\n"), 0o700)
+	worker.run("setsid sh /root/bad.sh >/root/bad.log 2>&1 </dev/null & echo $! >/root/bad.pid")
+	const told = `--label "a b=c" must be KEY=VALUE`
+	worker.eventually("grep -om1 -e '"+told+"' /root/bad.log", told)
+	worker.run("kill -- -$(cat /root/bad.pid)")
 	began := time.Now()
 	t.Log(server.run(command + " --all-roles --node-name first --label site=north"))
 	t.Log(worker.run(command + " --worker --taint example.com/edge=yes:NoSchedule"))
