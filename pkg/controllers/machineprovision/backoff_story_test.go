@@ -27,17 +27,35 @@ func (w *world) isPutOff(name string) bool {
 	return false
 }
 
-// failEight has eight machines fail, which are kept for an hour.
+// failEight has eight machines fail, which are kept for an hour. They are all being made before the first one fails: after two failures those that were not would wait.
 func (w *world) failEight() {
 	w.Helper()
+	const machines = 8
 	w.settings.DeleteFailedAfter, w.fail = time.Hour, "no quota"
-	for i := range 8 {
+	until := func(what string, is func(rkev1.RKEMachineStatus) bool) {
+		w.Helper()
+		for range 40 {
+			w.step()
+			w.sleep(500 * time.Millisecond)
+			n := 0
+			for i := range machines {
+				if is(w.status(fmt.Sprint("failed", i))) {
+					n++
+				}
+			}
+			if n == machines {
+				return
+			}
+		}
+		w.Fatalf("not all machines %s", what)
+	}
+	w.hold = true
+	for i := range machines {
 		w.addMachine(fmt.Sprint("failed", i), false)
 	}
-	for range 10 {
-		w.step()
-		w.sleep(500 * time.Millisecond)
-	}
+	until("are being made", func(s rkev1.RKEMachineStatus) bool { return s.JobName != "" })
+	w.hold = false
+	until("have failed", func(s rkev1.RKEMachineStatus) bool { return s.FailureReason == rkev1.ReasonCreateError })
 }
 
 // A Job that the cache does not have yet is no failure.
