@@ -31,6 +31,7 @@ import (
 	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
 	"github.com/drover-io/drover/pkg/controllers/rkecluster"
 	"github.com/drover-io/drover/pkg/controllers/rkecontrolplane"
+	"github.com/drover-io/drover/pkg/controllers/snapshots"
 	"github.com/drover-io/drover/pkg/controllers/unmanaged"
 	"github.com/drover-io/drover/pkg/metrics"
 	"github.com/drover-io/drover/pkg/planner/render"
@@ -184,13 +185,7 @@ func Register(ctx context.Context, d Deps) error {
 			})
 		}},
 		{"unmanaged", func() error { return d.registerUnmanaged(ctx) }},
-		{"machinenodelookup", func() error {
-			return machinenodelookup.Register(ctx, machinenodelookup.Deps{
-				Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
-				Dynamic: c.Dynamic, Downstream: downstream, Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
-				InstanceID: d.InstanceID, Log: d.Log,
-			})
-		}},
+		{"machinenodelookup", func() error { return d.registerNodeLookup(ctx, downstream) }},
 		{"planner", func() error {
 			return planner.Register(ctx, planner.Deps{
 				InstanceID: d.InstanceID, ProvisioningClusters: c.Provisioning.Cluster(), ControlPlanes: c.RKE.RKEControlPlane(),
@@ -200,6 +195,7 @@ func Register(ctx context.Context, d Deps) error {
 				ClusterAgents: d.installsAgents, AgentProblem: d.agentProblem, Access: d.Access, Disruptions: d.Disruptions, Reasons: d.Reasons, Log: d.Log,
 			})
 		}},
+		{"snapshots", func() error { return d.registerSnapshots(ctx, downstream) }},
 		{"machinedrain", func() error { return d.registerMachineDrain(ctx, downstream) }},
 		{"plansecret", func() error { return d.registerPlanSecret(ctx, machineStore) }},
 	} {
@@ -237,6 +233,22 @@ func (d Deps) registerUnmanaged(ctx context.Context) error {
 	return unmanaged.Register(ctx, unmanaged.Deps{
 		Secrets: c.Core.Secret(), Bootstraps: c.RKE.RKEBootstrap(), CustomMachines: c.RKE.CustomMachine(), Machines: c.CAPI.Machine(),
 		CAPIClusters: c.CAPI.Cluster(), Clusters: c.Provisioning.Cluster(), InstanceID: d.InstanceID, Log: d.Log,
+	})
+}
+
+func (d Deps) registerNodeLookup(ctx context.Context, downstream Downstream) error {
+	c := d.Clients
+	return machinenodelookup.Register(ctx, machinenodelookup.Deps{
+		Bootstraps: c.RKE.RKEBootstrap(), Machines: c.CAPI.Machine(), CustomMachines: c.RKE.CustomMachine(), Secrets: c.Core.Secret(),
+		Dynamic: c.Dynamic, Downstream: downstream, Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(), InstanceID: d.InstanceID, Log: d.Log,
+	})
+}
+
+func (d Deps) registerSnapshots(ctx context.Context, downstream Downstream) error {
+	c := d.Clients
+	return snapshots.Register(ctx, snapshots.Deps{
+		ControlPlanes: c.RKE.RKEControlPlane(), Snapshots: c.RKE.ETCDSnapshot(), Clusters: c.Provisioning.Cluster(), CAPIClusters: c.CAPI.Cluster(),
+		Machines: c.CAPI.Machine(), Downstream: downstream, InstanceID: d.InstanceID, Log: d.Log,
 	})
 }
 

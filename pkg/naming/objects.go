@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // RandomTokenAlphabet is the set of characters, each equally likely, of which
@@ -129,6 +131,17 @@ func EndpointKeys(cluster string) string { return SafeConcat(cluster, "endpoint"
 
 // ClusterState names the Secret with a cluster's join tokens.
 func ClusterState(cluster string) string { return SafeConcat(cluster, "rke", "state") }
+
+// ETCDSnapshot names the object for a snapshot of a cluster (spec/01 C.4). storage is `local` or `s3`, snapshot the name of its file, node and location where it
+// is as the cluster says it, and created when it was taken, in seconds since 1970.
+func ETCDSnapshot(cluster, storage, snapshot, node, location string, created int64) string {
+	name := strings.ToLower(snapshot)
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		host, _, _ := strings.Cut(strings.ToLower(node), ".")
+		name = "etcd-snapshot-" + host + "-" + strconv.FormatInt(created, 10)
+	}
+	return SafeConcat(cluster, storage+"-"+name+"-"+sha256Hex(node + location)[:6])
+}
 
 // ClusterAgent names the Secret with the manifest of the agent inside a cluster.
 func ClusterAgent(cluster string) string { return SafeConcat(cluster, "cluster", "agent") }

@@ -80,7 +80,7 @@ var Purposes = []Purpose{
 		Text: "The status of Drover's half, from which Cluster API goes on.",
 	},
 	{Role: Own, Group: "rke.cattle.io", Resources: "rkecontrolplanes/finalizers rkebootstraps/finalizers", Text: owners},
-	{Role: Own, Group: "rke.cattle.io", Resources: "etcdsnapshots", Text: "Snapshots that a restore names."},
+	{Role: Own, Group: "rke.cattle.io", Resources: "etcdsnapshots", Text: "Snapshots that clusters list, and those that a restore names."},
 	{
 		Role: Own, Group: "cluster.x-k8s.io", Resources: "clusters machinedeployments machinehealthchecks",
 		Text: "Cluster API's half of clusters, which Drover asks for.",

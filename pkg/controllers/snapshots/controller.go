@@ -1,0 +1,106 @@
+package snapshots
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+)
+
+// handlerName is persisted by hosts in metrics, do not change.
+const handlerName = "etcd-snapshots"
+
+const (
+	// indexMachines finds Machines, indexSnapshots ETCDSnapshots by NAMESPACE/NAME of their cluster.
+	indexMachines  = "etcd-snapshots-machines-by-cluster"
+	indexSnapshots = "etcd-snapshots-by-cluster"
+)
+
+// askTimeout bounds one question to a cluster.
+const askTimeout = 10 * time.Second
+
+// Downstream reaches clusters; proxy.Door does.
+type Downstream interface {
+	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
+}
+
+// Deps are what the controller works with.
+type Deps struct {
+	ControlPlanes rkecontrollers.RKEControlPlaneController
+	Snapshots     rkecontrollers.ETCDSnapshotController
+	Clusters      provcontrollers.ClusterController
+	CAPIClusters  capicontrollers.ClusterController
+	Machines      capicontrollers.MachineController
+	Downstream    Downstream
+	// InstanceID is on Clusters that this Drover manages.
+	InstanceID string
+	// Log says which clusters do not answer; nil means the standard logger.
+	Log logrus.FieldLogger
+}
+
+type handler struct {
+	Deps
+	controlPlanes rkecontrollers.RKEControlPlaneCache
+	snapshots     rkecontrollers.ETCDSnapshotCache
+	clusters      provcontrollers.ClusterCache
+	capiClusters  capicontrollers.ClusterCache
+	machines      capicontrollers.MachineCache
+	followers     *followers
+}
+
+// Register adds the handler and its indexes. What it began ends with ctx.
+func Register(ctx context.Context, d Deps) error {
+	if d.Log == nil {
+		d.Log = logrus.StandardLogger()
+	}
+	h := &handler{
+		Deps: d, controlPlanes: d.ControlPlanes.Cache(), snapshots: d.Snapshots.Cache(), clusters: d.Clusters.Cache(), capiClusters: d.CAPIClusters.Cache(),
+		machines: d.Machines.Cache(),
+	}
+	h.followers = &followers{
+		ctx: ctx, look: h.look, log: d.Log, slots: make(chan struct{}, atOnce), of: map[types.NamespacedName]*follower{},
+	}
+	h.machines.AddIndexer(indexMachines, func(m *clusterv1.Machine) ([]string, error) {
+		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
+	})
+	h.snapshots.AddIndexer(indexSnapshots, func(s *rkev1.ETCDSnapshot) ([]string, error) {
+		return []string{s.Namespace + "/" + s.Labels[rkev1.ClusterNameLabel]}, nil
+	})
+	d.ControlPlanes.OnChange(ctx, handlerName, h.onChange)
+	return nil
+}
+
+// onChange only says which clusters are looked at: what depends on a cluster's answers has no place in a queue that all clusters share.
+func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
+	if cp == nil || cp.DeletionTimestamp != nil {
+		name := types.NamespacedName{}
+		if namespace, found, ok := cutKey(key); ok {
+			name = types.NamespacedName{Namespace: namespace, Name: found}
+		}
+		h.followers.leave(name)
+		return cp, nil
+	}
+	h.followers.follow(types.NamespacedName{Namespace: cp.Namespace, Name: cp.Name}, markOf(cp))
+	return cp, nil
+}
+
+// markOf changes when an operation has changed what snapshots there are, or may have.
+func markOf(cp *rkev1.RKEControlPlane) string {
+	mark := fmt.Sprintf("%t/%s/%s", cp.Status.Initialized, cp.Status.ETCDSnapshotCreatePhase, cp.Status.ETCDSnapshotRestorePhase)
+	if create := cp.Status.ETCDSnapshotCreate; create != nil {
+		mark += fmt.Sprintf("/%d", create.Generation)
+	}
+	if restore := cp.Status.ETCDSnapshotRestore; restore != nil {
+		mark += fmt.Sprintf("/%s/%d", restore.Name, restore.Generation)
+	}
+	return mark
+}

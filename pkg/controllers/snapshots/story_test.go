@@ -1,0 +1,250 @@
+package snapshots_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+)
+
+// expect compares the files of the ETCDSnapshots that there are, in the order of their names.
+func (w *world) expect(when string, want ...string) {
+	w.Helper()
+	if want == nil {
+		want = []string{}
+	}
+	if diff := cmp.Diff(want, w.known()); diff != "" {
+		w.Errorf("%s, these snapshots are known (-want +got):\n%s", when, diff)
+	}
+}
+
+func TestStory_SnapshotsFollowTheList(t *testing.T) {
+	tell(t, func(w *world) {
+		w.take("first-n1-1", "n1")
+		w.pass(2 * time.Minute)
+		w.expect("a minute after the first was taken", "first-n1-1")
+		found, err := w.user.RKE.ETCDSnapshot().List(fleet, metav1.ListOptions{LabelSelector: rkev1.ClusterNameLabel + "=demo"})
+		must(w.T, err)
+		if len(found.Items) != 1 || found.Items[0].OwnerReferences[0].Name != "server-a" || found.Items[0].Spec.ClusterName != "demo" {
+			w.Errorf("the object is not its machine's, or not its cluster's: %+v", found.Items)
+		}
+
+		w.take("second-n1-2", "n1")
+		w.pass(2 * time.Minute)
+		w.expect("after another one", "first-n1-1", "second-n1-2")
+
+		w.drop("first-n1-1")
+		w.pass(2 * time.Minute)
+		w.expect("when the distribution has deleted one", "second-n1-2")
+
+		must(w.T, w.user.RKE.ETCDSnapshot().Delete(fleet, known(w, "second-n1-2"), &metav1.DeleteOptions{}))
+		w.pass(2 * time.Minute)
+		w.expect("when somebody has deleted the object, and not the file", "second-n1-2")
+	})
+}
+
+// known is the name of the object of a file.
+func known(w *world, file string) string {
+	w.Helper()
+	list, err := w.user.RKE.ETCDSnapshot().List(fleet, metav1.ListOptions{})
+	must(w.T, err)
+	for i := range list.Items {
+		if list.Items[i].SnapshotFile.Name == file {
+			return list.Items[i].Name
+		}
+	}
+	w.Fatalf("no object is for %s", file)
+	return ""
+}
+
+// After an operation nobody waits for the minute.
+func TestStory_ASnapshotThatWasAskedForIsThereSoon(t *testing.T) {
+	tell(t, func(w *world) {
+		w.pass(5 * time.Minute)
+		w.take("on-demand-n1-1", "n1")
+		w.plane(func(cp *rkev1.RKEControlPlane) {
+			cp.Status.ETCDSnapshotCreate, cp.Status.ETCDSnapshotCreatePhase = &rkev1.ETCDSnapshotCreate{Generation: 1}, rkev1.ETCDSnapshotPhaseFinished
+		})
+		w.pass(time.Second)
+		w.expect("a second after the operation", "on-demand-n1-1")
+
+		// Distributions write the list after the operation: it is asked for again.
+		w.take("late-n1-2", "n1")
+		w.pass(10 * time.Second)
+		w.expect("ten seconds later", "late-n1-2", "on-demand-n1-1")
+	})
+}
+
+func TestStory_ASettledClusterIsAskedOnceAMinuteAndNothingIsWritten(t *testing.T) {
+	tell(t, func(w *world) {
+		w.take("first-n1-1", "n1")
+		w.pass(5 * time.Minute)
+		w.cluster.ResetLog()
+		w.api.ResetLog()
+		w.pass(time.Hour)
+		if n := w.asked(); n < 55 || n > 65 {
+			w.Errorf("the cluster was asked %d times in an hour", n)
+		}
+		if writes := w.api.Writes(agent); len(writes) > 0 {
+			w.Errorf("a settled cluster costs writes: %v", writes)
+		}
+	})
+}
+
+// A cluster that does not answer keeps its objects, is asked less often, and its trouble is told once.
+func TestStory_AClusterThatIsAwayKeepsItsSnapshots(t *testing.T) {
+	tell(t, func(w *world) {
+		w.take("first-n1-1", "n1")
+		w.pass(2 * time.Minute)
+		w.away = true
+		w.pass(time.Hour)
+		w.expect("while the cluster is away", "first-n1-1")
+		if n := strings.Count(w.log.String(), "cannot be listed"); n != 1 {
+			w.Errorf("its trouble is told %d times:\n%s", n, w.log)
+		}
+		w.away = false
+		w.drop("first-n1-1")
+		w.pass(6 * time.Minute)
+		w.expect("when it is back")
+	})
+}
+
+// Clusters of older releases keep no list: what somebody has written about them stays.
+func TestStory_AClusterWithoutAListIsLeftAlone(t *testing.T) {
+	tell(t, func(w *world) {
+		w.take("first-n1-1", "n1")
+		w.pass(2 * time.Minute)
+		must(w.T, w.down.Discovery().RESTClient().Delete().AbsPath("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/etcdsnapshotfiles.k3s.cattle.io").
+			Do(w.Context()).Error())
+		w.pass(10 * time.Minute)
+		w.expect("when the list is gone", "first-n1-1")
+		if w.log.Len() > 0 {
+			w.Errorf("that is no trouble: %s", w.log)
+		}
+	})
+}
+
+// While a restore is asked for or at work, what it names must not go; the list of a restored cluster is from the past.
+func TestStory_NothingChangesDuringARestore(t *testing.T) {
+	tell(t, func(w *world) {
+		w.take("first-n1-1", "n1")
+		w.pass(2 * time.Minute)
+		restore := &rkev1.ETCDSnapshotRestore{Name: known(w, "first-n1-1"), Generation: 1}
+		w.plane(func(cp *rkev1.RKEControlPlane) { cp.Spec.ETCDSnapshotRestore = restore })
+		w.drop("first-n1-1")
+		w.pass(5 * time.Minute)
+		w.expect("while the restore waits for its turn", "first-n1-1")
+		w.plane(func(cp *rkev1.RKEControlPlane) {
+			cp.Status.ETCDSnapshotRestore, cp.Status.ETCDSnapshotRestorePhase = restore, rkev1.ETCDSnapshotPhaseRestore
+		})
+		w.pass(5 * time.Minute)
+		w.expect("during the restore", "first-n1-1")
+		w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFinished })
+		w.pass(time.Second)
+		w.expect("after the restore")
+	})
+}
+
+func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"the cluster of another Drover": func(w *world) {
+			found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
+			must(w.T, err)
+			found.Annotations[rkev1.InstanceAnnotation] = "another"
+			_, err = w.user.Provisioning.Cluster().Update(found)
+			must(w.T, err)
+		},
+		"a paused cluster": func(w *world) {
+			found, err := w.user.CAPI.Cluster().Get(fleet, "demo", metav1.GetOptions{})
+			must(w.T, err)
+			found.Spec.Paused = new(true)
+			_, err = w.user.CAPI.Cluster().Update(found)
+			must(w.T, err)
+		},
+		"a cluster that has not begun": func(w *world) { w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.Initialized = false }) },
+		"a cluster that nothing leads to": func(w *world) {
+			w.unknown = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(w *world) {
+				change(w)
+				w.take("first-n1-1", "n1")
+				w.pass(10 * time.Minute)
+				w.expect("after ten minutes")
+				if w.log.Len() > 0 {
+					w.Errorf("that is no trouble: %s", w.log)
+				}
+			})
+		})
+	}
+}
+
+// An object that a person wrote for a restore is no business of the list's, even under the name that the list would give it.
+func TestStory_WrittenByHandStays(t *testing.T) {
+	tell(t, func(w *world) {
+		must(w.T, w.api.Add(&rkev1.ETCDSnapshot{
+			TypeMeta:     metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "ETCDSnapshot"},
+			ObjectMeta:   metav1.ObjectMeta{Namespace: fleet, Name: "demo-by-hand", Labels: map[string]string{rkev1.ClusterNameLabel: "demo"}},
+			Spec:         rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
+			SnapshotFile: rkev1.ETCDSnapshotFile{Name: "kept-elsewhere"},
+		}))
+		w.take("first-n1-1", "n1")
+		w.pass(2 * time.Minute)
+		w.expect("beside one from the list", "kept-elsewhere", "first-n1-1")
+	})
+}
+
+// A node gets its machine after the snapshot was listed, and loses it.
+func TestStory_ASnapshotNeedsItsMachine(t *testing.T) {
+	tell(t, func(w *world) {
+		w.take("first-n2-1", "n2")
+		w.pass(2 * time.Minute)
+		w.expect("while no machine is the node")
+		w.addMachine("server-b", "n2")
+		w.pass(2 * time.Minute)
+		w.expect("when there is one", "first-n2-1")
+		must(w.T, w.user.CAPI.Machine().Delete(fleet, "server-b", &metav1.DeleteOptions{}))
+		w.pass(2 * time.Minute)
+		w.expect("when the machine is gone")
+	})
+}
+
+// Wherever the process is killed, the next one comes to the same objects.
+func TestStory_SnapshotsWhereverTheProcessIsKilled(t *testing.T) {
+	t.Parallel()
+	var want []string
+	crashpoints.Each(t, 6, func(t *testing.T, n int) (writes int) {
+		t.Helper()
+		var got []string
+		inWorld(t, func(w *world) {
+			if n > 0 {
+				w.cut = make(chan struct{})
+				w.api.CutAfter(agent, n, func() { close(w.cut) })
+			}
+			w.addMachine("server-b", "n2")
+			for _, node := range []string{"n1", "n2"} {
+				w.take("first-"+node+"-1", node)
+			}
+			w.pass(3 * time.Minute)
+			w.drop("first-n1-1")
+			w.take("second-n1-2", "n1")
+			w.pass(3 * time.Minute)
+			writes = w.api.Written(agent)
+			w.pass(3 * time.Minute) // who was killed at the very end is replaced
+			got = w.known()
+		})
+		if want == nil {
+			want = got
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("killed after write %d, the outcome differs (-never killed +killed):\n%s", n, diff)
+		}
+		return writes
+	})
+}

@@ -1,0 +1,308 @@
+package snapshots_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/snapshots"
+)
+
+var demo = snapshots.Cluster{Namespace: "fleet-default", Name: "demo", UID: "cluster-uid"}
+
+// specIn is how a Cluster's spec is stored with a snapshot.
+func specIn(t *testing.T, spec string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write([]byte(spec)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(out.Bytes())
+}
+
+func local(name string) snapshots.File {
+	return snapshots.File{
+		Name: "local-" + name, SnapshotName: name, NodeName: "n1", Location: "file:///snapshots/" + name, Size: 4096, Successful: true,
+		CreatedAt: new(metav1.NewTime(time.Unix(1795694402, 0).UTC())),
+	}
+}
+
+func input(files ...snapshots.File) snapshots.Input {
+	return snapshots.Input{Cluster: demo, Files: files, Complete: true, Machines: map[string]snapshots.Machine{"n1": {Name: "server-a", UID: "machine-uid"}}}
+}
+
+// A list as K3s writes it becomes objects as spec/01 A.7 and C.2.6 have them.
+func TestDecide_AListBecomesObjects(t *testing.T) {
+	t.Parallel()
+	spec := specIn(t, `{"kubernetesVersion":"v1.36.3+k3s1","rkeConfig":{}}`)
+	raw := fmt.Sprintf(`{"kind":"ETCDSnapshotFileList","apiVersion":"k3s.cattle.io/v1","metadata":{"resourceVersion":"7"},"items":[
+	 {"metadata":{"name":"local-on-demand-n1-1795694402-0a1b2c"},
+	  "spec":{"snapshotName":"on-demand-n1-1795694402","nodeName":"n1","location":"file:///snapshots/on-demand-n1-1795694402","metadata":{"provisioning-cluster-spec":%q}},
+	  "status":{"size":"5Mi","creationTime":"2026-11-26T12:00:02Z","readyToUse":true}},
+	 {"metadata":{"name":"s3-on-demand-n1-1795694402-3d4e5f"},
+	  "spec":{"snapshotName":"on-demand-n1-1795694402","nodeName":"n1","location":"s3://backups/demo/on-demand-n1-1795694402",
+	   "s3":{"endpoint":"s3.example.com","bucket":"backups","region":"r1","prefix":"demo","skipSSLVerify":true}},
+	  "status":{"creationTime":"2026-11-26T12:00:02Z","readyToUse":false,"error":{"time":"2026-11-26T12:00:02Z","message":"no such bucket\n\u001b[31m"}}}]}`, spec)
+	files, complete, err := snapshots.Parse([]byte(raw))
+	if err != nil || !complete {
+		t.Fatalf("Parse: %v, complete %t", err, complete)
+	}
+	in := input(files...)
+	decision := snapshots.Decide(in)
+	metadata := base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf(`{"provisioning-cluster-spec":%q}`, spec)))
+	created := metav1.Date(2026, 11, 26, 12, 0, 2, 0, time.UTC)
+	meta := metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "ETCDSnapshot"}
+	want := snapshots.Decision{Create: []*rkev1.ETCDSnapshot{
+		{
+			TypeMeta: meta,
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet-default", Name: "demo-local-on-demand-n1-1795694402-a37308",
+				Labels: map[string]string{"rke.cattle.io/cluster-name": "demo", "rke.cattle.io/node-name": "n1"},
+				Annotations: map[string]string{
+					"etcdsnapshot.rke.io/snapshot-name":        "local-on-demand-n1-1795694402-0a1b2c",
+					"etcdsnapshot.rke.io/snapshot-file-name":   "on-demand-n1-1795694402",
+					"etcdsnapshot.rke.io/storage":              "local",
+					"etcdsnapshot.rke.io/restore-mode-options": "none,kubernetesVersion,all",
+				},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "server-a", UID: "machine-uid"}},
+			},
+			Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
+			SnapshotFile: rkev1.ETCDSnapshotFile{
+				Name: "on-demand-n1-1795694402", NodeName: "n1", Location: "file:///snapshots/on-demand-n1-1795694402", Metadata: metadata,
+				CreatedAt: &created, Size: 5 << 20, Status: "successful",
+			},
+		},
+		{
+			TypeMeta: meta,
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "fleet-default", Name: "demo-s3-on-demand-n1-1795694402-66d5af",
+				Labels: map[string]string{"rke.cattle.io/cluster-name": "demo"},
+				Annotations: map[string]string{
+					"etcdsnapshot.rke.io/snapshot-name":        "s3-on-demand-n1-1795694402-3d4e5f",
+					"etcdsnapshot.rke.io/snapshot-file-name":   "on-demand-n1-1795694402",
+					"etcdsnapshot.rke.io/storage":              "s3",
+					"etcdsnapshot.rke.io/restore-mode-options": "none",
+				},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "provisioning.cattle.io/v1", Kind: "Cluster", Name: "demo", UID: "cluster-uid"}},
+			},
+			Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
+			SnapshotFile: rkev1.ETCDSnapshotFile{
+				Name: "on-demand-n1-1795694402", NodeName: "n1", Location: "s3://backups/demo/on-demand-n1-1795694402", CreatedAt: &created,
+				S3: &rkev1.ETCDSnapshotS3{Endpoint: "s3.example.com", Bucket: "backups", Region: "r1", Folder: "demo", SkipSSLVerify: true}, Status: "failed", Message: "no such bucket[31m",
+			},
+		},
+	}}
+	if diff := cmp.Diff(want, decision); diff != "" {
+		t.Errorf("decision (-want +got):\n%s", diff)
+	}
+	in.Have = decision.Create
+	if again := snapshots.Decide(in); !again.Empty() {
+		t.Errorf("what was made is not what is wanted: %+v", again)
+	}
+}
+
+func TestDecide_WhatThereIs(t *testing.T) {
+	t.Parallel()
+	made := snapshots.Decide(input(local("one"))).Create[0]
+	with := func(f func(*rkev1.ETCDSnapshot)) *rkev1.ETCDSnapshot {
+		out := made.DeepCopy()
+		f(out)
+		return out
+	}
+	tests := map[string]struct {
+		in   snapshots.Input
+		have []*rkev1.ETCDSnapshot
+		// want are the names of what is created, updated and deleted.
+		want [3]string
+	}{
+		"a file that is gone": {in: input(), have: []*rkev1.ETCDSnapshot{made}, want: [3]string{"", "", made.Name}},
+		"a file that is gone, as far as a list of which the end is missing tells": {
+			in: snapshots.Input{Cluster: demo, Machines: input().Machines}, have: []*rkev1.ETCDSnapshot{made},
+		},
+		"a file whose object is being deleted": {
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.DeletionTimestamp = new(metav1.Now()) })},
+		},
+		"an object that somebody has edited": {
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.SnapshotFile.Name = "two" })}, want: [3]string{"", made.Name, ""},
+		},
+		"an object with labels of others": {
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Labels["team"] = "a" })},
+		},
+		"two objects for one file": {
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" }), made}, want: [3]string{"", "", "zzz"},
+		},
+		"an object of another name, from another program": {
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" })},
+		},
+		"an object that was written by hand": {
+			in: input(), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { delete(s.Annotations, rkev1.SnapshotNameAnnotation) })},
+		},
+		"a machine that was made again": {
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.OwnerReferences[0].UID = "before" })}, want: [3]string{"", made.Name, ""},
+		},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.in.Have = tc.have
+			decision := snapshots.Decide(tc.in)
+			var got [3]string
+			for i, list := range [][]*rkev1.ETCDSnapshot{decision.Create, decision.Update, decision.Delete} {
+				for _, s := range list {
+					got[i] += s.Name
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("created, updated and deleted (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Lists name no credential, so that one which is there is a person's.
+func TestDecide_TheCredentialOfAPersonStays(t *testing.T) {
+	t.Parallel()
+	file := local("one")
+	file.S3 = &rkev1.ETCDSnapshotS3{Bucket: "backups"}
+	in := input(file)
+	made := snapshots.Decide(in).Create[0]
+	made.SnapshotFile.S3.CloudCredentialName, made.SnapshotFile.Size = "cattle-global-data:cc-old", 0
+	in.Have = []*rkev1.ETCDSnapshot{made}
+	decision := snapshots.Decide(in)
+	if len(decision.Update) != 1 || decision.Update[0].SnapshotFile.S3.CloudCredentialName != "cattle-global-data:cc-old" || decision.Update[0].SnapshotFile.Size != 4096 {
+		t.Errorf("update: %+v", decision.Update)
+	}
+	if made.SnapshotFile.Size != 0 || file.S3.CloudCredentialName != "" {
+		t.Error("what was given is changed")
+	}
+}
+
+// What a cluster says is not trusted.
+func TestParse_WhatACluster_MaySay(t *testing.T) {
+	t.Parallel()
+	entry := func(name string) string {
+		return fmt.Sprintf(`{"items":[{"metadata":{"name":"x"},"spec":{"snapshotName":%s,"nodeName":"n1"}}]}`, name)
+	}
+	for name, raw := range map[string]string{
+		"no name": entry(`""`), "a path": entry(`"../../etc/shadow"`), "the folder": entry(`".."`), "a Windows path": entry(`"a\\b"`), "two lines": entry(`"a\nb"`),
+		"a long node":       `{"items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a","nodeName":"` + strings.Repeat("n", 254) + `"}}]}`,
+		"a large authority": `{"items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a","s3":{"endpointCA":"` + strings.Repeat("n", 1<<20) + `"}}}]}`,
+		"a long name":       entry(`"` + strings.Repeat("a", 256) + `"`), "an object that goes": `{"items":[{"metadata":{"name":"x","deletionTimestamp":"2026-11-26T12:00:02Z"},"spec":{"snapshotName":"a"}}]}`,
+	} {
+		if files, _, err := snapshots.Parse([]byte(raw)); err != nil || len(files) > 0 {
+			t.Errorf("%s: %v, %v", name, files, err)
+		}
+	}
+	if _, complete, err := snapshots.Parse([]byte(`{"metadata":{"continue":"more"},"items":[]}`)); err != nil || complete {
+		t.Errorf("a list with more to come: %v, complete %t", err, complete)
+	}
+	for _, raw := range []string{"", "<html>", `{"items":[{"metadata":{"name":7}}]}`} {
+		if _, _, err := snapshots.Parse([]byte(raw)); err == nil {
+			t.Errorf("%q is a list", raw)
+		}
+	}
+}
+
+// Metadata that do not fit are left out as a whole, and of too many snapshots the oldest.
+func TestDecide_Bounds(t *testing.T) {
+	t.Parallel()
+	large := local("large")
+	large.Metadata = map[string]string{"a": strings.Repeat("x", 1<<20)}
+	if got := snapshots.Decide(input(large)).Create[0].SnapshotFile.Metadata; got != "" {
+		t.Errorf("metadata of %d bytes", len(got))
+	}
+	var many []snapshots.File
+	for i := range 200 {
+		file := local(fmt.Sprint("m", i))
+		file.Metadata = map[string]string{"a": strings.Repeat("x", 60<<10)}
+		many = append(many, file)
+	}
+	total := 0
+	for _, s := range snapshots.Decide(input(many...)).Create {
+		total += len(s.SnapshotFile.Metadata)
+	}
+	if total < 7<<20 || total > 8<<20 {
+		t.Errorf("the objects of a cluster have metadata of %d bytes together", total)
+	}
+	var files []snapshots.File
+	for i := range snapshots.MaxFiles + 10 {
+		file := local(fmt.Sprint("n", i))
+		file.CreatedAt = new(metav1.NewTime(time.Unix(int64(i), 0)))
+		files = append(files, file)
+	}
+	created := snapshots.Decide(input(files...)).Create
+	if len(created) != snapshots.MaxFiles {
+		t.Errorf("%d objects", len(created))
+	}
+	for _, s := range created {
+		if s.SnapshotFile.CreatedAt.Unix() < 10 {
+			t.Errorf("%s is one of the oldest", s.Name)
+		}
+	}
+}
+
+// Whatever there is and is listed: once done, nothing is left to do, no object of a person's is touched, and no name is made twice.
+func TestDecide_OnceIsEnough(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfN(rapid.StringMatching(`[a-zA-Z_.-]{1,70}`), 0, 6)
+		in := input()
+		for i, name := range names.Draw(t, "files") {
+			file := local(name)
+			file.Name += fmt.Sprint("-", i)
+			file.NodeName = rapid.SampledFrom([]string{"n1", "gone"}).Draw(t, "node")
+			file.Location += strconv.Itoa(i)
+			in.Files = append(in.Files, file)
+		}
+		for i, name := range names.Draw(t, "objects") {
+			s := &rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("have-", i)}}
+			if rapid.Bool().Draw(t, "listed") {
+				s.Annotations = map[string]string{rkev1.SnapshotNameAnnotation: "local-" + name + fmt.Sprint("-", i)}
+			}
+			in.Have = append(in.Have, s)
+		}
+		decision := snapshots.Decide(in)
+		objects := map[string]*rkev1.ETCDSnapshot{}
+		for _, s := range in.Have {
+			objects[s.Name] = s
+		}
+		for _, s := range decision.Create {
+			if objects[s.Name] != nil {
+				t.Fatalf("%s is made twice", s.Name)
+			}
+			objects[s.Name] = s
+		}
+		for _, s := range decision.Update {
+			objects[s.Name] = s
+		}
+		for _, s := range decision.Delete {
+			if s.Annotations[rkev1.SnapshotNameAnnotation] == "" {
+				t.Fatalf("%s is a person's", s.Name)
+			}
+			delete(objects, s.Name)
+		}
+		in.Have = nil
+		for _, s := range objects {
+			in.Have = append(in.Have, s)
+		}
+		if again := snapshots.Decide(in); !again.Empty() {
+			encoded, _ := json.Marshal(again)
+			t.Fatalf("there is something left: %s", encoded)
+		}
+	})
+}
