@@ -88,6 +88,7 @@
 //	                                              ETCDSnapshot (named by a restore), Secret (its credential), answer of access
 //	plansecret            Secret (plan)           Machine, Cluster (that becomes ours)
 //	machinedrain          Secret (plan)           Machine
+//	snapshots             RKEControlPlane         a clock: it looks at what clusters list once a minute
 //	nodedriver            NodeDriver              DynamicSchema (its own, and the list of drivers)
 //	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
 //
@@ -106,6 +107,7 @@
 //   - tunnel, clusterproxy, clusteragent: how clusters are reached that let nobody in (docs/reach.md)
 //   - endpointtoken, endpointauth: tokens for one cluster, with which users reach it without Drover, and what verifies them there
 //   - proxy, capi/clustercache: the one door by which our own controllers, and Cluster API's, go there
+//   - snapshots: which ETCDSnapshots a cluster has, by what it lists
 //   - registration, clustermanifest: tokens by which agents of clusters are let in, and what they are installed with
 //   - inspect, preview: the same decisions, explained and asked in advance
 //   - backup: what belongs to a cluster, and how it comes to another management cluster

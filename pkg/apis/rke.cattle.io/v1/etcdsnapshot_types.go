@@ -8,10 +8,18 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=etcdsnapshots,scope=Namespaced
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterName`
+// +kubebuilder:printcolumn:name="Storage",type=string,JSONPath=`.metadata.annotations['etcdsnapshot\.rke\.io/storage']`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.snapshotFile.nodeName`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.snapshotFile.status`
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.snapshotFile.size`
+// +kubebuilder:printcolumn:name="Taken",type=date,JSONPath=`.snapshotFile.createdAt`
+// +kubebuilder:printcolumn:name="File",type=string,JSONPath=`.snapshotFile.name`,priority=1
 // +kubebuilder:metadata:labels={"auth.cattle.io/cluster-indexed=true"}
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ETCDSnapshot is a snapshot of a cluster that exists, on one of its machines or in S3. Drover reads the objects and makes none.
+// ETCDSnapshot is a snapshot of a cluster that exists, on one of its machines or in S3. Drover makes one for each snapshot that the cluster lists, and
+// deletes it with the file. What you write yourself, for a file that no list has, it leaves alone.
 type ETCDSnapshot struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

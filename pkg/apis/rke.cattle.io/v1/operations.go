@@ -13,9 +13,8 @@ type ETCDSnapshotCreate struct {
 // ETCDSnapshotRestore asks for a restore. The operation starts when the request differs from the one in
 // RKEControlPlane.status.
 type ETCDSnapshotRestore struct {
-	// Name of an ETCDSnapshot object in the namespace of the cluster, which somebody has to write: Drover makes none. A name without an
-	// object is that of a file in `server/db/snapshots` of the data directory, for which exactly one machine may have etcd. Empty asks for
-	// nothing.
+	// Name of an ETCDSnapshot object in the namespace of the cluster. A name without an object is that of a file in `server/db/snapshots` of
+	// the data directory, for which exactly one machine may have etcd. Empty asks for nothing.
 	// +nullable
 	// +optional
 	Name string `json:"name,omitempty"`
