@@ -24,7 +24,7 @@ var layers = []struct {
 	{"pure foundations", []string{"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "pullsecret"}},
 	{"pure decisions", []string{
 		"releases", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata", "driverschema", "machinejob", "events", "diagnose", "supportbundle",
-		"admission", "registration", "clustermanifest", "endpointtoken",
+		"admission", "registration", "clustermanifest", "endpointtoken", "snapshots",
 	}},
 	{"I/O helpers", []string{
 		"admission/webhook", "admission/registration", "crds", "clients", "access", "metrics", "tracing", "logs", "applyset", "ownwrites", "wakeup", "planstore", "tokens",
@@ -42,7 +42,7 @@ var testOnly = []string{"testkit/**"}
 // pure packages decide and render. They get everything as values, so they can be tested, replayed and reasoned about without a cluster.
 var pure = []string{
 	"disruption", "naming", "conditions", "outcome", "distro", "nodeplan", "redact", "pullsecret", "topology", "planner/render", "planner", "preview", "tenancy", "bootstrapdata",
-	"driverschema", "machinejob", "events", "diagnose", "supportbundle", "admission", "registration", "clustermanifest", "endpointtoken",
+	"driverschema", "machinejob", "events", "diagnose", "supportbundle", "admission", "registration", "clustermanifest", "endpointtoken", "snapshots",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

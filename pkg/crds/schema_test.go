@@ -59,7 +59,13 @@ func TestAll_MatchesTheContractOfEveryKind(t *testing.T) {
 		"rkebootstraps.rke.cattle.io":         {Kind: "RKEBootstrap", Version: "v1", Scope: "Namespaced", Categories: []string{"cluster-api"}, Status: true, Labels: capi},
 		"rkebootstraptemplates.rke.cattle.io": {Kind: "RKEBootstrapTemplate", Version: "v1", Scope: "Namespaced", Categories: []string{"cluster-api"}, Labels: capi},
 		"custommachines.rke.cattle.io":        {Kind: "CustomMachine", Version: "v1", Scope: "Namespaced", Status: true, Labels: capi},
-		"etcdsnapshots.rke.cattle.io":         {Kind: "ETCDSnapshot", Version: "v1", Scope: "Namespaced", Status: true, Labels: indexed},
+		"etcdsnapshots.rke.cattle.io": {
+			Kind: "ETCDSnapshot", Version: "v1", Scope: "Namespaced", Status: true, Labels: indexed,
+			Columns: []string{
+				"Cluster string .spec.clusterName", `Storage string .metadata.annotations['etcdsnapshot\.rke\.io/storage']`, "Node string .snapshotFile.nodeName",
+				"Status string .snapshotFile.status", "Size integer .snapshotFile.size", "Taken date .snapshotFile.createdAt", "File string .snapshotFile.name",
+			},
+		},
 		"nodedrivers.management.cattle.io": {
 			Kind: "NodeDriver", Version: "v3", Scope: "Cluster",
 			Columns: []string{"Activated boolean .spec.active", "Binary URL string .spec.url"},

@@ -42,6 +42,14 @@ func TestStory_SnapshotsFollowTheList(t *testing.T) {
 		w.pass(2 * time.Minute)
 		w.expect("when the distribution has deleted one", "second-n1-2")
 
+		edited, err := w.user.RKE.ETCDSnapshot().Get(fleet, known(w, "second-n1-2"), metav1.GetOptions{})
+		must(w.T, err)
+		edited.SnapshotFile.Name = "another"
+		_, err = w.user.RKE.ETCDSnapshot().Update(edited)
+		must(w.T, err)
+		w.pass(2 * time.Minute)
+		w.expect("when somebody has edited the object", "second-n1-2")
+
 		must(w.T, w.user.RKE.ETCDSnapshot().Delete(fleet, known(w, "second-n1-2"), &metav1.DeleteOptions{}))
 		w.pass(2 * time.Minute)
 		w.expect("when somebody has deleted the object, and not the file", "second-n1-2")

@@ -19,6 +19,7 @@ var told = []struct{ folder, tests string }{
 	{"./pkg/controllers/unmanaged", "TestStory"},
 	{"./pkg/controllers/machineprovision", "TestStory_(MachineBecomes|FailedCreate|PodThat|FailedRemoval|DeletionDuring)"},
 	{"./pkg/controllers/bootstrap", "TestToken|TestStory_(Rights|Settled|Other|MachinesIntroduce)"},
+	{"./pkg/controllers/snapshots", "TestStory_(SnapshotsFollow|ASnapshotNeeds)"},
 	{"./pkg/controllers/nodedriver", "TestStory"},
 }
 
