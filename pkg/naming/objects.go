@@ -137,8 +137,11 @@ func ClusterState(cluster string) string { return SafeConcat(cluster, "rke", "st
 func ETCDSnapshot(cluster, storage, snapshot, node, location string, created int64) string {
 	name := strings.ToLower(snapshot)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		host, _, _ := strings.Cut(strings.ToLower(node), ".")
-		name = "etcd-snapshot-" + host + "-" + strconv.FormatInt(created, 10)
+		name = "etcd-snapshot-"
+		if host, _, _ := strings.Cut(strings.ToLower(node), "."); len(validation.IsDNS1123Label(host)) == 0 {
+			name += host + "-"
+		}
+		name += strconv.FormatInt(created, 10)
 	}
 	return SafeConcat(cluster, storage+"-"+name+"-"+sha256Hex(node + location)[:6])
 }

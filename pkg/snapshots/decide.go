@@ -1,11 +1,13 @@
 package snapshots
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,10 +32,15 @@ const (
 const (
 	// MaxFiles is how many snapshots of a cluster get an object: the youngest. What a distribution keeps by itself is five for each server.
 	MaxFiles = 500
-	// maxMetadata is the largest metadata that an object gets, in bytes of base64, and allMetadata what those of a cluster have together: the
-	// youngest get theirs. The spec of a Cluster with everything in it takes some 20 KiB.
+	// maxMetadata is the largest metadata that an object gets, in bytes of base64, and allMetadata what those of a cluster have together, with the
+	// authorities of their storages: the youngest get theirs. The spec of a Cluster with everything in it takes some 20 KiB.
 	maxMetadata = 128 << 10
 	allMetadata = 8 << 20
+	// maxSpecs is how many different metadata are unpacked for the modes of restores.
+	maxSpecs = 100
+	// Grace is how long a file has to be missing before its object goes. A cluster that was restored has the list of that time, until its servers have
+	// looked at their files.
+	Grace = 15 * time.Minute
 )
 
 // Cluster is whose snapshots they are: a provisioning Cluster.
@@ -51,90 +58,125 @@ type Machine struct {
 // Input is what Decide looks at.
 type Input struct {
 	Cluster Cluster
-	// Files are the cluster's list. Complete is false when it has more; then nothing is deleted.
+	// Files are the cluster's list. Complete is false when it has more; then none counts as missing.
 	Files    []File
 	Complete bool
 	// Machines are those of the cluster, by the names of their nodes.
 	Machines map[string]Machine
 	// Have are the ETCDSnapshots with the label of the cluster.
 	Have []*rkev1.ETCDSnapshot
+	// Now is the time, and Missing since when files are missing, by the names of their entries.
+	Now     time.Time
+	Missing map[string]time.Time
 }
 
 // Decision is what is to be done. Each list is in the order of names, and Update has whole objects.
 type Decision struct {
 	Create, Update, Delete []*rkev1.ETCDSnapshot
+	// Missing is Input.Missing of the next decision.
+	Missing map[string]time.Time
 }
 
-// Empty reports that there is nothing to do.
+// Empty reports that there is nothing to do now.
 func (d Decision) Empty() bool { return len(d.Create)+len(d.Update)+len(d.Delete) == 0 }
 
-// Decide compares what a cluster lists with the objects that there are (spec/02 §6.8). A file on a node that is no machine gets no object: nobody
-// could restore it.
+// Decide compares what a cluster lists with the objects that there are (spec/02 §6.8). A file on a node that is no machine gets no object, as nobody could
+// restore it; one that it has stays, and goes with the machine.
 func Decide(in Input) Decision {
-	var out Decision
-	have := map[string]*rkev1.ETCDSnapshot{}
-	for _, snapshot := range slices.SortedFunc(slices.Values(in.Have), byName) {
-		of := snapshot.Annotations[rkev1.SnapshotNameAnnotation]
-		switch {
-		case of == "":
-		case have[of] != nil: // of two objects for one file, one is too many
-			out.Delete = append(out.Delete, snapshot)
-		default:
-			have[of] = snapshot
-		}
-	}
-	left := allMetadata
-	for _, file := range youngest(in.Files) {
-		metadata := packed(file.Metadata, min(maxMetadata, left))
-		left -= len(metadata)
-		want, ok := desired(in, file, metadata)
-		if !ok {
+	out := Decision{Missing: map[string]time.Time{}}
+	have := out.sortOut(in.Have)
+	specs, left := modes{}, allMetadata
+	listed := map[string]bool{}
+	for _, file := range in.Files[:min(len(in.Files), MaxFiles)] {
+		if listed[file.Name] {
 			continue
 		}
-		found := have[file.Name]
-		delete(have, file.Name)
-		switch {
-		case found == nil:
+		listed[file.Name] = true
+		metadata := packed(file.Metadata, min(maxMetadata, left))
+		cost := len(metadata)
+		if file.S3 != nil {
+			cost += len(file.S3.EndpointCA)
+		}
+		want, ok := desired(in, file, metadata, specs)
+		if found := have[file.Name]; !ok || cost > left {
+			continue
+		} else if left -= cost; found == nil {
 			out.Create = append(out.Create, want)
-		case found.DeletionTimestamp != nil:
-		default:
-			if changed := merged(found, want); !equality.Semantic.DeepEqual(changed, found) {
-				out.Update = append(out.Update, changed)
-			}
+		} else if changed := merged(found, want); found.DeletionTimestamp == nil && !equality.Semantic.DeepEqual(changed, found) {
+			out.Update = append(out.Update, changed)
 		}
 	}
-	if in.Complete {
-		out.Delete = slices.AppendSeq(out.Delete, maps.Values(have))
-	}
-	out.Delete = slices.DeleteFunc(out.Delete, func(s *rkev1.ETCDSnapshot) bool { return s.DeletionTimestamp != nil })
+	maps.DeleteFunc(have, func(name string, s *rkev1.ETCDSnapshot) bool { return listed[name] || s.DeletionTimestamp != nil })
+	out.goes(in, have, len(listed))
 	for _, list := range [][]*rkev1.ETCDSnapshot{out.Create, out.Update, out.Delete} {
 		slices.SortFunc(list, byName)
 	}
 	return out
 }
 
-func byName(a, b *rkev1.ETCDSnapshot) int { return strings.Compare(a.Name, b.Name) }
-
-// youngest are the last MaxFiles files, those without a time first to go.
-func youngest(files []File) []File {
-	files = slices.SortedFunc(slices.Values(files), func(a, b File) int {
-		if c := unix(b) - unix(a); c != 0 {
-			return int(max(-1, min(1, c)))
+// sortOut are the objects from lists, by the names of their entries. Of two for one entry, one is too many: that of the latter name.
+func (d *Decision) sortOut(objects []*rkev1.ETCDSnapshot) map[string]*rkev1.ETCDSnapshot {
+	have := map[string]*rkev1.ETCDSnapshot{}
+	for _, snapshot := range slices.SortedFunc(slices.Values(objects), func(a, b *rkev1.ETCDSnapshot) int {
+		if going := a.DeletionTimestamp != nil; going != (b.DeletionTimestamp != nil) {
+			return map[bool]int{true: 1, false: -1}[going]
 		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	return files[:min(len(files), MaxFiles)]
+		return byName(a, b)
+	}) {
+		of := snapshot.Annotations[rkev1.SnapshotNameAnnotation]
+		switch {
+		case of == "":
+		case have[of] == nil:
+			have[of] = snapshot
+		case snapshot.DeletionTimestamp == nil:
+			d.Delete = append(d.Delete, snapshot)
+		}
+	}
+	return have
 }
 
-func unix(f File) int64 {
-	if f.CreatedAt == nil {
+// goes decides about objects whose files are not listed, of which there are others. A list without an end leaves nothing missing, but not more than MaxFiles
+// objects either, whatever a cluster says.
+func (d *Decision) goes(in Input, unlisted map[string]*rkev1.ETCDSnapshot, others int) {
+	oldest := slices.SortedFunc(maps.Values(unlisted), func(a, b *rkev1.ETCDSnapshot) int {
+		return cmp.Or(cmp.Compare(seconds(a.SnapshotFile.CreatedAt), seconds(b.SnapshotFile.CreatedAt)), byName(a, b))
+	})
+	tooMany := len(oldest) + others - MaxFiles
+	for i, s := range oldest {
+		name := s.Annotations[rkev1.SnapshotNameAnnotation]
+		since, known := in.Missing[name]
+		if !known {
+			since = in.Now
+		}
+		switch {
+		case i < tooMany, in.Complete && in.Now.Sub(since) >= Grace:
+			d.Delete = append(d.Delete, s)
+		case in.Complete:
+			d.Missing[name] = since
+		}
+	}
+}
+
+func byName(a, b *rkev1.ETCDSnapshot) int { return strings.Compare(a.Name, b.Name) }
+
+// youngest are the MaxFiles youngest files, those without a time first to go.
+func youngest(files map[string]File) []File {
+	sorted := slices.SortedFunc(maps.Values(files), func(a, b File) int {
+		return cmp.Or(cmp.Compare(seconds(b.CreatedAt), seconds(a.CreatedAt)), strings.Compare(a.Name, b.Name))
+	})
+	return sorted[:min(len(sorted), MaxFiles)]
+}
+
+// seconds since 1970, 0 when it is not known.
+func seconds(at *metav1.Time) int64 {
+	if at == nil {
 		return 0
 	}
-	return f.CreatedAt.Unix()
+	return at.Unix()
 }
 
 // desired is the object of a file, false when there is none.
-func desired(in Input, file File, metadata string) (*rkev1.ETCDSnapshot, bool) {
+func desired(in Input, file File, metadata string, specs modes) (*rkev1.ETCDSnapshot, bool) {
 	storage, owner := storageLocal, metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine"}
 	if file.S3 != nil {
 		// It outlives the machines that made it.
@@ -153,7 +195,7 @@ func desired(in Input, file File, metadata string) (*rkev1.ETCDSnapshot, bool) {
 		TypeMeta: metav1.TypeMeta{APIVersion: rkev1.SchemeGroupVersion.String(), Kind: "ETCDSnapshot"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: in.Cluster.Namespace,
-			Name:      naming.ETCDSnapshot(in.Cluster.Name, storage, file.SnapshotName, file.NodeName, file.Location, unix(file)),
+			Name:      naming.ETCDSnapshot(in.Cluster.Name, storage, file.SnapshotName, file.NodeName, file.Location, seconds(file.CreatedAt)),
 			Labels:    map[string]string{rkev1.ClusterNameLabel: in.Cluster.Name},
 			Annotations: map[string]string{
 				rkev1.SnapshotNameAnnotation: file.Name, rkev1.SnapshotFileNameAnnotation: file.SnapshotName, rkev1.SnapshotStorageAnnotation: storage,
@@ -172,7 +214,7 @@ func desired(in Input, file File, metadata string) (*rkev1.ETCDSnapshot, bool) {
 	if file.Successful {
 		out.SnapshotFile.Status = successful
 	}
-	out.Annotations[rkev1.SnapshotRestoreModesAnnotation] = strings.Join(restoreModes(metadata), ",")
+	out.Annotations[rkev1.SnapshotRestoreModesAnnotation] = specs.of(metadata)
 	return out, true
 }
 
@@ -186,6 +228,18 @@ func packed(metadata map[string]string, limit int) string {
 		return ""
 	}
 	return base64.StdEncoding.EncodeToString(encoded)
+}
+
+// modes are the restores that metadata allow, by the metadata: those of most snapshots are the same.
+type modes map[string]string
+
+func (m modes) of(metadata string) string {
+	known, ok := m[metadata]
+	if !ok && len(m) < maxSpecs {
+		known = strings.Join(restoreModes(metadata), ",")
+		m[metadata] = known
+	}
+	return cmp.Or(known, string(rkev1.RestoreModeNone))
 }
 
 // restoreModes are those that metadata allow.

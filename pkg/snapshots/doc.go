@@ -1,8 +1,8 @@
 // Package snapshots decides which ETCDSnapshot objects a cluster has: one for each snapshot that its own list names
 // (spec/02 §6.8).
 //
-//	Parse    the cluster's list, etcdsnapshotfiles.k3s.cattle.io, as files
-//	Decide   which objects to make, change and delete
+//	List     reads the cluster's list, etcdsnapshotfiles.k3s.cattle.io, as files
+//	Decide   tells which objects to make, change and delete
 //
 // RKE2 and K3s keep that list inside the cluster, and a cluster is not trusted: what it says is bounded in number and size, names that are no file names
 // are left out, and which credential a restore uses is never taken from there.

@@ -2,8 +2,9 @@ package snapshots
 
 import (
 	"encoding/json"
-	"errors"
+	"regexp"
 	"strings"
+	"time"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,18 +17,18 @@ import (
 const ListPath = "/apis/k3s.cattle.io/v1/etcdsnapshotfiles"
 
 const (
-	// maxName is the longest name of a file, in bytes: that of Linux.
-	maxName = 255
-	// maxMessage and maxLocation are how much is kept of texts of a cluster, in bytes.
-	maxMessage  = 1024
-	maxLocation = 2048
-	// maxObjectName is the longest name of an object or a node, maxAuthority the largest authority of a storage, in bytes of PEM.
+	// maxName is the longest name of a file, in bytes: that of Linux. maxObjectName is that of objects and nodes, maxBucket that of a bucket.
+	maxName       = 255
 	maxObjectName = 253
-	maxAuthority  = 32 << 10
+	maxBucket     = 63
+	// maxMessage and maxLocation are how much is kept of texts of a cluster, and maxAuthority the largest authority of a storage, in bytes.
+	maxMessage   = 1024
+	maxLocation  = 2048
+	maxAuthority = 32 << 10
 )
 
-// errList has no content of the list in it.
-var errList = errors.New("the cluster's list of snapshots is not one of etcdsnapshotfiles.k3s.cattle.io")
+// quantity is a size that is read: parsing some others takes hours.
+var quantity = regexp.MustCompile(`^[0-9]{1,19}(\.[0-9]{1,3})?([kMGTPE]|[KMGTPE]i|m)?$`)
 
 // File is a snapshot as its cluster lists it.
 type File struct {
@@ -39,7 +40,7 @@ type File struct {
 	Metadata map[string]string
 	// S3 is the storage that holds the file, nil when the node does. It names no credential.
 	S3 *rkev1.ETCDSnapshotS3
-	// Size is in bytes, CreatedAt nil when it is not known.
+	// Size is in bytes, CreatedAt in whole seconds, and nil when it is not known.
 	Size      int64
 	CreatedAt *metav1.Time
 	// Successful is true for a snapshot that is complete. Message says why another one is not.
@@ -47,80 +48,85 @@ type File struct {
 	Message    string
 }
 
-// listed is an object of the list, as far as it is used.
+// listed is an entry of the list, as far as it is used.
 type listed struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
+	Metadata struct {
+		Name              string
+		DeletionTimestamp *string
+	} `json:"metadata"`
+	Spec struct {
 		SnapshotName string            `json:"snapshotName"`
 		NodeName     string            `json:"nodeName"`
 		Location     string            `json:"location"`
 		Metadata     map[string]string `json:"metadata"`
-		S3           *struct {
-			Endpoint      string `json:"endpoint"`
-			EndpointCA    string `json:"endpointCA"`
-			SkipSSLVerify bool   `json:"skipSSLVerify"`
-			Bucket        string `json:"bucket"`
-			Region        string `json:"region"`
-			Prefix        string `json:"prefix"`
-		} `json:"s3"`
+		S3           *storage          `json:"s3"`
 	} `json:"spec"`
 	Status struct {
-		Size         *resource.Quantity `json:"size"`
-		CreationTime *metav1.Time       `json:"creationTime"`
-		ReadyToUse   *bool              `json:"readyToUse"`
+		Size         json.RawMessage `json:"size"`
+		CreationTime string          `json:"creationTime"`
+		ReadyToUse   *bool           `json:"readyToUse"`
 		Error        *struct {
-			Message *string `json:"message"`
+			Message string `json:"message"`
 		} `json:"error"`
 	} `json:"status"`
 }
 
-// Parse reads a list in JSON. complete is false when the cluster has more than it answered. Entries that name no file are left out.
-func Parse(raw []byte) (files []File, complete bool, err error) {
-	var list struct {
-		metav1.ListMeta `json:"metadata"`
-		Items           []json.RawMessage `json:"items"`
-	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, false, errList
-	}
-	for _, item := range list.Items {
-		var entry listed
-		if err := json.Unmarshal(item, &entry); err != nil {
-			return nil, false, errList
-		}
-		if file, ok := entry.file(); ok {
-			files = append(files, file)
-		}
-	}
-	return files, list.Continue == "", nil
+type storage struct {
+	Endpoint      string `json:"endpoint"`
+	EndpointCA    string `json:"endpointCA"`
+	SkipSSLVerify bool   `json:"skipSSLVerify"`
+	Bucket        string `json:"bucket"`
+	Region        string `json:"region"`
+	Prefix        string `json:"prefix"`
 }
 
-// file is false for what cannot be one: its name gets into paths.
+// file is false for what cannot be one: its name gets into paths. So it is for what no ETCDSnapshot can hold.
 func (l *listed) file() (File, bool) {
-	if !isFileName(l.Spec.SnapshotName) || l.Name == "" || max(len(l.Name), len(l.Spec.NodeName)) > maxObjectName || l.DeletionTimestamp != nil {
+	name, node := l.Metadata.Name, l.Spec.NodeName
+	if l.Metadata.DeletionTimestamp != nil || !isFileName(l.Spec.SnapshotName) || name == "" || clean(name, maxObjectName) != name || clean(node, maxObjectName) != node {
 		return File{}, false
 	}
 	out := File{
-		Name: l.Name, SnapshotName: l.Spec.SnapshotName, NodeName: l.Spec.NodeName, Location: clean(l.Spec.Location, maxLocation),
-		Metadata: l.Spec.Metadata, CreatedAt: l.Status.CreationTime,
+		Name: name, SnapshotName: l.Spec.SnapshotName, NodeName: node, Location: clean(l.Spec.Location, maxLocation),
+		Metadata: l.Spec.Metadata, Size: sizeOf(l.Status.Size), CreatedAt: timeOf(l.Status.CreationTime),
+		Successful: l.Status.Error == nil && l.Status.ReadyToUse != nil && *l.Status.ReadyToUse,
+	}
+	if l.Status.Error != nil {
+		out.Message = clean(l.Status.Error.Message, maxMessage)
 	}
 	if s3 := l.Spec.S3; s3 != nil {
+		if len(s3.EndpointCA) > maxAuthority || len(s3.Bucket) > maxBucket { // with a part of an authority nothing is verified
+			return File{}, false
+		}
 		out.S3 = &rkev1.ETCDSnapshotS3{
 			Endpoint: clean(s3.Endpoint, maxLocation), EndpointCA: s3.EndpointCA, SkipSSLVerify: s3.SkipSSLVerify,
-			Bucket: clean(s3.Bucket, maxLocation), Region: clean(s3.Region, maxLocation), Folder: clean(s3.Prefix, maxLocation),
+			Bucket: clean(s3.Bucket, maxBucket), Region: clean(s3.Region, maxLocation), Folder: clean(s3.Prefix, maxLocation),
 		}
-		if len(s3.EndpointCA) > maxAuthority {
-			return File{}, false // with a part of it nothing is verified
-		}
-	}
-	if l.Status.Size != nil {
-		out.Size = max(0, l.Status.Size.Value())
-	}
-	out.Successful = l.Status.Error == nil && l.Status.ReadyToUse != nil && *l.Status.ReadyToUse
-	if l.Status.Error != nil && l.Status.Error.Message != nil {
-		out.Message = clean(*l.Status.Error.Message, maxMessage)
 	}
 	return out, true
+}
+
+// sizeOf is 0 for what is no size.
+func sizeOf(raw json.RawMessage) int64 {
+	text := strings.Trim(string(raw), `"`)
+	if !quantity.MatchString(text) {
+		return 0
+	}
+	size, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0
+	}
+	return max(0, size.Value())
+}
+
+// timeOf is nil for what is no time that an object keeps as it is.
+func timeOf(text string) *metav1.Time {
+	at, err := time.Parse(time.RFC3339, text)
+	at = at.UTC().Truncate(time.Second)
+	if err != nil || at.Unix() <= 0 || at.Year() > 9999 {
+		return nil
+	}
+	return &metav1.Time{Time: at}
 }
 
 func isFileName(name string) bool {
@@ -129,6 +135,9 @@ func isFileName(name string) bool {
 
 // clean leaves the characters that can be shown, and at most limit bytes of them.
 func clean(text string, limit int) string {
+	if len(text) > 4*limit {
+		text = text[:4*limit]
+	}
 	text = strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			return -1

@@ -19,6 +19,8 @@ import (
 	"github.com/drover-io/drover/pkg/snapshots"
 )
 
+var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
 var demo = snapshots.Cluster{Namespace: "fleet-default", Name: "demo", UID: "cluster-uid"}
 
 // specIn is how a Cluster's spec is stored with a snapshot.
@@ -35,6 +37,13 @@ func specIn(t *testing.T, spec string) string {
 	return base64.StdEncoding.EncodeToString(out.Bytes())
 }
 
+// read reads a list of one page.
+func read(page string) (files []snapshots.File, complete bool, err error) {
+	var list snapshots.List
+	_, err = list.Read(strings.NewReader(page))
+	return list.Files(), list.Complete(), err
+}
+
 func local(name string) snapshots.File {
 	return snapshots.File{
 		Name: "local-" + name, SnapshotName: name, NodeName: "n1", Location: "file:///snapshots/" + name, Size: 4096, Successful: true,
@@ -43,7 +52,9 @@ func local(name string) snapshots.File {
 }
 
 func input(files ...snapshots.File) snapshots.Input {
-	return snapshots.Input{Cluster: demo, Files: files, Complete: true, Machines: map[string]snapshots.Machine{"n1": {Name: "server-a", UID: "machine-uid"}}}
+	return snapshots.Input{
+		Cluster: demo, Files: files, Complete: true, Machines: map[string]snapshots.Machine{"n1": {Name: "server-a", UID: "machine-uid"}}, Now: noon,
+	}
 }
 
 // A list as K3s writes it becomes objects as spec/01 A.7 and C.2.6 have them.
@@ -58,16 +69,16 @@ func TestDecide_AListBecomesObjects(t *testing.T) {
 	  "spec":{"snapshotName":"on-demand-n1-1795694402","nodeName":"n1","location":"s3://backups/demo/on-demand-n1-1795694402",
 	   "s3":{"endpoint":"s3.example.com","bucket":"backups","region":"r1","prefix":"demo","skipSSLVerify":true}},
 	  "status":{"creationTime":"2026-11-26T12:00:02Z","readyToUse":false,"error":{"time":"2026-11-26T12:00:02Z","message":"no such bucket\n\u001b[31m"}}}]}`, spec)
-	files, complete, err := snapshots.Parse([]byte(raw))
+	files, complete, err := read(raw)
 	if err != nil || !complete {
-		t.Fatalf("Parse: %v, complete %t", err, complete)
+		t.Fatalf("read: %v, complete %t", err, complete)
 	}
 	in := input(files...)
 	decision := snapshots.Decide(in)
 	metadata := base64.StdEncoding.EncodeToString([]byte(fmt.Sprintf(`{"provisioning-cluster-spec":%q}`, spec)))
 	created := metav1.Date(2026, 11, 26, 12, 0, 2, 0, time.UTC)
 	meta := metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "ETCDSnapshot"}
-	want := snapshots.Decision{Create: []*rkev1.ETCDSnapshot{
+	want := snapshots.Decision{Missing: map[string]time.Time{}, Create: []*rkev1.ETCDSnapshot{
 		{
 			TypeMeta: meta,
 			ObjectMeta: metav1.ObjectMeta{
@@ -124,15 +135,25 @@ func TestDecide_WhatThereIs(t *testing.T) {
 		f(out)
 		return out
 	}
+	since := func(d time.Duration) snapshots.Input {
+		in := input()
+		in.Missing = map[string]time.Time{"local-one": noon.Add(-d)}
+		return in
+	}
 	tests := map[string]struct {
 		in   snapshots.Input
 		have []*rkev1.ETCDSnapshot
 		// want are the names of what is created, updated and deleted.
 		want [3]string
 	}{
-		"a file that is gone": {in: input(), have: []*rkev1.ETCDSnapshot{made}, want: [3]string{"", "", made.Name}},
+		"a file that is missing for the first time": {in: input(), have: []*rkev1.ETCDSnapshot{made}},
+		"a file that is missing for long":           {in: since(snapshots.Grace), have: []*rkev1.ETCDSnapshot{made}, want: [3]string{"", "", made.Name}},
+		"a file that is missing for not so long":    {in: since(snapshots.Grace - time.Second), have: []*rkev1.ETCDSnapshot{made}},
+		"a file on a node that is no machine": {
+			in: snapshots.Input{Cluster: demo, Files: []snapshots.File{local("one")}, Complete: true, Now: noon, Missing: since(snapshots.Grace).Missing}, have: []*rkev1.ETCDSnapshot{made},
+		},
 		"a file that is gone, as far as a list of which the end is missing tells": {
-			in: snapshots.Input{Cluster: demo, Machines: input().Machines}, have: []*rkev1.ETCDSnapshot{made},
+			in: snapshots.Input{Cluster: demo, Now: noon, Missing: since(snapshots.Grace).Missing}, have: []*rkev1.ETCDSnapshot{made},
 		},
 		"a file whose object is being deleted": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.DeletionTimestamp = new(metav1.Now()) })},
@@ -145,6 +166,12 @@ func TestDecide_WhatThereIs(t *testing.T) {
 		},
 		"two objects for one file": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" }), made}, want: [3]string{"", "", "zzz"},
+		},
+		"two objects for one file, of which one goes": {
+			in: input(local("one")), have: []*rkev1.ETCDSnapshot{made, with(func(s *rkev1.ETCDSnapshot) { s.Name, s.DeletionTimestamp = "aaa", new(metav1.Now()) })},
+		},
+		"two entries of one name": {
+			in: input(local("one"), func() snapshots.File { f := local("two"); f.Name = "local-one"; return f }()), have: []*rkev1.ETCDSnapshot{made},
 		},
 		"an object of another name, from another program": {
 			in: input(local("one")), have: []*rkev1.ETCDSnapshot{with(func(s *rkev1.ETCDSnapshot) { s.Name = "zzz" })},
@@ -193,28 +220,102 @@ func TestDecide_TheCredentialOfAPersonStays(t *testing.T) {
 }
 
 // What a cluster says is not trusted.
-func TestParse_WhatACluster_MaySay(t *testing.T) {
+func TestList_WhatAClusterMaySay(t *testing.T) {
 	t.Parallel()
-	entry := func(name string) string {
-		return fmt.Sprintf(`{"items":[{"metadata":{"name":"x"},"spec":{"snapshotName":%s,"nodeName":"n1"}}]}`, name)
-	}
+	list := func(items string) string { return `{"kind":"ETCDSnapshotFileList","items":[` + items + `]}` }
+	entry := func(spec string) string { return list(`{"metadata":{"name":"x"},"spec":{` + spec + `}}`) }
 	for name, raw := range map[string]string{
-		"no name": entry(`""`), "a path": entry(`"../../etc/shadow"`), "the folder": entry(`".."`), "a Windows path": entry(`"a\\b"`), "two lines": entry(`"a\nb"`),
-		"a long node":       `{"items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a","nodeName":"` + strings.Repeat("n", 254) + `"}}]}`,
-		"a large authority": `{"items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a","s3":{"endpointCA":"` + strings.Repeat("n", 1<<20) + `"}}}]}`,
-		"a long name":       entry(`"` + strings.Repeat("a", 256) + `"`), "an object that goes": `{"items":[{"metadata":{"name":"x","deletionTimestamp":"2026-11-26T12:00:02Z"},"spec":{"snapshotName":"a"}}]}`,
+		"no name": entry(`"snapshotName":""`), "a path": entry(`"snapshotName":"../../etc/shadow"`), "the folder": entry(`"snapshotName":".."`),
+		"a Windows path": entry(`"snapshotName":"a\\b"`), "two lines": entry(`"snapshotName":"a\nb"`), "a long name": entry(`"snapshotName":"` + strings.Repeat("a", 256) + `"`),
+		"a long node": entry(`"snapshotName":"a","nodeName":"` + strings.Repeat("n", 254) + `"`), "a node in two lines": entry(`"snapshotName":"a","nodeName":"a\nb"`),
+		"a large authority":   entry(`"snapshotName":"a","s3":{"endpointCA":"` + strings.Repeat("n", 1<<20) + `"}`),
+		"a long bucket":       entry(`"snapshotName":"a","s3":{"bucket":"` + strings.Repeat("n", 64) + `"}`),
+		"an object that goes": list(`{"metadata":{"name":"x","deletionTimestamp":"2026-11-26T12:00:02Z"},"spec":{"snapshotName":"a"}}`),
 	} {
-		if files, _, err := snapshots.Parse([]byte(raw)); err != nil || len(files) > 0 {
-			t.Errorf("%s: %v, %v", name, files, err)
+		if files, complete, err := read(raw); err != nil || len(files) > 0 || !complete {
+			t.Errorf("%s: %v, %v, complete %t", name, files, err, complete)
 		}
 	}
-	if _, complete, err := snapshots.Parse([]byte(`{"metadata":{"continue":"more"},"items":[]}`)); err != nil || complete {
+	if files, complete, err := read(list(`{"metadata":{"name":7}},{"metadata":{"name":"x"},"spec":{"snapshotName":"a"}}`)); err != nil || len(files) != 1 || complete {
+		t.Errorf("an entry that cannot be read: %v, %v, complete %t", files, err, complete)
+	}
+	if _, complete, err := read(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":"more"},"items":[]}`); err != nil || complete {
 		t.Errorf("a list with more to come: %v, complete %t", err, complete)
 	}
-	for _, raw := range []string{"", "<html>", `{"items":[{"metadata":{"name":7}}]}`} {
-		if _, _, err := snapshots.Parse([]byte(raw)); err == nil {
-			t.Errorf("%q is a list", raw)
+	for _, raw := range []string{
+		"", "<html>", "null", "{}", `{"items":[]}`, `{"kind":"ETCDSnapshotFileList"}`, `{"kind":"ETCDSnapshotFileList","items":null}`, `{"kind":"Status","items":[]}`,
+		list(strings.Repeat("{},", 2000) + "{}"), list(`"` + strings.Repeat("x", 33<<20)), list(`{"metadata":{"name":"x"}`),
+	} {
+		if files, _, err := read(raw); err == nil {
+			t.Errorf("%.40q is a list: %v", raw, files)
+		} else if strings.Contains(err.Error(), "xxx") {
+			t.Errorf("the answer is in the error: %v", err)
 		}
+	}
+}
+
+func TestList_SizesAndTimes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{
+		`"5Mi"`: 5 << 20, `4096`: 4096, `"1.5k"`: 1500, `"1e-2000000000"`: 0, `"-1"`: 0, `{}`: 0, `null`: 0, `"` + strings.Repeat("9", 40) + `"`: 0,
+	} {
+		files, _, err := read(`{"kind":"ETCDSnapshotFileList","items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a"},"status":{"size":` + text + `}}]}`)
+		if err != nil || len(files) != 1 || files[0].Size != want {
+			t.Errorf("size %s: %+v, %v, want %d", text, files, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"2026-11-26T13:00:02.75+01:00": "2026-11-26T12:00:02Z", "0001-01-01T00:00:00Z": "", "": "", "yesterday": "", "9999-12-31T23:59:59-01:00": "",
+	} {
+		files, _, err := read(`{"kind":"ETCDSnapshotFileList","items":[{"metadata":{"name":"x"},"spec":{"snapshotName":"a"},"status":{"creationTime":"` + text + `"}}]}`)
+		got := ""
+		if err == nil && len(files) == 1 && files[0].CreatedAt != nil {
+			got = files[0].CreatedAt.Format(time.RFC3339Nano)
+		}
+		if err != nil || got != want {
+			t.Errorf("time %s: %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+// Of a list in pages the youngest stay, wherever they are in it.
+func TestList_TheYoungestOfAllPages(t *testing.T) {
+	t.Parallel()
+	var list snapshots.List
+	for page := range 3 {
+		var items []string
+		for i := range snapshots.PageSize {
+			items = append(items, fmt.Sprintf(`{"metadata":{"name":"x%d"},"spec":{"snapshotName":"a"},"status":{"creationTime":%q}}`, page*snapshots.PageSize+i,
+				noon.Add(time.Duration(page*snapshots.PageSize+i)*time.Second).Format(time.RFC3339)))
+		}
+		next := map[bool]string{true: "more"}[page < 2]
+		got, err := list.Read(strings.NewReader(fmt.Sprintf(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":%q},"items":[%s]}`, next, strings.Join(items, ","))))
+		if err != nil || got != next {
+			t.Fatalf("page %d: %q, %v", page, got, err)
+		}
+	}
+	files := list.Files()
+	if len(files) != snapshots.MaxFiles || files[0].Name != "x1499" || !list.Complete() {
+		t.Errorf("%d files from %s, complete %t", len(files), files[0].Name, list.Complete())
+	}
+	if oldest := files[len(files)-1].Name; oldest != "x1000" {
+		t.Errorf("the oldest is %s", oldest)
+	}
+}
+
+// Whatever a cluster lists, it has no more objects than MaxFiles: others go at once, the oldest first.
+func TestDecide_NoMoreThanMaxFiles(t *testing.T) {
+	t.Parallel()
+	in := input(local("new"))
+	in.Complete = false
+	for i := range snapshots.MaxFiles {
+		file := local(fmt.Sprint("old", i))
+		file.CreatedAt = new(metav1.NewTime(time.Unix(int64(i+1), 0)))
+		in.Have = append(in.Have, snapshots.Decide(input(file)).Create...)
+	}
+	decision := snapshots.Decide(in)
+	if len(decision.Create) != 1 || len(decision.Delete) != 1 || decision.Delete[0].SnapshotFile.Name != "old0" || len(decision.Missing) > 0 {
+		t.Errorf("%d are made, and these go: %v", len(decision.Create), decision.Delete)
 	}
 }
 
@@ -239,21 +340,6 @@ func TestDecide_Bounds(t *testing.T) {
 	if total < 7<<20 || total > 8<<20 {
 		t.Errorf("the objects of a cluster have metadata of %d bytes together", total)
 	}
-	var files []snapshots.File
-	for i := range snapshots.MaxFiles + 10 {
-		file := local(fmt.Sprint("n", i))
-		file.CreatedAt = new(metav1.NewTime(time.Unix(int64(i), 0)))
-		files = append(files, file)
-	}
-	created := snapshots.Decide(input(files...)).Create
-	if len(created) != snapshots.MaxFiles {
-		t.Errorf("%d objects", len(created))
-	}
-	for _, s := range created {
-		if s.SnapshotFile.CreatedAt.Unix() < 10 {
-			t.Errorf("%s is one of the oldest", s.Name)
-		}
-	}
 }
 
 // Whatever there is and is listed: once done, nothing is left to do, no object of a person's is touched, and no name is made twice.
@@ -275,6 +361,10 @@ func TestDecide_OnceIsEnough(t *testing.T) {
 				s.Annotations = map[string]string{rkev1.SnapshotNameAnnotation: "local-" + name + fmt.Sprint("-", i)}
 			}
 			in.Have = append(in.Have, s)
+		}
+		in.Missing = map[string]time.Time{}
+		for _, s := range in.Have {
+			in.Missing[s.Annotations[rkev1.SnapshotNameAnnotation]] = noon.Add(-snapshots.Grace)
 		}
 		decision := snapshots.Decide(in)
 		objects := map[string]*rkev1.ETCDSnapshot{}

@@ -25,9 +25,6 @@ const (
 	indexSnapshots = "etcd-snapshots-by-cluster"
 )
 
-// askTimeout bounds one question to a cluster.
-const askTimeout = 10 * time.Second
-
 // Downstream reaches clusters; proxy.Door does.
 type Downstream interface {
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
@@ -45,6 +42,8 @@ type Deps struct {
 	InstanceID string
 	// Log says which clusters do not answer; nil means the standard logger.
 	Log logrus.FieldLogger
+	// Now is the clock; nil means the system's.
+	Now func() time.Time
 }
 
 type handler struct {
@@ -55,6 +54,8 @@ type handler struct {
 	capiClusters  capicontrollers.ClusterCache
 	machines      capicontrollers.MachineCache
 	followers     *followers
+	// healthy and failing are the turns of clusters that have answered the last time, and of the others.
+	healthy, failing chan struct{}
 }
 
 // Register adds the handler and its indexes. What it began ends with ctx.
@@ -62,13 +63,14 @@ func Register(ctx context.Context, d Deps) error {
 	if d.Log == nil {
 		d.Log = logrus.StandardLogger()
 	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
 	h := &handler{
 		Deps: d, controlPlanes: d.ControlPlanes.Cache(), snapshots: d.Snapshots.Cache(), clusters: d.Clusters.Cache(), capiClusters: d.CAPIClusters.Cache(),
-		machines: d.Machines.Cache(),
+		machines: d.Machines.Cache(), healthy: make(chan struct{}, atOnce), failing: make(chan struct{}, failing),
 	}
-	h.followers = &followers{
-		ctx: ctx, look: h.look, log: d.Log, slots: make(chan struct{}, atOnce), of: map[types.NamespacedName]*follower{},
-	}
+	h.followers = &followers{ctx: ctx, look: h.look, log: d.Log, of: map[types.NamespacedName]*follower{}}
 	h.machines.AddIndexer(indexMachines, func(m *clusterv1.Machine) ([]string, error) {
 		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
 	})

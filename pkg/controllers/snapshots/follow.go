@@ -3,7 +3,9 @@ package snapshots
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/fnv"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/tunnel"
 )
 
 const (
@@ -19,8 +22,9 @@ const (
 	every  = time.Minute
 	soon   = 2 * time.Second
 	seldom = 5 * time.Minute
-	// atOnce is how many clusters are asked at the same time.
-	atOnce = 8
+	// atOnce is how many clusters are asked at the same time that have answered the last time, and failing how many of the others.
+	atOnce  = 8
+	failing = 2
 )
 
 // followers look at clusters again and again, each in a goroutine of its own.
@@ -28,9 +32,8 @@ type followers struct {
 	//nolint:containedctx // looks outlive the calls that start them
 	ctx context.Context
 	// look tells whether something has changed, after which it is looked again soon.
-	look  func(ctx context.Context, cluster types.NamespacedName, last *settled) (changed bool, err error)
-	log   logrus.FieldLogger
-	slots chan struct{}
+	look func(ctx context.Context, cluster types.NamespacedName, v *view) (changed bool, err error)
+	log  logrus.FieldLogger
 
 	mu sync.Mutex
 	of map[types.NamespacedName]*follower
@@ -75,13 +78,10 @@ func (f *followers) leave(cluster types.NamespacedName) {
 
 // run begins at a moment that depends on the cluster's name, so that a process with many clusters does not ask them all at once.
 func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick <-chan struct{}) {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(cluster.String()))
-	wait := time.Duration(hash.Sum32()) % every
 	log := f.log.WithField("controller", handlerName).WithField("namespace", cluster.Namespace).WithField("cluster", cluster.Name)
-	var last settled
-	silent := false
-	for {
+	v := newView()
+	told, before := false, false
+	for wait := offset(cluster); ; {
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -92,30 +92,46 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 			wait = 0
 		case <-timer.C:
 		}
-		changed, err := f.oneLook(ctx, cluster, &last)
+		changed, err := f.guarded(ctx, cluster, v)
+		limit := every
 		switch {
 		case ctx.Err() != nil:
 			return
-		case changed:
-			wait = 0
-		case err != nil && !silent && !errors.Is(err, proxy.ErrNotAvailable):
-			log.WithError(err).Info("The snapshots of the cluster cannot be listed now")
-		}
-		silent = err != nil
-		limit := every
-		if err != nil {
+		case err == nil:
+			told = false
+		default:
 			limit = seldom
+			if !told && !isAway(err) {
+				told = true
+				log.WithError(err).Info("The snapshots of the cluster cannot be brought up to date now")
+			}
 		}
+		if changed && !before { // a cluster that has news at each look gets no more than its time
+			wait = 0
+		}
+		before = changed
 		wait = min(max(wait*2, soon), limit)
 	}
 }
 
-func (f *followers) oneLook(ctx context.Context, cluster types.NamespacedName, last *settled) (bool, error) {
-	select {
-	case f.slots <- struct{}{}:
-		defer func() { <-f.slots }()
-		return f.look(ctx, cluster, last)
-	case <-ctx.Done():
-		return false, nil
-	}
+func offset(cluster types.NamespacedName) time.Duration {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(cluster.String()))
+	return time.Duration(hash.Sum64() % uint64(every))
+}
+
+// isAway reports that there is no way to a cluster, which others tell.
+func isAway(err error) bool {
+	return errors.Is(err, proxy.ErrNotAvailable) || errors.Is(err, tunnel.ErrNotConnected)
+}
+
+// guarded is a look of which a panic is an error, as it is in handlers.
+func (f *followers) guarded(ctx context.Context, cluster types.NamespacedName, v *view) (changed bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+		v.failed = err != nil
+	}()
+	return f.look(ctx, cluster, v)
 }

@@ -1,6 +1,8 @@
 package snapshots
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,48 +12,57 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/planner"
 	"github.com/drover-io/drover/pkg/snapshots"
 	"github.com/drover-io/drover/pkg/topology"
 )
 
-// settled is what a cluster's objects were made from when there was nothing left to do: versions on both sides.
-type settled struct{ listed, known string }
-
-// gather reads caches only. It is false while nothing may be changed.
-func (h *handler) gather(name types.NamespacedName) (in snapshots.Input, known string, ok bool, err error) {
+// gather reads caches only. It is false while nothing may be changed. known tells what it has read.
+func (h *handler) gather(name types.NamespacedName) (in snapshots.Input, known [sha256.Size]byte, ok bool, err error) {
 	if ok, err = h.mayAct(name); err != nil || !ok {
-		return in, "", false, err
+		return in, known, false, err
 	}
 	cluster, err := h.clusters.Get(name.Namespace, name.Name)
 	if err != nil {
-		return in, "", false, fmt.Errorf("read Cluster %s: %w", name, err)
+		return in, known, false, fmt.Errorf("read Cluster %s: %w", name, err)
 	}
-	in = snapshots.Input{
-		Cluster:  snapshots.Cluster{Namespace: name.Namespace, Name: name.Name, UID: cluster.UID},
-		Machines: map[string]snapshots.Machine{},
-	}
+	in.Cluster = snapshots.Cluster{Namespace: name.Namespace, Name: name.Name, UID: cluster.UID}
 	machines, err := h.machines.GetByIndex(indexMachines, name.String())
 	if err != nil {
-		return in, "", false, fmt.Errorf("read Machines of %s: %w", name, err)
+		return in, known, false, fmt.Errorf("read Machines of %s: %w", name, err)
 	}
-	versions := []string{string(cluster.UID)}
-	for _, m := range machines {
-		if node := m.Status.NodeRef.Name; node != "" {
-			in.Machines[node] = snapshots.Machine{Name: m.Name, UID: m.UID}
-			versions = append(versions, node+"="+string(m.UID))
-		}
-	}
+	in.Machines = byNode(machines)
 	in.Have, err = h.snapshots.GetByIndex(indexSnapshots, name.String())
 	if err != nil {
-		return in, "", false, fmt.Errorf("read ETCDSnapshots of %s: %w", name, err)
+		return in, known, false, fmt.Errorf("read ETCDSnapshots of %s: %w", name, err)
+	}
+	versions := []string{string(cluster.UID)}
+	for node, m := range in.Machines {
+		versions = append(versions, node+"="+m.Name+"/"+string(m.UID))
 	}
 	for _, s := range in.Have {
 		versions = append(versions, s.Name+"@"+s.ResourceVersion)
 	}
 	slices.Sort(versions)
-	return in, strings.Join(versions, "\n"), true, nil
+	return in, sha256.Sum256([]byte(strings.Join(versions, "\n"))), true, nil
+}
+
+// byNode are Machines by the names of their nodes. Of two for one node it is the one that stays, or else the younger.
+func byNode(machines []*clusterv1.Machine) map[string]snapshots.Machine {
+	out := map[string]snapshots.Machine{}
+	for _, m := range slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
+		if goes := a.DeletionTimestamp != nil; goes != (b.DeletionTimestamp != nil) {
+			return map[bool]int{true: -1, false: 1}[goes]
+		}
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	}) {
+		if node := m.Status.NodeRef.Name; node != "" {
+			out[node] = snapshots.Machine{Name: m.Name, UID: m.UID}
+		}
+	}
+	return out
 }
 
 // mayAct is false for clusters of others, for those that have no API server yet, and for those that are deleted, paused or being restored. While a
@@ -74,7 +85,7 @@ func (h *handler) mayAct(name types.NamespacedName) (bool, error) {
 	}
 	_, paused := cp.Annotations[clusterv1.PausedAnnotation]
 	paused = paused || capi.Spec.Paused != nil && *capi.Spec.Paused
-	return cp.Status.Initialized && !paused && !restores(cp), nil
+	return cp.Status.Initialized && !paused && !restores(cluster, cp), nil
 }
 
 func unlessGone(err error, kind string, name types.NamespacedName) error {
@@ -85,9 +96,14 @@ func unlessGone(err error, kind string, name types.NamespacedName) error {
 }
 
 // restores reports that a restore is asked for or at work, or has left machines stopped.
-func restores(cp *rkev1.RKEControlPlane) bool {
-	asked := cp.Spec.ETCDSnapshotRestore
-	return planner.Restoring(cp) || asked != nil && asked.Name != "" && !equality.Semantic.DeepEqual(asked, cp.Status.ETCDSnapshotRestore)
+func restores(cluster *provv1.Cluster, cp *rkev1.RKEControlPlane) bool {
+	asked := []*rkev1.ETCDSnapshotRestore{cp.Spec.ETCDSnapshotRestore}
+	if cluster.Spec.RKEConfig != nil {
+		asked = append(asked, cluster.Spec.RKEConfig.ETCDSnapshotRestore)
+	}
+	return planner.Restoring(cp) || slices.ContainsFunc(asked, func(asked *rkev1.ETCDSnapshotRestore) bool {
+		return asked != nil && asked.Name != "" && !equality.Semantic.DeepEqual(asked, cp.Status.ETCDSnapshotRestore)
+	})
 }
 
 func cutKey(key string) (namespace, name string, ok bool) { return strings.Cut(key, "/") }

@@ -1,15 +1,21 @@
 package snapshots_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/naming"
+	lists "github.com/drover-io/drover/pkg/snapshots"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
 // expect compares the files of the ETCDSnapshots that there are, in the order of their names.
@@ -39,8 +45,10 @@ func TestStory_SnapshotsFollowTheList(t *testing.T) {
 		w.expect("after another one", "first-n1-1", "second-n1-2")
 
 		w.drop("first-n1-1")
-		w.pass(2 * time.Minute)
-		w.expect("when the distribution has deleted one", "second-n1-2")
+		w.pass(10 * time.Minute)
+		w.expect("ten minutes after the distribution has deleted one", "first-n1-1", "second-n1-2")
+		w.pass(7 * time.Minute)
+		w.expect("a quarter of an hour after it", "second-n1-2")
 
 		edited, err := w.user.RKE.ETCDSnapshot().Get(fleet, known(w, "second-n1-2"), metav1.GetOptions{})
 		must(w.T, err)
@@ -109,15 +117,15 @@ func TestStory_AClusterThatIsAwayKeepsItsSnapshots(t *testing.T) {
 	tell(t, func(w *world) {
 		w.take("first-n1-1", "n1")
 		w.pass(2 * time.Minute)
-		w.away = true
+		w.away.Store(true)
 		w.pass(time.Hour)
 		w.expect("while the cluster is away", "first-n1-1")
-		if n := strings.Count(w.log.String(), "cannot be listed"); n != 1 {
+		if n := strings.Count(w.log.String(), "cannot be brought up to date"); n != 1 {
 			w.Errorf("its trouble is told %d times:\n%s", n, w.log)
 		}
-		w.away = false
+		w.away.Store(false)
 		w.drop("first-n1-1")
-		w.pass(6 * time.Minute)
+		w.pass(25 * time.Minute)
 		w.expect("when it is back")
 	})
 }
@@ -145,16 +153,35 @@ func TestStory_NothingChangesDuringARestore(t *testing.T) {
 		restore := &rkev1.ETCDSnapshotRestore{Name: known(w, "first-n1-1"), Generation: 1}
 		w.plane(func(cp *rkev1.RKEControlPlane) { cp.Spec.ETCDSnapshotRestore = restore })
 		w.drop("first-n1-1")
-		w.pass(5 * time.Minute)
+		w.pass(30 * time.Minute)
 		w.expect("while the restore waits for its turn", "first-n1-1")
 		w.plane(func(cp *rkev1.RKEControlPlane) {
 			cp.Status.ETCDSnapshotRestore, cp.Status.ETCDSnapshotRestorePhase = restore, rkev1.ETCDSnapshotPhaseRestore
 		})
-		w.pass(5 * time.Minute)
+		w.pass(30 * time.Minute)
 		w.expect("during the restore", "first-n1-1")
 		w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFinished })
-		w.pass(time.Second)
-		w.expect("after the restore")
+		w.pass(10 * time.Minute)
+		w.expect("while servers look at their files", "first-n1-1")
+		w.pass(7 * time.Minute)
+		w.expect("when they have not found it")
+	})
+}
+
+// The request is in the Cluster first: the control plane gets it when the Cluster can be carried out.
+func TestStory_ARestoreThatIsOnlyAskedForKeepsItsSnapshot(t *testing.T) {
+	tell(t, func(w *world) {
+		w.take("first-n1-1", "n1")
+		w.pass(2 * time.Minute)
+		found, err := w.user.Provisioning.Cluster().Get(fleet, "demo", metav1.GetOptions{})
+		must(w.T, err)
+		found.Spec.KubernetesVersion = "v1.36.3+k3s1"
+		found.Spec.RKEConfig = &provv1.RKEConfig{ETCDSnapshotRestore: &rkev1.ETCDSnapshotRestore{Name: known(w, "first-n1-1"), Generation: 1}}
+		_, err = w.user.Provisioning.Cluster().Update(found)
+		must(w.T, err)
+		w.drop("first-n1-1")
+		w.pass(time.Hour)
+		w.expect("after an hour", "first-n1-1")
 	})
 }
 
@@ -176,7 +203,7 @@ func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 		},
 		"a cluster that has not begun": func(w *world) { w.plane(func(cp *rkev1.RKEControlPlane) { cp.Status.Initialized = false }) },
 		"a cluster that nothing leads to": func(w *world) {
-			w.unknown = true
+			w.unknown.Store(true)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,15 +223,73 @@ func TestStory_WhatIsNotOursIsLeftAlone(t *testing.T) {
 // An object that a person wrote for a restore is no business of the list's, even under the name that the list would give it.
 func TestStory_WrittenByHandStays(t *testing.T) {
 	tell(t, func(w *world) {
-		must(w.T, w.api.Add(&rkev1.ETCDSnapshot{
-			TypeMeta:     metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "ETCDSnapshot"},
-			ObjectMeta:   metav1.ObjectMeta{Namespace: fleet, Name: "demo-by-hand", Labels: map[string]string{rkev1.ClusterNameLabel: "demo"}},
-			Spec:         rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
-			SnapshotFile: rkev1.ETCDSnapshotFile{Name: "kept-elsewhere"},
-		}))
+		name := naming.ETCDSnapshot("demo", "local", "first-n1-1", "n1", "file:///var/lib/rancher/k3s/server/db/snapshots/first-n1-1", 0)
+		for of, labels := range map[string]map[string]string{name: nil, "demo-by-hand": {rkev1.ClusterNameLabel: "demo"}} {
+			must(w.T, w.api.Add(&rkev1.ETCDSnapshot{
+				TypeMeta:     metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "ETCDSnapshot"},
+				ObjectMeta:   metav1.ObjectMeta{Namespace: fleet, Name: of, Labels: labels},
+				Spec:         rkev1.ETCDSnapshotSpec{ClusterName: "demo"},
+				SnapshotFile: rkev1.ETCDSnapshotFile{Name: "kept-elsewhere"},
+			}))
+		}
 		w.take("first-n1-1", "n1")
+		w.take("second-n1-2", "n1")
+		w.pass(10 * time.Minute)
+		w.expect("beside one from the list", "kept-elsewhere", "kept-elsewhere", "second-n1-2")
+		if n := strings.Count(w.log.String(), "gets no ETCDSnapshot"); n == 0 || n > 3 {
+			w.Errorf("that a name is taken is told %d times:\n%s", n, w.log)
+		}
+		w.api.ResetLog()
+		w.pass(time.Hour)
+		if writes := w.api.Writes(agent); len(writes) > 0 {
+			w.Errorf("what cannot be made costs requests: %v", writes)
+		}
+		must(w.T, w.user.RKE.ETCDSnapshot().Delete(fleet, name, &metav1.DeleteOptions{}))
 		w.pass(2 * time.Minute)
-		w.expect("beside one from the list", "kept-elsewhere", "first-n1-1")
+		w.expect("when the name is free", "kept-elsewhere", "first-n1-1", "second-n1-2")
+	})
+}
+
+// What one object is refused for is told once, and holds up no other.
+func TestStory_ARefusedObjectHoldsUpNoOther(t *testing.T) {
+	tell(t, func(w *world) {
+		w.api.Intercept(func(r memkube.Request) error {
+			if r.Verb == "create" && strings.Contains(string(r.Body), "first-n1-1") {
+				return apierrors.NewBadRequest("no")
+			}
+			return nil
+		})
+		w.take("first-n1-1", "n1")
+		w.take("second-n1-2", "n1")
+		w.pass(time.Hour)
+		w.expect("after an hour", "second-n1-2")
+		if n := strings.Count(w.log.String(), "cannot be brought up to date"); n != 1 {
+			w.Errorf("the refusal is told %d times:\n%s", n, w.log)
+		}
+		w.api.Intercept(nil)
+		w.pass(6 * time.Minute)
+		w.expect("when nothing is refused any more", "first-n1-1", "second-n1-2")
+	})
+}
+
+// A cluster that makes its list change all the time costs no more than its part.
+func TestStory_AClusterThatChangesItsListAllTheTime(t *testing.T) {
+	tell(t, func(w *world) {
+		for round := range 20 { // ten minutes, in which 1,200 come and 700 would go
+			for i := range 60 {
+				w.take(fmt.Sprintf("r%d-n%d-1", round, i), "n1")
+			}
+			w.pass(30 * time.Second)
+		}
+		if n := w.api.Written(agent); n > 600+150 {
+			w.Errorf("%d writes in ten minutes", n)
+		}
+		if n := len(w.known()); n > lists.MaxFiles {
+			w.Errorf("%d objects", n)
+		}
+		if n := w.asked(); n > 10*4 { // about two looks a minute, each for versions and for all
+			w.Errorf("it was asked %d times in ten minutes", n)
+		}
 	})
 }
 
@@ -242,9 +327,9 @@ func TestStory_SnapshotsWhereverTheProcessIsKilled(t *testing.T) {
 			w.pass(3 * time.Minute)
 			w.drop("first-n1-1")
 			w.take("second-n1-2", "n1")
-			w.pass(3 * time.Minute)
+			w.pass(20 * time.Minute)
 			writes = w.api.Written(agent)
-			w.pass(3 * time.Minute) // who was killed at the very end is replaced
+			w.pass(20 * time.Minute) // who was killed at the very end is replaced
 			got = w.known()
 		})
 		if want == nil {

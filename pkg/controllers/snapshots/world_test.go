@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,7 @@ type world struct {
 	user         *clients.Clients
 	down         kubernetes.Interface
 	// away makes the cluster answer nobody, unknown means that there is no way to it.
-	away, unknown bool
+	away, unknown atomic.Bool
 	log           *bytes.Buffer
 	stop          func()
 	// cut is closed when the process is killed; nil when nobody kills it.
@@ -120,9 +121,9 @@ func listKind() *apiextensionsv1.CustomResourceDefinition {
 // Client implements snapshots.Downstream.
 func (w *world) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
 	switch {
-	case w.unknown:
+	case w.unknown.Load():
 		return nil, proxy.ErrNotAvailable
-	case w.away:
+	case w.away.Load():
 		return nil, errors.New("nobody answers")
 	}
 	return w.down, nil

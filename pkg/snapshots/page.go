@@ -1,0 +1,155 @@
+package snapshots
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// PageSize is how many entries of a list are asked for at a time.
+	PageSize = 500
+	// MaxPages is how many pages are read of a list.
+	MaxPages = 10
+	// maxVersionsPage and maxFilesPage limit a page in bytes, as names and versions only, and as a whole. 500 entries with the largest spec that Clusters
+	// have take some 15 MiB.
+	maxVersionsPage = 2 << 20
+	maxFilesPage    = 32 << 20
+)
+
+// Kinds of lists.
+const (
+	kindFiles    = "ETCDSnapshotFileList"
+	kindVersions = "PartialObjectMetadataList"
+)
+
+// Errors have nothing of what the cluster answered in them.
+var (
+	errList     = errors.New("the cluster's answer is no list of etcdsnapshotfiles.k3s.cattle.io")
+	errTooLarge = errors.New("a page of the cluster's list of snapshots is larger than it may be")
+)
+
+// WriteVersions reads a page of a list and writes to w what changes with each of its entries. next is where the list goes on, empty at its end.
+func WriteVersions(w io.Writer, page io.Reader) (next string, err error) {
+	return walk(page, maxVersionsPage, func(dec *json.Decoder) error {
+		var entry struct {
+			Metadata struct{ Name, UID, ResourceVersion string } `json:"metadata"`
+		}
+		if err := dec.Decode(&entry); err != nil {
+			return errList
+		}
+		_, err := fmt.Fprintf(w, "%q %q %q\n", entry.Metadata.Name, entry.Metadata.UID, entry.Metadata.ResourceVersion)
+		return err //nolint:wrapcheck // it is the caller's writer
+	})
+}
+
+// List collects the files of a list, page by page: of those that it keeps the youngest MaxFiles.
+type List struct {
+	files map[string]File
+	// odd is true when there was an entry that could not be read.
+	odd, ended bool
+}
+
+// Read takes a page in. next is where the list goes on, empty at its end.
+func (l *List) Read(page io.Reader) (next string, err error) {
+	if l.files == nil {
+		l.files = map[string]File{}
+	}
+	next, err = walk(page, maxFilesPage, func(dec *json.Decoder) error {
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return errList
+		}
+		var entry listed
+		if json.Unmarshal(raw, &entry) != nil {
+			l.odd = true
+		} else if file, ok := entry.file(); ok {
+			l.files[file.Name] = file
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(l.files) > MaxFiles {
+		kept := map[string]File{}
+		for _, file := range youngest(l.files) {
+			kept[file.Name] = file
+		}
+		l.files = kept
+	}
+	l.ended = next == ""
+	return next, nil
+}
+
+// Complete reports that the whole list was read.
+func (l *List) Complete() bool { return l.ended && !l.odd }
+
+// Files are the youngest MaxFiles, the youngest first.
+func (l *List) Files() []File { return youngest(l.files) }
+
+// walk reads a page of a list, one entry after the other, so that what a cluster sends is never in memory as a whole.
+func walk(page io.Reader, limit int64, entry func(*json.Decoder) error) (next string, err error) {
+	bounded := &io.LimitedReader{R: page, N: limit}
+	var meta struct{ Continue string }
+	kind, listed := "", false
+	err = object(json.NewDecoder(bounded), func(dec *json.Decoder, key string) error {
+		switch key {
+		case "kind":
+			return dec.Decode(&kind)
+		case "metadata":
+			return dec.Decode(&meta)
+		case "items":
+			listed = true
+			return entries(dec, entry)
+		}
+		return dec.Decode(&json.RawMessage{})
+	})
+	switch {
+	case err != nil && bounded.N <= 0 || errors.Is(err, errTooLarge):
+		return "", errTooLarge
+	case err != nil || !listed || kind != kindFiles && kind != kindVersions:
+		return "", errList
+	}
+	return meta.Continue, nil
+}
+
+// object reads a JSON object, the values of its keys by value.
+func object(dec *json.Decoder, value func(dec *json.Decoder, key string) error) error {
+	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
+		return errList
+	}
+	for dec.More() {
+		token, err := dec.Token()
+		key, ok := token.(string)
+		if err != nil || !ok {
+			return errList
+		}
+		if err := value(dec, key); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return errList
+	}
+	return nil
+}
+
+func entries(dec *json.Decoder, entry func(*json.Decoder) error) error {
+	if start, err := dec.Token(); err != nil || start != json.Delim('[') {
+		return errList
+	}
+	for n := 0; dec.More(); n++ {
+		if n == 2*PageSize { // servers may send more than they were asked for
+			return errTooLarge
+		}
+		if err := entry(dec); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return errList
+	}
+	return nil
+}
