@@ -1,0 +1,25 @@
+package snapshots
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// A page has an end, whatever a cluster sends.
+func TestWalk_APageThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	skip := func(dec *json.Decoder) error { return dec.Decode(&json.RawMessage{}) }
+	for name, items := range map[string]string{
+		"an entry without end": `"` + strings.Repeat("x", 2000), "nothing without end": strings.Repeat(" ", 2000), "many entries": strings.Repeat("{},", 500),
+	} {
+		if _, err := walk(strings.NewReader(`{"kind":"ETCDSnapshotFileList","items":[`+items), 1000, skip); !errors.Is(err, errTooLarge) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	next, err := walk(strings.NewReader(`{"kind":"PartialObjectMetadataList","metadata":{"continue":"more"},"items":[{}],"extra":{}}`), 1000, skip)
+	if next != "more" || err != nil {
+		t.Errorf("a page that fits: %q, %v", next, err)
+	}
+}
