@@ -2,8 +2,6 @@ package snapshots
 
 import (
 	"cmp"
-	"encoding/base64"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -92,7 +90,10 @@ func Decide(in Input) Decision {
 			continue
 		}
 		listed[file.Name] = true
-		metadata := packed(file.Metadata, min(maxMetadata, left))
+		metadata := file.Metadata
+		if len(metadata) > left {
+			metadata = ""
+		}
 		cost := len(metadata)
 		if file.S3 != nil {
 			cost += len(file.S3.EndpointCA)
@@ -135,24 +136,28 @@ func (d *Decision) sortOut(objects []*rkev1.ETCDSnapshot) map[string]*rkev1.ETCD
 	return have
 }
 
-// goes decides about objects whose files are not listed, of which there are others. A list without an end leaves nothing missing, but not more than MaxFiles
-// objects either, whatever a cluster says.
+// goes decides about objects whose files are not listed, beside those of which there are others. A list without an end leaves nothing missing. The number of
+// objects has a limit, whatever a cluster says.
 func (d *Decision) goes(in Input, unlisted map[string]*rkev1.ETCDSnapshot, others int) {
 	oldest := slices.SortedFunc(maps.Values(unlisted), func(a, b *rkev1.ETCDSnapshot) int {
 		return cmp.Or(cmp.Compare(seconds(a.SnapshotFile.CreatedAt), seconds(b.SnapshotFile.CreatedAt)), byName(a, b))
 	})
-	tooMany := len(oldest) + others - MaxFiles
+	limit := MaxFiles
+	if in.Complete {
+		limit *= 2 // for as long as it may take servers to look at their files
+	}
+	tooMany := len(oldest) + others - limit
 	for i, s := range oldest {
 		name := s.Annotations[rkev1.SnapshotNameAnnotation]
 		since, known := in.Missing[name]
 		if !known {
 			since = in.Now
 		}
-		switch {
-		case i < tooMany, in.Complete && in.Now.Sub(since) >= Grace:
-			d.Delete = append(d.Delete, s)
-		case in.Complete:
+		if in.Complete {
 			d.Missing[name] = since
+		}
+		if i < tooMany || in.Complete && in.Now.Sub(since) >= Grace {
+			d.Delete = append(d.Delete, s)
 		}
 	}
 }
@@ -216,18 +221,6 @@ func desired(in Input, file File, metadata string, specs modes) (*rkev1.ETCDSnap
 	}
 	out.Annotations[rkev1.SnapshotRestoreModesAnnotation] = specs.of(metadata)
 	return out, true
-}
-
-// packed is how an object has metadata (spec/01 A.7). None are better than a part of them.
-func packed(metadata map[string]string, limit int) string {
-	if len(metadata) == 0 {
-		return ""
-	}
-	encoded, err := json.Marshal(metadata) // with the keys in order
-	if err != nil || base64.StdEncoding.EncodedLen(len(encoded)) > limit {
-		return ""
-	}
-	return base64.StdEncoding.EncodeToString(encoded)
 }
 
 // modes are the restores that metadata allow, by the metadata: those of most snapshots are the same.

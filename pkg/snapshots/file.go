@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -36,8 +37,8 @@ type File struct {
 	Name string
 	// SnapshotName is the name of the file, NodeName the node that holds it or has put it into S3, Location its URI.
 	SnapshotName, NodeName, Location string
-	// Metadata is what was stored with the snapshot.
-	Metadata map[string]string
+	// Metadata is what was stored with the snapshot, as objects have it (spec/01 A.7): base64 of JSON. It is empty when it is too large, or none.
+	Metadata string
 	// S3 is the storage that holds the file, nil when the node does. It names no credential.
 	S3 *rkev1.ETCDSnapshotS3
 	// Size is in bytes, CreatedAt in whole seconds, and nil when it is not known.
@@ -55,11 +56,11 @@ type listed struct {
 		DeletionTimestamp *string
 	} `json:"metadata"`
 	Spec struct {
-		SnapshotName string            `json:"snapshotName"`
-		NodeName     string            `json:"nodeName"`
-		Location     string            `json:"location"`
-		Metadata     map[string]string `json:"metadata"`
-		S3           *storage          `json:"s3"`
+		SnapshotName string          `json:"snapshotName"`
+		NodeName     string          `json:"nodeName"`
+		Location     string          `json:"location"`
+		Metadata     json.RawMessage `json:"metadata"`
+		S3           *storage        `json:"s3"`
 	} `json:"spec"`
 	Status struct {
 		Size         json.RawMessage `json:"size"`
@@ -88,7 +89,7 @@ func (l *listed) file() (File, bool) {
 	}
 	out := File{
 		Name: name, SnapshotName: l.Spec.SnapshotName, NodeName: node, Location: clean(l.Spec.Location, maxLocation),
-		Metadata: l.Spec.Metadata, Size: sizeOf(l.Status.Size), CreatedAt: timeOf(l.Status.CreationTime),
+		Metadata: packed(l.Spec.Metadata), Size: sizeOf(l.Status.Size), CreatedAt: timeOf(l.Status.CreationTime),
 		Successful: l.Status.Error == nil && l.Status.ReadyToUse != nil && *l.Status.ReadyToUse,
 	}
 	if l.Status.Error != nil {
@@ -104,6 +105,19 @@ func (l *listed) file() (File, bool) {
 		}
 	}
 	return out, true
+}
+
+// packed makes one form of metadata, with the keys in order. None are better than a part of them.
+func packed(raw json.RawMessage) string {
+	var metadata map[string]string
+	if len(raw) > maxMetadata || json.Unmarshal(raw, &metadata) != nil || len(metadata) == 0 {
+		return ""
+	}
+	encoded, err := json.Marshal(metadata)
+	if err != nil || base64.StdEncoding.EncodedLen(len(encoded)) > maxMetadata {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(encoded)
 }
 
 // sizeOf is 0 for what is no size.

@@ -8,14 +8,17 @@ import (
 )
 
 const (
-	// PageSize is how many entries of a list are asked for at a time.
-	PageSize = 500
-	// MaxPages is how many pages are read of a list.
-	MaxPages = 10
-	// maxVersionsPage and maxFilesPage limit a page in bytes, as names and versions only, and as a whole. 500 entries with the largest spec that Clusters
-	// have take some 15 MiB.
+	// MaxListed is how many entries of a list are read.
+	MaxListed = 5000
+	// VersionsPage is how many entries are asked for at a time by their names and versions only.
+	VersionsPage = 500
+	// FilesPage is how many whole entries are asked for at a time.
+	FilesPage = 100
+	// maxVersionsPage and maxFilesPage limit a page in bytes, maxEntry an entry, which etcd limits to less, and maxNext where a list goes on.
 	maxVersionsPage = 2 << 20
 	maxFilesPage    = 32 << 20
+	maxEntry        = 2 << 20
+	maxNext         = 4 << 10
 )
 
 // Kinds of lists.
@@ -62,7 +65,7 @@ func (l *List) Read(page io.Reader) (next string, err error) {
 			return errList
 		}
 		var entry listed
-		if json.Unmarshal(raw, &entry) != nil {
+		if len(raw) > maxEntry || json.Unmarshal(raw, &entry) != nil {
 			l.odd = true
 		} else if file, ok := entry.file(); ok {
 			l.files[file.Name] = file
@@ -91,7 +94,8 @@ func (l *List) Files() []File { return youngest(l.files) }
 
 // walk reads a page of a list, one entry after the other, so that what a cluster sends is never in memory as a whole.
 func walk(page io.Reader, limit int64, entry func(*json.Decoder) error) (next string, err error) {
-	bounded := &io.LimitedReader{R: page, N: limit}
+	source := &remembering{r: page}
+	bounded := &io.LimitedReader{R: source, N: limit}
 	var meta struct{ Continue string }
 	kind, listed := "", false
 	err = object(json.NewDecoder(bounded), func(dec *json.Decoder, key string) error {
@@ -107,12 +111,23 @@ func walk(page io.Reader, limit int64, entry func(*json.Decoder) error) (next st
 		return dec.Decode(&json.RawMessage{})
 	})
 	switch {
-	case err != nil && bounded.N <= 0 || errors.Is(err, errTooLarge):
-		return "", errTooLarge
-	case err != nil || !listed || kind != kindFiles && kind != kindVersions:
+	case err != nil:
+		return "", cause(err, source, bounded)
+	case !listed || kind != kindFiles && kind != kindVersions || len(meta.Continue) > maxNext:
 		return "", errList
 	}
 	return meta.Continue, nil
+}
+
+// cause is why a page could not be read: a decoder that finds its end knows nothing of it.
+func cause(err error, source *remembering, bounded *io.LimitedReader) error {
+	switch {
+	case source.err != nil:
+		return source.err
+	case bounded.N <= 0, errors.Is(err, errTooLarge):
+		return errTooLarge
+	}
+	return errList
 }
 
 // object reads a JSON object, the values of its keys by value.
@@ -136,12 +151,17 @@ func object(dec *json.Decoder, value func(dec *json.Decoder, key string) error) 
 	return nil
 }
 
+// entries reads a list of entries. API servers write null for none.
 func entries(dec *json.Decoder, entry func(*json.Decoder) error) error {
-	if start, err := dec.Token(); err != nil || start != json.Delim('[') {
+	start, err := dec.Token()
+	switch {
+	case err == nil && start == nil:
+		return nil
+	case err != nil || start != json.Delim('['):
 		return errList
 	}
 	for n := 0; dec.More(); n++ {
-		if n == 2*PageSize { // servers may send more than they were asked for
+		if n == 2*VersionsPage { // servers may send more than they were asked for
 			return errTooLarge
 		}
 		if err := entry(dec); err != nil {
@@ -152,4 +172,19 @@ func entries(dec *json.Decoder, entry func(*json.Decoder) error) error {
 		return errList
 	}
 	return nil
+}
+
+// remembering keeps why reading ended too early, which a decoder's error does not tell.
+type remembering struct {
+	r   io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (r *remembering) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err //nolint:wrapcheck // it is the reader's
 }

@@ -239,11 +239,14 @@ func TestList_WhatAClusterMaySay(t *testing.T) {
 	if files, complete, err := read(list(`{"metadata":{"name":7}},{"metadata":{"name":"x"},"spec":{"snapshotName":"a"}}`)); err != nil || len(files) != 1 || complete {
 		t.Errorf("an entry that cannot be read: %v, %v, complete %t", files, err, complete)
 	}
+	if files, complete, err := read(`{"kind":"PartialObjectMetadataList","items":null}`); err != nil || len(files) > 0 || !complete {
+		t.Errorf("no entries, as API servers write it: %v, %v, complete %t", files, err, complete)
+	}
 	if _, complete, err := read(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":"more"},"items":[]}`); err != nil || complete {
 		t.Errorf("a list with more to come: %v, complete %t", err, complete)
 	}
 	for _, raw := range []string{
-		"", "<html>", "null", "{}", `{"items":[]}`, `{"kind":"ETCDSnapshotFileList"}`, `{"kind":"ETCDSnapshotFileList","items":null}`, `{"kind":"Status","items":[]}`,
+		"", "<html>", "null", "{}", `{"items":[]}`, `{"kind":"ETCDSnapshotFileList"}`, `{"kind":"ETCDSnapshotFileList","items":{}}`, `{"kind":"Status","items":[]}`,
 		list(strings.Repeat("{},", 2000) + "{}"), list(`"` + strings.Repeat("x", 100)), list(`{"metadata":{"name":"x"}`),
 	} {
 		if files, _, err := read(raw); err == nil {
@@ -282,11 +285,12 @@ func TestList_SizesAndTimes(t *testing.T) {
 func TestList_TheYoungestOfAllPages(t *testing.T) {
 	t.Parallel()
 	var list snapshots.List
+	const size = 500
 	for page := range 3 {
 		var items []string
-		for i := range snapshots.PageSize {
-			items = append(items, fmt.Sprintf(`{"metadata":{"name":"x%d"},"spec":{"snapshotName":"a"},"status":{"creationTime":%q}}`, page*snapshots.PageSize+i,
-				noon.Add(time.Duration(page*snapshots.PageSize+i)*time.Second).Format(time.RFC3339)))
+		for i := range size {
+			items = append(items, fmt.Sprintf(`{"metadata":{"name":"x%d"},"spec":{"snapshotName":"a"},"status":{"creationTime":%q}}`, page*size+i,
+				noon.Add(time.Duration(page*size+i)*time.Second).Format(time.RFC3339)))
 		}
 		next := map[bool]string{true: "more"}[page < 2]
 		got, err := list.Read(strings.NewReader(fmt.Sprintf(`{"kind":"ETCDSnapshotFileList","metadata":{"continue":%q},"items":[%s]}`, next, strings.Join(items, ","))))
@@ -322,15 +326,16 @@ func TestDecide_NoMoreThanMaxFiles(t *testing.T) {
 // Metadata that do not fit are left out as a whole, and of too many snapshots the oldest.
 func TestDecide_Bounds(t *testing.T) {
 	t.Parallel()
-	large := local("large")
-	large.Metadata = map[string]string{"a": strings.Repeat("x", 1<<20)}
-	if got := snapshots.Decide(input(large)).Create[0].SnapshotFile.Metadata; got != "" {
-		t.Errorf("metadata of %d bytes", len(got))
+	files, complete, err := read(`{"kind":"ETCDSnapshotFileList","items":[
+		{"metadata":{"name":"large"},"spec":{"snapshotName":"a","metadata":{"a":"` + strings.Repeat("x", 1<<20) + `"}}},
+		{"metadata":{"name":"odd"},"spec":{"snapshotName":"b","metadata":{"a":7}}}]}`)
+	if err != nil || !complete || len(files) != 2 || files[0].Metadata+files[1].Metadata != "" {
+		t.Errorf("metadata that cannot be kept: %d files, complete %t, %v", len(files), complete, err)
 	}
 	var many []snapshots.File
 	for i := range 200 {
 		file := local(fmt.Sprint("m", i))
-		file.Metadata = map[string]string{"a": strings.Repeat("x", 60<<10)}
+		file.Metadata = strings.Repeat("x", 80<<10)
 		many = append(many, file)
 	}
 	total := 0

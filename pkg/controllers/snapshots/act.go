@@ -22,8 +22,12 @@ func (h *handler) look(ctx context.Context, name types.NamespacedName, v *view) 
 		return false, err
 	}
 	list, listed, err := h.read(ctx, name, v, known)
-	if err != nil || list == nil {
+	if err != nil {
+		v.failures++
 		return false, err
+	}
+	if v.failures = 0; list == nil {
+		return false, nil
 	}
 	// Meanwhile a restore may have begun, for example.
 	if in, known, ok, err = h.gather(name); err != nil || !ok {
@@ -32,8 +36,8 @@ func (h *handler) look(ctx context.Context, name types.NamespacedName, v *view) 
 	}
 	in.Files, in.Complete, in.Now, in.Missing = list.Files(), list.Complete(), h.Now(), v.missing
 	decision := snapshots.Decide(in)
-	v.missing, v.taken, v.made = decision.Missing, nil, nil
-	decision.Create = slices.DeleteFunc(decision.Create, func(s *rkev1.ETCDSnapshot) bool { return h.isTaken(in, s, v) })
+	v.missing, v.made = decision.Missing, nil
+	decision.Create = h.free(decision.Create, v)
 	changed, left, err := h.act(ctx, name, v, decision)
 	if err != nil || changed || left {
 		return changed || left, err
@@ -42,17 +46,30 @@ func (h *handler) look(ctx context.Context, name types.NamespacedName, v *view) 
 	return false, nil
 }
 
-// isTaken reports that the name of an object is that of another one, and tells so when that one is none of the list's.
-func (h *handler) isTaken(in snapshots.Input, s *rkev1.ETCDSnapshot, v *view) bool {
-	if !h.exists(s.Namespace, s.Name) {
-		return false
+// free are the objects whose names are not taken.
+func (h *handler) free(list []*rkev1.ETCDSnapshot, v *view) []*rkev1.ETCDSnapshot {
+	told := v.taken
+	v.taken = nil
+	return slices.DeleteFunc(list, func(s *rkev1.ETCDSnapshot) bool {
+		if !h.exists(s.Namespace, s.Name) {
+			return false
+		}
+		if v.taken = append(v.taken, s.Name); !slices.Contains(told, s.Name) {
+			h.tellTaken(s)
+		}
+		return true
+	})
+}
+
+// tellTaken says that the name of an object is that of another one, unless that one has just become what is wanted.
+func (h *handler) tellTaken(s *rkev1.ETCDSnapshot) {
+	found, err := h.snapshots.Get(s.Namespace, s.Name)
+	if err != nil || found.Annotations[rkev1.SnapshotNameAnnotation] == s.Annotations[rkev1.SnapshotNameAnnotation] &&
+		found.Labels[rkev1.ClusterNameLabel] == s.Labels[rkev1.ClusterNameLabel] {
+		return
 	}
-	v.taken = append(v.taken, s.Name)
-	if !slices.ContainsFunc(in.Have, func(have *rkev1.ETCDSnapshot) bool { return have.Name == s.Name }) {
-		h.Log.WithField("controller", handlerName).WithField("namespace", s.Namespace).WithField("cluster", in.Cluster.Name).WithField("snapshot", s.Name).
-			Info("A snapshot gets no ETCDSnapshot: its name is that of an object which is none of the list's")
-	}
-	return true
+	h.Log.WithField("controller", handlerName).WithField("namespace", s.Namespace).WithField("cluster", s.Spec.ClusterName).WithField("snapshot", s.Name).
+		Info("A snapshot gets no ETCDSnapshot: its name is that of an object which is none of the list's")
 }
 
 func (h *handler) exists(namespace, name string) bool {
@@ -60,11 +77,22 @@ func (h *handler) exists(namespace, name string) bool {
 	return err == nil
 }
 
+const (
+	// maxWrites is how many objects a look makes, changes and deletes, each, and maxRefused after how many refusals it gives the others up.
+	maxWrites  = 50
+	maxRefused = 10
+)
+
 // act writes. What one object is refused for holds up no other. left is true when there is more to write than the cluster may cost now.
 func (h *handler) act(ctx context.Context, name types.NamespacedName, v *view, decision snapshots.Decision) (changed, left bool, err error) {
 	var errs []error
 	each := func(list []*rkev1.ETCDSnapshot, what string, write func(*rkev1.ETCDSnapshot) error) {
-		for _, s := range list {
+		refused := 0
+		for i, s := range list {
+			if i == maxWrites || refused == maxRefused {
+				left = true
+				return
+			}
 			if ok, err := h.mayAct(name); ctx.Err() != nil || err != nil || !ok || !v.writes.TryAccept() {
 				left = true
 				return
@@ -75,6 +103,7 @@ func (h *handler) act(ctx context.Context, name types.NamespacedName, v *view, d
 			case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
 				left = true // the cache tells soon
 			default:
+				refused++
 				errs = append(errs, fmt.Errorf("%s ETCDSnapshot %s/%s: %w", what, s.Namespace, s.Name, err))
 			}
 		}

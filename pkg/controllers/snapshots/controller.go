@@ -70,7 +70,7 @@ func Register(ctx context.Context, d Deps) error {
 		Deps: d, controlPlanes: d.ControlPlanes.Cache(), snapshots: d.Snapshots.Cache(), clusters: d.Clusters.Cache(), capiClusters: d.CAPIClusters.Cache(),
 		machines: d.Machines.Cache(), healthy: make(chan struct{}, atOnce), failing: make(chan struct{}, failing),
 	}
-	h.followers = &followers{ctx: ctx, look: h.look, log: d.Log, of: map[types.NamespacedName]*follower{}}
+	h.followers = &followers{ctx: ctx, look: h.look, log: d.Log, now: d.Now, of: map[types.NamespacedName]*follower{}}
 	h.machines.AddIndexer(indexMachines, func(m *clusterv1.Machine) ([]string, error) {
 		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,6 +35,7 @@ type followers struct {
 	// look tells whether something has changed, after which it is looked again soon.
 	look func(ctx context.Context, cluster types.NamespacedName, v *view) (changed bool, err error)
 	log  logrus.FieldLogger
+	now  func() time.Time
 
 	mu sync.Mutex
 	of map[types.NamespacedName]*follower
@@ -80,7 +82,7 @@ func (f *followers) leave(cluster types.NamespacedName) {
 func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick <-chan struct{}) {
 	log := f.log.WithField("controller", handlerName).WithField("namespace", cluster.Namespace).WithField("cluster", cluster.Name)
 	v := newView()
-	told, before := false, false
+	told, hurried := false, time.Time{}
 	for wait := offset(cluster); ; {
 		timer := time.NewTimer(wait)
 		select {
@@ -103,15 +105,23 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 			limit = seldom
 			if !told && !isAway(err) {
 				told = true
-				log.WithError(err).Info("The snapshots of the cluster cannot be brought up to date now")
+				log.WithField(logrus.ErrorKey, brief(err)).Info("The snapshots of the cluster cannot be brought up to date now")
 			}
 		}
-		if changed && !before { // a cluster that has news at each look gets no more than its time
-			wait = 0
+		if now := f.now(); changed && now.Sub(hurried) >= every { // a cluster that has news all the time gets no more than its part
+			wait, hurried = 0, now
 		}
-		before = changed
 		wait = min(max(wait*2, soon), limit)
 	}
+}
+
+// brief is an error, of which a cluster may have written most.
+func brief(err error) string {
+	const limit = 2048
+	if text := err.Error(); len(text) > limit {
+		return strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return err.Error()
 }
 
 func offset(cluster types.NamespacedName) time.Duration {
@@ -131,7 +141,6 @@ func (f *followers) guarded(ctx context.Context, cluster types.NamespacedName, v
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
-		v.failed = err != nil
 	}()
 	return f.look(ctx, cluster, v)
 }

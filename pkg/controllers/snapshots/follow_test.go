@@ -1,11 +1,22 @@
 package snapshots
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/drover-io/drover/pkg/snapshots"
 )
 
 // Clusters that a process begins to look at in one moment are looked at over a minute.
@@ -24,5 +35,76 @@ func TestOffset_SpreadsClusters(t *testing.T) {
 		if n < clusters/8 || n > clusters/2 {
 			t.Errorf("%d of %d clusters are looked at in quarter %d of the first minute", n, clusters, quarter)
 		}
+	}
+}
+
+// A list is read page by page, and not for ever.
+func TestPages_GoOnWhereTheOneBeforeEnds(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pages int
+		want  []string
+	}{
+		"one":           {1, []string{"limit=1000"}},
+		"three":         {3, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000"}},
+		"without end":   {1 << 20, []string{"limit=1000", "continue=1&limit=1000", "continue=2&limit=1000", "continue=3&limit=1000", "continue=4&limit=1000"}},
+		"none, refused": {0, []string{"limit=1000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got = append(got, r.URL.RawQuery); tc.pages == 0 {
+					http.Error(w, "no", http.StatusForbidden)
+					return
+				}
+				next := ""
+				if len(got) < tc.pages {
+					next = strconv.Itoa(len(got))
+				}
+				_, _ = fmt.Fprintf(w, `{"kind":"ETCDSnapshotFileList","metadata":{"continue":%q},"items":[]}`, next)
+			}))
+			defer server.Close()
+			client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var list snapshots.List
+			err = pages(t.Context(), client.Discovery().RESTClient(), asFiles, 1000, list.Read)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("asked for (-want +got):\n%s", diff)
+			}
+			if (err != nil) != (tc.pages == 0) || list.Complete() != (tc.pages > 0 && tc.pages < 10) {
+				t.Errorf("%v, complete %t", err, list.Complete())
+			}
+		})
+	}
+}
+
+// Why an answer ended too early is told, and not that it is no list.
+func TestPages_TellWhyTheyEnd(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"kind":"ETCDSnapshotFileList","items":[`))
+	}))
+	defer server.Close()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list snapshots.List
+	if err := pages(t.Context(), client.Discovery().RESTClient(), asFiles, 1000, list.Read); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestBrief_CutsWhatAClusterWrote(t *testing.T) {
+	t.Parallel()
+	if got := brief(errors.New(strings.Repeat("x", 1<<20))); len(got) > 3000 {
+		t.Errorf("%d bytes", len(got))
+	}
+	if got := brief(errors.New("short")); got != "short" {
+		t.Errorf("it says %q", got)
 	}
 }

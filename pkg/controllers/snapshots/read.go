@@ -17,7 +17,9 @@ import (
 )
 
 const (
-	// askTimeout bounds one question to a cluster, and firstTimeout the first one to a cluster that has not answered the last time.
+	// readTimeout bounds all questions of a look at a cluster, askTimeout the first one, and firstTimeout that to a cluster that has not answered the
+	// last time; it doubles.
+	readTimeout  = 30 * time.Second
 	askTimeout   = 10 * time.Second
 	firstTimeout = 3 * time.Second
 )
@@ -31,8 +33,8 @@ const (
 // read reads a cluster's list, nil when there is none, and when the objects were made from it already.
 func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, known [sha256.Size]byte) (list *snapshots.List, listed [sha256.Size]byte, err error) {
 	turns, timeout := h.healthy, askTimeout
-	if v.failed {
-		turns, timeout = h.failing, firstTimeout
+	if v.failures > 0 {
+		turns, timeout = h.failing, min(firstTimeout<<min(v.failures-1, 4), askTimeout)
 	}
 	select {
 	case turns <- struct{}{}:
@@ -40,6 +42,8 @@ func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, 
 	case <-ctx.Done():
 		return nil, listed, fmt.Errorf("wait for a turn: %w", ctx.Err())
 	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	client, err := h.Downstream.Client(ctx, name)
 	if err != nil {
 		return nil, listed, fmt.Errorf("reach the cluster: %w", err)
@@ -49,7 +53,9 @@ func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, 
 		return nil, listed, errors.New("reach the cluster: its client makes no requests of other kinds")
 	}
 	versions := sha256.New()
-	err = pages(ctx, api, asVersions, timeout, func(page io.Reader) (string, error) { return snapshots.WriteVersions(versions, page) })
+	first, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err = pages(first, api, asVersions, snapshots.VersionsPage, func(page io.Reader) (string, error) { return snapshots.WriteVersions(versions, page) })
 	switch {
 	case apierrors.IsNotFound(err):
 		v.forget()
@@ -62,7 +68,7 @@ func (h *handler) read(ctx context.Context, name types.NamespacedName, v *view, 
 		return nil, listed, nil
 	}
 	list = &snapshots.List{}
-	return list, listed, pages(ctx, api, asFiles, askTimeout, list.Read)
+	return list, listed, pages(ctx, api, asFiles, snapshots.FilesPage, list.Read)
 }
 
 // isSettled reports that there is nothing to do.
@@ -89,26 +95,23 @@ func dueOf(missing map[string]time.Time) time.Time {
 	return due
 }
 
-// pages reads the pages of the list, as many as are taken in. The timeout is that of the first.
-func pages(ctx context.Context, api rest.Interface, accept string, timeout time.Duration, read func(io.Reader) (string, error)) error {
+// pages reads the list, so many entries at a time, as far as it is taken in.
+func pages(ctx context.Context, api rest.Interface, accept string, size int, read func(io.Reader) (string, error)) error {
 	next := ""
-	for range snapshots.MaxPages {
+	for range snapshots.MaxListed / size {
 		var err error
-		if next, err = page(ctx, api, accept, next, timeout, read); err != nil {
+		if next, err = page(ctx, api, accept, size, next, read); err != nil {
 			return fmt.Errorf("list snapshots: %w", err)
 		}
 		if next == "" {
 			return nil
 		}
-		timeout = askTimeout
 	}
 	return nil
 }
 
-func page(ctx context.Context, api rest.Interface, accept, from string, timeout time.Duration, read func(io.Reader) (string, error)) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	request := api.Get().AbsPath(snapshots.ListPath).SetHeader("Accept", accept).Param("limit", strconv.Itoa(snapshots.PageSize))
+func page(ctx context.Context, api rest.Interface, accept string, size int, from string, read func(io.Reader) (string, error)) (next string, err error) {
+	request := api.Get().AbsPath(snapshots.ListPath).SetHeader("Accept", accept).Param("limit", strconv.Itoa(size))
 	if from != "" {
 		request.Param("continue", from)
 	}

@@ -12,14 +12,14 @@ const writesAtOnce = 150
 
 // view is what is remembered of a cluster from look to look.
 type view struct {
-	// failed is true when the last look did.
-	failed bool
+	// failures is how often in a row the list could not be read.
+	failures int
 	// made is what the objects were made from when there was nothing left to do, nil while there is.
 	made *made
 	// due is when there is something to do again, as files will have been missing for long enough; zero for never.
 	due     time.Time
 	missing map[string]time.Time
-	// taken are names that the list gives and that others' objects have.
+	// taken are names that the list gives and that others' objects have, which is told once.
 	taken  []string
 	writes flowcontrol.PassiveRateLimiter
 }

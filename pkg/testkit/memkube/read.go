@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func (s *Server) find(t *table, r *Request) (string, *item, error) {
@@ -26,32 +28,54 @@ func (s *Server) get(t *table, r *Request) (response, error) {
 	return response{code: http.StatusOK, body: it.raw}, nil
 }
 
-// list answers a list. It is never cut into pieces: a limit is a wish.
+// partialOf is an object's metadata alone.
+func partialOf(obj *unstructured.Unstructured) []byte {
+	encoded, err := json.Marshal(map[string]any{
+		"apiVersion": metav1.SchemeGroupVersion.String(), "kind": "PartialObjectMetadata", "metadata": obj.Object["metadata"],
+	})
+	must(err)
+	return encoded
+}
+
+// list answers a list, of metadata alone when that is asked for. It is never cut into pieces: a limit is a wish.
 func (s *Server) list(t *table, r *Request) (response, error) {
 	f, err := newFilter(r)
 	if err != nil {
 		return response{}, err
 	}
+	version, kind := t.gvk().GroupVersion().String(), t.kind+"List"
+	if r.partial {
+		version, kind = metav1.SchemeGroupVersion.String(), "PartialObjectMetadataList"
+	}
 	head, err := json.Marshal(map[string]any{
-		"apiVersion": t.gvk().GroupVersion().String(), "kind": t.kind + "List",
+		"apiVersion": version, "kind": kind,
 		"metadata": map[string]string{"resourceVersion": strconv.FormatInt(s.rv, 10)},
 	})
 	must(err)
 	var body bytes.Buffer
 	body.Write(head[:len(head)-1])
-	body.WriteString(`,"items":[`)
+	body.WriteString(`,"items":`)
 	first := true
 	for _, key := range sortedKeys(t.items) {
 		it := t.items[key]
 		if !f.matches(it.obj) {
 			continue
 		}
-		if !first {
-			body.WriteByte(',')
-		}
+		body.WriteByte(map[bool]byte{true: '[', false: ','}[first])
 		first = false
-		body.Write(it.raw)
+		if r.partial {
+			body.Write(partialOf(it.obj))
+		} else {
+			body.Write(it.raw)
+		}
 	}
-	body.WriteString("]}")
+	switch {
+	case !first:
+		body.WriteString("]}")
+	case r.partial:
+		body.WriteString("null}") // as the API server does
+	default:
+		body.WriteString("[]}")
+	}
 	return response{code: http.StatusOK, body: body.Bytes()}, nil
 }

@@ -30,6 +30,7 @@ type Request struct {
 	Body []byte
 
 	query       url.Values
+	partial     bool // metadata alone are asked for
 	contentType string
 	user        string
 }
@@ -101,6 +102,7 @@ func (s *Server) dispatch(r *Request) (response, error) {
 func parse(req *http.Request) (*Request, error) {
 	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	r := &Request{Agent: req.UserAgent(), query: req.URL.Query(), user: strings.TrimPrefix(req.Header.Get("Authorization"), "Bearer ")}
+	r.partial = strings.Contains(req.Header.Get("Accept"), "as=PartialObjectMetadataList")
 	r.contentType, _, _ = strings.Cut(req.Header.Get("Content-Type"), ";")
 	switch {
 	case parts[0] == "api" && len(parts) > 2:
