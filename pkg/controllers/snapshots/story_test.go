@@ -275,20 +275,20 @@ func TestStory_ARefusedObjectHoldsUpNoOther(t *testing.T) {
 // A cluster that makes its list change all the time costs no more than its part.
 func TestStory_AClusterThatChangesItsListAllTheTime(t *testing.T) {
 	tell(t, func(w *world) {
-		for round := range 20 { // ten minutes, in which 980 come
-			for i := range 49 {
+		for round := range 10 { // five minutes, in which 700 come
+			for i := range 70 {
 				w.take(fmt.Sprintf("r%d-n%d-1", round, i), "n1")
 			}
 			w.pass(30 * time.Second)
 		}
-		if n := w.api.Written(agent); n > 600+150 {
-			w.Errorf("%d writes in ten minutes", n)
+		if n := w.api.Written(agent); n > 300+150 {
+			w.Errorf("%d writes in five minutes", n)
 		}
 		if n := len(w.known()); n > 2*lists.MaxFiles {
 			w.Errorf("%d objects", n)
 		}
-		if n := w.asked(); n > 10*12 { // some five looks a minute, each for versions and for all
-			w.Errorf("it was asked %d times in ten minutes", n)
+		if n := w.asked(); n > 5*12 { // some five looks a minute, each for versions and for all
+			w.Errorf("it was asked %d times in five minutes", n)
 		}
 	})
 }
