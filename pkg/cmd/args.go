@@ -20,6 +20,16 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// mayTake accepts an argument of that name, or none.
+func mayTake(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return takes(name)(cmd, args)
+	}
+}
+
 // seeHelp adds to a mistake in a command line where it is told how to write one.
 func seeHelp(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())

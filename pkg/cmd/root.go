@@ -77,6 +77,8 @@ nodes and a Kubernetes API, and every later change is a plan for the same machin
 		newTokenCommand(environ, &tokenOptions{}),
 		newPreviewCommand(environ, &inspectOptions{}),
 		newRollCommand(environ, &inspectOptions{}),
+		newSnapshotCommand(environ, &inspectOptions{}),
+		newRotateCommand(environ, &inspectOptions{}),
 		newSupportBundleCommand(environ, &inspectOptions{}),
 		newAdoptCommand(environ, &inspectOptions{}),
 		newBackupCommand(environ, &backupOptions{}),

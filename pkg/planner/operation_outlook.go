@@ -46,6 +46,28 @@ const (
 // OperationFields are the fields of rkeConfig that ask for operations.
 var OperationFields = []string{fieldCreate, fieldRestore, fieldCertificates, fieldKeys}
 
+// OperationKind is what objects call a kind of operation, and what it is called to users.
+type OperationKind struct {
+	// Field of rkeConfig that asks for it.
+	Field string
+	// Record is the name of its record in RKEControlPlane.status.operations, Condition is True or False there when it has ended.
+	Record, Condition string
+	Title             string
+}
+
+// The kinds of operations.
+var (
+	SnapshotOperation     = kindCreate.known(fieldCreate)
+	RestoreOperation      = kindRestore.known(fieldRestore)
+	CertificatesOperation = kindCertificates.known(fieldCertificates)
+	KeysOperation         = kindKeys.known(fieldKeys)
+)
+
+func (k kind) known(field string) OperationKind { return OperationKind{field, k.name, k.condition, k.title} }
+
+// OperationKinds are all of them.
+var OperationKinds = []OperationKind{SnapshotOperation, RestoreOperation, CertificatesOperation, KeysOperation}
+
 // Paces of operations.
 const (
 	paceAtOnce = "all at once"

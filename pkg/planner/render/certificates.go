@@ -21,6 +21,11 @@ var (
 	agentServices = []string{"kubelet", "kube-proxy", "rke2-controller", "k3s-controller"}
 )
 
+// CertificateServices are the names that a rotation of certificates can be about, in their order, those of one distribution too.
+func CertificateServices() []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(workerServices, controlPlaneServices, etcdServices))))
+}
+
 // RotatesCertificates reports whether a rotation concerns a node with these roles. No services means all.
 func RotatesCertificates(roles Roles, services []string) bool {
 	has := func(list []string) bool {

@@ -1,0 +1,320 @@
+package cmd
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+// wish is a request for an operation. Each kind has some of its fields, by the names that all of them share in spec, status and records.
+type wish struct {
+	Generation       int64             `json:"generation,omitempty"`
+	Name             string            `json:"name,omitempty"`
+	RestoreRKEConfig rkev1.RestoreMode `json:"restoreRKEConfig,omitempty"`
+	Services         []string          `json:"services,omitempty"`
+}
+
+// order is what a command asks for.
+type order struct {
+	kind planner.OperationKind
+	// wish has no generation yet.
+	wish wish
+	// kubernetesVersion is what spec.kubernetesVersion becomes by the way; empty leaves it alone.
+	kubernetesVersion string
+	// anew: one of this kind that runs gives way to another request.
+	anew bool
+}
+
+// scene is what a request depends on.
+type scene struct {
+	cluster *provv1.Cluster
+	// controlPlane is nil where there is none.
+	controlPlane *rkev1.RKEControlPlane
+	// paused: somebody has paused the cluster, and no operation has.
+	paused bool
+}
+
+func (s scene) name() string { return s.cluster.Namespace + "/" + s.cluster.Name }
+
+// look is the command that shows how a cluster gets on.
+func (s scene) look() string {
+	return fmt.Sprintf("drover explain %s -n %s", s.cluster.Name, s.cluster.Namespace)
+}
+
+// wishIn is the request in a field of an object, nil when there is none.
+func wishIn(object any, field string) *wish {
+	var fields map[string]json.RawMessage
+	var found *wish
+	data, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	if err != nil || fields[field] == nil || json.Unmarshal(fields[field], &found) != nil {
+		return nil
+	}
+	return found
+}
+
+// record is what is remembered of a kind of operation, the zero value where it never ran.
+func (s scene) record(kind planner.OperationKind) rkev1.OperationRecord {
+	if s.controlPlane != nil {
+		for _, record := range s.controlPlane.Status.Operations {
+			if record.Name == kind.Record {
+				return record
+			}
+		}
+	}
+	return rkev1.OperationRecord{Name: kind.Record}
+}
+
+// requested is the request that an operation was started with last, nil where it never ran.
+func requested(record rkev1.OperationRecord) *wish {
+	var found *wish
+	if record.Request == "" || json.Unmarshal([]byte(record.Request), &found) != nil {
+		return nil
+	}
+	return found
+}
+
+// begun are the requests of a kind that were taken up, as far as is remembered.
+func (s scene) begun(kind planner.OperationKind) []wish {
+	if s.controlPlane == nil {
+		return nil
+	}
+	status := &s.controlPlane.Status
+	var found []wish
+	for _, w := range []*wish{wishIn(status, kind.Field), requested(s.record(kind))} {
+		if w != nil {
+			found = append(found, *w)
+		}
+	}
+	if kind == planner.CertificatesOperation {
+		found = append(found, wish{Generation: status.CertificateRotationGeneration})
+	}
+	return found
+}
+
+// nextGeneration is one that no request of the kind had: it differs from what is asked for, and from all that was done.
+func (s scene) nextGeneration(kind planner.OperationKind) int64 {
+	last := int64(0)
+	known := s.begun(kind)
+	for _, spec := range s.specs() {
+		if w := wishIn(spec, kind.Field); w != nil {
+			known = append(known, *w)
+		}
+	}
+	for _, w := range known {
+		last = max(last, w.Generation)
+	}
+	return last + 1
+}
+
+// specs are where requests stand: what users write, and what the planner was told of it.
+func (s scene) specs() []any {
+	specs := []any{s.cluster.Spec.RKEConfig}
+	if s.controlPlane != nil {
+		specs = append(specs, s.controlPlane.Spec)
+	}
+	return specs
+}
+
+// obstacle is why nobody would take up a request, empty when somebody would.
+func (s scene) obstacle() string {
+	name, released := s.name(), s.cluster.Annotations[rkev1.ReleasedByAnnotation]
+	managed := s.cluster.Annotations[rkev1.InstanceAnnotation] != ""
+	switch {
+	case s.cluster.DeletionTimestamp != nil:
+		return fmt.Sprintf("cluster %s is being deleted: no operation begins any more", name)
+	case s.cluster.Spec.RKEConfig == nil:
+		return fmt.Sprintf("cluster %s has no spec.rkeConfig: Drover did not provision it, and runs no operations on it", name)
+	case !managed && released != "":
+		return fmt.Sprintf("instance %s has let go of cluster %s, and nobody takes up a request until it is adopted; drover adopt %s says what that means",
+			released, name, s.cluster.Name)
+	case !managed && s.controlPlane != nil:
+		return fmt.Sprintf("no Drover manages cluster %s, and none takes up a request until it is adopted; drover adopt %s says what that means", name, s.cluster.Name)
+	case s.controlPlane == nil:
+		return fmt.Sprintf("cluster %s has no control plane yet; %s says what it waits for", name, s.look())
+	}
+	return ""
+}
+
+// place decides what a request looks like, and what there is to know of it. It is an error where it would do harm, or nothing.
+func (s scene) place(o order) (wish, []string, error) {
+	if obstacle := s.obstacle(); obstacle != "" {
+		return wish{}, nil, errors.New(obstacle)
+	}
+	record := s.record(o.kind)
+	if record.State == rkev1.OperationStateRunning && !o.anew {
+		return wish{}, nil, fmt.Errorf("the %s of cluster %s runs already, at generation %d: ask again when it has ended, which %s shows, or take that request back: remove %s",
+			o.kind.Title, s.name(), generationOf(requested(record)), s.look(), fieldPath(o.kind))
+	}
+	runtime := distro.RuntimeOf(s.cluster.Spec.KubernetesVersion)
+	for _, service := range o.wish.Services {
+		if of := distroOf(service); of != "" && of != runtime {
+			return wish{}, nil, fmt.Errorf("--service: %q is one of %s, and cluster %s is one of %s", service, of, s.name(), runtime)
+		}
+	}
+	asked := o.wish
+	asked.Generation = s.nextGeneration(o.kind)
+	return asked, s.notes(o), nil
+}
+
+// distroOf is the distribution that alone has a service, empty for one that each has.
+func distroOf(service string) distro.Runtime {
+	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
+		if strings.HasPrefix(service, runtime.Command()+"-") {
+			return runtime
+		}
+	}
+	return ""
+}
+
+// notes are what else is to be known of a request that is made now.
+func (s scene) notes(o order) []string {
+	var notes []string
+	record, was := s.record(o.kind), wishIn(s.cluster.Spec.RKEConfig, o.kind.Field)
+	switch {
+	case record.State == rkev1.OperationStateRunning:
+		notes = append(notes, fmt.Sprintf("the %s that runs, at generation %d, ends where it stands, and this one begins anew", o.kind.Title, generationOf(requested(record))))
+	case was != nil && !slices.ContainsFunc(s.begun(o.kind), func(w wish) bool { return w.Generation == was.Generation && w.Name == was.Name }):
+		notes = append(notes, fmt.Sprintf("the request with generation %d has not begun, and this one takes its place", was.Generation))
+	}
+	for _, other := range planner.OperationKinds {
+		if other != o.kind && s.record(other).State == rkev1.OperationStateRunning && !record.Stopped {
+			notes = append(notes, fmt.Sprintf("it begins when the %s has ended, which runs", other.Title))
+		}
+	}
+	if s.paused {
+		notes = append(notes, "the cluster is paused: the operation runs all the same, and other changes wait until the pause ends")
+	}
+	return notes
+}
+
+func generationOf(w *wish) int64 {
+	if w == nil {
+		return 0
+	}
+	return w.Generation
+}
+
+// fieldPath is the field of a Cluster that asks for an operation.
+func fieldPath(kind planner.OperationKind) string { return "spec.rkeConfig." + kind.Field }
+
+// patch is a merge patch that asks, of that very version of the Cluster. What the field had before is gone by it.
+func (o order) patch(cluster *provv1.Cluster, asked wish) ([]byte, error) {
+	field := map[string]any{"generation": asked.Generation}
+	switch o.kind {
+	case planner.RestoreOperation:
+		field["name"], field["restoreRKEConfig"] = asked.Name, nil
+	case planner.CertificatesOperation:
+		field["services"] = asked.Services // null without any
+	}
+	spec := map[string]any{"rkeConfig": map[string]any{o.kind.Field: field}}
+	if o.kubernetesVersion != "" {
+		spec["kubernetesVersion"] = o.kubernetesVersion
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": cluster.ResourceVersion}, "spec": spec})
+	if err != nil {
+		return nil, fmt.Errorf("encode the request: %w", err)
+	}
+	return data, nil
+}
+
+// edited is the Cluster as the patch makes it.
+func (o order) edited(cluster *provv1.Cluster, asked wish) (*provv1.Cluster, error) {
+	out := cluster.DeepCopy()
+	if o.kubernetesVersion != "" {
+		out.Spec.KubernetesVersion = o.kubernetesVersion
+	}
+	for _, value := range []any{nil, asked} {
+		data, err := json.Marshal(map[string]any{o.kind.Field: value})
+		if err == nil {
+			err = json.Unmarshal(data, out.Spec.RKEConfig)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("encode the request: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// request is what was asked for, for the user.
+func (o order) request(s scene, asked wish, notes []string) inspect.Request {
+	return inspect.Request{
+		Cluster: s.name(), Operation: o.kind.Record, Field: fieldPath(o.kind), Generation: asked.Generation, Snapshot: asked.Name,
+		Services: asked.Services, KubernetesVersion: o.kubernetesVersion, Notes: notes,
+	}
+}
+
+// failurePages are the pages of docs/reasons about the failure of an operation.
+var failurePages = map[planner.OperationKind]string{
+	planner.SnapshotOperation: "SnapshotFailed", planner.RestoreOperation: "RestoreFailed",
+	planner.CertificatesOperation: "CertificateRotationFailed", planner.KeysOperation: "EncryptionKeyRotationFailed",
+}
+
+// follow says how a request gets on, and whether it has ended: with an error unless what was asked for was done.
+func (s scene) follow(kind planner.OperationKind, asked wish) (line string, ended bool, err error) {
+	record := s.record(kind)
+	began := requested(record)
+	switch {
+	case s.cluster.DeletionTimestamp != nil:
+		return "", true, fmt.Errorf("cluster %s is being deleted, and the %s with it", s.name(), kind.Title)
+	case s.controlPlane == nil:
+		return "", true, fmt.Errorf("the control plane of cluster %s is gone, and the %s with it", s.name(), kind.Title)
+	case began == nil || !equality.Semantic.DeepEqual(*began, asked):
+		return s.waiting(kind, asked)
+	}
+	switch record.State {
+	case rkev1.OperationStateSucceeded:
+		return cmp.Or(s.message(kind.Condition), "the "+kind.Title+" is done"), true, nil
+	case rkev1.OperationStateFailed:
+		return "", true, fmt.Errorf("the %s failed: %s; docs/reasons/%s.md says what to do", kind.Title, record.Message, failurePages[kind])
+	case rkev1.OperationStateCancelled:
+		return "", true, fmt.Errorf("the %s was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays", kind.Title)
+	case rkev1.OperationStateRunning:
+	}
+	return cmp.Or(s.message(rkev1.ConditionReady), record.Step, kind.Title+": it runs"), false, nil
+}
+
+// waiting says how a request gets on that is not the one which was started last.
+func (s scene) waiting(kind planner.OperationKind, asked wish) (line string, ended bool, err error) {
+	var now *wish
+	if s.cluster.Spec.RKEConfig != nil {
+		now = wishIn(s.cluster.Spec.RKEConfig, kind.Field)
+	}
+	switch {
+	case kind == planner.CertificatesOperation && s.controlPlane.Status.CertificateRotationGeneration == asked.Generation:
+		return "the " + kind.Title + " is done", true, nil // and the next one has begun since
+	case now == nil:
+		return "", true, fmt.Errorf("the request for the %s was taken back before it began", kind.Title)
+	case !equality.Semantic.DeepEqual(*now, asked):
+		return "", true, fmt.Errorf("another request took the place of this one, or came after it: %s has generation %d, and not %d",
+			fieldPath(kind), now.Generation, asked.Generation)
+	}
+	line = kind.Title + ": it has not begun"
+	if message := s.message(rkev1.ConditionReady); message != "" {
+		line += "; the cluster says: " + message
+	}
+	return line, false, nil
+}
+
+// message is that of a condition of the control plane.
+func (s scene) message(condition string) string {
+	for _, c := range s.controlPlane.Status.Conditions {
+		if c.Type == condition {
+			return c.Message
+		}
+	}
+	return ""
+}

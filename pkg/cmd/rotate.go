@@ -1,0 +1,92 @@
+package cmd
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planner/render"
+)
+
+func newRotateCommand(environ []string, o *inspectOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rotate",
+		Short: "Rotate certificates and encryption keys of clusters",
+		Long:  `Rotate certificates and encryption keys of clusters.`,
+	}
+	cmd.AddCommand(newRotateCertificatesCommand(environ, o), newRotateKeysCommand(environ, o))
+	return cmd
+}
+
+func newRotateCertificatesCommand(environ []string, o *inspectOptions) *cobra.Command {
+	t := &operationOptions{inspectOptions: o}
+	var services []string
+	cmd := &cobra.Command{
+		Use:   "certificates CLUSTER",
+		Short: "Ask a cluster to make new certificates",
+		Long: `Ask a cluster to make new certificates, all of them or those of some services. Machines restart for it one after the other, those with etcd first, each of which proves before
+that etcd is healthy. Machines that have none of the services are left alone.
+
+` + helpOfAsking,
+		Example: `  # who would restart?
+  drover rotate certificates demo --dry-run
+
+  # all of them, and wait until every machine has new ones
+  drover rotate certificates demo --wait
+
+  # those of two services
+  drover rotate certificates demo --service api-server --service kubelet`,
+		Args:              takes("CLUSTER"),
+		ValidArgsFunction: completing(environ, o.clusterNames),
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := t.complete(cmd, environ); err != nil {
+				return err
+			}
+			return checkServices(services)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.run(cmd, args[0], order{kind: planner.CertificatesOperation, wish: wish{Services: services}})
+		},
+	}
+	t.addFlags(cmd, environ)
+	cmd.Flags().StringSliceVar(&services, "service", nil, "`names` of services whose certificates are new, as the distribution's certificate rotate has them; all without it")
+	_ = cmd.RegisterFlagCompletionFunc("service", cobra.FixedCompletions(render.CertificateServices(), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// checkServices refuses services that no machine has: the rotation would be done at once, and rotate nothing.
+func checkServices(services []string) error {
+	known := render.CertificateServices()
+	for _, service := range services {
+		if !slices.Contains(known, service) {
+			return fmt.Errorf("--service: %q is unknown; use %s", service, anyOf(known))
+		}
+	}
+	return nil
+}
+
+func newRotateKeysCommand(environ []string, o *inspectOptions) *cobra.Command {
+	t := &operationOptions{inspectOptions: o}
+	cmd := &cobra.Command{
+		Use:   "encryption-keys CLUSTER",
+		Short: "Ask a cluster for a new key that encrypts its Secrets",
+		Long: `Ask a cluster for a new key that encrypts its Secrets in etcd, and to write all of them anew with it. Servers restart for it one after the other, three times.
+
+Take a snapshot before: it is the way out of a rotation that stops half-way. The request waits until condition Ready of the RKEControlPlane is True. A version that cannot rotate
+keys, as far as the release data know, fails at once.
+
+` + helpOfAsking,
+		Example: `  drover snapshot take demo --wait && drover rotate encryption-keys demo --wait`,
+		Args:    takes("CLUSTER"),
+
+		ValidArgsFunction: completing(environ, o.clusterNames),
+		PreRunE:           func(cmd *cobra.Command, _ []string) error { return t.complete(cmd, environ) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.run(cmd, args[0], order{kind: planner.KeysOperation})
+		},
+	}
+	t.addFlags(cmd, environ)
+	return cmd
+}

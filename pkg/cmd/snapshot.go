@@ -1,0 +1,164 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+func newSnapshotCommand(environ []string, o *inspectOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "snapshot",
+		Short: "Take, list and restore snapshots of the etcd of clusters",
+		Long: `Take, list and restore snapshots of the etcd of clusters.
+
+They hold what is in the API of one cluster. What Drover manages itself, in the management cluster, is copied by drover backup.`,
+	}
+	cmd.AddCommand(newSnapshotTakeCommand(environ, o), newSnapshotListCommand(environ, o), newSnapshotRestoreCommand(environ, o))
+	return cmd
+}
+
+func newSnapshotTakeCommand(environ []string, o *inspectOptions) *cobra.Command {
+	t := &operationOptions{inspectOptions: o}
+	cmd := &cobra.Command{
+		Use:   "take CLUSTER",
+		Short: "Ask a cluster to take a snapshot of etcd now",
+		Long: `Ask a cluster to take a snapshot of etcd now, on each machine that has etcd, and in S3 if spec.rkeConfig.etcd.s3 is set. Nothing is restarted. A cluster that
+is not up takes none: the request waits.
+
+` + helpOfAsking,
+		Example: `  # take one, and wait until it is there
+  drover snapshot take demo --wait
+
+  # before an upgrade, not longer than ten minutes
+  drover snapshot take demo --wait --timeout 10m && kubectl apply -f cluster.yaml`,
+		Args:              takes("CLUSTER"),
+		ValidArgsFunction: completing(environ, o.clusterNames),
+		PreRunE:           func(cmd *cobra.Command, _ []string) error { return t.complete(cmd, environ) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.run(cmd, args[0], order{kind: planner.SnapshotOperation})
+		},
+	}
+	t.addFlags(cmd, environ)
+	return cmd
+}
+
+func newSnapshotListCommand(environ []string, o *inspectOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list [CLUSTER]",
+		Short: "List the snapshots of a cluster, or of all clusters of a namespace",
+		Long: `List the snapshots of a cluster, or of all clusters of a namespace, the youngest first. NAME is what a restore names, and VERSION the Kubernetes version that the
+cluster had, as the snapshot's metadata tell.
+
+They are the ETCDSnapshots of the namespace: Drover keeps one for each snapshot that a cluster lists, and looks once a minute. It reads with your rights, and writes nothing.
+
+Exit codes: 0 they are listed, also when there are none; 1 an error.
+
+-o json and -o yaml print the type Snapshots of package pkg/inspect.`,
+		Example: `  # what can demo go back to?
+  drover snapshot list demo
+
+  # the youngest one of all clusters of a team, for a program
+  drover snapshot list -n team-a -o json | jq -r '.snapshots[0].name'`,
+		Args:              mayTake("CLUSTER"),
+		ValidArgsFunction: completing(environ, o.clusterNames),
+		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := o.reader(cmd.Context(), orDefault(o.namespace))
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			found, err := r.Snapshots(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			if len(found.Snapshots) == 0 {
+				cmd.PrintErrf("no snapshots are known in namespace %s\n", found.Namespace)
+			}
+			return o.print(cmd.OutOrStdout(), found, func(w io.Writer) { printSnapshots(w, found.Snapshots, time.Now()) })
+		},
+	}
+	addManagement(cmd, environ, &o.kubeconfig, &o.context, fromKubeconfigOrCluster)
+	o.addNamespace(cmd, environ)
+	o.addOutput(cmd)
+	return cmd
+}
+
+func printSnapshots(w io.Writer, snapshots []inspect.Snapshot, now time.Time) {
+	if len(snapshots) == 0 {
+		return
+	}
+	row(w, "NAME", "CLUSTER", "STORAGE", "NODE", "STATUS", "SIZE", "AGE", "VERSION")
+	for _, s := range snapshots {
+		row(w, s.Name, s.Cluster, s.Storage, s.Node, s.Status, sizeText(s.Size), ageText(s, now), s.KubernetesVersion)
+	}
+}
+
+// sizeText is a size in MiB, empty when it is not known.
+func sizeText(bytes int64) string {
+	if bytes <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f MiB", max(float64(bytes)/(1<<20), 0.1))
+}
+
+// ageText is how long ago a snapshot was taken, empty when that is not known.
+func ageText(s inspect.Snapshot, now time.Time) string {
+	if s.TakenAt == nil {
+		return ""
+	}
+	return duration.HumanDuration(max(now.Sub(s.TakenAt.Time), 0))
+}
+
+// snapshotNames completes a snapshot of the cluster that is named before, the youngest first. One that failed is nothing to go back to.
+func (o *inspectOptions) snapshotNames(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	switch len(args) {
+	case 0:
+		return o.clusterNames(cmd, args, word)
+	case 1:
+	default:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := o.quickReader(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer r.Close()
+	found, err := r.Snapshots(args[0])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, s := range found.Snapshots {
+		if !s.Failed() {
+			names = append(names, s.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// snapshotVersion completes the Kubernetes version that the snapshot had which is named before.
+func (o *inspectOptions) snapshotVersion(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	const named = 2
+	if len(args) < named {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	r, err := o.quickReader(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	defer r.Close()
+	found, err := r.Snapshot(args[1])
+	if err != nil || found == nil || found.KubernetesVersion == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return []string{found.KubernetesVersion}, cobra.ShellCompDirectiveNoFileComp
+}
