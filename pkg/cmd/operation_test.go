@@ -1,0 +1,280 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/testkit/build"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+// operated is a management cluster with a cluster that a Drover manages.
+func operated(t *testing.T) *memkube.Server {
+	t.Helper()
+	return theirs(t, "mine", "mine")
+}
+
+// told changes the control plane, as the planner would.
+func told(t *testing.T, api *memkube.Server, change func(*rkev1.RKEControlPlane)) {
+	t.Helper()
+	cp := &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"}}
+	if found, err := api.Get(cp); err != nil || !found {
+		t.Fatal(err)
+	}
+	change(cp)
+	cp.TypeMeta = metav1.TypeMeta{APIVersion: "rke.cattle.io/v1", Kind: "RKEControlPlane"}
+	check(t, api.Add(cp))
+}
+
+// at is an operation that has come to a state.
+func at(kind planner.OperationKind, request string, state rkev1.OperationState, ready string) func(*rkev1.RKEControlPlane) {
+	return func(cp *rkev1.RKEControlPlane) {
+		cp.Status.Operations = []rkev1.OperationRecord{{Name: kind.Record, Attempt: 1, Request: request, State: state, Message: "no space on m"}}
+		cp.Status.Conditions = []rkev1.GenericCondition{{Type: rkev1.ConditionReady, Status: "Unknown", Message: ready}}
+	}
+}
+
+func TestOperations_AreAskedForWithAnotherGenerationEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := operated(t)
+		for _, step := range []struct {
+			args []string
+			want func(*provv1.RKEConfig)
+		}{
+			{[]string{"snapshot", "take", "demo"}, func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1} }},
+			{[]string{"snapshot", "take", "demo"}, func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2} }},
+			{[]string{"rotate", "certificates", "demo", "--service", "kubelet", "--service", "api-server"}, func(c *provv1.RKEConfig) {
+				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1, Services: []string{"kubelet", "api-server"}}
+			}},
+			{[]string{"rotate", "certificates", "demo"}, func(c *provv1.RKEConfig) { c.RotateCertificates = &rkev1.RotateCertificates{Generation: 2} }},
+			{[]string{"rotate", "encryption-keys", "demo"}, func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} }},
+		} {
+			want := theirCluster(t, api).Spec.DeepCopy()
+			step.want(want.RKEConfig)
+			code, out, problems := look(t, api, step.args...)
+			if code != 0 || !strings.Contains(problems, "drover explain demo -n fleet-default shows how it gets on") {
+				t.Errorf("%v: exit code %d\n%s%s", step.args, code, out, problems)
+			}
+			if diff := cmp.Diff(*want, theirCluster(t, api).Spec); diff != "" {
+				t.Errorf("%v: spec (-want +got):\n%s", step.args, diff)
+			}
+		}
+		if writes := api.Writes("drover"); len(writes) != 5 {
+			t.Errorf("%d writes, want one for each request: %v", len(writes), writes)
+		}
+	})
+}
+
+func TestOperations_SayWhatWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := operated(t)
+		core := &clusterv1.Cluster{
+			TypeMeta:   metav1.TypeMeta{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "demo"}, Spec: clusterv1.ClusterSpec{Paused: new(true)},
+		}
+		check(t, api.Add(core))
+		_, out, problems := look(t, api, "rotate", "certificates", "demo", "--service", "kubelet")
+		want := `Cluster:    fleet-default/demo
+Asked for:  rotate-certificates
+Field:      spec.rkeConfig.rotateCertificates, generation 1
+Services:   kubelet
+Note:       the cluster is paused: the operation runs all the same, and other changes wait until the pause ends
+`
+		if diff := cmp.Diff(want, out); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", problems, diff)
+		}
+		_, out, problems = look(t, api, "snapshot", "take", "demo", "-o", "json")
+		var got inspect.Request
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%v\n%s%s", err, out, problems)
+		}
+		got.Notes = nil
+		if diff := cmp.Diff(inspect.Request{Cluster: "fleet-default/demo", Operation: "etcd-snapshot-create", Field: "spec.rkeConfig.etcdSnapshotCreate", Generation: 1}, got); diff != "" {
+			t.Errorf("request (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Two that ask at the same time get a generation each: the second is decided anew, of what the first has left.
+func TestAsk_DecidesAnewWhenSomebodyWasQuicker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := clients.New(operated(t).Config("asker"), clients.Options{WithoutDynamic: true})
+		check(t, err)
+		defer c.Stop()
+		api := operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane(), c.CAPI.Cluster()}
+		take := order{kind: planner.SnapshotOperation}
+		slow := api
+		slow.clusters = &beaten{clusterPatcher: api.clusters, by: func() {
+			_, _, err := api.ask(defaultNamespace, "demo", take)
+			check(t, err)
+		}}
+		asked, request, err := slow.ask(defaultNamespace, "demo", take)
+		if err != nil || asked.Generation != 2 || request.Generation != 2 {
+			t.Errorf("asked %+v, %+v, %v", asked, request, err)
+		}
+	})
+}
+
+func TestOperations_Wait(t *testing.T) {
+	kind, request := planner.SnapshotOperation, `{"generation":1}`
+	for name, tc := range map[string]struct {
+		then []func(*rkev1.RKEControlPlane)
+		args []string
+		code int
+		want string
+	}{
+		"to its end, and each step is told once": {
+			then: []func(*rkev1.RKEControlPlane){
+				at(kind, request, rkev1.OperationStateRunning, "etcd snapshot: waiting for a snapshot on m"),
+				at(kind, request, rkev1.OperationStateRunning, "etcd snapshot: waiting for a snapshot on m"),
+				at(kind, request, rkev1.OperationStateSucceeded, ""),
+			},
+			want: "etcd snapshot: it has not begun\netcd snapshot: waiting for a snapshot on m\nthe etcd snapshot is done\n",
+		},
+		"until it fails": {
+			then: []func(*rkev1.RKEControlPlane){at(kind, request, rkev1.OperationStateFailed, "x")}, code: 1,
+			want: "etcd snapshot: it has not begun\nError: the etcd snapshot failed: no space on m; docs/reasons/SnapshotFailed.md says what to do\n",
+		},
+		"not longer than was said": {
+			args: []string{"--timeout", "1m"}, code: 1,
+			want: "etcd snapshot: it has not begun\n" +
+				"Error: the etcd snapshot has not ended within 1m0s and goes on; drover explain demo -n fleet-default shows how it gets on: context deadline exceeded\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := operated(t)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					for _, change := range tc.then {
+						time.Sleep(10 * time.Second)
+						told(t, api, change)
+					}
+				}()
+				code, out, problems := look(t, api, append([]string{"snapshot", "take", "demo", "--wait"}, tc.args...)...)
+				<-done
+				if diff := cmp.Diff(tc.want, problems); diff != "" || code != tc.code || !strings.Contains(out, "generation 1") {
+					t.Errorf("exit code %d, want %d\n%s (-want +got):\n%s", code, tc.code, out, diff)
+				}
+			})
+		})
+	}
+}
+
+// Who interrupts the command is told that this ends nothing else; an API server that is away for a while ends nothing at all.
+func TestAwait_OutlivesTheAPIServerAndEndsWithTheUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		api := operated(t)
+		api.Intercept(func(memkube.Request) error { return errors.New("busy") })
+		c, err := clients.New(api.Config("asker"), clients.Options{WithoutDynamic: true})
+		check(t, err)
+		defer c.Stop()
+		ctx, interrupt := context.WithCancel(t.Context())
+		var stderr bytes.Buffer
+		cmd := NewCommand(nil)
+		cmd.SetErr(&stderr)
+		cmd.SetContext(ctx)
+		time.AfterFunc(time.Minute, interrupt)
+		o := &operationOptions{inspectOptions: &inspectOptions{}}
+		err = o.await(cmd, operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane(), c.CAPI.Cluster()}, "demo", planner.RestoreOperation, wish{Generation: 1})
+		const want = "the etcd restore is not waited for any more and goes on; drover explain demo -n fleet-default shows how it gets on: context canceled"
+		if err == nil || err.Error() != want || strings.Count(stderr.String(), "cannot look, and tries again: ") != 1 {
+			t.Errorf("error %v, want %q\n%s", err, want, stderr.String())
+		}
+	})
+}
+
+func TestOperations_Mistakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"a cluster that is not there": {[]string{"snapshot", "take", "nobody"}, "there is no Cluster nobody in namespace fleet-default; -n names another one"},
+		"a cluster that is too young": {[]string{"rotate", "encryption-keys", "young"}, "cluster fleet-default/young has no spec.rkeConfig"},
+		"no cluster":                  {[]string{"rotate", "certificates"}, "CLUSTER is missing; see 'drover rotate certificates --help'"},
+		"no snapshot":                 {[]string{"snapshot", "restore", "demo"}, "SNAPSHOT is missing; see 'drover snapshot restore --help'"},
+		"two clusters":                {[]string{"snapshot", "list", "demo", "young"}, `unexpected argument "young"`},
+		"two wishes":                  {[]string{"snapshot", "take", "demo", "--wait", "--dry-run"}, "none of the others can be"},
+		"a limit of nothing":          {[]string{"snapshot", "take", "demo", "--timeout", "1m"}, "--timeout: nothing is waited for without --wait"},
+		"a limit that is none":        {[]string{"snapshot", "take", "demo", "--wait", "--timeout", "-1m"}, "--timeout: -1m0s is less than nothing"},
+		"a service that nobody knows": {[]string{"rotate", "certificates", "demo", "--service", "dns"}, `--service: "dns" is unknown; use admin, api-server, `},
+		"a service of another distribution": {
+			[]string{"rotate", "certificates", "demo", "--service", "rke2-server"}, `--service: "rke2-server" is one of rke2, and cluster fleet-default/demo is one of k3s`,
+		},
+		"an operation that is none": {[]string{"rotate", "nodes"}, `unknown command "nodes" for "drover rotate"`},
+		"a form that is none":       {[]string{"snapshot", "list", "-o", "xml"}, `--output: "xml" is unknown; use table, json or yaml`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := operated(t)
+				code, out, problems := look(t, api, tc.args...)
+				if code != 1 || !strings.Contains(problems, tc.want) {
+					t.Errorf("exit code %d, want %q:\n%s%s", code, tc.want, out, problems)
+				}
+				if writes := api.Writes("drover"); len(writes) > 0 {
+					t.Errorf("writes: %v", writes)
+				}
+			})
+		})
+	}
+}
+
+// --dry-run says what drover preview says of the same edit, and asks for nothing.
+func TestOperations_DryRun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args   []string
+		code   int
+		result planner.Class
+		field  string
+	}{
+		"a snapshot":             {[]string{"snapshot", "take", "demo"}, 2, planner.ClassInPlace, "spec.rkeConfig.etcdSnapshotCreate"},
+		"certificates":           {[]string{"rotate", "certificates", "demo"}, 2, planner.ClassRestart, "spec.rkeConfig.rotateCertificates"},
+		"a restore from a file":  {[]string{"snapshot", "restore", "demo", "on-demand-m-1"}, 2, planner.ClassRestart, "spec.rkeConfig.etcdSnapshotRestore"},
+		"keys, without a leader": {[]string{"rotate", "encryption-keys", "demo"}, 0, planner.ClassNone, "spec.rkeConfig.rotateEncryptionKeys"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				api := operated(t)
+				told(t, api, func(cp *rkev1.RKEControlPlane) {
+					cp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo"}}
+				})
+				machine := build.Machine("demo", "m", "ec", build.WithAddress("10.0.0.1"))
+				machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionTrue}}
+				plan := build.PlanSecret(machine, nodeplan.KeyPlan, "{}", nodeplan.KeyAppliedPlan, "{}")
+				for _, object := range []runtime.Object{machine, build.Bootstrap(machine), plan} {
+					check(t, api.Add(object))
+				}
+				code, out, problems := look(t, api, append(tc.args, "--dry-run", "-o", "json")...)
+				var report preview.Report
+				if err := json.Unmarshal([]byte(out), &report); err != nil {
+					t.Fatalf("%v\n%s%s", err, out, problems)
+				}
+				if code != tc.code || report.Result != tc.result || len(report.Fields) != 1 || report.Fields[0].Field != tc.field {
+					t.Errorf("exit code %d, want %d; %+v\n%s", code, tc.code, report, problems)
+				}
+				if writes := api.Writes("drover"); len(writes) > 0 {
+					t.Errorf("writes: %v", writes)
+				}
+			})
+		})
+	}
+}

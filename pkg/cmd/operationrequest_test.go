@@ -1,0 +1,303 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/planner"
+)
+
+// demoScene is a cluster that a Drover manages, and that nothing was asked of.
+func demoScene(changes ...func(*scene)) scene {
+	s := scene{
+		cluster: &provv1.Cluster{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo", ResourceVersion: "7", Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}},
+			Spec:       provv1.ClusterSpec{KubernetesVersion: "v1.36.2+rke2r1", RKEConfig: &provv1.RKEConfig{}},
+		},
+		controlPlane: &rkev1.RKEControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "demo"}},
+	}
+	for _, change := range changes {
+		change(&s)
+	}
+	return s
+}
+
+// ran puts what is remembered of an operation into a scene.
+func ran(kind planner.OperationKind, request string, state rkev1.OperationState) func(*scene) {
+	return func(s *scene) {
+		status := &s.controlPlane.Status
+		status.Operations = append(status.Operations, rkev1.OperationRecord{Name: kind.Record, Request: request, State: state, Message: "m is lost", Step: "a step"})
+	}
+}
+
+// says gives the control plane a condition.
+func says(condition, message string) func(*scene) {
+	return func(s *scene) {
+		s.controlPlane.Status.Conditions = append(s.controlPlane.Status.Conditions, rkev1.GenericCondition{Type: condition, Message: message})
+	}
+}
+
+func spec(change func(*provv1.RKEConfig)) func(*scene) {
+	return func(s *scene) { change(s.cluster.Spec.RKEConfig) }
+}
+
+func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		kind planner.OperationKind
+		is   []func(*scene)
+		want int64
+	}{
+		"nothing was ever asked for": {kind: planner.SnapshotOperation, want: 1},
+		"there is no control plane":  {kind: planner.KeysOperation, is: []func(*scene){func(s *scene) { s.controlPlane = nil }}, want: 1},
+		"the spec has the largest": {planner.SnapshotOperation, []func(*scene){
+			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 9} }),
+			func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
+		}, 10},
+		"the status has the largest, as somebody counted down": {planner.SnapshotOperation, []func(*scene){
+			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 2} }),
+			func(s *scene) { s.controlPlane.Status.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 4} },
+		}, 5},
+		"only the record remembers": {planner.RestoreOperation, []func(*scene){
+			ran(planner.RestoreOperation, `{"name":"x","generation":6}`, rkev1.OperationStateCancelled),
+		}, 7},
+		"the planner was told of one that the Cluster has no more": {planner.KeysOperation, []func(*scene){
+			func(s *scene) { s.controlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 3} },
+		}, 4},
+		"certificates are known by what was done": {planner.CertificatesOperation, []func(*scene){
+			func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 },
+		}, 6},
+		"certificates that failed": {planner.CertificatesOperation, []func(*scene){
+			func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 },
+			ran(planner.CertificatesOperation, `{"generation":8,"services":["etcd"]}`, rkev1.OperationStateFailed),
+		}, 9},
+		"other kinds do not count": {planner.KeysOperation, []func(*scene){
+			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 9} }),
+			ran(planner.SnapshotOperation, `{"generation":8}`, rkev1.OperationStateSucceeded),
+		}, 1},
+	} {
+		if got := demoScene(tc.is...).nextGeneration(tc.kind); got != tc.want {
+			t.Errorf("%s: generation %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+func TestPlace_RefusesWhatWouldDoNothing(t *testing.T) {
+	t.Parallel()
+	take := order{kind: planner.SnapshotOperation}
+	marks := func(annotations map[string]string) func(*scene) {
+		return func(s *scene) { s.cluster.Annotations = annotations }
+	}
+	for name, tc := range map[string]struct {
+		order order
+		is    []func(*scene)
+		want  string
+	}{
+		"a cluster that goes":       {take, []func(*scene){func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, "cluster a/demo is being deleted"},
+		"one that was imported":     {take, []func(*scene){func(s *scene) { s.cluster.Spec.RKEConfig = nil }}, "cluster a/demo has no spec.rkeConfig"},
+		"one that was let go of":    {take, []func(*scene){marks(map[string]string{rkev1.ReleasedByAnnotation: "x"})}, "instance x has let go of cluster a/demo"},
+		"one of another manager":    {take, []func(*scene){marks(nil)}, "no Drover manages cluster a/demo, and none takes up a request until it is adopted; drover adopt demo"},
+		"one that is too young":     {take, []func(*scene){func(s *scene) { s.controlPlane = nil }}, "cluster a/demo has no control plane yet; drover explain demo -n a"},
+		"one that runs":             {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "the etcd snapshot of cluster a/demo runs already, at generation 3: ask again"},
+		"what runs has its way out": {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "remove spec.rkeConfig.etcdSnapshotCreate"},
+		"a service of K3s": {order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet", "k3s-server"}}}, nil,
+			`--service: "k3s-server" is one of k3s, and cluster a/demo is one of rke2`},
+	} {
+		if _, _, err := demoScene(tc.is...).place(tc.order); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestPlace_NotesWhatElseThereIsToKnow(t *testing.T) {
+	t.Parallel()
+	take := order{kind: planner.SnapshotOperation}
+	restore := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, anew: true}
+	for name, tc := range map[string]struct {
+		order order
+		is    []func(*scene)
+		want  []string
+	}{
+		"nothing": {order: take},
+		"the last one has ended": {take, []func(*scene){
+			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} }),
+			ran(take.kind, `{"generation":3}`, rkev1.OperationStateSucceeded),
+		}, nil},
+		"the certificates of the spec were rotated": {order{kind: planner.CertificatesOperation}, []func(*scene){
+			spec(func(c *provv1.RKEConfig) { c.RotateCertificates = &rkev1.RotateCertificates{Generation: 3} }),
+			func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 3 },
+		}, nil},
+		"the last one has not begun": {take, []func(*scene){
+			spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} }),
+		}, []string{"the request with generation 3 has not begun, and this one takes its place"}},
+		"another operation runs": {take, []func(*scene){ran(planner.CertificatesOperation, `{}`, rkev1.OperationStateRunning)},
+			[]string{"it begins when the certificate rotation has ended, which runs"}},
+		"a restore begins anew": {restore, []func(*scene){ran(restore.kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning)},
+			[]string{"the etcd restore that runs, at generation 2, ends where it stands, and this one begins anew"}},
+		"the cluster is paused": {take, []func(*scene){func(s *scene) { s.paused = true }},
+			[]string{"the cluster is paused: the operation runs all the same, and other changes wait until the pause ends"}},
+	} {
+		_, got, err := demoScene(tc.is...).place(tc.order)
+		if diff := cmp.Diff(tc.want, got); diff != "" || err != nil {
+			t.Errorf("%s: error %v, notes (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// The patch leaves nothing of the request before, is of one version of the Cluster, and does what the preview is made of.
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		order order
+		want  string
+		then  func(*provv1.ClusterSpec)
+	}{
+		"a snapshot": {
+			order{kind: planner.SnapshotOperation}, `{"rkeConfig":{"etcdSnapshotCreate":{"generation":1}}}`,
+			func(s *provv1.ClusterSpec) { s.RKEConfig.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1} },
+		},
+		"a restore with a version": {
+			order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1"},
+			`{"kubernetesVersion":"v1.35.3+rke2r1","rkeConfig":{"etcdSnapshotRestore":{"generation":3,"name":"s","restoreRKEConfig":null}}}`,
+			func(s *provv1.ClusterSpec) {
+				s.KubernetesVersion = "v1.35.3+rke2r1"
+				s.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "s", Generation: 3}
+			},
+		},
+		"all certificates": {
+			order{kind: planner.CertificatesOperation}, `{"rkeConfig":{"rotateCertificates":{"generation":6,"services":null}}}`,
+			func(s *provv1.ClusterSpec) { s.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 6} },
+		},
+		"certificates of a service": {
+			order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet"}}}, `{"rkeConfig":{"rotateCertificates":{"generation":6,"services":["kubelet"]}}}`,
+			func(s *provv1.ClusterSpec) {
+				s.RKEConfig.RotateCertificates = &rkev1.RotateCertificates{Generation: 6, Services: []string{"kubelet"}}
+			},
+		},
+		"keys": {
+			order{kind: planner.KeysOperation}, `{"rkeConfig":{"rotateEncryptionKeys":{"generation":1}}}`,
+			func(s *provv1.ClusterSpec) {
+				s.RKEConfig.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}
+			},
+		},
+	} {
+		s := demoScene(spec(func(c *provv1.RKEConfig) {
+			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "before", Generation: 2, RestoreRKEConfig: rkev1.RestoreModeAll}
+			c.RotateCertificates = &rkev1.RotateCertificates{Generation: 5, Services: []string{"etcd", "scheduler"}}
+		}))
+		asked, _, err := s.place(tc.order)
+		check(t, err)
+		patch, err := tc.order.patch(s.cluster, asked)
+		check(t, err)
+		if want := `{"metadata":{"resourceVersion":"7"},"spec":` + tc.want + `}`; string(patch) != want {
+			t.Errorf("%s: patch\n%s\nwant\n%s", name, patch, want)
+		}
+		edited, err := tc.order.edited(s.cluster, asked)
+		check(t, err)
+		want := s.cluster.DeepCopy()
+		tc.then(&want.Spec)
+		if diff := cmp.Diff(want, edited); diff != "" {
+			t.Errorf("%s: edited (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	kind, asked := planner.SnapshotOperation, wish{Generation: 4}
+	ask := func(generation int) func(*scene) {
+		return spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation} })
+	}
+	for name, tc := range map[string]struct {
+		is    []func(*scene)
+		want  string
+		ended bool
+		err   string
+	}{
+		"it has not begun": {is: []func(*scene){ask(4)}, want: "etcd snapshot: it has not begun"},
+		"the one before failed": {
+			is:   []func(*scene){ask(4), ran(kind, `{"generation":3}`, rkev1.OperationStateFailed), says(rkev1.ConditionReady, "m drains")},
+			want: "etcd snapshot: it has not begun; the cluster says: m drains",
+		},
+		"it runs, and the cluster says how": {
+			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning), says(rkev1.ConditionReady, "etcd snapshot: waiting for a snapshot on m")},
+			want: "etcd snapshot: waiting for a snapshot on m",
+		},
+		"it runs, and only the record says how":    {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
+		"it goes on after somebody asked for more": {is: []func(*scene){ask(5), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
+		"it is done": {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded)}, want: "the etcd snapshot is done", ended: true},
+		"it is done, with something to say": {
+			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded), says(kind.Condition, "left out: m")},
+			want: "left out: m", ended: true,
+		},
+		"it failed": {
+			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateFailed)}, ended: true,
+			err: "the etcd snapshot failed: m is lost; docs/reasons/SnapshotFailed.md says what to do",
+		},
+		"it was cancelled": {
+			is: []func(*scene){ran(kind, `{"generation":4}`, rkev1.OperationStateCancelled)}, ended: true,
+			err: "the etcd snapshot was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays",
+		},
+		"it was taken back in time": {ended: true, err: "the request for the etcd snapshot was taken back before it began"},
+		"another request came before it": {
+			is: []func(*scene){ask(5), ran(kind, `{"generation":5}`, rkev1.OperationStateRunning)}, ended: true,
+			err: "another request took the place of this one, or came after it: spec.rkeConfig.etcdSnapshotCreate has generation 5, and not 4",
+		},
+		"the cluster goes":          {is: []func(*scene){ask(4), func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, ended: true, err: "cluster a/demo is being deleted, and the etcd snapshot with it"},
+		"the control plane is gone": {is: []func(*scene){ask(4), func(s *scene) { s.controlPlane = nil }}, ended: true, err: "the control plane of cluster a/demo is gone, and the etcd snapshot with it"},
+	} {
+		line, ended, err := demoScene(tc.is...).follow(kind, asked)
+		if line != tc.want || ended != tc.ended || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
+			t.Errorf("%s: %q, ended %t, error %v; want %q, %t, %q", name, line, ended, err, tc.want, tc.ended, tc.err)
+		}
+	}
+}
+
+// A request is what it says in all of its fields: another snapshot is another restore, and other services are another rotation.
+func TestFollow_TellsRequestsOfOneGenerationApart(t *testing.T) {
+	t.Parallel()
+	s := demoScene(ran(planner.RestoreOperation, `{"name":"other","generation":2}`, rkev1.OperationStateSucceeded),
+		spec(func(c *provv1.RKEConfig) {
+			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "other", Generation: 2}
+		}))
+	if _, ended, err := s.follow(planner.RestoreOperation, wish{Name: "s", Generation: 2}); !ended || err == nil {
+		t.Errorf("another snapshot is this one: %t %v", ended, err)
+	}
+	done := demoScene(func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 4 },
+		ran(planner.CertificatesOperation, `{"generation":5}`, rkev1.OperationStateRunning))
+	if line, ended, err := done.follow(planner.CertificatesOperation, wish{Generation: 4}); !ended || err != nil || line != "the certificate rotation is done" {
+		t.Errorf("what is done is not known: %q %t %v", line, ended, err)
+	}
+}
+
+// The planner writes requests as the spec has them, and both are read as one.
+func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
+	t.Parallel()
+	config := provv1.RKEConfig{
+		ETCDSnapshotCreate:  &rkev1.ETCDSnapshotCreate{Generation: 1},
+		ETCDSnapshotRestore: &rkev1.ETCDSnapshotRestore{Name: "s", Generation: 2, RestoreRKEConfig: rkev1.RestoreModeAll},
+		RotateCertificates:  &rkev1.RotateCertificates{Generation: 3, Services: []string{"etcd"}}, RotateEncryptionKeys: &rkev1.RotateEncryptionKeys{Generation: 4},
+	}
+	requests := []any{config.ETCDSnapshotCreate, config.ETCDSnapshotRestore, config.RotateCertificates, config.RotateEncryptionKeys}
+	want := []wish{{Generation: 1}, {Generation: 2, Name: "s", RestoreRKEConfig: rkev1.RestoreModeAll}, {Generation: 3, Services: []string{"etcd"}}, {Generation: 4}}
+	for i, kind := range planner.OperationKinds {
+		text, err := json.Marshal(requests[i])
+		check(t, err)
+		for _, got := range []*wish{wishIn(config, kind.Field), requested(rkev1.OperationRecord{Request: string(text)})} {
+			if diff := cmp.Diff(&want[i], got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", kind.Field, diff)
+			}
+		}
+		page := "../../docs/reasons/" + failurePages[kind] + ".md"
+		if _, err := os.Stat(page); err != nil {
+			t.Errorf("%s: %v", kind.Title, err)
+		}
+	}
+}
