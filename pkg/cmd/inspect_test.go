@@ -173,7 +173,7 @@ func TestOutput_YAMLSaysWhatJSONSays(t *testing.T) {
 	path := write(t, "cluster.yaml", newCluster)
 	for name, args := range map[string][]string{
 		"explain": {"explain", "demo"}, "preview": {"preview", "-n", defaultNamespace, "-f", path}, "roll": {"roll", "demo", "--dry-run"},
-		"adopt": {"adopt", "demo"}, "images": {"images", "--kubernetes-version", "v1.36.2+k3s1"},
+		"adopt": {"adopt", "demo"}, "snapshot list": {"snapshot", "list", "demo"}, "images": {"images", "--kubernetes-version", "v1.36.2+k3s1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

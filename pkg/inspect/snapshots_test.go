@@ -1,0 +1,58 @@
+package inspect
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+func TestSnapshotOf(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		object rkev1.ETCDSnapshot
+		want   Snapshot
+		place  string
+	}{
+		"one on a node": {
+			rkev1.ETCDSnapshot{Spec: rkev1.ETCDSnapshotSpec{ClusterName: "demo"}, SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", NodeName: "n", Status: "successful", Size: 7}},
+			Snapshot{Cluster: "demo", Storage: StorageLocal, Node: "n", File: "f", Status: "successful", Size: 7}, "node n",
+		},
+		"one in S3, as older objects have it": {
+			rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{NodeName: "s3", S3: &rkev1.ETCDSnapshotS3{Bucket: "b", Folder: "d"}}},
+			Snapshot{Storage: StorageS3, Bucket: "b", Folder: "d"}, "S3, bucket b, folder d",
+		},
+		"a storage whose bucket the credential has": {
+			rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{NodeName: "n", S3: &rkev1.ETCDSnapshotS3{}}}, Snapshot{Storage: StorageS3, Node: "n"}, "S3",
+		},
+		"whose it is, only a label says": {
+			rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{rkev1.ClusterNameLabel: "demo"}}},
+			Snapshot{Cluster: "demo", Storage: StorageLocal}, "a machine of the cluster",
+		},
+		"metadata that nobody can read": {
+			rkev1.ETCDSnapshot{SnapshotFile: rkev1.ETCDSnapshotFile{Metadata: "?"}}, Snapshot{Storage: StorageLocal}, "a machine of the cluster",
+		},
+	} {
+		got := snapshotOf(&tc.object)
+		if diff := cmp.Diff(tc.want, got); diff != "" || got.Place() != tc.place {
+			t.Errorf("%s: it is at %q, want %q (-want +got):\n%s", name, got.Place(), tc.place, diff)
+		}
+	}
+}
+
+func TestYounger_PutsUnknownTimesLast(t *testing.T) {
+	t.Parallel()
+	at := func(seconds int64) *metav1.Time { return new(metav1.Unix(seconds, 0)) }
+	list := []Snapshot{{Name: "z"}, {Name: "old", TakenAt: at(1)}, {Name: "b", TakenAt: at(9)}, {Name: "a", TakenAt: at(9)}, {Name: "y"}}
+	slices.SortFunc(list, younger)
+	var got []string
+	for _, s := range list {
+		got = append(got, s.Name)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "old", "y", "z"}, got); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
