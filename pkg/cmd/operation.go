@@ -268,7 +268,7 @@ func (a operationAPI) follow(namespace, name string, kind planner.OperationKind,
 	case isRefusal:
 		return "", true, err
 	case err != nil:
-		return "cannot look, and tries again: " + err.Error(), false, nil
+		return "cannot look, and tries again: " + err.Error(), false, nil //nolint:nilerr // it is told, and ends nothing
 	}
 	return s.follow(kind, asked)
 }

@@ -234,7 +234,7 @@ func TestConfirm(t *testing.T) {
 // Who presses Ctrl-C instead of an answer is not held by a terminal that goes on listening.
 func TestConfirm_EndsWithTheUser(t *testing.T) {
 	in, typing := io.Pipe()
-	defer typing.Close()
+	defer func() { _ = typing.Close() }()
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	if _, err := readLine(ctx, in); err == nil {

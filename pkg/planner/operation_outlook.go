@@ -63,7 +63,9 @@ var (
 	KeysOperation         = kindKeys.known(fieldKeys)
 )
 
-func (k kind) known(field string) OperationKind { return OperationKind{field, k.name, k.condition, k.title} }
+func (k kind) known(field string) OperationKind {
+	return OperationKind{field, k.name, k.condition, k.title}
+}
 
 // OperationKinds are all of them.
 var OperationKinds = []OperationKind{SnapshotOperation, RestoreOperation, CertificatesOperation, KeysOperation}
