@@ -196,6 +196,14 @@ Everything that was written to the cluster's API since the snapshot is given up.
 	}
 }
 
+// A version that somebody has in the environment for drover images is not what a cluster goes back to.
+func TestSnapshotRestore_TakesItsVersionFromNoEnvironment(t *testing.T) {
+	got := withoutVersion([]string{"A=b", "DROVER_KUBERNETES_VERSION=v1.30.0+rke2r1", "DROVER_YES=true"})
+	if diff := cmp.Diff([]string{"A=b", "DROVER_YES=true"}, got); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+}
+
 func TestVersionAfter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ then, now, asked, want string }{

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -57,7 +58,7 @@ It also reads the ETCDSnapshot. drover restore is another command: it makes the 
   drover snapshot restore demo demo-before-upgrade --kubernetes-version v1.35.3+rke2r1 --wait`,
 		Args:              takes("CLUSTER", "SNAPSHOT"),
 		ValidArgsFunction: completing(environ, o.snapshotNames),
-		PreRunE:           func(cmd *cobra.Command, _ []string) error { return r.complete(cmd, environ) },
+		PreRunE:           func(cmd *cobra.Command, _ []string) error { return r.complete(cmd, withoutVersion(environ)) },
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0], args[1]) },
 	}
 	r.addFlags(cmd, environ)
@@ -66,6 +67,11 @@ It also reads the ETCDSnapshot. drover restore is another command: it makes the 
 	f.StringVar(&r.version, "kubernetes-version", "", "`version` that spec.kubernetesVersion is set to with the request; left alone when it is empty")
 	_ = cmd.RegisterFlagCompletionFunc("kubernetes-version", completing(environ, o.snapshotVersion))
 	return cmd
+}
+
+// withoutVersion keeps a version away that somebody has in the environment for drover images: nobody's cluster gets another version by that.
+func withoutVersion(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool { return strings.HasPrefix(entry, environmentPrefix+"KUBERNETES_VERSION=") })
 }
 
 func (o *restoreOptions) run(cmd *cobra.Command, cluster, snapshot string) error {
