@@ -152,25 +152,12 @@ func (s bootstrapStore) load(ctx context.Context) (found bootstrap, err error) {
 
 // create writes the data unless there are some.
 func (s bootstrapStore) create(ctx context.Context, data bootstrap) error {
-	return s.put(ctx, data, clientv3.Compare(clientv3.CreateRevision(s.key()), "=", 0))
-}
-
-// save replaces the data by this server's, after a command that changed its files.
-func (s bootstrapStore) save(ctx context.Context, l Layout) error {
-	data, err := readBootstrap(l)
-	if err != nil {
-		return err
-	}
-	return s.put(ctx, data)
-}
-
-func (s bootstrapStore) put(ctx context.Context, data bootstrap, conditions ...clientv3.Cmp) error {
 	sealed, err := sealBootstrap(s.token, data)
 	if err != nil {
 		return err
 	}
 	return s.members.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
-		reply, err := client.Txn(ctx).If(conditions...).Then(clientv3.OpPut(s.key(), sealed)).Commit()
+		reply, err := client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(s.key()), "=", 0)).Then(clientv3.OpPut(s.key(), sealed)).Commit()
 		if err != nil {
 			return fmt.Errorf("write bootstrap data: %w", err)
 		}

@@ -58,7 +58,7 @@ func (r *run) insist(ctx context.Context, what string, do func() error) {
 	last := ""
 	poll(ctx, func() bool {
 		err := do()
-		if err != nil && err.Error() != last {
+		if err != nil && ctx.Err() == nil && err.Error() != last {
 			last = err.Error()
 			fmt.Fprintf(r.Log, "%s: %v\n", what, err)
 		}
