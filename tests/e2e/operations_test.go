@@ -30,36 +30,47 @@ var (
 )
 
 // TestSnapshotRestore goes back to a snapshot of a cluster that is used: what was deleted since is there again, and what was made since is gone. All
-// machines and nodes are the ones that they were, and who could reach the cluster can. The snapshot stays: the cluster goes back to it twice.
+// machines and nodes are the ones that they were, and who could reach the cluster can. The snapshot stays: a cluster can go back to it twice.
 func TestSnapshotRestore(t *testing.T) {
-	w := newWorld(t, "restore")
-	must(t, w.Apply(t.Context(), manifest("restore", "v1.36.3+rke2r1", pool{"server", 3, "ec"}, pool{"worker", 1, "w"})))
-	w.awaitReady("restore")
-	r := &restored{world: w, known: w.downstreamConfig("restore")}
-	machines, nodes := r.machines(), r.nodes()
-	r.make("made-before")
+	tests := map[string]struct {
+		version  string
+		pools    []pool
+		restores int
+	}{
+		"RKE2, servers with both roles":      {"v1.36.3+rke2r1", []pool{{"server", 3, "ec"}, {"worker", 1, "w"}}, 2},
+		"K3s, servers with one role of them": {"v1.36.3+k3s1", []pool{{"etcd", 3, "e"}, {"api", 1, "c"}, {"worker", 1, "w"}}, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "restore")
+			must(t, w.Apply(t.Context(), manifest("restore", test.version, test.pools...)))
+			w.awaitReady("restore")
+			r := &restored{world: w, known: w.downstreamConfig("restore")}
+			machines, nodes := r.machines(), r.nodes()
+			r.make("made-before")
 
-	r.takeSnapshot(1)
-	files := r.snapshotFiles(3)
-	machine, file := r.ofAnother(files)
-	r.write("chosen", machine, file)
-
-	for generation := range 2 {
-		r.remove("made-before")
-		r.make("made-after")
-		r.restore("chosen", generation+1)
-		r.awaitReady("restore")
-		r.expect("made-before", true)
-		r.expect("made-after", false)
-		if diff := cmp.Diff(machines, r.machines()); diff != "" {
-			t.Errorf("Machines are others than before (-before +after):\n%s", diff)
-		}
-		if diff := cmp.Diff(nodes, r.nodes()); diff != "" {
-			t.Errorf("nodes are others than before (-before +after):\n%s", diff)
-		}
-		if diff := cmp.Diff(files, r.snapshotFiles(3)); diff != "" {
-			t.Errorf("the cluster knows other snapshots than before, and the files are there (-before +after):\n%s", diff)
-		}
+			r.takeSnapshot(1)
+			files := r.snapshotFiles(3)
+			machine, file := r.ofAnother(files)
+			r.write("chosen", machine, file)
+			for generation := range test.restores {
+				r.remove("made-before")
+				r.make("made-after")
+				r.restore("chosen", generation+1)
+				r.awaitReady("restore")
+				r.expect("made-before", true)
+				r.expect("made-after", false)
+				if diff := cmp.Diff(machines, r.machines()); diff != "" {
+					t.Errorf("Machines are others than before (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(nodes, r.nodes()); diff != "" {
+					t.Errorf("nodes are others than before (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(files, r.snapshotFiles(3)); diff != "" {
+					t.Errorf("the cluster knows other snapshots than before, and the files are there (-before +after):\n%s", diff)
+				}
+			}
+		})
 	}
 }
 
