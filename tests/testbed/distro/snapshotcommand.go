@@ -52,7 +52,7 @@ type snapshotter struct {
 	*run
 	client kubernetes.Interface
 	folder snapshotFolder
-	// running is locked by the request that is carried out.
+	// running is locked by the request that changes something.
 	running sync.Mutex
 	// changed wakes up who tells the cluster what files there are.
 	changed chan struct{}
@@ -95,6 +95,10 @@ func (s *snapshotter) carryOut(ctx context.Context, request SnapshotRequest) (re
 	if s.config.DisableEtcd {
 		return reply, errors.New("etcd is disabled on this server")
 	}
+	if request.Operation == SnapshotList {
+		reply.Files, err = s.folder.list()
+		return reply, err
+	}
 	if !s.running.TryLock() {
 		return reply, errors.New("1 snapshots already in progress")
 	}
@@ -127,8 +131,6 @@ func (s *snapshotter) carryOut(ctx context.Context, request SnapshotRequest) (re
 			}
 			reply.Deleted = append(reply.Deleted, name)
 		}
-	case SnapshotList:
-		reply.Files, err = s.folder.list()
 	default:
 		err = fmt.Errorf("unknown operation %q", request.Operation)
 	}
