@@ -186,7 +186,7 @@ func (r *run) program(c component) task {
 }
 
 // supervise serves the supervisor port; for K3s it also stands in front of the API server.
-func (r *run) supervise(ctx context.Context, snapshots http.Handler) error {
+func (r *run) supervise(ctx context.Context, snapshots *snapshotter) error {
 	var listenConfig net.ListenConfig
 	listener, err := listenConfig.Listen(ctx, "tcp", fmt.Sprintf(":%d", r.Runtime.SupervisorPort()))
 	if err != nil {
@@ -197,12 +197,10 @@ func (r *run) supervise(ctx context.Context, snapshots http.Handler) error {
 		return fmt.Errorf("read serving certificate: %w", err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	answers := http.NewServeMux()
-	answers.Handle("POST "+snapshotPath, snapshots)
-	answers.Handle("/", supervisor{r.layout, r.config, localMembers(r.layout)}.handler())
-	server := &http.Server{Handler: answers, TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout)}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
+	server.Handler = snapshots.before(server.Handler)
 	incoming := listener
 	if r.Runtime == K3s && !r.config.DisableAPIServer {
 		shared := newQueue(listener.Addr())

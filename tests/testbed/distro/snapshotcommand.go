@@ -71,6 +71,14 @@ func (s *snapshotter) wake() {
 	}
 }
 
+// before answers requests about snapshots, and leaves all others to another handler.
+func (s *snapshotter) before(others http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST "+snapshotPath, s)
+	mux.Handle("/", others)
+	return mux
+}
+
 // ServeHTTP answers one request.
 func (s *snapshotter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, token, _ := r.BasicAuth(); !knownToken(token, []string{s.config.Token}) {

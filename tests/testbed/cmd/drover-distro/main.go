@@ -35,9 +35,8 @@ func command(name string) *cobra.Command {
 	switch runtime := distro.Runtime(name); runtime {
 	case distro.RKE2, distro.K3s:
 		root.AddCommand(
-			serverCommand(runtime),
+			serverCommand(runtime), snapshotCommand(runtime),
 			&cobra.Command{Use: "agent", Short: "Run a worker", Args: cobra.NoArgs, RunE: node(runtime, distro.RunAgent)},
-			snapshotCommand(runtime),
 		)
 	default:
 		root.AddCommand(imageCommand())
