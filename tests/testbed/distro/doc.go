@@ -27,5 +27,5 @@
 //	image.go      the installer image: run.sh, killall.sh, the programs and the units, as a docker archive
 //
 // Snapshots are taken when they are asked for: there is no schedule, and etcd-snapshot-schedule-cron is ignored. They are not compressed, those that
-// failed are not listed, and they do not go to S3: a server with etcd-s3 does not start.
+// failed are not listed, those of nodes that are gone stay listed, and none goes to S3: a server with etcd-s3 does not start.
 package distro
