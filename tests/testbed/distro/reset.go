@@ -142,7 +142,7 @@ func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
 	if snapshotPath == "" { // restoring is repeated at will, as in the real ones: the snapshot stays what it is
 		switch _, err := os.Stat(r.layout.resetFlag()); {
 		case err == nil:
-			return fmt.Errorf("Managed etcd cluster membership was previously reset, please remove the cluster-reset flag and start %s normally. "+ //nolint:staticcheck // the real one's words
+			return fmt.Errorf("managed etcd cluster membership was previously reset, please remove the cluster-reset flag and start %s normally. "+
 				"If you need to perform another cluster reset, you must first manually delete the file at %s", r.Runtime, r.layout.resetFlag())
 		case !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("look for reset flag: %w", err)
