@@ -1,13 +1,12 @@
 package distro
 
 import (
-	"crypto/sha256"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,12 +33,12 @@ func apiComponents(l Layout, node Node, config Config) []component {
 	return list
 }
 
-func etcd(l Layout, node Node, place seat) component {
+func etcd(l Layout, node Node, config Config, place seat) component {
 	peer, state := peerURL(node), "new"
 	if place.existing {
 		state = "existing"
 	}
-	return component{program: "etcd", args: []string{
+	return component{program: "etcd", args: withUserArgs([]string{
 		"--name=" + place.name,
 		"--data-dir=" + l.etcdData(),
 		"--initial-cluster=" + place.peers,
@@ -54,7 +53,7 @@ func etcd(l Layout, node Node, place seat) component {
 		"--peer-cert-file=" + l.etcdTLS("peer-server-client.crt"), "--peer-key-file=" + l.etcdTLS("peer-server-client.key"),
 		"--peer-trusted-ca-file=" + l.etcdTLS("peer-ca.crt"), "--peer-client-cert-auth",
 		"--log-level=warn",
-	}}
+	}, config.EtcdArg)}
 }
 
 func apiServer(l Layout, node Node, config Config) component {
@@ -132,19 +131,19 @@ func withUserArgs(args []string, user []string) []string {
 // etcdMemberName returns the name under which this server's etcd is a member: the node's name and a part that is made once, as in the
 // real distributions, which keep it in the data directory's file "name".
 func etcdMemberName(l Layout, node Node) (string, error) {
-	path := filepath.Join(l.etcdData(), "name")
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(l.etcdMemberName())
 	if err == nil {
 		return string(data), nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read etcd member name: %w", err)
 	}
-	identity, err := os.ReadFile(l.tls("serving-kube-apiserver.crt"))
-	if err != nil {
-		return "", fmt.Errorf("make etcd member name: %w", err)
-	}
-	sum := sha256.Sum256(identity)
-	name := node.Name + "-" + hex.EncodeToString(sum[:])[:8]
-	return name, writeFile(path, []byte(name))
+	name := newMemberName(node)
+	return name, writeFile(l.etcdMemberName(), []byte(name))
+}
+
+func newMemberName(node Node) string {
+	made := make([]byte, 4)
+	_, _ = rand.Read(made) // never fails
+	return node.Name + "-" + hex.EncodeToString(made)
 }

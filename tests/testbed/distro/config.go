@@ -75,6 +75,10 @@ type Config struct {
 	APIServerArg             values `json:"kube-apiserver-arg"`
 	ControllerManagerArg     values `json:"kube-controller-manager-arg"`
 	SchedulerArg             values `json:"kube-scheduler-arg"`
+	EtcdArg                  values `json:"etcd-arg"`
+	EtcdSnapshotDir          string `json:"etcd-snapshot-dir"`
+	EtcdSnapshotRetention    *int   `json:"etcd-snapshot-retention"`
+	EtcdS3                   bool   `json:"etcd-s3"`
 }
 
 // LoadConfig reads config.yaml and then config.yaml.d/*.yaml by name below dir. A later file's key replaces an earlier one's, except that a

@@ -16,8 +16,16 @@
 //	supervisor.go the supervisor port: what servers answer joining nodes
 //	join.go       what a joining worker or server asks for
 //	member.go     how a server's etcd becomes a member, and voter, of the cluster's etcd
+//	bootstrap.go  what all servers have in common, and how etcd keeps it
+//	reset.go      "server --cluster-reset": one server begins etcd anew, with a snapshot's data or its own; and how the others join it
+//	snapshot.go   a server's folder of snapshots
+//	snapshotcommand.go "etcd-snapshot", which asks the server that runs
+//	snapshotobjects.go the cluster's list of snapshots, ETCDSnapshotFile objects
 //	removal.go    how a member leaves when its node is told to
 //	balance.go    local ports that lead to whichever server answers
 //	demux.go      K3s' one port for supervisor and API
-//	image.go      the installer image: run.sh, the programs and the units, as a docker archive
+//	image.go      the installer image: run.sh, killall.sh, the programs and the units, as a docker archive
+//
+// Snapshots are taken when they are asked for: there is no schedule, and etcd-snapshot-schedule-cron is ignored. They are not compressed, those that
+// failed are not listed, those of nodes that are gone stay listed, and none goes to S3: a server with etcd-s3 does not start.
 package distro

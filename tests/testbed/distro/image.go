@@ -25,6 +25,11 @@ import (
 //go:embed installer/run.sh
 var runScript []byte
 
+// killAllScript stops everything of a runtime on a machine.
+//
+//go:embed installer/killall.sh
+var killAllScript string
+
 //go:embed installer/server.service
 var serverUnit string
 
@@ -36,14 +41,26 @@ func ImageReference(runtime Runtime, version string) string {
 	return "rancher/system-agent-installer-" + string(runtime) + ":" + strings.ReplaceAll(version, "+", "-")
 }
 
-// units returns a runtime's systemd units by file name, named as the real distributions name theirs.
-func units(runtime Runtime) map[string]string {
-	server, agent := "rke2-server.service", "rke2-agent.service"
+// unitNames are those of a runtime's systemd units, the real distributions'.
+func unitNames(runtime Runtime) (server, agent string) {
 	if runtime == K3s {
-		server, agent = "k3s.service", "k3s-agent.service"
+		return "k3s.service", "k3s-agent.service"
 	}
+	return "rke2-server.service", "rke2-agent.service"
+}
+
+// units returns a runtime's systemd units by file name.
+func units(runtime Runtime) map[string]string {
+	server, agent := unitNames(runtime)
 	fill := strings.NewReplacer("@RUNTIME@", string(runtime))
 	return map[string]string{server: fill.Replace(serverUnit), agent: fill.Replace(agentUnit)}
+}
+
+// killAll is a runtime's script that stops everything.
+func killAll(runtime Runtime) File {
+	server, agent := unitNames(runtime)
+	fill := strings.NewReplacer("@RUNTIME@", string(runtime), "@SERVER@", server, "@AGENT@", agent)
+	return File{Name: string(runtime) + "-killall.sh", Mode: 0o755, Data: []byte(fill.Replace(killAllScript))}
 }
 
 // BuildImage writes the installer image of one runtime and version as a docker archive into dir, as a node agent looks for it in its
@@ -106,6 +123,7 @@ func ImageFiles(runtime Runtime, version, program, kube string) ([]File, error) 
 	files := []File{
 		{Name: "run.sh", Mode: 0o755, Data: runScript},
 		{Name: "version", Mode: 0o644, Data: []byte(string(runtime) + " " + version + "\n")},
+		killAll(runtime),
 	}
 	for name, text := range units(runtime) {
 		files = append(files, File{Name: name, Mode: 0o644, Data: []byte(text)})

@@ -46,7 +46,7 @@ func (j joiner) asServer(ctx context.Context) (etcd []string, err error) {
 	if _, err := j.insist(ctx, http.MethodGet, "server", nil, &reply); err != nil {
 		return nil, err
 	}
-	return reply.Etcd, reply.writeShared(j.layout)
+	return reply.Etcd, reply.Files.writeMissing(j.layout)
 }
 
 // insist repeats a question until there is an answer or ctx ends, and logs each new reason why there is none. It returns the

@@ -36,11 +36,13 @@ func NewLayout(runtime Runtime, dataDir string) Layout {
 	return Layout{Runtime: runtime, Data: dataDir, Etc: "/etc/rancher/" + string(runtime)}
 }
 
+func (l Layout) server(name string) string  { return filepath.Join(l.Data, "server", name) }
 func (l Layout) tls(name string) string     { return filepath.Join(l.Data, "server/tls", name) }
 func (l Layout) etcdTLS(name string) string { return filepath.Join(l.Data, "server/tls/etcd", name) }
 func (l Layout) cred(name string) string    { return filepath.Join(l.Data, "server/cred", name) }
 func (l Layout) agent(name string) string   { return filepath.Join(l.Data, "agent", name) }
 func (l Layout) etcdData() string           { return filepath.Join(l.Data, "server/db/etcd") }
+func (l Layout) etcdMemberName() string     { return filepath.Join(l.etcdData(), "name") }
 func (l Layout) etcdVoter() string          { return filepath.Join(l.etcdData(), "voter") }
 func (l Layout) voters() string             { return filepath.Join(l.Data, "server/db/voters.json") }
 func (l Layout) apiServers() string         { return filepath.Join(l.Data, "agent/etc/api-servers.json") }

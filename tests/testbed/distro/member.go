@@ -29,6 +29,8 @@ type members struct {
 	layout Layout
 	// endpoints are client URLs.
 	endpoints []string
+	// plain tells that they are spoken with without encryption.
+	plain bool
 }
 
 // localMembers asks through this server's own port, behind which is its own member or a balancer before all.
@@ -40,25 +42,37 @@ func localMembers(l Layout) members {
 func (m members) do(ctx context.Context, question func(context.Context, *clientv3.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	pair, err := tls.LoadX509KeyPair(m.layout.etcdTLS("client.crt"), m.layout.etcdTLS("client.key"))
+	config, err := m.config()
 	if err != nil {
-		return fmt.Errorf("read etcd's client certificate: %w", err)
+		return err
 	}
-	ca, err := os.ReadFile(m.layout.etcdTLS("server-ca.crt"))
-	if err != nil {
-		return fmt.Errorf("read etcd's authority: %w", err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	client, err := clientv3.New(clientv3.Config{
-		Context: ctx, Endpoints: m.endpoints, Logger: zap.NewNop(),
-		TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12},
-	})
+	config.Context = ctx
+	client, err := clientv3.New(config)
 	if err != nil {
 		return fmt.Errorf("reach etcd: %w", err)
 	}
 	defer func() { _ = client.Close() }() // nothing is left to be said to it
 	return question(ctx, client)
+}
+
+// config is that of a client.
+func (m members) config() (clientv3.Config, error) {
+	config := clientv3.Config{Endpoints: m.endpoints, Logger: zap.NewNop()}
+	if m.plain {
+		return config, nil
+	}
+	pair, err := tls.LoadX509KeyPair(m.layout.etcdTLS("client.crt"), m.layout.etcdTLS("client.key"))
+	if err != nil {
+		return config, fmt.Errorf("read etcd's client certificate: %w", err)
+	}
+	ca, err := os.ReadFile(m.layout.etcdTLS("server-ca.crt"))
+	if err != nil {
+		return config, fmt.Errorf("read etcd's authority: %w", err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	config.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return config, nil
 }
 
 func (m members) list(ctx context.Context) (list []*etcdserverpb.Member, err error) {

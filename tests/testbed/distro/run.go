@@ -37,6 +37,8 @@ type Options struct {
 	Log io.Writer
 	// Ready is called once the node serves.
 	Ready func()
+	// Flags are those of the server's command line.
+	Flags ServerFlags
 }
 
 // run bundles what the functions of one run share.
@@ -184,7 +186,7 @@ func (r *run) program(c component) task {
 }
 
 // supervise serves the supervisor port; for K3s it also stands in front of the API server.
-func (r *run) supervise(ctx context.Context) error {
+func (r *run) supervise(ctx context.Context, snapshots *snapshotter) error {
 	var listenConfig net.ListenConfig
 	listener, err := listenConfig.Listen(ctx, "tcp", fmt.Sprintf(":%d", r.Runtime.SupervisorPort()))
 	if err != nil {
@@ -198,6 +200,7 @@ func (r *run) supervise(ctx context.Context) error {
 	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout)}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
+	server.Handler = snapshots.before(server.Handler)
 	incoming := listener
 	if r.Runtime == K3s && !r.config.DisableAPIServer {
 		shared := newQueue(listener.Addr())

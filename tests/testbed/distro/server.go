@@ -19,6 +19,18 @@ func RunServer(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
+	if r.config, err = r.Flags.apply(r.config); err != nil {
+		return err
+	}
+	if r.Flags.ClusterReset {
+		return r.clusterReset(ctx, r.Flags.RestorePath)
+	}
+	if err := r.afterReset(); err != nil {
+		return err
+	}
+	if err := r.recoverBootstrap(ctx); err != nil {
+		return err
+	}
 	voters, err := r.voters(ctx)
 	if err != nil {
 		return err
@@ -47,15 +59,25 @@ func RunServer(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	s.tasks = append(s.tasks, r.supervise, r.serveCalico)
+	snapshots := r.newSnapshotter(client)
+	s.tasks = append(s.tasks, func(ctx context.Context) error { return r.supervise(ctx, snapshots) }, r.serveCalico)
+	if !r.config.DisableEtcd {
+		s.tasks = append(s.tasks, onceServed(client, snapshots.followFiles))
+	}
 	return upon(ctx, s.base, s.tasks)
 }
 
 // voters are client URLs of the cluster's etcd that this server needs to start, none if it begins the cluster or its own etcd votes
-// already. A server that has been one of the cluster starts without the others; a new one asks for the cluster's keys.
+// already. A server that has been one of the cluster starts without the others; a new one, and one whose certificates are gone, asks for the
+// cluster's keys.
 func (r *run) voters(ctx context.Context) ([]string, error) {
 	if r.config.Server == "" {
 		return nil, nil
+	}
+	if lacks, err := r.layout.lacksBootstrap(); err != nil {
+		return nil, err
+	} else if lacks {
+		return joiner{r.layout, r.node, r.config, r.Log}.asServer(ctx)
 	}
 	if r.config.DisableEtcd {
 		if kept, err := readList(r.layout.voters()); len(kept) > 0 || err != nil {
@@ -112,7 +134,7 @@ func (s *server) withEtcd(ctx context.Context, voters []string) error {
 		return ctx.Err()
 	}
 	s.member = place.name
-	s.base = s.program(etcd(s.layout, s.node, place))
+	s.base = s.program(etcd(s.layout, s.node, s.config, place))
 	s.tasks = append(s.tasks, func(ctx context.Context) error {
 		if done, err := promote(ctx, s.layout, place, voters); !done || err != nil {
 			return err
@@ -120,6 +142,9 @@ func (s *server) withEtcd(ctx context.Context, voters []string) error {
 		own := localMembers(s.layout)
 		if !poll(ctx, func() bool { _, err := own.list(ctx); return err == nil }) {
 			return nil
+		}
+		if err := s.shareBootstrap(ctx); err != nil || ctx.Err() != nil {
+			return err
 		}
 		if err := writeFile(s.layout.etcdVoter(), nil); err != nil {
 			return err
@@ -149,6 +174,9 @@ func (s *server) withoutEtcd(ctx context.Context, voters []string) error {
 				}
 				s.etcd.set(hostsOf(now))
 				if first {
+					if err := s.shareBootstrap(ctx); err != nil || ctx.Err() != nil {
+						return err
+					}
 					first = false
 					close(s.voting)
 				}
@@ -171,6 +199,7 @@ func (s *server) withAPI() {
 	s.tasks = append(s.tasks,
 		onceServed(s.client, s.kubelet(api)),
 		onceServed(s.client, s.deploy),
+		onceServed(s.client, s.installDefinition),
 		onceServed(s.client, func(ctx context.Context) error { return s.removeMembers(ctx, s.client) }),
 		onceServed(s.client, func(ctx context.Context) error {
 			s.Ready()

@@ -5,14 +5,11 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -26,16 +23,9 @@ type joinReply struct {
 
 // serverReply is what a joining server gets: the keys of the cluster, with which it is a server as any other.
 type serverReply struct {
-	// Files by their path in server/tls.
-	Files map[string][]byte
+	Files bootstrap
 	// Etcd are the client URLs of the members that vote.
 	Etcd []string
-}
-
-// secrets are what all servers of a cluster have in common, by their path in server/tls.
-var secrets = []string{
-	"server-ca.crt", "server-ca.key", "client-ca.crt", "client-ca.key", "request-header-ca.crt", "request-header-ca.key",
-	"service.key", "service.pub", "etcd/server-ca.crt", "etcd/server-ca.key", "etcd/peer-ca.crt", "etcd/peer-ca.key",
 }
 
 // supervisor answers joining nodes. Workers show either token of the cluster, and what they get opens their own node only;
@@ -116,20 +106,15 @@ func (s supervisor) admitNode(ctx context.Context, query url.Values) (any, error
 }
 
 func (s supervisor) admitServer(ctx context.Context, _ url.Values) (any, error) {
-	reply := serverReply{Files: map[string][]byte{}}
-	for _, name := range secrets {
-		data, err := os.ReadFile(s.layout.tls(name))
-		if err != nil {
-			return nil, fmt.Errorf("read what servers share: %w", err)
-		}
-		reply.Files[name] = data
+	files, err := readBootstrap(s.layout)
+	if err != nil {
+		return nil, err
 	}
 	voters, err := s.members.voters(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reply.Etcd = voters
-	return reply, nil
+	return serverReply{Files: files, Etcd: voters}, nil
 }
 
 // databaseInfo tells programs of this host who the members of etcd are (spec/02 §4.9).
@@ -154,25 +139,6 @@ func (s supervisor) databaseInfo(w http.ResponseWriter, r *http.Request) {
 		info.Members = append(info.Members, member{Name: m.Name, ClientURLs: m.ClientURLs})
 	}
 	_ = json.NewEncoder(w).Encode(info)
-}
-
-// writeShared writes what servers share. Files that are there stay: keys in use are never replaced.
-func (reply serverReply) writeShared(l Layout) error {
-	for _, name := range secrets {
-		data, given := reply.Files[name]
-		if !given {
-			return fmt.Errorf("the server left out %s", name)
-		}
-		if _, err := os.Stat(l.tls(name)); err == nil {
-			continue
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("look at %s: %w", name, err)
-		}
-		if err := writeFile(l.tls(filepath.FromSlash(name)), data); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // askTimeout bounds one question to etcd.

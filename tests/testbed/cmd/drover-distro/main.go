@@ -35,7 +35,7 @@ func command(name string) *cobra.Command {
 	switch runtime := distro.Runtime(name); runtime {
 	case distro.RKE2, distro.K3s:
 		root.AddCommand(
-			&cobra.Command{Use: "server", Short: "Run a server", Args: cobra.NoArgs, RunE: node(runtime, distro.RunServer)},
+			serverCommand(runtime), snapshotCommand(runtime),
 			&cobra.Command{Use: "agent", Short: "Run a worker", Args: cobra.NoArgs, RunE: node(runtime, distro.RunAgent)},
 		)
 	default:
@@ -46,14 +46,22 @@ func command(name string) *cobra.Command {
 
 func node(runtime distro.Runtime, run func(context.Context, distro.Options) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		version, err := os.ReadFile("/usr/local/bin/." + string(runtime) + ".version")
+		options, err := optionsOf(runtime, cmd)
 		if err != nil {
-			return fmt.Errorf("read installed version: %w", err)
+			return err
 		}
-		return run(cmd.Context(), distro.Options{
-			Runtime: runtime, Version: strings.TrimSpace(string(version)), Kube: kubePath, Log: cmd.ErrOrStderr(), Ready: notifyReady,
-		})
+		return run(cmd.Context(), options)
 	}
+}
+
+func optionsOf(runtime distro.Runtime, cmd *cobra.Command) (distro.Options, error) {
+	version, err := os.ReadFile("/usr/local/bin/." + string(runtime) + ".version")
+	if err != nil {
+		return distro.Options{}, fmt.Errorf("read installed version: %w", err)
+	}
+	return distro.Options{
+		Runtime: runtime, Version: strings.TrimSpace(string(version)), Kube: kubePath, Log: cmd.ErrOrStderr(), Ready: notifyReady,
+	}, nil
 }
 
 // notifyReady tells systemd that the unit is up.

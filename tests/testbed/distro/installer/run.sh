@@ -21,11 +21,12 @@ mkdir -p "$state" /usr/local/bin /etc/systemd/system
 echo "$version $unit" >>"$state/runs" # tests count how often they ran
 
 # Programs are replaced by rename: a running one keeps its file.
-for program in "$runtime" drover-kube; do
+for program in "$runtime" "$runtime-killall.sh" drover-kube; do
   cp "$here/$program" "/usr/local/bin/.$program.new"
   chmod 0755 "/usr/local/bin/.$program.new"
   mv "/usr/local/bin/.$program.new" "/usr/local/bin/$program"
 done
+[ "$runtime" != k3s ] || ln -sf drover-kube /usr/local/bin/kubectl
 printf '%s\n' "$version" >"/usr/local/bin/.$runtime.version"
 cp "$here/$server.service" "$here/$agent.service" /etc/systemd/system/
 

@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+)
+
+// restoreTimeout is how long a restore may take, in which everything is stopped and started again, one server after the other.
+const restoreTimeout = 10 * time.Minute
+
+var (
+	snapshotsResource     = schema.GroupVersionResource{Group: "rke.cattle.io", Version: "v1", Resource: "etcdsnapshots"}
+	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1", Resource: "etcdsnapshotfiles"}
+)
+
+// TestSnapshotRestore goes back to a snapshot of a cluster that is used: what was deleted since is there again, and what was made since is gone. All
+// machines and nodes are the ones that they were, and who could reach the cluster can. The snapshot stays: a cluster can go back to it twice.
+func TestSnapshotRestore(t *testing.T) {
+	tests := map[string]struct {
+		version  string
+		pools    []pool
+		restores int
+	}{
+		"RKE2, servers with both roles":      {"v1.36.3+rke2r1", []pool{{"server", 3, "ec"}, {"worker", 1, "w"}}, 2},
+		"K3s, servers with one role of them": {"v1.36.3+k3s1", []pool{{"etcd", 3, "e"}, {"api", 1, "c"}, {"worker", 1, "w"}}, 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "restore")
+			must(t, w.Apply(t.Context(), manifest("restore", test.version, test.pools...)))
+			w.awaitReady("restore")
+			r := &restored{world: w, known: w.downstreamConfig("restore")}
+			machines, nodes := r.machines(), r.nodes()
+			r.make("made-before")
+
+			r.takeSnapshot(1)
+			files := r.snapshotFiles(3)
+			machine, file := r.ofAnother(files)
+			r.write("chosen", machine, file)
+			for generation := range test.restores {
+				r.remove("made-before")
+				r.make("made-after")
+				r.restore("chosen", generation+1)
+				r.awaitReady("restore")
+				r.expect("made-before", true)
+				r.expect("made-after", false)
+				if diff := cmp.Diff(machines, r.machines()); diff != "" {
+					t.Errorf("Machines are others than before (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(nodes, r.nodes()); diff != "" {
+					t.Errorf("nodes are others than before (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(files, r.snapshotFiles(3)); diff != "" {
+					t.Errorf("the cluster knows other snapshots than before, and the files are there (-before +after):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+// restored is a cluster "restore" that goes back to a snapshot.
+type restored struct {
+	*world
+	// known is how the cluster was reached before.
+	known *rest.Config
+}
+
+func (r *restored) client() kubernetes.Interface {
+	r.t.Helper()
+	client, err := kubernetes.NewForConfig(r.known)
+	must(r.t, err)
+	return client
+}
+
+// machines are the Machines' UIDs by name.
+func (r *restored) machines() map[string]string {
+	r.t.Helper()
+	list, err := r.list(machinesResource)
+	must(r.t, err)
+	uids := map[string]string{}
+	for i := range list {
+		uids[list[i].GetName()] = string(list[i].GetUID())
+	}
+	return uids
+}
+
+// nodes are the names of the nodes that are ready.
+func (r *restored) nodes() []string {
+	r.t.Helper()
+	list, err := r.client().CoreV1().Nodes().List(r.t.Context(), metav1.ListOptions{})
+	must(r.t, err)
+	var names []string
+	for i := range list.Items {
+		ready := slices.ContainsFunc(list.Items[i].Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
+		names = append(names, fmt.Sprintf("%s, ready: %t", list.Items[i].Name, ready))
+	}
+	return names
+}
+
+func (r *restored) make(name string) {
+	r.t.Helper()
+	_, err := r.client().CoreV1().ConfigMaps("default").Create(r.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	must(r.t, err)
+}
+
+func (r *restored) remove(name string) {
+	r.t.Helper()
+	must(r.t, r.client().CoreV1().ConfigMaps("default").Delete(r.t.Context(), name, metav1.DeleteOptions{}))
+}
+
+func (r *restored) expect(name string, wanted bool) {
+	r.t.Helper()
+	_, err := r.client().CoreV1().ConfigMaps("default").Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.t.Fatal(err)
+	}
+	if there := err == nil; there != wanted {
+		r.t.Errorf("ConfigMap %s is there: %t, want %t", name, there, wanted)
+	}
+}
+
+// takeSnapshot asks for a snapshot, and waits until it was taken.
+func (r *restored) takeSnapshot(generation int) {
+	r.t.Helper()
+	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotCreate": {"generation": %d}}}}`, generation))
+	r.operation(readyTimeout, "etcdSnapshotCreate", "ETCDSnapshotCreated", generation)
+}
+
+// restore asks to go back to a snapshot, and waits until that is done.
+func (r *restored) restore(name string, generation int) {
+	r.t.Helper()
+	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
+	r.operation(restoreTimeout, "etcdSnapshotRestore", "ETCDSnapshotRestored", generation)
+}
+
+// operation waits until one that was asked for has succeeded, and tells how long each of its phases took.
+func (r *restored) operation(length time.Duration, field, condition string, generation int) {
+	r.t.Helper()
+	start, last := time.Now(), ""
+	r.within(length, fmt.Sprintf("%s %d has succeeded", field, generation), func() error {
+		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "restore", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		handled, _, _ := unstructured.NestedInt64(controlPlane.Object, "status", field, "generation")
+		phase, _, _ := unstructured.NestedString(controlPlane.Object, "status", field+"Phase")
+		if handled != int64(generation) {
+			return errors.New("it has not begun")
+		}
+		if phase != last {
+			last = phase
+			r.t.Logf("%s %d is in %s after %s", field, generation, phase, time.Since(start).Round(time.Second))
+		}
+		if phase == string(rkev1.ETCDSnapshotPhaseFailed) {
+			conditions, _, _ := unstructured.NestedSlice(controlPlane.Object, "status", "conditions")
+			r.t.Fatalf("%s %d has failed: %v", field, generation, conditions)
+		}
+		if got := conditionOf(controlPlane, condition); phase != string(rkev1.ETCDSnapshotPhaseFinished) || got != "True" {
+			return fmt.Errorf("it is in %s, and %s is %q", phase, condition, got)
+		}
+		return nil
+	})
+}
+
+// snapshotFiles are the snapshots that the cluster knows, by node, as soon as there is one of each of so many nodes.
+func (r *restored) snapshotFiles(nodes int) map[string]string {
+	r.t.Helper()
+	objects, err := dynamic.NewForConfig(r.known)
+	must(r.t, err)
+	var files map[string]string
+	r.within(time.Minute, "a snapshot of every machine with etcd", func() error {
+		list, err := objects.Resource(snapshotFilesResource).List(r.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		files = map[string]string{}
+		for i := range list.Items {
+			object := list.Items[i].Object
+			if ready, _, _ := unstructured.NestedBool(object, "status", "readyToUse"); !ready {
+				continue
+			}
+			if spec, _, _ := unstructured.NestedString(object, "spec", "metadata", "provisioning-cluster-spec"); spec == "" {
+				return fmt.Errorf("%s does not carry what the Cluster was", list.Items[i].GetName())
+			}
+			node, _, _ := unstructured.NestedString(object, "spec", "nodeName")
+			files[node], _, _ = unstructured.NestedString(object, "spec", "snapshotName")
+		}
+		if len(files) != nodes || len(list.Items) != nodes {
+			return fmt.Errorf("%d objects, of which the nodes are %v", len(list.Items), slices.Sorted(maps.Keys(files)))
+		}
+		return nil
+	})
+	return files
+}
+
+// ofAnother is a snapshot whose machine is not the init node: that one changes.
+func (r *restored) ofAnother(files map[string]string) (machine unstructured.Unstructured, file string) {
+	r.t.Helper()
+	list, err := r.list(machinesResource)
+	must(r.t, err)
+	for i := range list {
+		node, _, _ := unstructured.NestedString(list[i].Object, "status", "nodeRef", "name")
+		if name, has := files[node]; has && list[i].GetLabels()[rkev1.InitNodeLabel] != "true" {
+			return list[i], name
+		}
+	}
+	r.t.Fatalf("no Machine is that of a node with a snapshot: %v", files)
+	return machine, file
+}
+
+// write writes the ETCDSnapshot of a file on a machine, as docs/operations.md says.
+func (r *restored) write(name string, machine unstructured.Unstructured, file string) {
+	r.t.Helper()
+	_, err := r.objects.Resource(snapshotsResource).Namespace(namespace).Create(r.t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rke.cattle.io/v1", "kind": "ETCDSnapshot",
+		"metadata": map[string]any{"name": name, "namespace": namespace, "ownerReferences": []any{map[string]any{
+			"apiVersion": machine.GetAPIVersion(), "kind": machine.GetKind(), "name": machine.GetName(), "uid": string(machine.GetUID()),
+		}}},
+		"spec":         map[string]any{"clusterName": "restore"},
+		"snapshotFile": map[string]any{"name": file},
+	}}, metav1.CreateOptions{})
+	must(r.t, err)
+}

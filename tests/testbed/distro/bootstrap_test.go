@@ -1,0 +1,68 @@
+package distro
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What servers share is the same on each, keys in use are never replaced, and what was restored replaces everything.
+func TestBootstrap_IsWrittenForItsPurpose(t *testing.T) {
+	all := bootstrap{"cred/encryption-config.json": []byte("given")}
+	for _, name := range bootstrapRequired {
+		all[name] = []byte("given")
+	}
+	const config = "cred/encryption-config.json"
+	for name, test := range map[string]struct {
+		has   []string
+		write func(bootstrap, Layout) error
+		want  map[string]string
+	}{
+		"a new server":                {nil, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
+		"keys in use stay":            {[]string{"tls/server-ca.crt", config}, bootstrap.writeMissing, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
+		"only what changes":           {[]string{"tls/server-ca.crt", config}, bootstrap.writeChanging, map[string]string{"tls/server-ca.crt": "tls/server-ca.crt", config: "given"}},
+		"a restore replaces all":      {[]string{"tls/server-ca.crt", config}, bootstrap.writeAll, map[string]string{"tls/server-ca.crt": "given", config: "given"}},
+		"and removes what came later": {[]string{"cred/encryption-state.json"}, bootstrap.writeAll, map[string]string{"cred/encryption-state.json": ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := serverIn(t, Config{}, test.has...)
+			if err := test.write(all, r.layout); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for file := range test.want {
+				data, err := os.ReadFile(r.layout.server(file))
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+				got[file] = string(data)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if err := (bootstrap{}).writeMissing(NewLayout(RKE2, t.TempDir())); err == nil {
+		t.Error("bootstrap data that leave out an authority are written")
+	}
+}
+
+func TestBootstrap_OpensWithItsTokenOnly(t *testing.T) {
+	data := bootstrap{"tls/server-ca.crt": []byte("x")}
+	sealed, err := sealBootstrap("t1", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := openBootstrap("t1", sealed); err != nil || !cmp.Equal(got, data) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := openBootstrap("t2", sealed); err == nil {
+		t.Error("another token opens the bootstrap data")
+	}
+	if one, other := (bootstrapStore{token: "t1"}).key(), (bootstrapStore{token: "t2"}).key(); one == other || len(one) != len(bootstrapPrefix)+12 {
+		t.Errorf("keys %s and %s", one, other)
+	}
+}

@@ -1,0 +1,223 @@
+package distro
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/etcdutl/v3/snapshot"
+	"go.uber.org/zap"
+)
+
+// ServerFlags are what the server takes on its command line beside its configuration.
+type ServerFlags struct {
+	// ClusterReset makes etcd begin anew with this server as its only member, and ends.
+	ClusterReset bool
+	// RestorePath is a snapshot to begin with, relative to the server's folder.
+	RestorePath string
+	// EtcdArg are arguments of etcd, in addition to those of the configuration.
+	EtcdArg []string
+	// DisableSnapshots is accepted: there is no schedule.
+	DisableSnapshots bool
+	// S3 is refused.
+	S3 bool
+}
+
+// apply adds the flags to the configuration, and refuses what the stand-in does not have.
+func (f ServerFlags) apply(config Config) (Config, error) {
+	config.EtcdArg = append(config.EtcdArg, f.EtcdArg...)
+	switch {
+	case f.S3 || config.EtcdS3:
+		return config, errors.New("snapshots in S3 are none of the stand-in's: remove etcd-s3")
+	case f.RestorePath != "" && !f.ClusterReset:
+		return config, errors.New("invalid flag use; --cluster-reset required with --cluster-reset-restore-path")
+	case f.ClusterReset && config.DisableEtcd:
+		return config, errors.New("invalid flag use; cannot use --cluster-reset with --disable-etcd")
+	case f.ClusterReset && config.Server != "":
+		return config, errors.New("cannot perform cluster-reset while server URL is set - remove server from configuration before resetting")
+	case f.ClusterReset && config.Token == "":
+		return config, errors.New("cannot perform cluster-reset without the token of the cluster")
+	}
+	return config, nil
+}
+
+// Ports of an etcd that runs alone, the real distributions'.
+const (
+	aloneClientPort = 2399
+	alonePeerPort   = 2400
+)
+
+func (l Layout) tombstone() string { return filepath.Join(l.etcdData(), "tombstone") }
+func (l Layout) resetFlag() string { return l.server("db/reset-flag") }
+
+// afterReset is what a start has to do about resets of the cluster. This server's own reset is over, and another one may be made; and one whose
+// data were declared dead, because another server begins the cluster anew, puts them aside and joins as a new one.
+func (r *run) afterReset() error {
+	if err := os.Remove(r.layout.resetFlag()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove reset flag: %w", err)
+	}
+	if r.config.DisableEtcd {
+		return nil
+	}
+	switch _, err := os.Stat(r.layout.tombstone()); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for tombstone: %w", err)
+	}
+	fmt.Fprintln(r.Log, "tombstone file has been detected, removing data dir to rejoin the cluster")
+	return setAside(r.layout.etcdData())
+}
+
+// setAside renames a folder of data. Of those put aside before, only the last are kept.
+func setAside(folder string) error {
+	const kept = 5
+	old, err := filepath.Glob(folder + "-old-*")
+	if err != nil {
+		return fmt.Errorf("list data put aside: %w", err)
+	}
+	for len(old) >= kept { // by time: the names are equally long
+		if err := os.RemoveAll(old[0]); err != nil {
+			return fmt.Errorf("remove data put aside: %w", err)
+		}
+		old = old[1:]
+	}
+	err = os.Rename(folder, fmt.Sprintf("%s-old-%d", folder, time.Now().UnixNano()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("put data aside: %w", err)
+	}
+	return nil
+}
+
+// clusterReset makes this server the only member of etcd, with the data it has or with those of a snapshot. The certificates come from the
+// data: the cluster is the same one, for everybody who knows it.
+func (r *run) clusterReset(ctx context.Context, snapshotPath string) error {
+	if err := r.mayReset(ctx, snapshotPath); err != nil {
+		return err
+	}
+	if snapshotPath != "" {
+		if err := r.restoreSnapshot(snapshotPath); err != nil {
+			return err
+		}
+	}
+	var found bootstrap
+	err := r.etcdAlone(ctx, r.layout.etcdData(), func(ctx context.Context, m members) error {
+		list, err := m.list(ctx)
+		if err == nil {
+			err = onlyMember(list)
+		}
+		if err != nil {
+			return err
+		}
+		if found, err = (bootstrapStore{m, r.config.Token}).load(ctx); err == nil && found == nil {
+			err = errors.New("the data have no bootstrap data")
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reset the cluster: %w", err)
+	}
+	if err := found.writeAll(r.layout); err != nil {
+		return err
+	}
+	if err := writeFile(r.layout.etcdVoter(), nil); err != nil {
+		return err
+	}
+	if err := writeFile(r.layout.resetFlag(), nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.Log, "Managed etcd cluster membership has been reset, restart without --cluster-reset flag now. "+
+		"Backup and delete %s on each peer etcd server and rejoin the nodes\n", r.layout.server("db"))
+	return nil
+}
+
+// mayReset tells why there may be no reset.
+func (r *run) mayReset(ctx context.Context, snapshotPath string) error {
+	if snapshotPath == "" { // restoring is repeated at will, as in the real ones: the snapshot stays what it is
+		switch _, err := os.Stat(r.layout.resetFlag()); {
+		case err == nil:
+			return fmt.Errorf("managed etcd cluster membership was previously reset, please remove the cluster-reset flag and start %s normally. "+
+				"If you need to perform another cluster reset, you must first manually delete the file at %s", r.Runtime, r.layout.resetFlag())
+		case !errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("look for reset flag: %w", err)
+		}
+		if _, err := os.Stat(filepath.Join(r.layout.etcdData(), "member")); err != nil {
+			return fmt.Errorf("etcd has no data to reset: %w", err)
+		}
+	}
+	// The port tells whether a server runs here, whose data this would pull away.
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", etcdClientPort))
+	if err != nil {
+		return fmt.Errorf("a server runs here, stop it first: %w", err)
+	}
+	return listener.Close()
+}
+
+// restoreSnapshot makes a snapshot etcd's data, with this server as the only member.
+func (r *run) restoreSnapshot(path string) error {
+	if !filepath.IsAbs(path) {
+		path = r.layout.server(path)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("etcd: snapshot path does not exist: %w", err)
+	}
+	fmt.Fprintf(r.Log, "Restoring etcd snapshot %s\n", path)
+	data := r.layout.etcdData()
+	if err := setAside(data); err != nil {
+		return err
+	}
+	name := newMemberName(r.node)
+	peer := peerURL(r.node)
+	err := snapshot.NewV3(zap.NewNop()).Restore(snapshot.RestoreConfig{
+		SnapshotPath: path, Name: name, OutputDataDir: data, PeerURLs: []string{peer},
+		InitialCluster: name + "=" + peer, InitialClusterToken: name,
+	})
+	if err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	return writeFile(r.layout.etcdMemberName(), []byte(name))
+}
+
+// onlyMember makes sure that etcd has one member, which votes.
+func onlyMember(list []*etcdserverpb.Member) error {
+	if len(list) != 1 || list[0].IsLearner {
+		return fmt.Errorf("etcd has %d members, and should have one that votes", len(list))
+	}
+	return nil
+}
+
+// etcdAlone runs an etcd that knows no other member, on ports of its own, and asks it something.
+func (r *run) etcdAlone(ctx context.Context, data string, question func(context.Context, members) error) error {
+	name, err := os.ReadFile(filepath.Join(data, "name"))
+	if err != nil {
+		return fmt.Errorf("read etcd member name: %w", err)
+	}
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", aloneClientPort), fmt.Sprintf("http://127.0.0.1:%d", alonePeerPort)
+	etcd := r.program(component{program: "etcd", args: withUserArgs([]string{
+		"--name=" + string(name), "--data-dir=" + data, "--force-new-cluster",
+		"--initial-cluster=" + string(name) + "=" + peer, "--initial-advertise-peer-urls=" + peer, "--listen-peer-urls=" + peer,
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client, "--log-level=warn",
+	}, r.config.EtcdArg)})
+	alive, end := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end(etcd(alive))
+	}()
+	m := members{layout: r.layout, endpoints: []string{client}, plain: true}
+	if poll(alive, func() bool { _, err := m.list(alive); return err == nil }) {
+		err = question(alive, m)
+	} else {
+		err = context.Cause(alive)
+	}
+	end(nil)
+	<-ended
+	return err
+}

@@ -1,0 +1,106 @@
+package distro
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestServerFlags_RefuseWhatTheRealOnesRefuse(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags  ServerFlags
+		config Config
+		want   string
+	}{
+		"a start":                         {ServerFlags{}, Config{}, ""},
+		"a reset":                         {ServerFlags{ClusterReset: true}, Config{Token: "t"}, ""},
+		"a snapshot without a reset":      {ServerFlags{RestorePath: "x"}, Config{Token: "t"}, "--cluster-reset required"},
+		"a reset of one that joins":       {ServerFlags{ClusterReset: true}, Config{Token: "t", Server: "https://a:1"}, "server URL is set"},
+		"a reset without etcd":            {ServerFlags{ClusterReset: true}, Config{Token: "t", DisableEtcd: true}, "--disable-etcd"},
+		"a reset without the token":       {ServerFlags{ClusterReset: true}, Config{}, "without the token"},
+		"S3 on the command line":          {ServerFlags{S3: true}, Config{}, "S3"},
+		"S3 in the configuration":         {ServerFlags{}, Config{EtcdS3: true}, "S3"},
+		"arguments of etcd come together": {ServerFlags{EtcdArg: []string{"b=2"}}, Config{EtcdArg: values{"a=1"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := test.flags.apply(test.config)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if len(got.EtcdArg) != len(test.flags.EtcdArg)+len(test.config.EtcdArg) {
+				t.Errorf("arguments of etcd: %v", got.EtcdArg)
+			}
+		})
+	}
+}
+
+// serverIn is a server with these files in its folder.
+func serverIn(t *testing.T, config Config, files ...string) (*run, *bytes.Buffer) {
+	t.Helper()
+	var log bytes.Buffer
+	r := &run{Options: Options{Runtime: RKE2, Log: &log}, layout: NewLayout(RKE2, t.TempDir()), config: config}
+	for _, file := range files {
+		if err := writeFile(r.layout.server(file), []byte(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r, &log
+}
+
+func TestAfterReset_TombstonePutsTheDataAside(t *testing.T) {
+	for name, test := range map[string]struct {
+		config    Config
+		files     []string
+		wantAside int
+		wantData  bool
+	}{
+		"no tombstone":        {Config{}, []string{"db/etcd/name", "db/etcd/voter"}, 0, true},
+		"a tombstone":         {Config{}, []string{"db/etcd/name", "db/etcd/voter", "db/etcd/tombstone", "db/reset-flag"}, 1, false},
+		"a server without it": {Config{DisableEtcd: true}, []string{"db/etcd/tombstone", "db/etcd/name"}, 0, true},
+		"nothing at all":      {Config{}, nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, log := serverIn(t, test.config, test.files...)
+			if err := r.afterReset(); err != nil {
+				t.Fatal(err)
+			}
+			aside, _ := filepath.Glob(r.layout.etcdData() + "-old-*/name")
+			_, err := os.Stat(r.layout.etcdMemberName())
+			if len(aside) != test.wantAside || (err == nil) != test.wantData {
+				t.Errorf("%d put aside, data there: %v; it said %q", len(aside), err, log)
+			}
+			if _, err := os.Stat(r.layout.resetFlag()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the reset flag is there: %v", err)
+			}
+			if r.layout.votes() && test.wantAside > 0 {
+				t.Error("a server whose data were put aside does not join as a new one")
+			}
+		})
+	}
+}
+
+func TestSetAside_KeepsTheLast(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "etcd")
+	for range 8 {
+		if err := writeFile(filepath.Join(folder, "name"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := setAside(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if aside, _ := filepath.Glob(folder + "-old-*"); len(aside) != 5 {
+		t.Errorf("put aside: %v", aside)
+	}
+}
+
+func TestMayReset_NotTwiceWithoutASnapshot(t *testing.T) {
+	r, _ := serverIn(t, Config{}, "db/reset-flag", "db/etcd/member/x")
+	if err := r.mayReset(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "was previously reset") {
+		t.Errorf("the cluster may be reset twice: %v", err)
+	}
+}

@@ -1,0 +1,180 @@
+package distro
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed etcdsnapshotfiles.yaml
+var snapshotDefinition []byte
+
+var (
+	definitionsResource   = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1", Resource: "etcdsnapshotfiles"}
+)
+
+func (r *run) dynamicClient() (dynamic.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", r.layout.cred("admin.kubeconfig"))
+	if err != nil {
+		return nil, fmt.Errorf("read admin kubeconfig: %w", err)
+	}
+	return dynamic.NewForConfig(config)
+}
+
+// installDefinition makes the cluster know snapshot files.
+func (r *run) installDefinition(ctx context.Context) error {
+	objects, err := r.dynamicClient()
+	if err != nil {
+		return err
+	}
+	definition := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(snapshotDefinition, &definition.Object); err != nil {
+		return fmt.Errorf("read definition of snapshot files: %w", err)
+	}
+	r.insist(ctx, "install definition of snapshot files", func() error {
+		_, err := objects.Resource(definitionsResource).Apply(ctx, definition.GetName(), definition, metav1.ApplyOptions{FieldManager: string(r.Runtime), Force: true})
+		return err
+	})
+	return nil
+}
+
+// insist does something until it succeeds or ctx ends, and logs each new reason why it does not.
+func (r *run) insist(ctx context.Context, what string, do func() error) {
+	last := ""
+	poll(ctx, func() bool {
+		err := do()
+		if err != nil && ctx.Err() == nil && err.Error() != last {
+			last = err.Error()
+			fmt.Fprintf(r.Log, "%s: %v\n", what, err)
+		}
+		return err == nil
+	})
+}
+
+// followFiles keeps the cluster's list of this server's snapshots equal to its files: at the start, when the data may be from before or after them,
+// and whenever a request has been carried out.
+func (s *snapshotter) followFiles(ctx context.Context) error {
+	objects, err := s.dynamicClient()
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.changed:
+		}
+		s.insist(ctx, "list snapshots in the cluster", func() error { return s.reconcile(ctx, objects.Resource(snapshotFilesResource)) })
+	}
+}
+
+// reconcile makes objects for files that have none, and removes those whose files are gone. Other servers' objects are theirs.
+func (s *snapshotter) reconcile(ctx context.Context, objects dynamic.ResourceInterface) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	files, err := s.folder.list()
+	if err != nil {
+		return err
+	}
+	label := s.annotation("snapshot-storage-node")
+	found, err := objects.List(ctx, metav1.ListOptions{LabelSelector: label + "=" + s.node.Name})
+	if err != nil {
+		return fmt.Errorf("list objects: %w", err)
+	}
+	ready := map[string]bool{}
+	for i := range found.Items {
+		ready[found.Items[i].GetName()], _, _ = unstructured.NestedBool(found.Items[i].Object, "status", "readyToUse")
+	}
+	wanted := map[string]bool{}
+	for _, file := range files {
+		object := s.object(file)
+		wanted[object.GetName()] = true
+		if ready[object.GetName()] {
+			continue
+		}
+		if err := writeObject(ctx, objects, object); err != nil {
+			return err
+		}
+	}
+	for name := range ready {
+		if wanted[name] {
+			continue
+		}
+		if err := objects.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete object: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeObject makes an object and then its status, of which somebody may have made the first half.
+func writeObject(ctx context.Context, objects dynamic.ResourceInterface, object *unstructured.Unstructured) error {
+	status := object.Object["status"]
+	made, err := objects.Create(ctx, object, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		made, err = objects.Get(ctx, object.GetName(), metav1.GetOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("make object: %w", err)
+	}
+	made.Object["status"] = status
+	if _, err := objects.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("write status of object: %w", err)
+	}
+	return nil
+}
+
+// object is what the cluster knows of a file, in the form of the real distributions.
+func (s *snapshotter) object(file snapshotFile) *unstructured.Unstructured {
+	spec := map[string]any{"snapshotName": file.Name, "nodeName": s.node.Name, "location": file.Location}
+	if len(file.Metadata) > 0 {
+		metadata := map[string]any{}
+		for key, value := range file.Metadata {
+			metadata[key] = value
+		}
+		spec["metadata"] = metadata
+	}
+	token := sha256.Sum256([]byte(s.config.Token))
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": snapshotFilesResource.GroupVersion().String(),
+		"kind":       "ETCDSnapshotFile",
+		"metadata": map[string]any{
+			"name":        objectName(file, s.node.Name),
+			"labels":      map[string]any{s.annotation("snapshot-storage-node"): s.node.Name},
+			"annotations": map[string]any{s.annotation("snapshot-token-hash"): hex.EncodeToString(token[:])[:12]},
+		},
+		"spec": spec,
+		"status": map[string]any{
+			"size":         resource.NewQuantity(file.Size, resource.DecimalSI).String(),
+			"creationTime": file.Created.UTC().Format(time.RFC3339),
+			"readyToUse":   true,
+		},
+	}}
+}
+
+// objectName is the name of a file's object. A name that objects cannot have is replaced by one of the node and the time.
+func objectName(file snapshotFile, node string) string {
+	sum := sha256.Sum256([]byte(node + file.Location))
+	suffix := "-" + hex.EncodeToString(sum[:])[:6]
+	name := "local-" + strings.ToLower(file.Name)
+	if len(validation.IsDNS1123Subdomain(name+suffix)) > 0 {
+		host, _, _ := strings.Cut(node, ".")
+		name = fmt.Sprintf("local-etcd-snapshot-%s-%d", strings.ToLower(host), file.Created.Unix())
+	}
+	return name + suffix
+}
