@@ -88,17 +88,16 @@ func RunAgent(ctx context.Context, options Options) error {
 		return err
 	}
 	j := joiner{r.layout, r.node, r.config, r.Log}
-	servers, err := readList(r.layout.apiServers())
+	known, err := readList(r.layout.apiServers())
 	if err != nil {
 		return err
 	}
-	if len(servers) == 0 {
-		if servers, err = j.asWorker(ctx); err != nil {
-			return err
-		}
-		if err := keepList(r.layout.apiServers(), servers); err != nil {
-			return err
-		}
+	servers, err := j.asWorker(ctx, known)
+	if err != nil {
+		return err
+	}
+	if err := keepList(r.layout.apiServers(), servers); err != nil {
+		return err
 	}
 	api := &balancer{}
 	api.set(append(servers, j.joined()...))
@@ -190,7 +189,7 @@ func (r *run) supervise(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen for joining nodes: %w", err)
 	}
-	pair, err := tls.LoadX509KeyPair(r.layout.tls("serving-kube-apiserver.crt"), r.layout.tls("serving-kube-apiserver.key"))
+	pair, err := tls.LoadX509KeyPair(r.layout.tls("dynamic-cert.crt"), r.layout.tls("dynamic-cert.key"))
 	if err != nil {
 		return fmt.Errorf("read serving certificate: %w", err)
 	}
