@@ -45,6 +45,8 @@ type run struct {
 	layout Layout
 	node   Node
 	config Config
+	// encryption is nil where Secrets are not encrypted.
+	encryption *secretsEncryption
 }
 
 func newRun(options Options) (*run, error) {
@@ -194,7 +196,7 @@ func (r *run) supervise(ctx context.Context) error {
 		return fmt.Errorf("read serving certificate: %w", err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout)}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout), r.encryption}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	incoming := listener
