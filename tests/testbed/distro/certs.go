@@ -116,7 +116,9 @@ func issueNode(l Layout, node Node) (nodeFiles, error) {
 			return server.Serving(file, node.Name, node.IP.String(), "127.0.0.1")
 		},
 		"client-kube-proxy": func(file string) (pki.Pair, error) { return client.Client(file, "system:kube-proxy") },
-		controller:          func(file string) (pki.Pair, error) { return client.Client(file, "system:"+string(l.Runtime)+"-controller") },
+		controller: func(file string) (pki.Pair, error) {
+			return client.Client(file, "system:"+string(l.Runtime)+"-controller")
+		},
 	} {
 		if err := files.issue(l, name, "node-"+node.Name+"-"+name, issue); err != nil {
 			return nil, fmt.Errorf("certificate %s of node %s: %w", name, node.Name, err)

@@ -132,8 +132,8 @@ func (e encryption) reencrypted() (encryption, error) {
 	return encryptionWith(keys[:len(keys)-1], stageReencryptFinished)
 }
 
-// before are the stages in which a command can be run.
-var before = map[string][]string{
+// turns are the stages in which a command can be run.
+var turns = map[string][]string{
 	"prepare":   {stageStart, stageReencryptFinished},
 	"rotate":    {stagePrepare},
 	"reencrypt": {stageRotate},
@@ -146,7 +146,7 @@ func (e encryption) refuse(command, name string, states map[string]string) error
 		return err
 	}
 	own := encryption{State: states[name]}
-	if !slices.Contains(before[command], own.stage()) {
+	if !slices.Contains(turns[command], own.stage()) {
 		return fmt.Errorf("incorrect stage: %s found on node %s", own.stage(), name)
 	}
 	if own.hash() != hashOf(e.Config) {
