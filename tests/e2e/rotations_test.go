@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"path"
@@ -58,6 +59,7 @@ func TestRotations(t *testing.T) {
 			known.stillGood(r)
 			r.rotateKeys()
 			known.stillGood(r)
+			r.refused()
 			r.awaitReady("rotate")
 			if diff := cmp.Diff(machines, r.machineUIDs()); diff != "" {
 				t.Errorf("Machines are others than before (-before +after):\n%s", diff)
@@ -127,7 +129,7 @@ func (r *rotating) request(field, value, condition string, done func(status map[
 	start := time.Now()
 	r.change("rotate", fmt.Sprintf(`{"spec": {"rkeConfig": {%q: %s}}}`, field, value))
 	r.within(rotationTimeout, field+" "+value+" has succeeded", func() error {
-		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "rotate", metav1.GetOptions{})
+		controlPlane, err := r.controlPlane()
 		if err != nil {
 			return err
 		}
@@ -142,6 +144,10 @@ func (r *rotating) request(field, value, condition string, done func(status map[
 		return nil
 	})
 	r.t.Logf("%s %s took %s", field, value, time.Since(start).Round(time.Second))
+}
+
+func (r *rotating) controlPlane() (*unstructured.Unstructured, error) {
+	return r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "rotate", metav1.GetOptions{})
 }
 
 // rotateCertificates rotates, and expects other certificates in the files that renewed tells, on all machines, and the same in all others. New ones
@@ -175,12 +181,41 @@ func (r *rotating) rotateCertificates(request string, renewed func(file string) 
 	r.expectServed(after)
 }
 
+// refused asks for certificates of a service that the distribution does not know: the rotation fails, and the server that was stopped for it runs again.
+func (r *rotating) refused() {
+	r.t.Helper()
+	before := r.certificates()
+	other := map[distro.Runtime]string{distro.RKE2: "k3s-server", distro.K3s: "rke2-server"}[r.runtime]
+	r.change("rotate", fmt.Sprintf(`{"spec": {"rkeConfig": {"rotateCertificates": {"generation": 3, "services": ["scheduler", %q]}}}}`, other))
+	r.within(rotationTimeout, "a rotation that fails", func() error {
+		controlPlane, err := r.controlPlane()
+		if err == nil && conditionOf(controlPlane, "CertificatesRotated") != "False" {
+			err = errors.New("it has not")
+		}
+		return err
+	})
+	r.awaitReady("rotate")
+	for _, server := range r.having("server/tls/server-ca.crt") {
+		r.eventually("a server that runs on "+server.Name, func() (bool, error) {
+			out, err := r.Lab.Exec(r.t.Context(), server.Name, "systemctl is-active "+unit(r.runtime))
+			return err == nil, fmt.Errorf("it is %s", out)
+		})
+	}
+	for machine, files := range r.certificates() {
+		for file, now := range files {
+			if !strings.HasPrefix(file, "agent/") && !now.Equal(before[machine][file]) {
+				r.t.Errorf("%s: %s is another certificate after a rotation that failed", machine, file)
+			}
+		}
+	}
+}
+
 // certificates are those in the files of machines, by machine and by path below the data directory.
 func (r *rotating) certificates() map[string]map[string]*x509.Certificate {
 	r.t.Helper()
 	found := map[string]map[string]*x509.Certificate{}
 	for _, machine := range r.Lab.List() {
-		out := r.command(machine.Name, "cd "+r.data()+` && for f in $(find server/tls agent -name "*.crt" 2>/dev/null); do echo "FILE $f"; cat "$f"; done`)
+		out := r.command(machine.Name, "cd "+r.data()+` && for f in $(find server/tls agent -name "*.crt" -not -path "agent/tls-*" 2>/dev/null); do echo "FILE $f"; cat "$f"; done`)
 		files := map[string]*x509.Certificate{}
 		for _, part := range strings.Split(out, "FILE ")[1:] {
 			name, text, _ := strings.Cut(part, "\n")
