@@ -265,7 +265,7 @@ func (r *rotating) expectServed(certificates map[string]map[string]*x509.Certifi
 					return false, err
 				}
 				defer conn.Close()
-				client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // it is compared with the file
+				client := tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) // it is compared with the file
 				if err := client.HandshakeContext(r.t.Context()); err != nil {
 					return false, err
 				}

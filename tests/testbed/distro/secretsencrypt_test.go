@@ -19,16 +19,16 @@ func newKeysAt(t *testing.T, stage string) encryption {
 	e, err := newEncryption()
 	for _, step := range []struct {
 		stage string
-		take  func() (encryption, error)
+		take  func(encryption) (encryption, error)
 	}{
-		{stagePrepare, func() (encryption, error) { return e.prepared(rotationDay) }},
-		{stageRotate, func() (encryption, error) { return e.rotated() }},
-		{stageReencryptFinished, func() (encryption, error) { return e.reencrypted() }},
+		{stagePrepare, func(e encryption) (encryption, error) { return e.prepared(rotationDay) }},
+		{stageRotate, encryption.rotated},
+		{stageReencryptFinished, encryption.reencrypted},
 	} {
 		if err != nil || e.stage() == stage {
 			break
 		}
-		e, err = step.take()
+		e, err = step.take(e)
 	}
 	if err != nil {
 		t.Fatal(err)
