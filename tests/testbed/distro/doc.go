@@ -17,9 +17,11 @@
 //	join.go       what a joining worker or server asks for
 //	member.go     how a server's etcd becomes a member, and voter, of the cluster's etcd
 //	removal.go    how a member leaves when its node is told to
-//	certificate.go     certificate rotate: the leaf certificates of services are moved aside, and issued anew with the next start
-//	secretsencrypt.go  secrets-encrypt: the keys that Secrets are encrypted with, and the stages of their rotation; _share how servers come to
-//	                   have the same, _server what one does, _command what an administrator of its host asks of it
+//	certificate.go "certificate rotate": the certificates of services are moved aside, and issued anew by the next start
+//	secretsencrypt.go the keys that Secrets are encrypted with, and the stages of their rotation
+//	secretsencrypt_share.go how all servers come to have the same keys
+//	secretsencrypt_server.go what a server does in a rotation
+//	secretsencrypt_command.go "secrets-encrypt", which asks the server that runs
 //	balance.go    local ports that lead to whichever server answers
 //	demux.go      K3s' one port for supervisor and API
 //	image.go      the installer image: run.sh, the programs and the units, as a docker archive
