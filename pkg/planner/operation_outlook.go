@@ -193,9 +193,11 @@ func certificatesOutlook(p *pass) *OperationOutlook {
 		return nil
 	}
 	out := &OperationOutlook{Field: fieldCertificates, Title: kindCertificates.title, Request: encoded(request), Class: ClassRestart, Running: p.isRunning(kindCertificates)}
-	out.Stages = stageOf(kindCertificates.title, paceOne, p.certificateOrder(*request))
 	if !p.isRunning(kindCertificates) {
-		out.Held = p.certificatesNotNow()
+		out.Held, out.Problem = p.certificatesNotNow(), p.certificatesProblem(*request)
+	}
+	if out.Problem == "" {
+		out.Stages = stageOf(kindCertificates.title, paceOne, p.certificateOrder(*request))
 	}
 	return out
 }

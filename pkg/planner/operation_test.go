@@ -221,6 +221,27 @@ func traceOf(d Decision, step string) string {
 	return ""
 }
 
+// A server is stopped before it is asked, so what it would refuse is refused before.
+func TestDecide_CertificatesOfUnknownServices(t *testing.T) {
+	for name, services := range map[string][]string{"alone": {"kubelt"}, "beside one that is known": {"etcd", "kubelt"}} {
+		t.Run(name, func(t *testing.T) {
+			w := small(t)
+			askCertificates(1, services...)(&w.cp.Spec)
+			w.pass(t)
+			if d := w.run(t); len(d.Effects) > 0 {
+				t.Errorf("something is done: %+v", d.Effects)
+			}
+			w.pass(t)
+			if record := w.operation(kindCertificates); record.State != rkev1.OperationStateFailed || record.Message != "rke2 has no service kubelt with certificates" {
+				t.Errorf("record is %+v", record)
+			}
+			if w.cp.Status.CertificateRotationGeneration == 1 {
+				t.Error("the rotation is called done")
+			}
+		})
+	}
+}
+
 func TestDecide_KeysNeedARelease(t *testing.T) {
 	w := small(t)
 	w.cp.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1}

@@ -3,8 +3,10 @@ package planner
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/planner/render"
 )
 
@@ -59,6 +61,9 @@ func (p *pass) certificatesNotNow() string {
 
 // rotateCertificates works on the request as it was at the start, so that no node is treated otherwise than the one before.
 func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict {
+	if problem := o.certificatesProblem(request); problem != "" {
+		return o.fail(problem)
+	}
 	if v := o.pause(); v != nil {
 		return *v
 	}
@@ -71,6 +76,17 @@ func (o *operation) rotateCertificates(request rkev1.RotateCertificates) verdict
 	}
 	o.status.CertificateRotationGeneration = request.Generation
 	return o.succeed(o.leftOut())
+}
+
+// certificatesProblem is why a rotation cannot be done, empty when it can. A server is stopped before it is asked, and would be down until the last of
+// its tries; and what no machine has would be called done.
+func (p *pass) certificatesProblem(request rkev1.RotateCertificates) string {
+	runtime := distro.RuntimeOf(p.s.ControlPlane.Spec.KubernetesVersion)
+	unknown := render.UnknownServices(runtime, request.Services)
+	if len(unknown) == 0 {
+		return ""
+	}
+	return runtime.Command() + " has no service " + strings.Join(unknown, ", ") + " with certificates"
 }
 
 // certificateOrder are the machines that get new certificates, in their order.

@@ -51,6 +51,13 @@ func TestCompute_Operations(t *testing.T) {
 				"server-3 Restart " + rke + "rotateCertificates",
 			},
 		},
+		"certificates of a service that the distribution does not know": {
+			edit: func(c *provv1.RKEConfig) {
+				c.RotateCertificates = &rkev1.RotateCertificates{Generation: 1, Services: []string{"etcd", "k3s-server"}}
+			},
+			result: planner.ClassNone,
+			notes:  []string{rke + "rotateCertificates: the certificate rotation would fail, and touch no machine: rke2 has no service k3s-server with certificates"},
+		},
 		"a rotation of keys restarts servers three times": {
 			edit:   func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} },
 			result: planner.ClassRestart,

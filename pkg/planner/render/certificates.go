@@ -3,6 +3,7 @@ package render
 import (
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/distro"
@@ -15,8 +16,8 @@ const rotationKey = "certificate-rotation"
 // too.
 var (
 	workerServices       = []string{"rke2-server", "k3s-server", "api-server", "kubelet", "kube-proxy", "auth-proxy"}
-	controlPlaneServices = []string{"controller-manager", "scheduler", "rke2-controller", "k3s-controller", "admin", "cloud-controller"}
-	etcdServices         = []string{"etcd", "kubelet", "k3s-server", "rke2-server"}
+	controlPlaneServices = []string{"controller-manager", "scheduler", "rke2-controller", "k3s-controller", "admin", "cloud-controller", "supervisor"}
+	etcdServices         = []string{"etcd", "kubelet", "k3s-server", "rke2-server", "supervisor"}
 	// agentServices are those that the distribution can rotate on a node without the server.
 	agentServices = []string{"kubelet", "kube-proxy", "rke2-controller", "k3s-controller"}
 )
@@ -38,6 +39,16 @@ func RotatesCertificates(roles Roles, services []string) bool {
 		return true
 	}
 	return (roles.Worker || roles.ControlPlane) && has(workerServices) || roles.ControlPlane && has(controlPlaneServices) || roles.ETCD && has(etcdServices)
+}
+
+// UnknownServices are those of a request that a distribution's `certificate rotate` does not know, and refuses.
+func UnknownServices(runtime distro.Runtime, services []string) []string {
+	known := slices.Concat(workerServices, controlPlaneServices, etcdServices)
+	return slices.DeleteFunc(slices.Clone(services), func(service string) bool {
+		owner, _, _ := strings.Cut(service, "-")
+		ofOther := owner != runtime.Command() && (owner == distro.RKE2.Command() || owner == distro.K3s.Command())
+		return slices.Contains(known, service) && !ofOther
+	})
 }
 
 // RotateCertificatesWork gives the node new certificates and restarts it (spec/02 §6.3). have is the plan that the node has.

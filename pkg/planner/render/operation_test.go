@@ -180,6 +180,7 @@ func TestRotatesCertificates(t *testing.T) {
 		"cloud-controller":   {false, true, false},
 		"admin":              {false, true, false},
 		"rke2-controller":    {false, true, false},
+		"supervisor":         {true, true, false},
 		"unknown":            {false, false, false},
 	} {
 		var services []string
@@ -193,6 +194,23 @@ func TestRotatesCertificates(t *testing.T) {
 	}
 	if render.RotatesCertificates(render.Roles{}, nil) {
 		t.Error("a machine without roles has no certificates")
+	}
+}
+
+func TestUnknownServices(t *testing.T) {
+	t.Parallel()
+	own := map[distro.Runtime][]string{distro.RKE2: {"rke2-server", "rke2-controller"}, distro.K3s: {"k3s-server", "k3s-controller"}}
+	both := []string{
+		"admin", "api-server", "auth-proxy", "cloud-controller", "controller-manager", "etcd", "kube-proxy", "kubelet", "scheduler", "supervisor",
+	}
+	for runtime, other := range map[distro.Runtime]distro.Runtime{distro.RKE2: distro.K3s, distro.K3s: distro.RKE2} {
+		if got := render.UnknownServices(runtime, append(own[runtime], both...)); len(got) > 0 {
+			t.Errorf("%s does not know %v", runtime, got)
+		}
+		want := append(slices.Clone(own[other]), "kubelt")
+		if diff := cmp.Diff(want, render.UnknownServices(runtime, append(slices.Clone(want), "etcd"))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", runtime, diff)
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package distro
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/drover-io/drover/pkg/managementplane/pki"
@@ -32,7 +34,10 @@ func ensureServerCerts(l Layout, node Node, config Config) error {
 		issue     func(*pki.Authority) error
 	}{
 		{l.tls(""), "server-ca", func(ca *pki.Authority) error {
-			_, err := ca.Serving("serving-kube-apiserver", api...)
+			if _, err := ca.Serving("serving-kube-apiserver", api...); err != nil {
+				return err
+			}
+			_, err := ca.Serving("dynamic-cert", api...) // the supervisor's; the real ones keep it in a file and a Secret of that name
 			return err
 		}},
 		{l.tls(""), "client-ca", func(ca *pki.Authority) error { return issueClients(ca, l.Runtime) }},
@@ -74,6 +79,7 @@ func issueClients(ca *pki.Authority, runtime Runtime) error {
 		{"client-supervisor", "system:" + string(runtime) + "-supervisor", []string{"system:masters"}},
 		{"client-controller", "system:kube-controller-manager", nil},
 		{"client-scheduler", "system:kube-scheduler", nil},
+		{"client-" + string(runtime) + "-cloud-controller", string(runtime) + "-cloud-controller-manager", nil},
 	} {
 		if _, err := ca.Client(client.file, client.user, client.groups...); err != nil {
 			return err
@@ -85,8 +91,13 @@ func issueClients(ca *pki.Authority, runtime Runtime) error {
 // nodeFiles are a node's certificates and the authorities it trusts, by their file names in the agent's folder.
 type nodeFiles map[string][]byte
 
-// issueNode signs a node's certificates on a server.
+// issuing is held while a node's certificates lie on the server, for which its requests may come twice at a time.
+var issuing sync.Mutex
+
+// issueNode signs a node's certificates on a server. They are new each time, and the server does not keep them.
 func issueNode(l Layout, node Node) (nodeFiles, error) {
+	issuing.Lock()
+	defer issuing.Unlock()
 	server, err := serverCA(l)
 	if err != nil {
 		return nil, err
@@ -95,24 +106,41 @@ func issueNode(l Layout, node Node) (nodeFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubelet, err := client.Client("node-"+node.Name, "system:node:"+node.Name, "system:nodes")
-	if err != nil {
-		return nil, err
-	}
-	serving, err := server.Serving("node-"+node.Name+"-serving", node.Name, node.IP.String(), "127.0.0.1")
-	if err != nil {
-		return nil, err
-	}
 	files := nodeFiles{"server-ca.crt": server.CertPEM, "client-ca.crt": client.CertPEM}
-	for name, path := range map[string]string{
-		"client-kubelet.crt": kubelet.CertFile, "client-kubelet.key": kubelet.KeyFile,
-		"serving-kubelet.crt": serving.CertFile, "serving-kubelet.key": serving.KeyFile,
+	controller := "client-" + string(l.Runtime) + "-controller"
+	for name, issue := range map[string]func(file string) (pki.Pair, error){
+		"client-kubelet": func(file string) (pki.Pair, error) {
+			return client.Client(file, "system:node:"+node.Name, "system:nodes")
+		},
+		"serving-kubelet": func(file string) (pki.Pair, error) {
+			return server.Serving(file, node.Name, node.IP.String(), "127.0.0.1")
+		},
+		"client-kube-proxy": func(file string) (pki.Pair, error) { return client.Client(file, "system:kube-proxy") },
+		controller: func(file string) (pki.Pair, error) {
+			return client.Client(file, "system:"+string(l.Runtime)+"-controller")
+		},
 	} {
-		if files[name], err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("read certificate of node %s: %w", node.Name, err)
+		if err := files.issue(l, name, "node-"+node.Name+"-"+name, issue); err != nil {
+			return nil, fmt.Errorf("certificate %s of node %s: %w", name, node.Name, err)
 		}
 	}
 	return files, nil
+}
+
+// issue adds a new certificate, which an authority makes in a file of the server.
+func (f nodeFiles) issue(l Layout, name, file string, issue func(string) (pki.Pair, error)) error {
+	forget := func() error { return errors.Join(os.RemoveAll(l.tls(file+".crt")), os.RemoveAll(l.tls(file+".key"))) }
+	if err := forget(); err != nil {
+		return err
+	}
+	pair, err := issue(file)
+	if err != nil {
+		return err
+	}
+	certificate, certErr := os.ReadFile(pair.CertFile)
+	key, keyErr := os.ReadFile(pair.KeyFile)
+	f[name+".crt"], f[name+".key"] = certificate, key
+	return errors.Join(certErr, keyErr, forget())
 }
 
 // write puts a node's files where its kubelet reads them.

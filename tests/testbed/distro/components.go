@@ -89,6 +89,9 @@ func apiServer(l Layout, node Node, config Config) component {
 	if l.Runtime == K3s {
 		args = append(args, "--bind-address=127.0.0.1")
 	}
+	if config.encrypts(l.Runtime) {
+		args = append(args, "--encryption-provider-config="+l.encryptionConfig(), "--encryption-provider-config-automatic-reload=true")
+	}
 	return component{program: "kube-apiserver", args: withUserArgs(args, config.APIServerArg)}
 }
 

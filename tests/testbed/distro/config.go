@@ -72,6 +72,7 @@ type Config struct {
 	DisableControllerManager bool   `json:"disable-controller-manager"`
 	DisableScheduler         bool   `json:"disable-scheduler"`
 	DisableEtcd              bool   `json:"disable-etcd"`
+	SecretsEncryption        bool   `json:"secrets-encryption"`
 	APIServerArg             values `json:"kube-apiserver-arg"`
 	ControllerManagerArg     values `json:"kube-controller-manager-arg"`
 	SchedulerArg             values `json:"kube-scheduler-arg"`

@@ -22,6 +22,11 @@
 //	snapshotcommand.go "etcd-snapshot", which asks the server that runs
 //	snapshotobjects.go the cluster's list of snapshots, ETCDSnapshotFile objects
 //	removal.go    how a member leaves when its node is told to
+//	certificate.go "certificate rotate": the certificates of services are moved aside, and issued anew by the next start
+//	secretsencrypt.go the keys that Secrets are encrypted with, and the stages of their rotation
+//	secretsencrypt_share.go how all servers come to have the same keys
+//	secretsencrypt_server.go what a server does in a rotation
+//	secretsencrypt_command.go "secrets-encrypt", which asks the server that runs
 //	balance.go    local ports that lead to whichever server answers
 //	demux.go      K3s' one port for supervisor and API
 //	image.go      the installer image: run.sh, killall.sh, the programs and the units, as a docker archive

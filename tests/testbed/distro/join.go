@@ -26,11 +26,12 @@ type joiner struct {
 	log    io.Writer
 }
 
-// asWorker asks until a server answers, and writes the node's certificates. It keeps asking: a server may be slow to come.
-func (j joiner) asWorker(ctx context.Context) (servers []string, err error) {
+// asWorker asks until a server answers, the configured one or one of those whose API was known, and writes the node's certificates: it gets new ones
+// with every start. It keeps asking: a server may be slow to come.
+func (j joiner) asWorker(ctx context.Context, known []string) (servers []string, err error) {
 	var reply joinReply
 	query := url.Values{"name": {j.node.Name}, "ip": {j.node.IP.String()}}
-	ca, err := j.insist(ctx, http.MethodPost, "node", query, &reply)
+	ca, err := j.insist(ctx, known, http.MethodPost, "node", query, &reply)
 	if err != nil {
 		return nil, err
 	}
@@ -43,28 +44,36 @@ func (j joiner) asWorker(ctx context.Context) (servers []string, err error) {
 // asServer asks until a server answers, and writes what servers share.
 func (j joiner) asServer(ctx context.Context) (etcd []string, err error) {
 	var reply serverReply
-	if _, err := j.insist(ctx, http.MethodGet, "server", nil, &reply); err != nil {
+	if _, err := j.insist(ctx, nil, http.MethodGet, "server", nil, &reply); err != nil {
 		return nil, err
 	}
 	return reply.Etcd, reply.Files.writeMissing(j.layout)
 }
 
-// insist repeats a question until there is an answer or ctx ends, and logs each new reason why there is none. It returns the
-// authority of whoever answered.
-func (j joiner) insist(ctx context.Context, method, path string, query url.Values, reply any) ([]byte, error) {
+// insist repeats a question until there is an answer or ctx ends, and logs each new reason why there is none. It asks the configured server and, after
+// it, those whose API was known, and returns the authority of whoever answered.
+func (j joiner) insist(ctx context.Context, known []string, method, path string, query url.Values, reply any) ([]byte, error) {
 	server, err := url.Parse(j.config.Server)
 	if err != nil || server.Host == "" {
 		return nil, fmt.Errorf("server %q: use https://HOST:PORT", j.config.Server)
 	}
-	last := ""
-	for {
-		ca, err := j.ask(ctx, server, method, path, query, reply)
-		if err == nil {
-			return ca, nil
+	servers := []*url.URL{server}
+	for _, target := range known {
+		if other, err := j.supervisorOf(target); err == nil && other.Host != server.Host {
+			servers = append(servers, other)
 		}
-		if text := err.Error(); text != last {
-			fmt.Fprintf(j.log, "waiting for %s: %s\n", server.Host, text)
-			last = text
+	}
+	said := map[string]string{}
+	for {
+		for _, server := range servers {
+			ca, err := j.ask(ctx, server, method, path, query, reply)
+			if err == nil {
+				return ca, nil
+			}
+			if text := err.Error(); text != said[server.Host] {
+				fmt.Fprintf(j.log, "waiting for %s: %s\n", server.Host, text)
+				said[server.Host] = text
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -99,6 +108,15 @@ func (j joiner) ask(ctx context.Context, server *url.URL, method, path string, q
 	return ca, nil
 }
 
+// supervisorOf is where the supervisor is of a server whose API is at HOST:PORT.
+func (j joiner) supervisorOf(api string) (*url.URL, error) {
+	host, _, err := net.SplitHostPort(api)
+	if err != nil {
+		return nil, err
+	}
+	return &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(j.layout.Runtime.SupervisorPort()))}, nil
+}
+
 // joined is where the API of the server is that the configuration names.
 func (j joiner) joined() []string {
 	server, err := url.Parse(j.config.Server)
@@ -112,12 +130,11 @@ func (j joiner) joined() []string {
 func (j joiner) followServers(ctx context.Context, b *balancer) error {
 	return every(ctx, 5*time.Second, func() error {
 		for _, target := range b.all() {
-			host, _, err := net.SplitHostPort(target)
+			supervisor, err := j.supervisorOf(target)
 			if err != nil {
 				continue
 			}
 			var servers []string
-			supervisor := &url.URL{Scheme: "https", Host: net.JoinHostPort(host, strconv.Itoa(j.layout.Runtime.SupervisorPort()))}
 			if _, err := j.ask(ctx, supervisor, http.MethodGet, "apiservers", nil, &servers); err == nil && len(servers) > 0 {
 				b.set(servers)
 				return keepChanged(j.layout.apiServers(), servers)

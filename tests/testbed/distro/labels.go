@@ -35,6 +35,9 @@ func (r *run) labelRoles(ctx context.Context, client kubernetes.Interface, membe
 		annotations[r.annotation("node-name")] = member
 		annotations[r.annotation("node-address")] = r.node.IP.String()
 	}
+	if err := r.encryption.annotate(annotations); err != nil {
+		return err
+	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": roleLabels(r.config), "annotations": annotations}})
 	if err != nil {
 		return fmt.Errorf("label node: %w", err)

@@ -47,6 +47,8 @@ type run struct {
 	layout Layout
 	node   Node
 	config Config
+	// encryption is nil where Secrets are not encrypted.
+	encryption *secretsEncryption
 }
 
 func newRun(options Options) (*run, error) {
@@ -90,17 +92,16 @@ func RunAgent(ctx context.Context, options Options) error {
 		return err
 	}
 	j := joiner{r.layout, r.node, r.config, r.Log}
-	servers, err := readList(r.layout.apiServers())
+	known, err := readList(r.layout.apiServers())
 	if err != nil {
 		return err
 	}
-	if len(servers) == 0 {
-		if servers, err = j.asWorker(ctx); err != nil {
-			return err
-		}
-		if err := keepList(r.layout.apiServers(), servers); err != nil {
-			return err
-		}
+	servers, err := j.asWorker(ctx, known)
+	if err != nil {
+		return err
+	}
+	if err := keepList(r.layout.apiServers(), servers); err != nil {
+		return err
 	}
 	api := &balancer{}
 	api.set(append(servers, j.joined()...))
@@ -192,12 +193,12 @@ func (r *run) supervise(ctx context.Context, snapshots *snapshotter) error {
 	if err != nil {
 		return fmt.Errorf("listen for joining nodes: %w", err)
 	}
-	pair, err := tls.LoadX509KeyPair(r.layout.tls("serving-kube-apiserver.crt"), r.layout.tls("serving-kube-apiserver.key"))
+	pair, err := tls.LoadX509KeyPair(r.layout.tls("dynamic-cert.crt"), r.layout.tls("dynamic-cert.key"))
 	if err != nil {
 		return fmt.Errorf("read serving certificate: %w", err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout)}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: supervisor{r.layout, r.config, localMembers(r.layout), r.encryption}.handler(), TLSConfig: config, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	server.Handler = snapshots.before(server.Handler)

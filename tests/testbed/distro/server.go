@@ -42,6 +42,7 @@ func RunServer(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
+	r.encryption = r.newSecretsEncryption(client)
 	s := &server{run: r, client: client, voting: make(chan struct{}), etcd: &balancer{}, api: &balancer{}}
 	if r.config.DisableEtcd {
 		err = s.withoutEtcd(ctx, voters)
@@ -193,8 +194,11 @@ func (s *server) withAPI() {
 		if c.needsAPI {
 			s.tasks = append(s.tasks, onceServed(s.client, s.program(c)))
 		} else {
-			s.tasks = append(s.tasks, s.onceVoting(s.program(c)))
+			s.tasks = append(s.tasks, s.onceVoting(s.encryption.known(s.program(c))))
 		}
+	}
+	if s.encryption != nil {
+		s.tasks = append(s.tasks, s.encryption.reencryptOnRequest)
 	}
 	s.tasks = append(s.tasks,
 		onceServed(s.client, s.kubelet(api)),

@@ -35,6 +35,8 @@ type supervisor struct {
 	config Config
 	// members are asked for the cluster's etcd and for what is kept there.
 	members members
+	// encryption is nil where Secrets are not encrypted.
+	encryption *secretsEncryption
 }
 
 func (s supervisor) handler() http.Handler {
@@ -55,6 +57,8 @@ func (s supervisor) handler() http.Handler {
 		return s.members.apiServers(ctx)
 	}))
 	mux.HandleFunc("GET "+base+"/server", s.with([]string{s.config.Token}, s.admitServer))
+	mux.HandleFunc("GET "+base+"/encrypt/status", s.with([]string{s.config.Token}, s.encryption.answerStatus))
+	mux.HandleFunc("PUT "+base+"/encrypt/config", s.with([]string{s.config.Token}, s.encryption.answerCommand))
 	return mux
 }
 

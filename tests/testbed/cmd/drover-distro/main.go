@@ -37,6 +37,7 @@ func command(name string) *cobra.Command {
 		root.AddCommand(
 			serverCommand(runtime), snapshotCommand(runtime),
 			&cobra.Command{Use: "agent", Short: "Run a worker", Args: cobra.NoArgs, RunE: node(runtime, distro.RunAgent)},
+			certificateCommand(runtime), secretsEncryptCommand(runtime),
 		)
 	default:
 		root.AddCommand(imageCommand())

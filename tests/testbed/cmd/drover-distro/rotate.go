@@ -1,0 +1,38 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/drover-io/drover/tests/testbed/distro"
+)
+
+// certificateCommand is "certificate", of which there is "rotate".
+func certificateCommand(runtime distro.Runtime) *cobra.Command {
+	group := &cobra.Command{Use: "certificate", Short: "Manage the node's certificates"}
+	var services []string
+	rotate := &cobra.Command{
+		Use: "rotate", Short: "Move certificates aside, so that the next start issues new ones", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return distro.RotateCertificates(runtime, services, cmd.OutOrStdout())
+		},
+	}
+	rotate.Flags().StringSliceVarP(&services, "service", "s", nil, "service to rotate certificates of, all if none is named")
+	group.AddCommand(rotate)
+	return group
+}
+
+// secretsEncryptCommand is "secrets-encrypt" with the steps of a rotation of keys.
+func secretsEncryptCommand(runtime distro.Runtime) *cobra.Command {
+	group := &cobra.Command{Use: "secrets-encrypt", Short: "Control the encryption of Secrets and the rotation of its keys"}
+	for use, short := range map[string]string{
+		"status":    "Print the status of secrets encryption",
+		"prepare":   "Add a new key",
+		"rotate":    "Make the new key the one to write with",
+		"reencrypt": "Write all Secrets with the new key, and remove the old one",
+	} {
+		group.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			return distro.SecretsEncrypt(cmd.Context(), runtime, use, cmd.OutOrStdout())
+		}})
+	}
+	return group
+}

@@ -1,0 +1,139 @@
+package distro
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// service is what certificates are rotated by: a component, or one of the parts of the distribution itself.
+type service struct {
+	name string
+	// agent services have their certificates in the agent's folder, on servers and workers.
+	agent bool
+	// certificates are the paths of their certificates without the endings of certificate and key.
+	certificates []string
+}
+
+// services are all that have certificates, by the names that the real distributions know (spec/02 §6.3).
+func services(l Layout) []service {
+	program := string(l.Runtime)
+	return []service{
+		{"admin", false, []string{l.tls("client-admin")}},
+		{"api-server", false, []string{l.tls("client-kube-apiserver"), l.tls("serving-kube-apiserver")}},
+		{"auth-proxy", false, []string{l.tls("client-auth-proxy")}},
+		{"cloud-controller", false, []string{l.tls("client-" + program + "-cloud-controller")}},
+		{"controller-manager", false, []string{l.tls("client-controller")}},
+		{"etcd", false, []string{l.etcdTLS("client"), l.etcdTLS("server-client"), l.etcdTLS("peer-server-client")}},
+		{"scheduler", false, []string{l.tls("client-scheduler")}},
+		{"supervisor", false, []string{l.tls("client-supervisor")}},
+		{program + "-server", false, []string{l.tls("dynamic-cert")}},
+		{program + "-controller", true, []string{l.agent("client-" + program + "-controller")}},
+		{"kube-proxy", true, []string{l.agent("client-kube-proxy")}},
+		{"kubelet", true, []string{l.agent("client-kubelet"), l.agent("serving-kubelet")}},
+	}
+}
+
+// RotateCertificates moves the certificates of some services aside, of all that the node has if none is named, so that the next start issues new
+// ones. The authorities stay.
+func RotateCertificates(runtime Runtime, names []string, out io.Writer) error {
+	config, err := LoadConfig("/etc/rancher/" + string(runtime))
+	if err != nil {
+		return err
+	}
+	return rotateCertificates(NewLayout(runtime, config.DataDir), names, time.Now(), out)
+}
+
+func rotateCertificates(l Layout, names []string, now time.Time, out io.Writer) error {
+	_, err := os.Stat(l.tls(""))
+	server := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look at certificates: %w", err)
+	}
+	chosen, err := chosenServices(services(l), names, server)
+	if err != nil {
+		return err
+	}
+	folder := "agent"
+	if server {
+		folder = "server"
+	}
+	backup := filepath.Join(l.Data, folder, "tls-"+strconv.FormatInt(now.Unix(), 10))
+	if server {
+		if err := copyFolder(l.tls(""), backup); err != nil {
+			return err
+		}
+	}
+	for _, s := range chosen {
+		fmt.Fprintf(out, "Rotating certificates for %s\n", s.name)
+		if err := s.moveAside(backup); err != nil {
+			return err
+		}
+	}
+	unit := map[bool]string{true: "server", false: "agent"}[server]
+	fmt.Fprintf(out, "Successfully backed up certificates to %s, please restart %s %s to rotate certificates\n", backup, l.Runtime, unit)
+	return nil
+}
+
+// chosenServices are those named, or those that a server or a worker has when none is.
+func chosenServices(all []service, names []string, server bool) ([]service, error) {
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(s service) bool { return s.name == name }) {
+			return nil, fmt.Errorf("service %s is not recognized", name)
+		}
+	}
+	return slices.DeleteFunc(all, func(s service) bool {
+		if len(names) > 0 {
+			return !slices.Contains(names, s.name)
+		}
+		return !server && !s.agent
+	}), nil
+}
+
+// moveAside removes a service's certificates. Those of the agent's folder are copied before, which is not part of the backup of a server.
+func (s service) moveAside(backup string) error {
+	for _, base := range s.certificates {
+		for _, path := range []string{base + ".crt", base + ".key"} {
+			data, err := os.ReadFile(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a server without an API server has no use for some of them
+			}
+			if err == nil && s.agent {
+				err = writeFile(filepath.Join(backup, filepath.Base(path)), data)
+			}
+			if err == nil {
+				err = os.Remove(path)
+			}
+			if err != nil {
+				return fmt.Errorf("rotate certificates of %s: %w", s.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// copyFolder copies a folder of keys: only root can read the copy.
+func copyFolder(from, to string) error {
+	from = filepath.Clean(from)
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return writeFile(filepath.Join(to, strings.TrimPrefix(path, from)), data)
+	})
+	if err != nil {
+		return fmt.Errorf("back up certificates: %w", err)
+	}
+	return nil
+}
