@@ -52,11 +52,12 @@ func TestSnapshotRestore(t *testing.T) {
 			r.takeSnapshot(1)
 			files := r.snapshotFiles(3)
 			machine, file := r.ofAnother(files)
-			r.write("chosen", machine, file)
-			for generation := range test.restores {
+			listed := r.listed(files)
+			r.write("by-hand", machine, file)
+			for generation, name := range []string{listed[file], "by-hand"}[:test.restores] {
 				r.remove("made-before")
 				r.make("made-after")
-				r.restore("chosen", generation+1)
+				r.restore(name, generation+1)
 				r.awaitReady("restore")
 				r.expect("made-before", true)
 				r.expect("made-after", false)
@@ -68,6 +69,9 @@ func TestSnapshotRestore(t *testing.T) {
 				}
 				if diff := cmp.Diff(files, r.snapshotFiles(3)); diff != "" {
 					t.Errorf("the cluster knows other snapshots than before, and the files are there (-before +after):\n%s", diff)
+				}
+				if diff := cmp.Diff(listed, r.listed(files)); diff != "" {
+					t.Errorf("Drover lists other snapshots than before (-before +after):\n%s", diff)
 				}
 			}
 		})
@@ -115,15 +119,20 @@ func (r *restored) nodes() []string {
 	return names
 }
 
+// make makes a ConfigMap, and a Secret, which RKE2 encrypts with keys that are not in the snapshot as they are.
 func (r *restored) make(name string) {
 	r.t.Helper()
-	_, err := r.client().CoreV1().ConfigMaps("default").Create(r.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	meta := metav1.ObjectMeta{Name: name}
+	_, err := r.client().CoreV1().ConfigMaps("default").Create(r.t.Context(), &corev1.ConfigMap{ObjectMeta: meta}, metav1.CreateOptions{})
+	must(r.t, err)
+	_, err = r.client().CoreV1().Secrets("default").Create(r.t.Context(), &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"of": name}}, metav1.CreateOptions{})
 	must(r.t, err)
 }
 
 func (r *restored) remove(name string) {
 	r.t.Helper()
 	must(r.t, r.client().CoreV1().ConfigMaps("default").Delete(r.t.Context(), name, metav1.DeleteOptions{}))
+	must(r.t, r.client().CoreV1().Secrets("default").Delete(r.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 func (r *restored) expect(name string, wanted bool) {
@@ -134,6 +143,13 @@ func (r *restored) expect(name string, wanted bool) {
 	}
 	if there := err == nil; there != wanted {
 		r.t.Errorf("ConfigMap %s is there: %t, want %t", name, there, wanted)
+	}
+	secret, err := r.client().CoreV1().Secrets("default").Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.t.Fatal(err)
+	}
+	if there := err == nil && string(secret.Data["of"]) == name; there != wanted {
+		r.t.Errorf("Secret %s is there: %t, want %t", name, there, wanted)
 	}
 }
 
@@ -224,6 +240,31 @@ func (r *restored) ofAnother(files map[string]string) (machine unstructured.Unst
 	}
 	r.t.Fatalf("no Machine is that of a node with a snapshot: %v", files)
 	return machine, file
+}
+
+// listed are the names of the ETCDSnapshots that Drover has made of the files, by file.
+func (r *restored) listed(files map[string]string) map[string]string {
+	r.t.Helper()
+	names := map[string]string{}
+	r.within(2*time.Minute, "Drover lists the snapshots", func() error {
+		list, err := r.objects.Resource(snapshotsResource).Namespace(namespace).List(r.t.Context(), metav1.ListOptions{LabelSelector: rkev1.ClusterNameLabel + "=restore"})
+		if err != nil {
+			return err
+		}
+		clear(names)
+		for i := range list.Items {
+			file, _, _ := unstructured.NestedString(list.Items[i].Object, "snapshotFile", "name")
+			node, _, _ := unstructured.NestedString(list.Items[i].Object, "snapshotFile", "nodeName")
+			if modes := list.Items[i].GetAnnotations()[rkev1.SnapshotRestoreModesAnnotation]; files[node] == file && modes == "none,kubernetesVersion,all" {
+				names[file] = list.Items[i].GetName()
+			}
+		}
+		if len(names) != len(files) {
+			return fmt.Errorf("%d of %d have an ETCDSnapshot", len(names), len(files))
+		}
+		return nil
+	})
+	return names
 }
 
 // write writes the ETCDSnapshot of a file on a machine, as docs/operations.md says.

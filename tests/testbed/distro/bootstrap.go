@@ -30,9 +30,15 @@ var bootstrapRequired = []string{
 	"tls/service.key", "tls/service.pub", "tls/etcd/server-ca.crt", "tls/etcd/server-ca.key", "tls/etcd/peer-ca.crt", "tls/etcd/peer-ca.key",
 }
 
+// The files with the encryption of Secrets.
+const (
+	bootstrapEncryptionConfig = "cred/encryption-config.json"
+	bootstrapEncryptionState  = "cred/encryption-state.json"
+)
+
 // bootstrapChanging are files of that kind that a server may not have, and that change while the cluster lives: those of the encryption of Secrets.
 // The ones in etcd are right, others are of before the last rotation.
-var bootstrapChanging = []string{"cred/encryption-config.json", "cred/encryption-state.json"}
+var bootstrapChanging = []string{bootstrapEncryptionConfig, bootstrapEncryptionState}
 
 // errOtherToken is that the cluster was made with another token.
 var errOtherToken = errors.New("bootstrap data already found and encrypted with different token")
@@ -163,6 +169,39 @@ func (s bootstrapStore) create(ctx context.Context, data bootstrap) error {
 		}
 		if !reply.Succeeded {
 			return errors.New("another server wrote the bootstrap data")
+		}
+		return nil
+	})
+}
+
+// change changes the data that there are. It fails when another server does so at the same time.
+func (s bootstrapStore) change(ctx context.Context, f func(bootstrap) error) error {
+	return s.members.do(ctx, func(ctx context.Context, client *clientv3.Client) error {
+		reply, err := client.Get(ctx, s.key())
+		if err != nil {
+			return fmt.Errorf("read bootstrap data: %w", err)
+		}
+		if len(reply.Kvs) == 0 {
+			return errors.New("etcd has no bootstrap data to change")
+		}
+		data, err := openBootstrap(s.token, string(reply.Kvs[0].Value))
+		if err != nil {
+			return err
+		}
+		if err := f(data); err != nil {
+			return err
+		}
+		sealed, err := sealBootstrap(s.token, data)
+		if err != nil {
+			return err
+		}
+		unchanged := clientv3.Compare(clientv3.ModRevision(s.key()), "=", reply.Kvs[0].ModRevision)
+		done, err := client.Txn(ctx).If(unchanged).Then(clientv3.OpPut(s.key(), sealed)).Commit()
+		if err != nil {
+			return fmt.Errorf("write bootstrap data: %w", err)
+		}
+		if !done.Succeeded {
+			return errors.New("another server changes the bootstrap data")
 		}
 		return nil
 	})

@@ -21,12 +21,11 @@ const secretsPage = 500
 
 // secretsEncryption is a server's part in the encryption of Secrets. It is nil on servers that have none.
 type secretsEncryption struct {
-	layout  Layout
-	node    Node
-	token   string
-	client  kubernetes.Interface
-	members members
-	log     io.Writer
+	layout Layout
+	node   Node
+	client kubernetes.Interface
+	store  bootstrapStore
+	log    io.Writer
 	// commands come one after the other.
 	commands sync.Mutex
 	// requests are those to reencrypt.
@@ -43,7 +42,7 @@ func (r *run) newSecretsEncryption(client kubernetes.Interface) *secretsEncrypti
 		return nil
 	}
 	return &secretsEncryption{
-		layout: r.layout, node: r.node, token: r.config.Token, client: client, members: localMembers(r.layout), log: r.Log, requests: make(chan struct{}, 1),
+		layout: r.layout, node: r.node, client: client, store: bootstrapStore{localMembers(r.layout), r.config.Token}, log: r.Log, requests: make(chan struct{}, 1),
 	}
 }
 
@@ -55,7 +54,7 @@ func (e *secretsEncryption) known(t task) task {
 	return func(ctx context.Context) error {
 		last := ""
 		shared := poll(ctx, func() bool {
-			err := shareEncryption(ctx, e.layout, e.members, e.token)
+			err := e.store.shareEncryption(ctx, e.layout)
 			if err != nil && err.Error() != last {
 				last = err.Error()
 				fmt.Fprintf(e.log, "waiting for the encryption of Secrets: %v\n", err)
@@ -174,7 +173,7 @@ func (e *secretsEncryption) command(ctx context.Context, command string) error {
 // replace gives the cluster another encryption. Other servers learn it with their next start. The cluster comes first: a server that ends half-way
 // takes it from there.
 func (e *secretsEncryption) replace(ctx context.Context, by encryption) error {
-	if err := e.members.keepEncryption(ctx, e.token, by, false); err != nil {
+	if err := e.store.keepEncryption(ctx, by); err != nil {
 		return err
 	}
 	if err := by.write(e.layout); err != nil {

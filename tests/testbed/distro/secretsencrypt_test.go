@@ -1,8 +1,6 @@
 package distro
 
 import (
-	"bytes"
-	"strings"
 	"testing"
 	"time"
 
@@ -150,17 +148,27 @@ Active  Key Type  Name
 	}
 }
 
-func TestSeal_NeedsTheToken(t *testing.T) {
-	data := []byte("what servers have in common")
-	box, err := seal("t1", data)
+// The encryption is part of what servers share, for those that come, and for a cluster that goes back to a snapshot.
+func TestBootstrap_HasTheEncryption(t *testing.T) {
+	data := bootstrap{}
+	if data.encrypts() {
+		t.Error("without one, there is one")
+	}
+	want, err := newEncryption()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := unseal("t1", box); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("got %q, %v", got, err)
+	data.setEncryption(want)
+	layout := NewLayout(RKE2, t.TempDir())
+	for _, name := range bootstrapRequired {
+		data[name] = []byte(name)
 	}
-	if _, err := unseal("t2", box); err == nil || !strings.Contains(err.Error(), "is the token another one") {
-		t.Errorf("with another token: %v", err)
+	if err := data.writeChanging(layout); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readEncryption(layout)
+	if err != nil || !data.encrypts() || !cmp.Equal(got, want) {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 
