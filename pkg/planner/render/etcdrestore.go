@@ -92,7 +92,11 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 	}
 	node := NodeOf(in)
 	work := Work{Operation: OperationRestore, Attempt: attempt, Down: true}
-	before := []plan.OneTimeInstruction{node.Idempotent(restoreKey+"/restore-kill-all", attempt, node.killAll())}
+	var before []plan.OneTimeInstruction
+	if source.S3 == nil {
+		before = append(before, node.findSnapshot(source.File))
+	}
+	before = append(before, node.Idempotent(restoreKey+"/restore-kill-all", attempt, node.killAll()))
 	if node.Runtime == distro.RKE2 {
 		before = append(before, node.Idempotent(restoreKey+"/restore-manifest-removal", attempt, node.removeManifests()))
 	}
@@ -116,6 +120,14 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 	}
 	desired.Instructions = slices.Concat(before, node.skipStart(desired))
 	return node.Extend(desired, work), nil
+}
+
+// findSnapshot fails where a file is not: what comes after it takes the data of etcd away that there are.
+func (n Node) findSnapshot(file string) plan.OneTimeInstruction {
+	return plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
+		Name: "find-snapshot", Command: "/bin/sh",
+		Args: []string{"-c", `test -f "$1" || { echo "snapshot $1 is not on this machine" >&2; exit 1; }`, "sh", n.Dirs.Data + "/server/db/snapshots/" + file},
+	}}
 }
 
 // skipStart is the install instruction of a plan in the form that starts nothing (spec/02 §4.7).

@@ -234,7 +234,7 @@ func TestRestorePlan(t *testing.T) {
 	}{
 		"a local file on RKE2": {
 			runtime: distro.RKE2,
-			want:    []string{"etcd-restore/restore-kill-all", "etcd-restore/restore-manifest-removal", "install", clean, "etcd-restore/restore"},
+			want:    []string{"find-snapshot", "etcd-restore/restore-kill-all", "etcd-restore/restore-manifest-removal", "install", clean, "etcd-restore/restore"},
 			wantArgs: "3000 rke2 server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
 				"--cluster-reset-restore-path=db/snapshots/snap --etcd-s3=false",
 		},
