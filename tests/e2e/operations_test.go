@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,52 +30,66 @@ var (
 	snapshotFilesResource = schema.GroupVersionResource{Group: "k3s.cattle.io", Version: "v1", Resource: "etcdsnapshotfiles"}
 )
 
+// How a snapshot is named for a restore.
+const (
+	byList = "the ETCDSnapshot that Drover has made"
+	byHand = "an ETCDSnapshot that somebody has written"
+	byFile = "the name of the file"
+)
+
 // TestSnapshotRestore goes back to a snapshot of a cluster that is used: what was deleted since is there again, and what was made since is gone. All
 // machines and nodes are the ones that they were, and who could reach the cluster can. The snapshot stays: a cluster can go back to it twice.
 func TestSnapshotRestore(t *testing.T) {
-	tests := map[string]struct {
-		version  string
-		pools    []pool
-		restores int
-	}{
-		"RKE2, servers with both roles":      {"v1.36.3+rke2r1", []pool{{"server", 3, "ec"}, {"worker", 1, "w"}}, 2},
-		"K3s, servers with one role of them": {"v1.36.3+k3s1", []pool{{"etcd", 3, "e"}, {"api", 1, "c"}, {"worker", 1, "w"}}, 1},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, "restore")
-			must(t, w.Apply(t.Context(), manifest("restore", test.version, test.pools...)))
-			w.awaitReady("restore")
-			r := &restored{world: w, known: w.downstreamConfig("restore")}
-			machines, nodes := r.machines(), r.nodes()
-			r.make("made-before")
+	t.Run("RKE2, servers with both roles", func(t *testing.T) {
+		goBack(t, "v1.36.3+rke2r1", []pool{{"server", 3, "ec"}, {"worker", 1, "w"}}, byList, byHand)
+	})
+	t.Run("K3s, servers with one role of them", func(t *testing.T) {
+		goBack(t, "v1.36.3+k3s1", []pool{{"etcd", 3, "e"}, {"api", 1, "c"}, {"worker", 1, "w"}}, byList)
+	})
+}
 
-			r.takeSnapshot(1)
-			files := r.snapshotFiles(3)
-			machine, file := r.ofAnother(files)
-			listed := r.listed(files)
-			r.write("by-hand", machine, file)
-			for generation, name := range []string{listed[file], "by-hand"}[:test.restores] {
-				r.remove("made-before")
-				r.make("made-after")
-				r.restore(name, generation+1)
-				r.awaitReady("restore")
-				r.expect("made-before", true)
-				r.expect("made-after", false)
-				if diff := cmp.Diff(machines, r.machines()); diff != "" {
-					t.Errorf("Machines are others than before (-before +after):\n%s", diff)
-				}
-				if diff := cmp.Diff(nodes, r.nodes()); diff != "" {
-					t.Errorf("nodes are others than before (-before +after):\n%s", diff)
-				}
-				if diff := cmp.Diff(files, r.snapshotFiles(3)); diff != "" {
-					t.Errorf("the cluster knows other snapshots than before, and the files are there (-before +after):\n%s", diff)
-				}
-				if diff := cmp.Diff(listed, r.listed(files)); diff != "" {
-					t.Errorf("Drover lists other snapshots than before (-before +after):\n%s", diff)
-				}
+// TestRestoreOneServer is the same of the smallest cluster, where the name of the file is enough.
+func TestRestoreOneServer(t *testing.T) {
+	goBack(t, "v1.36.3+rke2r1", []pool{{"server", 1, "ecw"}}, byList, byFile)
+}
+
+func goBack(t *testing.T, version string, pools []pool, ways ...string) {
+	t.Helper()
+	members := 0
+	for _, p := range pools {
+		if strings.Contains(p.roles, "e") {
+			members += p.quantity
+		}
+	}
+	w := newWorld(t, "restore")
+	must(t, w.Apply(t.Context(), manifest("restore", version, pools...)))
+	w.awaitReady("restore")
+	r := &restored{world: w, known: w.downstreamConfig("restore")}
+	machines, nodes := r.machines(), r.nodes()
+	r.make("made-before")
+
+	r.takeSnapshot(1)
+	files := r.snapshotFiles(members)
+	machine, file := r.ofAnother(files)
+	listed := r.listed(files)
+	r.write("by-hand", machine, file)
+	for i, way := range ways {
+		r.remove("made-before")
+		r.make("made-after")
+		r.restore(map[string]string{byList: listed[file], byHand: "by-hand", byFile: file}[way], i+1)
+		r.awaitReady("restore")
+		r.expect("made-before", true)
+		r.expect("made-after", false)
+		for what, pair := range map[string][2]any{
+			"Machines":                    {machines, r.machines()},
+			"nodes":                       {nodes, r.nodes()},
+			"snapshots that it knows":     {files, r.snapshotFiles(members)},
+			"snapshots that Drover lists": {listed, r.listed(files)},
+		} {
+			if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+				t.Errorf("the cluster went back by %s and has other %s (-before +after):\n%s", way, what, diff)
 			}
-		})
+		}
 	}
 }
 
@@ -227,14 +242,14 @@ func (r *restored) snapshotFiles(nodes int) map[string]string {
 	return files
 }
 
-// ofAnother is a snapshot whose machine is not the init node: that one changes.
+// ofAnother is a snapshot whose machine is not the init node, where there is one: then that one changes.
 func (r *restored) ofAnother(files map[string]string) (machine unstructured.Unstructured, file string) {
 	r.t.Helper()
 	list, err := r.list(machinesResource)
 	must(r.t, err)
 	for i := range list {
 		node, _, _ := unstructured.NestedString(list[i].Object, "status", "nodeRef", "name")
-		if name, has := files[node]; has && list[i].GetLabels()[rkev1.InitNodeLabel] != "true" {
+		if name, has := files[node]; has && (list[i].GetLabels()[rkev1.InitNodeLabel] != "true" || len(files) == 1) {
 			return list[i], name
 		}
 	}
