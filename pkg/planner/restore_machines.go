@@ -174,11 +174,15 @@ func (o *operation) cleanPods() verdict {
 	o.restoring = true
 	phase := rkev1.ETCDSnapshotPhasePostRestorePodCleanup
 	return o.cleanUp(phase, rkev1.ETCDSnapshotPhaseInitialRestartCluster, func(m *machine) render.Work {
-		uids := []string{string(m.UID)}
-		if m != o.init && o.runtime == distro.RKE2 { // a K3s server that is only etcd is no node
+		uids, possible := []string{string(m.UID)}, []string(nil)
+		switch {
+		case m == o.init:
+		case o.runtime == distro.RKE2:
 			uids = append(uids, string(o.init.UID))
+		default: // the kubelet of a K3s server that is only etcd is not waited for anywhere, yet its node may be ready
+			possible = append(possible, string(o.init.UID))
 		}
-		return o.node(m).PodCleanupWork(uids, o.attempt())
+		return o.node(m).PodCleanupWork(uids, possible, o.attempt())
 	})
 }
 

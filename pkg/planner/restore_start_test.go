@@ -3,10 +3,12 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 	"github.com/drover-io/drover/pkg/nodeplan"
 	"github.com/drover-io/drover/pkg/planner/render"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
@@ -79,6 +81,29 @@ func TestDecide_NobodyJoinsARestoredMachineBeforeItRuns(t *testing.T) {
 	m.run(t)
 	if !m.machines["s1"].hasPlan() {
 		t.Error("s1 is not started although e1 runs")
+	}
+}
+
+// Pods are cleaned up when the nodes of all machines that do not run are seen to be gone. The init node runs: of RKE2 its node is waited for, of K3s it
+// may be there.
+func TestDecide_ThePodCleanupKnowsThatTheInitNodeRuns(t *testing.T) {
+	for version, want := range map[string]string{k3sVersion: "POSSIBLE=%[2]s", rke2Version: "%[1]s %[2]s"} {
+		t.Run(version, func(t *testing.T) {
+			m := upWith(t, version, map[string]string{"e1": "etcd", "s1": "control-plane", "w1": "worker"})
+			m.restore(t, "e1")
+			m.run(t)
+			m.d.all("e1")
+			m.run(t)
+			instructions := m.machines["s1"].state().Plan.Instructions
+			at := slices.IndexFunc(instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "wait-for-desired-ready-nodes") })
+			if at < 0 {
+				t.Fatalf("s1 cleans up no pods: %+v", instructions)
+			}
+			command := strings.Join(slices.Concat(instructions[at].Args, instructions[at].Env), " ")
+			if want := fmt.Sprintf(want, m.machines["s1"].m.UID, m.machines["e1"].m.UID); !strings.Contains(command, want) {
+				t.Errorf("%q is not in %q", want, command)
+			}
+		})
 	}
 }
 

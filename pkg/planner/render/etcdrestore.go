@@ -217,8 +217,9 @@ func (n Node) podSelectors(fleetNamespace string) []string {
 		"cattle-system:upgrade.cattle.io/controller=system-upgrade-controller", either(fleetNamespace, "cattle-fleet-system")+":app=fleet-agent")
 }
 
-// PodCleanupWork removes pods that the restored data believe to run (spec/02 §6.2). uids are the machines that run.
-func (n Node) PodCleanupWork(uids []string, attempt string) Work {
+// PodCleanupWork removes pods that the restored data believe to run (spec/02 §6.2). uids are the machines that run; those in possible
+// run, too, and may have no node.
+func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 	list := n.script(restoreKey, "wait_for_pod_list.sh", waitForScript)
 	ready := n.script(restoreKey, "wait_for_ready.sh", waitForReadyScript)
 	kubectl, kubeconfig := n.Runtime.Kubectl(n.Dirs.Data), n.Runtime.AdminKubeconfig()
@@ -230,7 +231,9 @@ func (n Node) PodCleanupWork(uids []string, attempt string) Work {
 	add("pods-wait-for-podlist", Command{Name: "/bin/sh", Args: []string{
 		"-x", list.Path, kubectl, "--kubeconfig", kubeconfig, "--request-timeout=20s", "get", "pods", "--all-namespaces",
 	}})
-	add("wait-for-desired-ready-nodes", Command{Name: "/bin/sh", Args: append([]string{"-x", ready.Path}, uids...), Env: env})
+	add("wait-for-desired-ready-nodes", Command{
+		Name: "/bin/sh", Args: append([]string{"-x", ready.Path}, uids...), Env: append(env, "POSSIBLE="+strings.Join(possible, " ")),
+	})
 	for i, selector := range n.podSelectors("") {
 		namespace, labels, _ := strings.Cut(selector, ":")
 		add(fmt.Sprintf("post-restore-cleanup-pods-%d", i), Command{Name: kubectl, Args: []string{

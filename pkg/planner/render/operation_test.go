@@ -364,10 +364,10 @@ func TestScripts_GiveUpInTheEnd(t *testing.T) {
 	kubectl := []string{"KUBECTL=kubectl", "KUBECONFIG=/x"}
 	for name, run := range map[string]func() (int, string){
 		"wait_for_pod_list": func() (int, string) {
-			return script(t, node.PodCleanupWork([]string{"u"}, "1"), "wait_for_pod_list.sh", dir, nil, "false")
+			return script(t, node.PodCleanupWork([]string{"u"}, nil, "1"), "wait_for_pod_list.sh", dir, nil, "false")
 		},
 		"wait_for_ready": func() (int, string) {
-			return script(t, node.PodCleanupWork([]string{"u"}, "1"), "wait_for_ready.sh", dir, kubectl, "u")
+			return script(t, node.PodCleanupWork([]string{"u"}, nil, "1"), "wait_for_ready.sh", dir, kubectl, "u")
 		},
 		"wait_for_systemctl_status": func() (int, string) {
 			return script(t, node.RestartForKeysWork(render.Roles{}, "p", "", "1"), "wait_for_systemctl_status.sh", dir, nil, "false")
@@ -442,10 +442,34 @@ esac`})
 
 func TestScripts_WaitForReady(t *testing.T) {
 	t.Parallel()
-	node := render.NodeOf(basicInput(distro.RKE2, "server"))
-	dir := fakes(t, map[string]string{"kubectl": `n=$(cat $DIR/n 2>/dev/null || echo 0); echo $((n + 1)) >$DIR/n
-[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 False\nu2 True\n'`})
-	if code, out := script(t, node.PodCleanupWork([]string{"u1"}, "1"), "wait_for_ready.sh", dir, []string{"KUBECTL=kubectl"}, "u1"); code != 0 {
-		t.Errorf("ends with %d: %s", code, out)
+	node := render.NodeOf(basicInput(distro.K3s, "server"))
+	const countCalls = "n=$(cat $DIR/n 2>/dev/null || echo 0); echo $((n + 1)) >$DIR/n\n"
+	for name, tc := range map[string]struct {
+		kubectl  string
+		possible []string
+		want     string
+	}{
+		"the other is seen to be gone":           {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 False\nu2 True\n'`, nil, "5"},
+		"the other is seen to be gone later":     {`[ "$n" -gt 2 ] && printf 'u1 True\nu2 False\n' || printf 'u1 True\nu2 True\n'`, nil, "4"},
+		"the other is never seen to be gone":     {`printf 'u1 True\nu2 True\n'`, nil, "61"},
+		"one that runs has a node":               {`printf 'u1 True\ne1 True\n'`, []string{"e1"}, "2"},
+		"one that runs has none":                 {`printf 'u1 True\n'`, []string{"e1"}, "2"},
+		"one that runs and one that is gone":     {`[ "$n" -gt 2 ] && printf 'u1 True\ne1 True\n' || printf 'u1 True\nu2 True\ne1 True\n'`, []string{"e1"}, "4"},
+		"the API server does not answer once":    {`[ "$n" -ne 1 ] && printf 'u1 True\n'`, nil, "3"},
+		"nodes of no machine are not waited for": {`printf 'u1 True\n True\n'`, nil, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := fakes(t, map[string]string{"kubectl": countCalls + tc.kubectl})
+			work := node.PodCleanupWork([]string{"u1"}, tc.possible, "1")
+			at := slices.IndexFunc(work.Instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "wait-for-desired-ready-nodes") })
+			env := append(slices.Clone(work.Instructions[at].Env), "KUBECTL=kubectl")
+			if code, out := script(t, work, "wait_for_ready.sh", dir, env, "u1"); code != 0 {
+				t.Errorf("ends with %d: %s", code, out)
+			}
+			if asked, _ := os.ReadFile(filepath.Join(dir, "n")); strings.TrimSpace(string(asked)) != tc.want {
+				t.Errorf("asked %s times, want %s", strings.TrimSpace(string(asked)), tc.want)
+			}
+		})
 	}
 }

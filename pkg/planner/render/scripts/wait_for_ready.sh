@@ -1,8 +1,8 @@
 #!/bin/sh
 # Waits for the nodes of the given machines to be Ready, for ten minutes at most, and then a while for the API to see that
-# the others are not. Right after a restore the data still say that all of them run.
+# the others are not. Right after a restore the data still say that all of them run. Machines in POSSIBLE run, too, and may have no node.
 #
-#   wait_for_ready.sh MACHINE_UID...
+#   POSSIBLE="MACHINE_UID ..." wait_for_ready.sh MACHINE_UID...
 
 query='{range .items[*]}{.metadata.labels.rke\.cattle\.io/machine}{range .status.conditions[?(@.type=="Ready")]} {.status}{end}{"\n"}{end}'
 
@@ -26,8 +26,18 @@ while :; do
 	sleep 10
 done
 
+# alone says that no node but those of the given machines is ready.
+alone() {
+	list=$(ready)
+	[ -n "$list" ] || return 1
+	for uid in "$@" $POSSIBLE; do
+		list=$(printf '%s\n' "$list" | grep -vxF "uid=$uid")
+	done
+	[ -z "$list" ]
+}
+
 i=0
-while [ "$i" -lt 60 ] && [ "$(ready | wc -l)" -ne "$#" ]; do
+while [ "$i" -lt 60 ] && ! alone "$@"; do
 	i=$((i + 1))
 	sleep 5
 done
