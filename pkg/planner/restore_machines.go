@@ -39,7 +39,7 @@ func (o *operation) source() (source render.Source, problem string) {
 	case !restorable(found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion):
 		return source, fmt.Sprintf("snapshot %s of version %s cannot be restored to version %s", found.Name, found.KubernetesVersion, o.s.ControlPlane.Spec.KubernetesVersion)
 	}
-	return render.Source{File: found.File, S3: found.S3}, ""
+	return render.Source{File: found.File, Folder: found.Folder, S3: found.S3}, ""
 }
 
 // restorable is false for the one border that data cannot cross (spec/02 §6.2). What is not known is tried.

@@ -15,6 +15,8 @@ type ETCDSnapshot struct {
 	MachineUID types.UID `json:"machineUID,omitempty"`
 	// File is the name of the snapshot's file.
 	File string `json:"file,omitempty"`
+	// Folder is where the machine has the file, empty for the usual one.
+	Folder string `json:"folder,omitempty"`
 	// S3 is the storage that holds the file, nil when a machine does. The Secret with its credential, or with the one of
 	// spec.rkeConfig.etcd.s3 when it names none, is among the Objects of the Snapshot.
 	S3 *rkev1.ETCDSnapshotS3 `json:"s3,omitempty"`

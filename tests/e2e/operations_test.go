@@ -35,6 +35,8 @@ const (
 	byList = "the ETCDSnapshot that Drover has made"
 	byHand = "an ETCDSnapshot that somebody has written"
 	byFile = "the name of the file"
+	// byMistake is by the name of a file that is not there. The machine keeps the data that it has, and the next restore ends the trouble.
+	byMistake = "a name with a mistake in it"
 )
 
 // TestSnapshotRestore goes back to a snapshot of a cluster that is used: what was deleted since is there again, and what was made since is gone. All
@@ -50,7 +52,7 @@ func TestSnapshotRestore(t *testing.T) {
 
 // TestRestoreOneServer is the same of the smallest cluster, where the name of the file is enough.
 func TestRestoreOneServer(t *testing.T) {
-	goBack(t, "v1.36.3+rke2r1", []pool{{"server", 1, "ecw"}}, byList, byFile)
+	goBack(t, "v1.36.3+rke2r1", []pool{{"server", 1, "ecw"}}, byList, byMistake, byFile)
 }
 
 func goBack(t *testing.T, version string, pools []pool, ways ...string) {
@@ -74,8 +76,14 @@ func goBack(t *testing.T, version string, pools []pool, ways ...string) {
 	listed := r.listed(files)
 	r.write("by-hand", machine, file)
 	for i, way := range ways {
-		r.remove("made-before")
-		r.make("made-after")
+		if i == 0 || ways[i-1] != byMistake {
+			r.remove("made-before")
+			r.make("made-after")
+		}
+		if way == byMistake {
+			r.failToRestore(file+"0", i+1)
+			continue
+		}
 		r.restore(map[string]string{byList: listed[file], byHand: "by-hand", byFile: file}[way], i+1)
 		r.awaitReady("restore")
 		r.expect("made-before", true)
@@ -180,6 +188,31 @@ func (r *restored) restore(name string, generation int) {
 	r.t.Helper()
 	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
 	r.operation(restoreTimeout, "etcdSnapshotRestore", "ETCDSnapshotRestored", generation)
+}
+
+// failToRestore asks to go back to a snapshot that is not there, and waits until that has failed before the data were touched.
+func (r *restored) failToRestore(name string, generation int) {
+	r.t.Helper()
+	r.change("restore", fmt.Sprintf(`{"spec": {"rkeConfig": {"etcdSnapshotRestore": {"name": %q, "generation": %d}}}}`, name, generation))
+	r.within(restoreTimeout, "a restore by mistake has failed", func() error {
+		controlPlane, err := r.objects.Resource(controlPlanesResource).Namespace(namespace).Get(r.t.Context(), "restore", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		handled, _, _ := unstructured.NestedInt64(controlPlane.Object, "status", "etcdSnapshotRestore", "generation")
+		phase, _, _ := unstructured.NestedString(controlPlane.Object, "status", "etcdSnapshotRestorePhase")
+		if handled != int64(generation) || phase != string(rkev1.ETCDSnapshotPhaseFailed) {
+			return fmt.Errorf("restore %d is in %s", handled, phase)
+		}
+		return nil
+	})
+	for _, machine := range r.Lab.List() {
+		there, err := r.Lab.FileExists(machine.Name, "/var/lib/rancher/rke2/server/db/etcd/member")
+		must(r.t, err)
+		if !there {
+			r.t.Errorf("%s has lost its data", machine.Name)
+		}
+	}
 }
 
 // operation waits until one that was asked for has succeeded, and tells how long each of its phases took.

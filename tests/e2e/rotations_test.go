@@ -93,8 +93,11 @@ func (r *rotating) having(file string) []lab.Machine {
 	return found
 }
 
+// apiServerLog is on machines with an API server only.
+const apiServerLog = "server/logs/kube-apiserver.log"
+
 // apiServers and etcdMember are the machines with those.
-func (r *rotating) apiServers() []lab.Machine { return r.having("server/cred/encryption-config.json") }
+func (r *rotating) apiServers() []lab.Machine { return r.having(apiServerLog) }
 func (r *rotating) etcdMember() lab.Machine   { return r.having("server/db/etcd/member")[0] }
 
 // knowledge is how people reach a cluster.
@@ -258,7 +261,7 @@ func (r *rotating) expectServed(certificates map[string]map[string]*x509.Certifi
 	for _, machine := range r.Lab.List() {
 		for port, file := range ports {
 			want := certificates[machine.Name][file]
-			runsAPI, err := r.Lab.FileExists(machine.Name, path.Join(r.data(), "server/cred/encryption-config.json"))
+			runsAPI, err := r.Lab.FileExists(machine.Name, path.Join(r.data(), apiServerLog))
 			must(r.t, err)
 			if want == nil || port == "6443" && !runsAPI {
 				continue

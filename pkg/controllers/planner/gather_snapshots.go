@@ -2,6 +2,8 @@ package planner
 
 import (
 	"fmt"
+	"path"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,12 +60,21 @@ func decodeSnapshot(snapshot *rkev1.ETCDSnapshot) planner.ETCDSnapshot {
 		out.Cluster = snapshot.Labels[rkev1.ClusterNameLabel]
 	}
 	if out.S3 == nil {
-		out.MachineUID = machineUID(snapshot)
+		out.MachineUID, out.Folder = machineUID(snapshot), folderOf(file)
 	}
 	if version, err := topology.VersionOfSnapshot(file.Metadata); err == nil {
 		out.KubernetesVersion = version // one that cannot be read is not known
 	}
 	return out
+}
+
+// folderOf is where a machine has the file of a snapshot, if its location tells: the configuration of the distribution may have moved it since.
+func folderOf(file *rkev1.ETCDSnapshotFile) string {
+	location, isFile := strings.CutPrefix(file.Location, "file://")
+	if !isFile || !path.IsAbs(location) || path.Clean(location) != location || path.Base(location) != file.Name {
+		return ""
+	}
+	return path.Dir(location)
 }
 
 // machineUID is the Machine that owns a snapshot, whatever version of Cluster API the owner was written with.

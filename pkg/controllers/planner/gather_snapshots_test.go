@@ -54,6 +54,18 @@ func TestDecodeSnapshot(t *testing.T) {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(metav1.OwnerReference{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Machine", UID: "m"})},
 			planner.ETCDSnapshot{Name: "s", MachineUID: "m"},
 		},
+		"in a folder that the configuration names": {
+			rkev1.ETCDSnapshot{ObjectMeta: owners(machine), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Location: "file:///mnt/backups/f"}},
+			planner.ETCDSnapshot{Name: "s", MachineUID: "m", File: "f", Folder: "/mnt/backups"},
+		},
+		"at a location of another file": {
+			rkev1.ETCDSnapshot{ObjectMeta: owners(machine), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Location: "file:///mnt/backups/g"}},
+			planner.ETCDSnapshot{Name: "s", MachineUID: "m", File: "f"},
+		},
+		"at a location that is no path": {
+			rkev1.ETCDSnapshot{ObjectMeta: owners(machine), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", Location: "file:///mnt/../f"}},
+			planner.ETCDSnapshot{Name: "s", MachineUID: "m", File: "f"},
+		},
 		"in S3": {
 			rkev1.ETCDSnapshot{ObjectMeta: owners(machine), SnapshotFile: rkev1.ETCDSnapshotFile{Name: "f", S3: storage}},
 			planner.ETCDSnapshot{Name: "s", File: "f", S3: storage},

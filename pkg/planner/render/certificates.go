@@ -69,7 +69,9 @@ func (n Node) RotateCertificatesWork(have plan.NodePlan, roles Roles, services [
 		for _, service := range named {
 			args = append(args, "-s", service)
 		}
-		add(n.Stop(rotationKey+"/stop", attempt), n.Idempotent(rotationKey+"/rotate", attempt, bounded(commandSeconds, args...)))
+		rotate := bounded(commandSeconds, args...)
+		rotate.Env = []string{n.dataDirEnv()} // it takes another folder for that of a node that was never a server, and succeeds
+		add(n.Stop(rotationKey+"/stop", attempt), n.Idempotent(rotationKey+"/rotate", attempt, rotate))
 	}
 	if roles.ControlPlane {
 		add(n.removeComponentCertificates(have, services, attempt)...)

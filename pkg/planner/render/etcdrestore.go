@@ -60,14 +60,19 @@ func (n Node) killAll() Command {
 		Args: []string{"-c", fmt.Sprintf(
 			"if ! command -v %[1]s && ! command -v %[2]s; then echo %[1]s is not installed; exit 0; fi; timeout %[3]d %[2]s",
 			n.Runtime.Command(), n.Runtime.KillAllScript(), commandSeconds)},
-		Env: []string{n.Runtime.EnvPrefix() + "_DATA_DIR=" + n.Dirs.Data},
+		Env: []string{n.dataDirEnv()},
 	}
 }
+
+// dataDirEnv tells commands that do not read the configuration where the data are: all but server, agent and etcd-snapshot.
+func (n Node) dataDirEnv() string { return n.Runtime.EnvPrefix() + "_DATA_DIR=" + n.Dirs.Data }
 
 // Source is a snapshot to restore from.
 type Source struct {
 	// File is the name of the snapshot's file.
 	File string
+	// Folder is where the machine has the file, as the cluster lists it: `etcd-snapshot-dir` moves it. Empty is the usual folder.
+	Folder string
 	// S3 is the storage that holds it, nil when the machine does.
 	S3 *rkev1.ETCDSnapshotS3
 }
@@ -94,7 +99,7 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 	work := Work{Operation: OperationRestore, Attempt: attempt, Down: true}
 	var before []plan.OneTimeInstruction
 	if source.S3 == nil {
-		before = append(before, node.findSnapshot(source.File))
+		before = append(before, findSnapshot(node.fileOf(source)))
 	}
 	before = append(before, node.Idempotent(restoreKey+"/restore-kill-all", attempt, node.killAll()))
 	if node.Runtime == distro.RKE2 {
@@ -105,7 +110,8 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 		fmt.Sprintf("--etcd-arg=advertise-client-urls=https://%s:2379", node.Loopback), "--etcd-disable-snapshots=false",
 	}
 	if source.S3 == nil {
-		reset = append(reset, "--cluster-reset-restore-path=db/snapshots/"+source.File, "--etcd-s3=false")
+		file := node.fileOf(source)
+		reset = append(reset, "--cluster-reset-restore-path="+strings.TrimPrefix(file, node.Dirs.Data+"/server/"), "--etcd-s3=false")
 	} else {
 		reset = append(append(reset, "--cluster-reset-restore-path="+source.File), args...)
 	}
@@ -122,11 +128,20 @@ func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.Nod
 	return node.Extend(desired, work), nil
 }
 
+// fileOf is where a machine has a snapshot.
+func (n Node) fileOf(source Source) string {
+	folder := source.Folder
+	if folder == "" {
+		folder = n.Dirs.Data + "/server/db/snapshots"
+	}
+	return folder + "/" + source.File
+}
+
 // findSnapshot fails where a file is not: what comes after it takes the data of etcd away that there are.
-func (n Node) findSnapshot(file string) plan.OneTimeInstruction {
+func findSnapshot(file string) plan.OneTimeInstruction {
 	return plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
 		Name: "find-snapshot", Command: "/bin/sh",
-		Args: []string{"-c", `test -f "$1" || { echo "snapshot $1 is not on this machine" >&2; exit 1; }`, "sh", n.Dirs.Data + "/server/db/snapshots/" + file},
+		Args: []string{"-c", `test -f "$1" || { echo "snapshot $1 is not on this machine" >&2; exit 1; }`, "sh", file},
 	}}
 }
 

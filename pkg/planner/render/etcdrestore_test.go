@@ -51,6 +51,7 @@ func TestRestorePlan(t *testing.T) {
 	const clean = "etcd-restore/clean-etcd-dir"
 	for name, tc := range map[string]struct {
 		runtime  distro.Runtime
+		folder   string
 		s3       *rkev1.ETCDSnapshotS3
 		current  *rkev1.ETCDSnapshotS3
 		want     []string
@@ -62,6 +63,18 @@ func TestRestorePlan(t *testing.T) {
 			runtime: distro.RKE2,
 			want:    []string{"find-snapshot", "etcd-restore/restore-kill-all", "etcd-restore/restore-manifest-removal", "install", clean, "etcd-restore/restore"},
 			wantArgs: "3000 rke2 server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
+				"--cluster-reset-restore-path=db/snapshots/snap --etcd-s3=false",
+		},
+		"a local file in another folder": {
+			runtime: distro.K3s, folder: "/mnt/backups",
+			want: []string{"find-snapshot", "etcd-restore/restore-kill-all", "install", clean, "etcd-restore/restore"},
+			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
+				"--cluster-reset-restore-path=/mnt/backups/snap --etcd-s3=false",
+		},
+		"a local file in the usual folder": {
+			runtime: distro.K3s, folder: "/var/lib/rancher/k3s/server/db/snapshots",
+			want: []string{"find-snapshot", "etcd-restore/restore-kill-all", "install", clean, "etcd-restore/restore"},
+			wantArgs: "3000 k3s server --cluster-reset --etcd-arg=advertise-client-urls=https://localhost:2379 --etcd-disable-snapshots=false " +
 				"--cluster-reset-restore-path=db/snapshots/snap --etcd-s3=false",
 		},
 		"S3 on K3s, with the credential of the cluster": {
@@ -88,7 +101,7 @@ func TestRestorePlan(t *testing.T) {
 			if tc.current != nil {
 				in.ControlPlane.Spec.ETCD = &rkev1.ETCD{S3: tc.current, SnapshotRetention: 3}
 			}
-			got, err := render.Versions{}.RestorePlan(in, render.Source{File: "snap", S3: tc.s3}, "1")
+			got, err := render.Versions{}.RestorePlan(in, render.Source{File: "snap", Folder: tc.folder, S3: tc.s3}, "1")
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Errorf("error is %v, want %q", err, tc.wantErr)

@@ -163,6 +163,32 @@ func TestRotateCertificatesWork(t *testing.T) {
 	}
 }
 
+// Commands that do not read the configuration take another folder for that of a node that was never a server, where the data are elsewhere.
+func TestOperations_TellWhereTheDataAre(t *testing.T) {
+	t.Parallel()
+	in := basicInput(distro.RKE2, "init")
+	in.ControlPlane.Spec.DataDirectories.K8sDistro = "/mnt/rke2"
+	node, have := render.NodeOf(in), mustPlan(t, in)
+	all := render.Roles{ETCD: true, ControlPlane: true}
+	told := 0
+	for name, work := range map[string]render.Work{
+		"certificates": node.RotateCertificatesWork(have, all, nil, "1"), "keys": node.SecretsEncryptWork("prepare", nil, "1"),
+		"restart for keys": node.RestartForKeysWork(all, "a", "prepare", "1"),
+	} {
+		for _, i := range work.Instructions {
+			if !strings.Contains(i.Name, "/rotate") && !strings.Contains(i.Name, "/prepare") && i.Name != render.SecretsEncryptStatus {
+				continue
+			}
+			if told++; !slices.Contains(i.Env, "RKE2_DATA_DIR=/mnt/rke2") {
+				t.Errorf("%s: %s has %v in its environment", name, i.Name, i.Env)
+			}
+		}
+	}
+	if told != 4 {
+		t.Errorf("%d instructions are looked at", told)
+	}
+}
+
 func TestRotatesCertificates(t *testing.T) {
 	t.Parallel()
 	etcd, controlPlane, worker := render.Roles{ETCD: true}, render.Roles{ControlPlane: true}, render.Roles{Worker: true}

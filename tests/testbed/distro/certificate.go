@@ -43,12 +43,8 @@ func services(l Layout) []service {
 
 // RotateCertificates moves the certificates of some services aside, of all that the node has if none is named, so that the next start issues new
 // ones. The authorities stay.
-func RotateCertificates(runtime Runtime, names []string, out io.Writer) error {
-	config, err := LoadConfig("/etc/rancher/" + string(runtime))
-	if err != nil {
-		return err
-	}
-	return rotateCertificates(NewLayout(runtime, config.DataDir), names, time.Now(), out)
+func RotateCertificates(runtime Runtime, dataDir string, names []string, out io.Writer) error {
+	return rotateCertificates(NewLayout(runtime, dataDir), names, time.Now(), out)
 }
 
 func rotateCertificates(l Layout, names []string, now time.Time, out io.Writer) error {

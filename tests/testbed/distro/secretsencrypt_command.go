@@ -7,16 +7,19 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 )
 
 // SecretsEncrypt asks the server of this host for the status of secrets encryption, or has it take the rotation of keys one stage further.
-func SecretsEncrypt(ctx context.Context, runtime Runtime, command string, out io.Writer) error {
-	config, err := LoadConfig("/etc/rancher/" + string(runtime))
+// As the real command it does not read the configuration: an empty dataDir is the default one.
+func SecretsEncrypt(ctx context.Context, runtime Runtime, dataDir, command string, out io.Writer) error {
+	layout := NewLayout(runtime, dataDir)
+	token, err := os.ReadFile(layout.server("token"))
 	if err != nil {
-		return err
+		return fmt.Errorf("read the server's token: %w", err)
 	}
-	j := joiner{layout: NewLayout(runtime, config.DataDir), config: config, log: out}
+	j := joiner{layout: layout, config: Config{Token: string(token)}, log: out}
 	server := &url.URL{Scheme: "https", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(runtime.SupervisorPort()))}
 	if command == "status" {
 		var status encryptionStatus

@@ -89,6 +89,9 @@ func (e *secretsEncryption) answerStatus(ctx context.Context, _ url.Values) (any
 }
 
 func (e *secretsEncryption) answerCommand(ctx context.Context, query url.Values) (any, error) {
+	// Who asks may give up before the answer: half of a step would be one that no other follows.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer cancel()
 	return struct{}{}, e.command(ctx, query.Get("stage"))
 }
 
@@ -217,6 +220,9 @@ func (e *secretsEncryption) reencrypt(ctx context.Context) error {
 	files, err := readEncryption(e.layout)
 	if err != nil {
 		return err
+	}
+	if files.stage() == stageReencryptFinished {
+		return e.mark(ctx, files.State) // an earlier try came so far
 	}
 	if err := e.mark(ctx, stageReencryptActive+"-"+files.hash()); err != nil {
 		return err

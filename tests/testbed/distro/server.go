@@ -92,6 +92,9 @@ func (r *run) voters(ctx context.Context) ([]string, error) {
 
 // prepareServer writes certificates and kubeconfigs.
 func (r *run) prepareServer() error {
+	if err := writeFile(r.layout.server("token"), []byte(r.config.Token)); err != nil {
+		return err
+	}
 	if err := ensureServerCerts(r.layout, r.node, r.config); err != nil {
 		return err
 	}

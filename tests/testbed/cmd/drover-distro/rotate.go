@@ -1,19 +1,28 @@
 package main
 
 import (
+	"os"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/drover-io/drover/tests/testbed/distro"
 )
 
+// dataDirFlag is how commands learn the data folder that do not read the configuration: by a flag, or by the environment.
+func dataDirFlag(group *cobra.Command, runtime distro.Runtime) *string {
+	return group.PersistentFlags().StringP("data-dir", "d", os.Getenv(strings.ToUpper(string(runtime))+"_DATA_DIR"), "folder of the node's data")
+}
+
 // certificateCommand is "certificate", of which there is "rotate".
 func certificateCommand(runtime distro.Runtime) *cobra.Command {
 	group := &cobra.Command{Use: "certificate", Short: "Manage the node's certificates"}
 	var services []string
+	dataDir := dataDirFlag(group, runtime)
 	rotate := &cobra.Command{
 		Use: "rotate", Short: "Move certificates aside, so that the next start issues new ones", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return distro.RotateCertificates(runtime, services, cmd.OutOrStdout())
+			return distro.RotateCertificates(runtime, *dataDir, services, cmd.OutOrStdout())
 		},
 	}
 	rotate.Flags().StringSliceVarP(&services, "service", "s", nil, "service to rotate certificates of, all if none is named")
@@ -24,6 +33,7 @@ func certificateCommand(runtime distro.Runtime) *cobra.Command {
 // secretsEncryptCommand is "secrets-encrypt" with the steps of a rotation of keys.
 func secretsEncryptCommand(runtime distro.Runtime) *cobra.Command {
 	group := &cobra.Command{Use: "secrets-encrypt", Short: "Control the encryption of Secrets and the rotation of its keys"}
+	dataDir := dataDirFlag(group, runtime)
 	for use, short := range map[string]string{
 		"status":    "Print the status of secrets encryption",
 		"prepare":   "Add a new key",
@@ -31,7 +41,7 @@ func secretsEncryptCommand(runtime distro.Runtime) *cobra.Command {
 		"reencrypt": "Write all Secrets with the new key, and remove the old one",
 	} {
 		group.AddCommand(&cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-			return distro.SecretsEncrypt(cmd.Context(), runtime, use, cmd.OutOrStdout())
+			return distro.SecretsEncrypt(cmd.Context(), runtime, *dataDir, use, cmd.OutOrStdout())
 		}})
 	}
 	return group
