@@ -83,8 +83,8 @@ func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 			ran(planner.SnapshotOperation, `{"generation":8}`, rkev1.OperationStateSucceeded),
 		}, 1},
 	} {
-		if got := demoScene(tc.is...).nextGeneration(tc.kind); got != tc.want {
-			t.Errorf("%s: generation %d, want %d", name, got, tc.want)
+		if got, err := demoScene(tc.is...).nextGeneration(tc.kind); got != tc.want || err != nil {
+			t.Errorf("%s: generation %d, want %d, error %v", name, got, tc.want, err)
 		}
 	}
 }
@@ -209,74 +209,6 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-func TestFollow(t *testing.T) {
-	t.Parallel()
-	kind, asked := planner.SnapshotOperation, wish{Generation: 4}
-	ask := func(generation int) func(*scene) {
-		return spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation} })
-	}
-	for name, tc := range map[string]struct {
-		is    []func(*scene)
-		want  string
-		ended bool
-		err   string
-	}{
-		"it has not begun": {is: []func(*scene){ask(4)}, want: "etcd snapshot: it has not begun"},
-		"the one before failed": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":3}`, rkev1.OperationStateFailed), says(rkev1.ConditionReady, "m drains")},
-			want: "etcd snapshot: it has not begun; the cluster says: m drains",
-		},
-		"it runs, and the cluster says how": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning), says(rkev1.ConditionReady, "etcd snapshot: waiting for a snapshot on m")},
-			want: "etcd snapshot: waiting for a snapshot on m",
-		},
-		"it runs, and only the record says how":    {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it goes on after somebody asked for more": {is: []func(*scene){ask(5), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it is done": {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded)}, want: "the etcd snapshot is done", ended: true},
-		"it is done, with something to say": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded), says(kind.Condition, "left out: m")},
-			want: "left out: m", ended: true,
-		},
-		"it failed": {
-			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateFailed)}, ended: true,
-			err: "the etcd snapshot failed: m is lost; docs/reasons/SnapshotFailed.md says what to do",
-		},
-		"it was cancelled": {
-			is: []func(*scene){ran(kind, `{"generation":4}`, rkev1.OperationStateCancelled)}, ended: true,
-			err: "the etcd snapshot was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays",
-		},
-		"it was taken back in time": {ended: true, err: "the request for the etcd snapshot was taken back before it began"},
-		"another request came before it": {
-			is: []func(*scene){ask(5), ran(kind, `{"generation":5}`, rkev1.OperationStateRunning)}, ended: true,
-			err: "another request took the place of this one, or came after it: spec.rkeConfig.etcdSnapshotCreate has generation 5, and not 4",
-		},
-		"the cluster goes":          {is: []func(*scene){ask(4), func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, ended: true, err: "cluster a/demo is being deleted, and the etcd snapshot with it"},
-		"the control plane is gone": {is: []func(*scene){ask(4), func(s *scene) { s.controlPlane = nil }}, ended: true, err: "the control plane of cluster a/demo is gone, and the etcd snapshot with it"},
-	} {
-		line, ended, err := demoScene(tc.is...).follow(kind, asked)
-		if line != tc.want || ended != tc.ended || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
-			t.Errorf("%s: %q, ended %t, error %v; want %q, %t, %q", name, line, ended, err, tc.want, tc.ended, tc.err)
-		}
-	}
-}
-
-// A request is what it says in all of its fields: another snapshot is another restore, and other services are another rotation.
-func TestFollow_TellsRequestsOfOneGenerationApart(t *testing.T) {
-	t.Parallel()
-	s := demoScene(ran(planner.RestoreOperation, `{"name":"other","generation":2}`, rkev1.OperationStateSucceeded),
-		spec(func(c *provv1.RKEConfig) {
-			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "other", Generation: 2}
-		}))
-	if _, ended, err := s.follow(planner.RestoreOperation, wish{Name: "s", Generation: 2}); !ended || err == nil {
-		t.Errorf("another snapshot is this one: %t %v", ended, err)
-	}
-	done := demoScene(func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 4 },
-		ran(planner.CertificatesOperation, `{"generation":5}`, rkev1.OperationStateRunning))
-	if line, ended, err := done.follow(planner.CertificatesOperation, wish{Generation: 4}); !ended || err != nil || line != "the certificate rotation is done" {
-		t.Errorf("what is done is not known: %q %t %v", line, ended, err)
-	}
-}
-
 // The planner writes requests as the spec has them, and both are read as one.
 func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
 	t.Parallel()
@@ -287,7 +219,7 @@ func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
 	}
 	requests := []any{config.ETCDSnapshotCreate, config.ETCDSnapshotRestore, config.RotateCertificates, config.RotateEncryptionKeys}
 	want := []wish{{Generation: 1}, {Generation: 2, Name: "s", RestoreRKEConfig: rkev1.RestoreModeAll}, {Generation: 3, Services: []string{"etcd"}}, {Generation: 4}}
-	for i, kind := range planner.OperationKinds {
+	for i, kind := range planner.OperationKinds() {
 		text, err := json.Marshal(requests[i])
 		check(t, err)
 		for _, got := range []*wish{wishIn(config, kind.Field), requested(rkev1.OperationRecord{Request: string(text)})} {
