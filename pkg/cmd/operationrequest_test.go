@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"encoding/json"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +87,90 @@ func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 	} {
 		if got, err := demoScene(tc.is...).nextGeneration(tc.kind); got != tc.want || err != nil {
 			t.Errorf("%s: generation %d, want %d, error %v", name, got, tc.want, err)
+		}
+	}
+}
+
+func TestNextGeneration_EndsWithTheNumbers(t *testing.T) {
+	t.Parallel()
+	s := demoScene(spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: math.MaxInt} }))
+	const want = "a request of cluster a/demo had generation 9223372036854775807, and there is no larger one: set spec.rkeConfig.etcdSnapshotCreate by hand, with a generation that none had"
+	if _, _, err := s.place(order{kind: planner.SnapshotOperation}); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// A version goes into the spec at once, and a restore may have to wait for another operation: a live cluster would get the version in between.
+func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
+	t.Parallel()
+	back := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1", anew: true}
+	take := spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} })
+	for name, tc := range map[string]struct {
+		is   []func(*scene)
+		want string
+	}{
+		"nothing else was asked for": {},
+		"all else has ended":         {is: []func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`, rkev1.OperationStateFailed)}},
+		"another restore runs":       {is: []func(*scene){ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateRunning)}},
+		"keys that nobody rotates":   {is: []func(*scene){spec(func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: -1} })}},
+		"the cluster is stopped": {is: []func(*scene){
+			take, ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateFailed), func(s *scene) { s.controlPlane.Status.Operations[0].Stopped = true },
+		}},
+		"a snapshot is taken": {[]func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`, rkev1.OperationStateRunning)},
+			"--kubernetes-version: the etcd snapshot of cluster a/demo runs, and a live cluster could get the version when it has ended"},
+		"a snapshot is to be taken": {[]func(*scene){take},
+			"--kubernetes-version: the etcd snapshot of cluster a/demo waits to begin, with generation 3, and a live cluster could get the version before the restore"},
+		"the planner was told of one that the Cluster has no more": {
+			[]func(*scene){func(s *scene) { s.controlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} }},
+			"--kubernetes-version: the encryption key rotation of cluster a/demo waits to begin",
+		},
+	} {
+		_, _, err := demoScene(tc.is...).place(back)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+		plain := back
+		plain.kubernetesVersion = ""
+		if _, _, err := demoScene(tc.is...).place(plain); err != nil {
+			t.Errorf("%s: without a version: %v", name, err)
+		}
+	}
+}
+
+// What somebody agrees to is what is asked for, or nothing is.
+func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
+	t.Parallel()
+	kind := planner.RestoreOperation
+	was := []func(*scene){
+		spec(func(c *provv1.RKEConfig) {
+			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "r", Generation: 2}
+		}),
+		ran(kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning),
+	}
+	agreed := demoScene(was...).view(kind)
+	for name, tc := range map[string]struct {
+		then func(*scene)
+		want string
+	}{
+		"nothing has changed": {func(*scene) {}, ""},
+		"what nobody was told of": {func(s *scene) {
+			s.cluster.ResourceVersion, s.controlPlane.Status.Operations[0].Step = "8", "another step"
+		}, ""},
+		"it is another cluster":          {func(s *scene) { s.cluster.UID = "b" }, "cluster a/demo was deleted and made again meanwhile"},
+		"it has another version":         {func(s *scene) { s.cluster.Spec.KubernetesVersion = "v2" }, `somebody set spec.kubernetesVersion to "v2" meanwhile, which was "v1.36.2+rke2r1"`},
+		"somebody took back the request": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil }, "somebody took back the request for the etcd restore meanwhile"},
+		"somebody asked for something else": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore.Generation = 3 },
+			`somebody asked for the etcd restore meanwhile: spec.rkeConfig.etcdSnapshotRestore is {"generation":3,"name":"r"}`},
+		"it has ended": {func(s *scene) { s.controlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded },
+			"the etcd restore went on meanwhile: start 0 of it was Running, and start 0 is Succeeded"},
+		"it has begun again": {func(s *scene) { s.controlPlane.Status.Operations[0].Attempt = 2 },
+			"the etcd restore went on meanwhile: start 0 of it was Running, and start 2 is Running"},
+		"it is forgotten": {func(s *scene) { s.controlPlane.Status.Operations = nil }, "the etcd restore went on meanwhile: start 0 of it was Running, and start 0 is not there"},
+	} {
+		s := demoScene(append(slices.Clone(was), tc.then)...)
+		_, _, err := s.place(order{kind: kind, wish: wish{Name: "s"}, anew: true, confirmed: &agreed})
+		if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want+"; nothing was asked for" {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
 }
@@ -191,7 +277,7 @@ func TestPatch(t *testing.T) {
 		s := demoScene(spec(func(c *provv1.RKEConfig) {
 			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "before", Generation: 2, RestoreRKEConfig: rkev1.RestoreModeAll}
 			c.RotateCertificates = &rkev1.RotateCertificates{Generation: 5, Services: []string{"etcd", "scheduler"}}
-		}))
+		}), func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 })
 		asked, _, err := s.place(tc.order)
 		check(t, err)
 		patch, err := tc.order.patch(s.cluster, asked)
