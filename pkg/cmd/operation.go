@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ same kind is refused while it runs. With --wait the command follows it to its en
 which machines, as drover preview does. It works with your rights: you need to be allowed to get the Cluster and its RKEControlPlane, and to patch the Cluster.
 
 The settings of the server are those it has published in namespace drover-system; --system-default-registry and others, or DROVER_… in the
-environment, come before them. They matter to --dry-run only.
+environment, come before them. They matter only where it is said what would happen.
 
 Exit codes: 0 it was asked for, and with --wait it was done; 1 an error, or with --wait it failed, was cancelled, gave way to another request or has not ended within --timeout. With
 --dry-run: 0 no machine would be changed; 1 an error, also when the operation would fail, whose report has why in operations; 2 machines would be changed; 3 some would be replaced.
@@ -106,11 +107,11 @@ func (a operationAPI) read(namespace, name string) (s scene, isRefusal bool, err
 	}
 	s.controlPlane, err = a.controlPlanes.Get(namespace, name, metav1.GetOptions{})
 	switch {
-	case inspect.IsAbsent(err, inspect.ControlPlaneResource, name):
+	case inspect.IsAbsent(err, inspect.ControlPlaneResource(), name):
 		s.controlPlane = nil
 		return s, false, nil
 	case err != nil:
-		isRefusal = apierrors.IsForbidden(err) && inspect.IsAbout(err, inspect.ControlPlaneResource, name)
+		isRefusal = apierrors.IsForbidden(err) && inspect.IsAbout(err, inspect.ControlPlaneResource(), name)
 		return s, isRefusal, fmt.Errorf("read RKEControlPlane %s/%s: %w", namespace, name, err)
 	}
 	return s, false, nil
@@ -183,13 +184,16 @@ func unaskedFor(ctx context.Context, err error) error {
 	return fmt.Errorf("nothing was asked for: %w", err)
 }
 
-// unpatched is what is said of a patch that failed. Where it is not the API server that says so, nobody knows what has become of it.
+// vague are answers that do not tell whether something was done.
+var vague = []func(error) bool{apierrors.IsUnexpectedServerError, apierrors.IsTimeout, apierrors.IsServerTimeout, apierrors.IsInternalError}
+
+// unpatched is what is said of a patch that failed. Where it is not the API server that says so, or one that has lost sight of its storage, nobody knows what has become of it.
 func (s scene) unpatched(err error) error {
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &status) && !apierrors.IsUnexpectedServerError(err) && !apierrors.IsTimeout(err):
+	case errors.As(err, &status) && !slices.ContainsFunc(vague, func(is func(error) bool) bool { return is(err) }):
 		return fmt.Errorf("ask on cluster %s: %w", s.name(), err)
 	}
 	return fmt.Errorf("ask on cluster %s: it may have been asked for, which %s shows: %w", s.name(), s.look(), err)

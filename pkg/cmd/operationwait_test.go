@@ -71,10 +71,10 @@ func TestRead_TellsWhatIsGoneFromWhatIsAway(t *testing.T) {
 		gone, isRefusal bool
 	}{
 		"it is there":                 {},
-		"it is gone":                  {apierrors.NewNotFound(inspect.ControlPlaneResource, "demo"), true, false},
-		"it may not be read":          {apierrors.NewForbidden(inspect.ControlPlaneResource, "demo", errors.New("a tenant")), false, true},
-		"somebody on the way says no": {apierrors.NewGenericServerResponse(http.StatusForbidden, "get", inspect.ControlPlaneResource, "demo", "<html>", 0, true), false, false},
-		"a proxy knows nothing":       {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", inspect.ControlPlaneResource, "demo", "<html>", 0, true), false, false},
+		"it is gone":                  {apierrors.NewNotFound(inspect.ControlPlaneResource(), "demo"), true, false},
+		"it may not be read":          {apierrors.NewForbidden(inspect.ControlPlaneResource(), "demo", errors.New("a tenant")), false, true},
+		"somebody on the way says no": {apierrors.NewGenericServerResponse(http.StatusForbidden, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
+		"a proxy knows nothing":       {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", inspect.ControlPlaneResource(), "demo", "<html>", 0, true), false, false},
 		"the kind is not served":      {apierrors.NewNotFound(schema.GroupResource{}, ""), false, false},
 		"nobody answers":              {errors.New("connection refused"), false, false},
 	} {
@@ -110,6 +110,7 @@ func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 		"nobody has answered in time":   {context.DeadlineExceeded, unknown + "context deadline exceeded"},
 		"the line broke":                {errors.New("unexpected EOF"), unknown + "unexpected EOF"},
 		"a proxy has given up":          {apierrors.NewGenericServerResponse(http.StatusBadGateway, "patch", clusters, "demo", "<html>", 0, true), unknown},
+		"etcd has another leader":       {apierrors.NewInternalError(errors.New("etcdserver: leader changed")), unknown},
 		"the API server itself gave up": {apierrors.NewTimeoutError("too long", 1), unknown},
 	} {
 		_, _, err := (&staged{scene: demoScene(), patch: tc.err}).api().ask(t.Context(), "a", "demo", order{kind: planner.SnapshotOperation})
@@ -122,7 +123,7 @@ func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 // A time limit is no success, and neither are conflicts without an end.
 func TestRetryConflicts_ReturnsWhatWentWrong(t *testing.T) {
 	t.Parallel()
-	conflict := apierrors.NewConflict(inspect.ControlPlaneResource, "demo", errors.New("x"))
+	conflict := apierrors.NewConflict(inspect.ControlPlaneResource(), "demo", errors.New("x"))
 	for name, tc := range map[string]struct {
 		answers []error
 		want    error

@@ -84,7 +84,7 @@ func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 	case err != nil && asks.kubernetesVersion != "":
 		return nil, fmt.Errorf("it cannot be said whether the restore would fail, and --kubernetes-version would stay in the spec: nothing was asked for; leave it out to ask all the same: %w", err)
 	case err != nil:
-		return []string{"it cannot be said whether it would fail at once: " + err.Error()}, nil
+		return []string{"it cannot be said whether it would fail at once: " + err.Error()}, nil //nolint:nilerr // it is told, and is no obstacle without a version
 	case problem != "":
 		return nil, fmt.Errorf("the %s would fail, and nothing was asked for: %s", asks.kind.Title, problem)
 	}

@@ -148,12 +148,14 @@ func (r *Reader) learn(cluster *provv1.Cluster) (unknown string) {
 }
 
 // ControlPlaneResource is that of RKEControlPlanes, for IsAbout and IsAbsent.
-var ControlPlaneResource = rkev1.SchemeGroupVersion.WithResource("rkecontrolplanes").GroupResource()
+func ControlPlaneResource() schema.GroupResource {
+	return rkev1.SchemeGroupVersion.WithResource("rkecontrolplanes").GroupResource()
+}
 
 // controlPlane returns the control plane of a cluster, nil when there is none.
 func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
 	controlPlane, err := r.plans.ControlPlanes.Cache().Get(r.namespace, name)
-	if IsAbsent(err, ControlPlaneResource, name) {
+	if IsAbsent(err, ControlPlaneResource(), name) {
 		return nil, nil //nolint:nilnil // nil is the documented answer
 	}
 	if err != nil {

@@ -47,7 +47,7 @@ func TestIsAbsent(t *testing.T) {
 	}{
 		"it is not there":             {apierrors.NewNotFound(snapshotResource, "s"), true},
 		"another one is not there":    {apierrors.NewNotFound(snapshotResource, "t"), false},
-		"another kind is not there":   {apierrors.NewNotFound(ControlPlaneResource, "s"), false},
+		"another kind is not there":   {apierrors.NewNotFound(ControlPlaneResource(), "s"), false},
 		"the kind is not there":       {apierrors.NewNotFound(schema.GroupResource{}, ""), false},
 		"it may not be read":          {apierrors.NewForbidden(snapshotResource, "s", errors.New("a tenant")), false},
 		"somebody on the way answers": {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", snapshotResource, "s", "<html>", 0, true), false},
