@@ -145,6 +145,15 @@ func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect
 	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Override: o.given, Releases: table}, namespace)
 }
 
+// plainReader looks at what takes no facts about versions: that they cannot be had is no obstacle.
+func (o *inspectOptions) plainReader(ctx context.Context, namespace string) (*inspect.Reader, error) {
+	config, err := o.restConfig()
+	if err != nil {
+		return nil, err
+	}
+	return inspect.New(ctx, inspect.Options{Config: config, Version: Version}, namespace)
+}
+
 // print writes a value as JSON or YAML, or as a table.
 func (o *inspectOptions) print(out io.Writer, value any, table func(w io.Writer)) error {
 	switch o.output {
@@ -173,10 +182,10 @@ func orDefault(namespace string) string {
 	return namespace
 }
 
-// row writes the cells of a table's line. Empty cells are shown as a dash, and no text breaks a line.
+// row writes the cells of a table's line. Empty cells are shown as a dash, and no text breaks a line, or does anything else to a terminal.
 func row(w io.Writer, cells ...string) {
 	for i, cell := range cells {
-		cell = strings.Join(strings.Fields(cell), " ")
+		cell = strings.Join(strings.Fields(printable(cell)), " ")
 		if cell == "" {
 			cell = "-"
 		}

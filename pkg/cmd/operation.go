@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,7 +20,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/preview"
 )
 
 // operationOptions are the flags of the commands that ask for operations, beside those of looking.
@@ -29,9 +30,6 @@ type operationOptions struct {
 	timeout      time.Duration
 }
 
-// operationInterval is how often --wait looks.
-const operationInterval = 2 * time.Second
-
 // Parts of the help of all commands that ask for operations.
 const (
 	helpOfAsking = `What is asked for is recorded on the Cluster, with a generation that no request had. One operation runs at a time: a request waits for its turn, and one of the
@@ -39,13 +37,16 @@ same kind is refused while it runs. With --wait the command follows it to its en
 which machines, as drover preview does. It works with your rights: you need to be allowed to get the Cluster and its RKEControlPlane, and to patch the Cluster.
 
 The settings of the server are those it has published in namespace drover-system; --system-default-registry and others, or DROVER_… in the
-environment, come before them. They matter to --dry-run only.
+environment, come before them. They matter only where it is said what would happen.
 
-Exit codes: 0 it was asked for, and with --wait it was done; 1 an error, or with --wait it failed, was cancelled, gave way to another request or has not ended within --timeout; 2 with
---dry-run, machines would be changed.
+Exit codes: 0 it was asked for, and with --wait it was done; 1 an error, or with --wait it failed, was cancelled, gave way to another request or has not ended within --timeout. With
+--dry-run: 0 no machine would be changed; 1 an error, also when the operation would fail, whose report has why in operations; 2 machines would be changed; 3 some would be replaced.
 
 -o json and -o yaml print the type Request of package pkg/inspect, with --dry-run the type Report of package pkg/preview.`
 )
+
+// fieldVersion is the field of a Cluster that --kubernetes-version sets.
+const fieldVersion = "spec.kubernetesVersion"
 
 func (o *operationOptions) addFlags(cmd *cobra.Command, environ []string) {
 	o.inspectOptions.addFlags(cmd, environ)
@@ -106,11 +107,12 @@ func (a operationAPI) read(namespace, name string) (s scene, isRefusal bool, err
 	}
 	s.controlPlane, err = a.controlPlanes.Get(namespace, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case inspect.IsAbsent(err, inspect.ControlPlaneResource(), name):
 		s.controlPlane = nil
 		return s, false, nil
 	case err != nil:
-		return s, apierrors.IsForbidden(err), fmt.Errorf("read RKEControlPlane %s/%s: %w", namespace, name, err)
+		isRefusal = apierrors.IsForbidden(err) && inspect.IsAbout(err, inspect.ControlPlaneResource(), name)
+		return s, isRefusal, fmt.Errorf("read RKEControlPlane %s/%s: %w", namespace, name, err)
 	}
 	return s, false, nil
 }
@@ -136,12 +138,12 @@ func (a operationAPI) survey(namespace, name string) (scene, error) {
 	return s, err
 }
 
-// ask makes a request, of what the cluster is at then.
-func (a operationAPI) ask(namespace, name string, o order) (asked wish, request inspect.Request, err error) {
-	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		s, err := a.survey(namespace, name)
+// ask makes a request, of what the cluster is at then. It returns the order with the wish that was made.
+func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) (asked order, request inspect.Request, err error) {
+	err = retryConflicts(func() error {
+		s, err := meanwhile(ctx, func() (scene, error) { return a.survey(namespace, name) })
 		if err != nil {
-			return err
+			return unaskedFor(ctx, err)
 		}
 		placed, notes, err := s.place(o)
 		if err != nil {
@@ -151,13 +153,72 @@ func (a operationAPI) ask(namespace, name string, o order) (asked wish, request 
 		if err != nil {
 			return err
 		}
-		asked, request = placed, o.request(s, placed, notes)
-		if _, err = a.clusters.Patch(namespace, name, types.MergePatchType, patch); err != nil {
-			return fmt.Errorf("ask on cluster %s: %w", s.name(), err)
+		if ctx.Err() != nil {
+			return unaskedFor(ctx, ctx.Err())
+		}
+		asked, request = o, o.request(s, placed, notes)
+		asked.wish = placed
+		_, err = a.clusters.Patch(namespace, name, types.MergePatchType, patch)
+		return s.unpatched(err)
+	})
+	return asked, request, err
+}
+
+// retryConflicts does something anew when somebody else was quicker. An error of a time limit is returned like any other, which retry.RetryOnConflict takes for the end of
+// its own patience, and returns none.
+func retryConflicts(do func() error) (last error) {
+	_ = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if last = do(); apierrors.IsConflict(last) {
+			return last
 		}
 		return nil
 	})
-	return asked, request, err
+	return last
+}
+
+// unaskedFor adds to an error that nothing was asked for, where the user has ended the command.
+func unaskedFor(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("nothing was asked for: %w", err)
+}
+
+// vague are answers that do not tell whether something was done.
+var vague = []func(error) bool{apierrors.IsUnexpectedServerError, apierrors.IsTimeout, apierrors.IsServerTimeout, apierrors.IsInternalError}
+
+// unpatched is what is said of a patch that failed. Where it is not the API server that says so, or one that has lost sight of its storage, nobody knows what has become of it.
+func (s scene) unpatched(err error) error {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &status) && !slices.ContainsFunc(vague, func(is func(error) bool) bool { return is(err) }):
+		return fmt.Errorf("ask on cluster %s: %w", s.name(), err)
+	}
+	return fmt.Errorf("ask on cluster %s: it may have been asked for, which %s shows: %w", s.name(), s.look(), err)
+}
+
+// meanwhile does what cannot be told to stop, and leaves it behind when the context ends.
+func meanwhile[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := do()
+		answers <- answer{value, err}
+	}()
+	select {
+	case <-ctx.Done():
+	case got := <-answers:
+		if ctx.Err() == nil {
+			return got.value, got.err
+		}
+	}
+	var none T
+	return none, ctx.Err()
 }
 
 // run asks for an operation, or says what would happen.
@@ -171,7 +232,7 @@ func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) erro
 		return o.foretell(cmd, api, name, asks)
 	}
 	namespace := orDefault(o.namespace)
-	asked, request, err := api.ask(namespace, name, asks)
+	asked, request, err := api.ask(cmd.Context(), namespace, name, asks)
 	if err != nil {
 		return err
 	}
@@ -182,37 +243,52 @@ func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) erro
 		cmd.PrintErrf("drover explain %s -n %s shows how it gets on\n", name, namespace)
 		return nil
 	}
-	return o.await(cmd, api, name, asks.kind, asked)
+	return o.await(cmd, api, name, asked)
 }
 
 // foretell says what would happen to machines.
 func (o *operationOptions) foretell(cmd *cobra.Command, api operationAPI, name string, asks order) error {
-	namespace := orDefault(o.namespace)
-	s, err := api.survey(namespace, name)
-	if err != nil {
-		return err
-	}
-	asked, _, err := s.place(asks)
-	if err != nil {
-		return err
-	}
-	edited, err := asks.edited(s.cluster, asked)
-	if err != nil {
-		return err
-	}
-	r, err := o.reader(cmd.Context(), namespace)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	report, err := r.PreviewEdit(edited)
+	report, err := meanwhile(cmd.Context(), func() (preview.Report, error) {
+		s, err := api.survey(orDefault(o.namespace), name)
+		if err != nil {
+			return preview.Report{}, err
+		}
+		return o.foresee(cmd.Context(), s, asks)
+	})
 	if err != nil {
 		return err
 	}
 	if err := o.print(cmd.OutOrStdout(), report, func(w io.Writer) { printReport(w, report) }); err != nil {
 		return err
 	}
+	if problem := report.OperationProblem(fieldPath(asks.kind)); problem != "" {
+		return fmt.Errorf("the %s would fail: %s", asks.kind.Title, printable(problem))
+	}
 	return verdict(cmd, report)
+}
+
+// foresee is what a request would do to machines, as drover preview says it of the same edit.
+func (o *operationOptions) foresee(ctx context.Context, s scene, asks order) (preview.Report, error) {
+	asked, _, err := s.place(asks)
+	if err != nil {
+		return preview.Report{}, err
+	}
+	edited, err := asks.edited(s.cluster, asked)
+	if err != nil {
+		return preview.Report{}, err
+	}
+	r, err := o.reader(ctx, s.cluster.Namespace)
+	if err != nil {
+		return preview.Report{}, err
+	}
+	defer r.Close()
+	report, err := r.PreviewEdit(edited)
+	if version := asks.kubernetesVersion; err == nil && version != "" && !r.KnowsVersion(version) {
+		report.Warnings = append(report.Warnings, preview.Warning{
+			Field: fieldVersion, Message: "the release data do not know " + version + ": is there such a release?",
+		})
+	}
+	return report, err
 }
 
 func printRequest(w io.Writer, r inspect.Request) {
@@ -231,53 +307,4 @@ func printRequest(w io.Writer, r inspect.Request) {
 	for _, note := range r.Notes {
 		row(w, "Note:", note)
 	}
-}
-
-// await returns when a request has ended. What it waits for is told when that changes.
-func (o *operationOptions) await(cmd *cobra.Command, api operationAPI, name string, kind planner.OperationKind, asked wish) error {
-	ctx, namespace := cmd.Context(), orDefault(o.namespace)
-	if o.timeout > 0 {
-		limited, cancel := context.WithTimeout(ctx, o.timeout)
-		defer cancel()
-		ctx = limited
-	}
-	ticker := time.NewTicker(operationInterval)
-	defer ticker.Stop()
-	told := ""
-	for {
-		line, ended, err := api.follow(namespace, name, kind, asked)
-		if line != "" && line != told {
-			cmd.PrintErrln(line)
-			told = line
-		}
-		if ended {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return unended(ctx.Err(), kind, namespace, name, o.timeout)
-		case <-ticker.C:
-		}
-	}
-}
-
-// follow looks how a request gets on. It does not end because the API server is away for a while.
-func (a operationAPI) follow(namespace, name string, kind planner.OperationKind, asked wish) (line string, ended bool, err error) {
-	s, isRefusal, err := a.read(namespace, name)
-	switch {
-	case isRefusal:
-		return "", true, err
-	case err != nil:
-		return "cannot look, and tries again: " + err.Error(), false, nil //nolint:nilerr // it is told, and ends nothing
-	}
-	return s.follow(kind, asked)
-}
-
-// unended is what is said of an operation that nobody waits for any more.
-func unended(why error, kind planner.OperationKind, namespace, name string, timeout time.Duration) error {
-	was := "is not waited for any more"
-	if errors.Is(why, context.DeadlineExceeded) {
-		was = fmt.Sprintf("has not ended within %s", timeout)
-	}
-	return fmt.Errorf("the %s %s and goes on; drover explain %s -n %s shows how it gets on: %w", kind.Title, was, name, namespace, why)
 }

@@ -32,6 +32,22 @@ func operated(t *testing.T) *memkube.Server {
 	return theirs(t, "mine", "mine")
 }
 
+// machined adds machines with etcd.
+func machined(t *testing.T, api *memkube.Server, names ...string) {
+	t.Helper()
+	told(t, api, func(cp *rkev1.RKEControlPlane) {
+		cp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo"}}
+	})
+	for _, name := range names {
+		machine := build.Machine("demo", name, "ec", build.WithAddress("10.0.0.1"))
+		machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionTrue}}
+		plan := build.PlanSecret(machine, nodeplan.KeyPlan, "{}", nodeplan.KeyAppliedPlan, "{}")
+		for _, object := range []runtime.Object{machine, build.Bootstrap(machine), plan} {
+			check(t, api.Add(object))
+		}
+	}
+}
+
 // told changes the control plane, as the planner would.
 func told(t *testing.T, api *memkube.Server, change func(*rkev1.RKEControlPlane)) {
 	t.Helper()
@@ -123,11 +139,11 @@ func TestAsk_DecidesAnewWhenSomebodyWasQuicker(t *testing.T) {
 		take := order{kind: planner.SnapshotOperation}
 		slow := api
 		slow.clusters = &beaten{clusterPatcher: api.clusters, by: func() {
-			_, _, err := api.ask(defaultNamespace, "demo", take)
+			_, _, err := api.ask(t.Context(), defaultNamespace, "demo", take)
 			check(t, err)
 		}}
-		asked, request, err := slow.ask(defaultNamespace, "demo", take)
-		if err != nil || asked.Generation != 2 || request.Generation != 2 {
+		asked, request, err := slow.ask(t.Context(), defaultNamespace, "demo", take)
+		if err != nil || asked.wish.Generation != 2 || request.Generation != 2 {
 			t.Errorf("asked %+v, %+v, %v", asked, request, err)
 		}
 	})
@@ -156,6 +172,12 @@ func TestOperations_Wait(t *testing.T) {
 		"not longer than was said": {
 			args: []string{"--timeout", "1m"}, code: 1,
 			want: "etcd snapshot: it has not begun\n" +
+				"Error: the etcd snapshot has not begun within 1m0s: its request still waits for its turn; to take it back, remove spec.rkeConfig.etcdSnapshotCreate; " +
+				"drover explain demo -n fleet-default shows how it gets on: context deadline exceeded\n",
+		},
+		"not longer than was said, while it runs": {
+			then: []func(*rkev1.RKEControlPlane){at(kind, request, rkev1.OperationStateRunning, "it works")}, args: []string{"--timeout", "1m"}, code: 1,
+			want: "etcd snapshot: it has not begun\nit works\n" +
 				"Error: the etcd snapshot has not ended within 1m0s and goes on; drover explain demo -n fleet-default shows how it gets on: context deadline exceeded\n",
 		},
 	} {
@@ -195,7 +217,8 @@ func TestAwait_OutlivesTheAPIServerAndEndsWithTheUser(t *testing.T) {
 		cmd.SetContext(ctx)
 		time.AfterFunc(time.Minute, interrupt)
 		o := &operationOptions{inspectOptions: &inspectOptions{}}
-		err = o.await(cmd, operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane(), c.CAPI.Cluster()}, "demo", planner.RestoreOperation, wish{Generation: 1})
+		asked := order{kind: planner.RestoreOperation, wish: wish{Generation: 1}}
+		err = o.await(cmd, operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane(), c.CAPI.Cluster()}, "demo", asked)
 		const want = "the etcd restore is not waited for any more and goes on; drover explain demo -n fleet-default shows how it gets on: context canceled"
 		if err == nil || err.Error() != want || strings.Count(stderr.String(), "cannot look, and tries again: ") != 1 {
 			t.Errorf("error %v, want %q\n%s", err, want, stderr.String())
@@ -217,6 +240,9 @@ func TestOperations_Mistakes(t *testing.T) {
 		"a limit of nothing":          {[]string{"snapshot", "take", "demo", "--timeout", "1m"}, "--timeout: nothing is waited for without --wait"},
 		"a limit that is none":        {[]string{"snapshot", "take", "demo", "--wait", "--timeout", "-1m"}, "--timeout: -1m0s is less than nothing"},
 		"a service that nobody knows": {[]string{"rotate", "certificates", "demo", "--service", "dns"}, `--service: "dns" is unknown; use admin, api-server, `},
+		"a service that is empty, as a variable is that nobody has set": {
+			[]string{"rotate", "certificates", "demo", "--service", ""}, "--service: it names no service, and nothing was asked for",
+		},
 		"a service of another distribution": {
 			[]string{"rotate", "certificates", "demo", "--service", "rke2-server"}, `--service: "rke2-server" is one of rke2, and cluster fleet-default/demo is one of k3s`,
 		},
@@ -248,21 +274,13 @@ func TestOperations_DryRun(t *testing.T) {
 	}{
 		"a snapshot":             {[]string{"snapshot", "take", "demo"}, 2, planner.ClassInPlace, "spec.rkeConfig.etcdSnapshotCreate"},
 		"certificates":           {[]string{"rotate", "certificates", "demo"}, 2, planner.ClassRestart, "spec.rkeConfig.rotateCertificates"},
-		"a restore from a file":  {[]string{"snapshot", "restore", "demo", "on-demand-m-1"}, 2, planner.ClassRestart, "spec.rkeConfig.etcdSnapshotRestore"},
+		"a restore from a file":  {[]string{"snapshot", "restore", "demo", "on-demand-m-1", "--file"}, 2, planner.ClassRestart, "spec.rkeConfig.etcdSnapshotRestore"},
 		"keys, without a leader": {[]string{"rotate", "encryption-keys", "demo"}, 0, planner.ClassNone, "spec.rkeConfig.rotateEncryptionKeys"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				api := operated(t)
-				told(t, api, func(cp *rkev1.RKEControlPlane) {
-					cp.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "demo"}}
-				})
-				machine := build.Machine("demo", "m", "ec", build.WithAddress("10.0.0.1"))
-				machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionTrue}}
-				plan := build.PlanSecret(machine, nodeplan.KeyPlan, "{}", nodeplan.KeyAppliedPlan, "{}")
-				for _, object := range []runtime.Object{machine, build.Bootstrap(machine), plan} {
-					check(t, api.Add(object))
-				}
+				machined(t, api, "m")
 				code, out, problems := look(t, api, append(tc.args, "--dry-run", "-o", "json")...)
 				var report preview.Report
 				if err := json.Unmarshal([]byte(out), &report); err != nil {

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -34,6 +35,57 @@ type order struct {
 	kubernetesVersion string
 	// anew: one of this kind that runs gives way to another request.
 	anew bool
+	// confirmed is what the user was told of, and agreed to; nil where nobody was asked.
+	confirmed *view
+}
+
+// view is what a user who agrees to an operation has seen of the cluster.
+type view struct {
+	uid               types.UID
+	kubernetesVersion string
+	// request is that of the Cluster, as JSON; empty when there is none.
+	request string
+	// record and its attempt and state, of the operation that was started last.
+	record  string
+	attempt int64
+	state   rkev1.OperationState
+}
+
+// view is what there is to see now.
+func (s scene) view(kind planner.OperationKind) view {
+	record := s.record(kind)
+	seen := view{s.cluster.UID, s.cluster.Spec.KubernetesVersion, "", record.Request, record.Attempt, record.State}
+	if s.cluster.Spec.RKEConfig == nil {
+		return seen
+	}
+	if asked := wishIn(s.cluster.Spec.RKEConfig, kind.Field); asked != nil {
+		if text, err := json.Marshal(asked); err == nil {
+			seen.request = string(text)
+		}
+	}
+	return seen
+}
+
+// changed is what is not any more as it was agreed to; empty when all is.
+func (s scene) changed(o order) string {
+	if o.confirmed == nil {
+		return ""
+	}
+	was, is := *o.confirmed, s.view(o.kind)
+	switch {
+	case is.uid != was.uid:
+		return fmt.Sprintf("cluster %s was deleted and made again meanwhile", s.name())
+	case is.kubernetesVersion != was.kubernetesVersion:
+		return fmt.Sprintf("somebody set spec.kubernetesVersion to %q meanwhile, which was %q", is.kubernetesVersion, was.kubernetesVersion)
+	case is.request != was.request && is.request == "":
+		return fmt.Sprintf("somebody took back the request for the %s meanwhile", o.kind.Title)
+	case is.request != was.request:
+		return fmt.Sprintf("somebody asked for the %s meanwhile: %s is %s", o.kind.Title, fieldPath(o.kind), is.request)
+	case is != was:
+		return fmt.Sprintf("the %s went on meanwhile: start %d of it was %s, and start %d is %s",
+			o.kind.Title, was.attempt, cmp.Or(was.state, "not there"), is.attempt, cmp.Or(is.state, "not there"))
+	}
+	return ""
 }
 
 // scene is what a request depends on.
@@ -106,7 +158,7 @@ func (s scene) begun(kind planner.OperationKind) []wish {
 }
 
 // nextGeneration is one that no request of the kind had: it differs from what is asked for, and from all that was done.
-func (s scene) nextGeneration(kind planner.OperationKind) int64 {
+func (s scene) nextGeneration(kind planner.OperationKind) (int64, error) {
 	last := int64(0)
 	known := s.begun(kind)
 	for _, spec := range s.specs() {
@@ -117,7 +169,23 @@ func (s scene) nextGeneration(kind planner.OperationKind) int64 {
 	for _, w := range known {
 		last = max(last, w.Generation)
 	}
-	return last + 1
+	if last == math.MaxInt64 {
+		return 0, fmt.Errorf("a request of cluster %s had generation %d, and there is no larger one: set %s by hand, with a generation that none had", s.name(), last, fieldPath(kind))
+	}
+	return last + 1, nil
+}
+
+// pending is a request of a kind that has not begun, nil when there is none.
+func (s scene) pending(kind planner.OperationKind) *wish {
+	begun := s.begun(kind)
+	for _, spec := range s.specs() {
+		w := wishIn(spec, kind.Field)
+		isNone := w == nil || kind == planner.KeysOperation && w.Generation <= 0
+		if !isNone && !slices.ContainsFunc(begun, func(b wish) bool { return b.Generation == w.Generation && b.Name == w.Name }) {
+			return w
+		}
+	}
+	return nil
 }
 
 // specs are where requests stand: what users write, and what the planner was told of it.
@@ -154,10 +222,16 @@ func (s scene) place(o order) (wish, []string, error) {
 	if obstacle := s.obstacle(); obstacle != "" {
 		return wish{}, nil, errors.New(obstacle)
 	}
+	if changed := s.changed(o); changed != "" {
+		return wish{}, nil, errors.New(printable(changed) + "; nothing was asked for")
+	}
 	record := s.record(o.kind)
 	if record.State == rkev1.OperationStateRunning && !o.anew {
 		return wish{}, nil, fmt.Errorf("the %s of cluster %s runs already, at generation %d: ask again when it has ended, which %s shows, or take that request back: remove %s",
 			o.kind.Title, s.name(), generationOf(requested(record)), s.look(), fieldPath(o.kind))
+	}
+	if rival := s.rival(o); rival != "" {
+		return wish{}, nil, errors.New(rival)
 	}
 	runtime := distro.RuntimeOf(s.cluster.Spec.KubernetesVersion)
 	for _, service := range o.wish.Services {
@@ -165,9 +239,31 @@ func (s scene) place(o order) (wish, []string, error) {
 			return wish{}, nil, fmt.Errorf("--service: %q is one of %s, and cluster %s is one of %s", service, of, s.name(), runtime)
 		}
 	}
-	asked := o.wish
-	asked.Generation = s.nextGeneration(o.kind)
+	asked, err := o.wish, error(nil)
+	if asked.Generation, err = s.nextGeneration(o.kind); err != nil {
+		return wish{}, nil, err
+	}
 	return asked, s.notes(o), nil
+}
+
+// rival is the operation that a restore would wait for while the version it brings is in the spec already, and may be installed before it begins. Where machines are
+// stopped for a restore, it waits for nobody.
+func (s scene) rival(o order) string {
+	if o.kubernetesVersion == "" || s.record(o.kind).Stopped {
+		return ""
+	}
+	for _, other := range planner.OperationKinds() {
+		switch waits := s.pending(other); {
+		case other == o.kind:
+		case s.record(other).State == rkev1.OperationStateRunning:
+			return fmt.Sprintf("--kubernetes-version: the %s of cluster %s runs, and a live cluster could get the version when it has ended: ask again then, which %s shows",
+				other.Title, s.name(), s.look())
+		case waits != nil:
+			return fmt.Sprintf("--kubernetes-version: the %s of cluster %s waits to begin, with generation %d, and a live cluster could get the version before the restore: "+
+				"ask again when it has ended, which %s shows, or take that request back: remove %s", other.Title, s.name(), waits.Generation, s.look(), fieldPath(other))
+		}
+	}
+	return ""
 }
 
 // distroOf is the distribution that alone has a service, empty for one that each has.
@@ -190,7 +286,7 @@ func (s scene) notes(o order) []string {
 	case was != nil && !slices.ContainsFunc(s.begun(o.kind), func(w wish) bool { return w.Generation == was.Generation && w.Name == was.Name }):
 		notes = append(notes, fmt.Sprintf("the request with generation %d has not begun, and this one takes its place", was.Generation))
 	}
-	for _, other := range planner.OperationKinds {
+	for _, other := range planner.OperationKinds() {
 		if other != o.kind && s.record(other).State == rkev1.OperationStateRunning && !record.Stopped {
 			notes = append(notes, fmt.Sprintf("it begins when the %s has ended, which runs", other.Title))
 		}
@@ -255,66 +351,4 @@ func (o order) request(s scene, asked wish, notes []string) inspect.Request {
 		Cluster: s.name(), Operation: o.kind.Record, Field: fieldPath(o.kind), Generation: asked.Generation, Snapshot: asked.Name,
 		Services: asked.Services, KubernetesVersion: o.kubernetesVersion, Notes: notes,
 	}
-}
-
-// failurePages are the pages of docs/reasons about the failure of an operation.
-var failurePages = map[planner.OperationKind]string{
-	planner.SnapshotOperation: "SnapshotFailed", planner.RestoreOperation: "RestoreFailed",
-	planner.CertificatesOperation: "CertificateRotationFailed", planner.KeysOperation: "EncryptionKeyRotationFailed",
-}
-
-// follow says how a request gets on, and whether it has ended: with an error unless what was asked for was done.
-func (s scene) follow(kind planner.OperationKind, asked wish) (line string, ended bool, err error) {
-	record := s.record(kind)
-	began := requested(record)
-	switch {
-	case s.cluster.DeletionTimestamp != nil:
-		return "", true, fmt.Errorf("cluster %s is being deleted, and the %s with it", s.name(), kind.Title)
-	case s.controlPlane == nil:
-		return "", true, fmt.Errorf("the control plane of cluster %s is gone, and the %s with it", s.name(), kind.Title)
-	case began == nil || !equality.Semantic.DeepEqual(*began, asked):
-		return s.waiting(kind, asked)
-	}
-	switch record.State {
-	case rkev1.OperationStateSucceeded:
-		return cmp.Or(s.message(kind.Condition), "the "+kind.Title+" is done"), true, nil
-	case rkev1.OperationStateFailed:
-		return "", true, fmt.Errorf("the %s failed: %s; docs/reasons/%s.md says what to do", kind.Title, record.Message, failurePages[kind])
-	case rkev1.OperationStateCancelled:
-		return "", true, fmt.Errorf("the %s was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays", kind.Title)
-	case rkev1.OperationStateRunning:
-	}
-	return cmp.Or(s.message(rkev1.ConditionReady), record.Step, kind.Title+": it runs"), false, nil
-}
-
-// waiting says how a request gets on that is not the one which was started last.
-func (s scene) waiting(kind planner.OperationKind, asked wish) (line string, ended bool, err error) {
-	var now *wish
-	if s.cluster.Spec.RKEConfig != nil {
-		now = wishIn(s.cluster.Spec.RKEConfig, kind.Field)
-	}
-	switch {
-	case kind == planner.CertificatesOperation && s.controlPlane.Status.CertificateRotationGeneration == asked.Generation:
-		return "the " + kind.Title + " is done", true, nil // and the next one has begun since
-	case now == nil:
-		return "", true, fmt.Errorf("the request for the %s was taken back before it began", kind.Title)
-	case !equality.Semantic.DeepEqual(*now, asked):
-		return "", true, fmt.Errorf("another request took the place of this one, or came after it: %s has generation %d, and not %d",
-			fieldPath(kind), now.Generation, asked.Generation)
-	}
-	line = kind.Title + ": it has not begun"
-	if message := s.message(rkev1.ConditionReady); message != "" {
-		line += "; the cluster says: " + message
-	}
-	return line, false, nil
-}
-
-// message is that of a condition of the control plane.
-func (s scene) message(condition string) string {
-	for _, c := range s.controlPlane.Status.Conditions {
-		if c.Type == condition {
-			return c.Message
-		}
-	}
-	return ""
 }

@@ -2,7 +2,9 @@ package cmd
 
 import (
 	"encoding/json"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,8 +85,92 @@ func TestNextGeneration_IsOneThatNoRequestHad(t *testing.T) {
 			ran(planner.SnapshotOperation, `{"generation":8}`, rkev1.OperationStateSucceeded),
 		}, 1},
 	} {
-		if got := demoScene(tc.is...).nextGeneration(tc.kind); got != tc.want {
-			t.Errorf("%s: generation %d, want %d", name, got, tc.want)
+		if got, err := demoScene(tc.is...).nextGeneration(tc.kind); got != tc.want || err != nil {
+			t.Errorf("%s: generation %d, want %d, error %v", name, got, tc.want, err)
+		}
+	}
+}
+
+func TestNextGeneration_EndsWithTheNumbers(t *testing.T) {
+	t.Parallel()
+	s := demoScene(spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: math.MaxInt} }))
+	const want = "a request of cluster a/demo had generation 9223372036854775807, and there is no larger one: set spec.rkeConfig.etcdSnapshotCreate by hand, with a generation that none had"
+	if _, _, err := s.place(order{kind: planner.SnapshotOperation}); err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
+// A version goes into the spec at once, and a restore may have to wait for another operation: a live cluster would get the version in between.
+func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
+	t.Parallel()
+	back := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1", anew: true}
+	take := spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 3} })
+	for name, tc := range map[string]struct {
+		is   []func(*scene)
+		want string
+	}{
+		"nothing else was asked for": {},
+		"all else has ended":         {is: []func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`, rkev1.OperationStateFailed)}},
+		"another restore runs":       {is: []func(*scene){ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateRunning)}},
+		"keys that nobody rotates":   {is: []func(*scene){spec(func(c *provv1.RKEConfig) { c.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: -1} })}},
+		"the cluster is stopped": {is: []func(*scene){
+			take, ran(back.kind, `{"name":"r","generation":3}`, rkev1.OperationStateFailed), func(s *scene) { s.controlPlane.Status.Operations[0].Stopped = true },
+		}},
+		"a snapshot is taken": {[]func(*scene){take, ran(planner.SnapshotOperation, `{"generation":3}`, rkev1.OperationStateRunning)},
+			"--kubernetes-version: the etcd snapshot of cluster a/demo runs, and a live cluster could get the version when it has ended"},
+		"a snapshot is to be taken": {[]func(*scene){take},
+			"--kubernetes-version: the etcd snapshot of cluster a/demo waits to begin, with generation 3, and a live cluster could get the version before the restore"},
+		"the planner was told of one that the Cluster has no more": {
+			[]func(*scene){func(s *scene) { s.controlPlane.Spec.RotateEncryptionKeys = &rkev1.RotateEncryptionKeys{Generation: 1} }},
+			"--kubernetes-version: the encryption key rotation of cluster a/demo waits to begin",
+		},
+	} {
+		_, _, err := demoScene(tc.is...).place(back)
+		if (err == nil) != (tc.want == "") || err != nil && !strings.HasPrefix(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
+		}
+		plain := back
+		plain.kubernetesVersion = ""
+		if _, _, err := demoScene(tc.is...).place(plain); err != nil {
+			t.Errorf("%s: without a version: %v", name, err)
+		}
+	}
+}
+
+// What somebody agrees to is what is asked for, or nothing is.
+func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
+	t.Parallel()
+	kind := planner.RestoreOperation
+	was := []func(*scene){
+		spec(func(c *provv1.RKEConfig) {
+			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "r", Generation: 2}
+		}),
+		ran(kind, `{"name":"r","generation":2}`, rkev1.OperationStateRunning),
+	}
+	agreed := demoScene(was...).view(kind)
+	for name, tc := range map[string]struct {
+		then func(*scene)
+		want string
+	}{
+		"nothing has changed": {func(*scene) {}, ""},
+		"what nobody was told of": {func(s *scene) {
+			s.cluster.ResourceVersion, s.controlPlane.Status.Operations[0].Step = "8", "another step"
+		}, ""},
+		"it is another cluster":          {func(s *scene) { s.cluster.UID = "b" }, "cluster a/demo was deleted and made again meanwhile"},
+		"it has another version":         {func(s *scene) { s.cluster.Spec.KubernetesVersion = "v2" }, `somebody set spec.kubernetesVersion to "v2" meanwhile, which was "v1.36.2+rke2r1"`},
+		"somebody took back the request": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore = nil }, "somebody took back the request for the etcd restore meanwhile"},
+		"somebody asked for something else": {func(s *scene) { s.cluster.Spec.RKEConfig.ETCDSnapshotRestore.Generation = 3 },
+			`somebody asked for the etcd restore meanwhile: spec.rkeConfig.etcdSnapshotRestore is {"generation":3,"name":"r"}`},
+		"it has ended": {func(s *scene) { s.controlPlane.Status.Operations[0].State = rkev1.OperationStateSucceeded },
+			"the etcd restore went on meanwhile: start 0 of it was Running, and start 0 is Succeeded"},
+		"it has begun again": {func(s *scene) { s.controlPlane.Status.Operations[0].Attempt = 2 },
+			"the etcd restore went on meanwhile: start 0 of it was Running, and start 2 is Running"},
+		"it is forgotten": {func(s *scene) { s.controlPlane.Status.Operations = nil }, "the etcd restore went on meanwhile: start 0 of it was Running, and start 0 is not there"},
+	} {
+		s := demoScene(append(slices.Clone(was), tc.then)...)
+		_, _, err := s.place(order{kind: kind, wish: wish{Name: "s"}, anew: true, confirmed: &agreed})
+		if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want+"; nothing was asked for" {
+			t.Errorf("%s: error %v, want %q", name, err, tc.want)
 		}
 	}
 }
@@ -191,7 +277,7 @@ func TestPatch(t *testing.T) {
 		s := demoScene(spec(func(c *provv1.RKEConfig) {
 			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "before", Generation: 2, RestoreRKEConfig: rkev1.RestoreModeAll}
 			c.RotateCertificates = &rkev1.RotateCertificates{Generation: 5, Services: []string{"etcd", "scheduler"}}
-		}))
+		}), func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 5 })
 		asked, _, err := s.place(tc.order)
 		check(t, err)
 		patch, err := tc.order.patch(s.cluster, asked)
@@ -209,74 +295,6 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-func TestFollow(t *testing.T) {
-	t.Parallel()
-	kind, asked := planner.SnapshotOperation, wish{Generation: 4}
-	ask := func(generation int) func(*scene) {
-		return spec(func(c *provv1.RKEConfig) { c.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: generation} })
-	}
-	for name, tc := range map[string]struct {
-		is    []func(*scene)
-		want  string
-		ended bool
-		err   string
-	}{
-		"it has not begun": {is: []func(*scene){ask(4)}, want: "etcd snapshot: it has not begun"},
-		"the one before failed": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":3}`, rkev1.OperationStateFailed), says(rkev1.ConditionReady, "m drains")},
-			want: "etcd snapshot: it has not begun; the cluster says: m drains",
-		},
-		"it runs, and the cluster says how": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning), says(rkev1.ConditionReady, "etcd snapshot: waiting for a snapshot on m")},
-			want: "etcd snapshot: waiting for a snapshot on m",
-		},
-		"it runs, and only the record says how":    {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it goes on after somebody asked for more": {is: []func(*scene){ask(5), ran(kind, `{"generation":4}`, rkev1.OperationStateRunning)}, want: "a step"},
-		"it is done": {is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded)}, want: "the etcd snapshot is done", ended: true},
-		"it is done, with something to say": {
-			is:   []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateSucceeded), says(kind.Condition, "left out: m")},
-			want: "left out: m", ended: true,
-		},
-		"it failed": {
-			is: []func(*scene){ask(4), ran(kind, `{"generation":4}`, rkev1.OperationStateFailed)}, ended: true,
-			err: "the etcd snapshot failed: m is lost; docs/reasons/SnapshotFailed.md says what to do",
-		},
-		"it was cancelled": {
-			is: []func(*scene){ran(kind, `{"generation":4}`, rkev1.OperationStateCancelled)}, ended: true,
-			err: "the etcd snapshot was cancelled: its request was taken back while it ran; docs/reasons/Cancelled.md says what stays",
-		},
-		"it was taken back in time": {ended: true, err: "the request for the etcd snapshot was taken back before it began"},
-		"another request came before it": {
-			is: []func(*scene){ask(5), ran(kind, `{"generation":5}`, rkev1.OperationStateRunning)}, ended: true,
-			err: "another request took the place of this one, or came after it: spec.rkeConfig.etcdSnapshotCreate has generation 5, and not 4",
-		},
-		"the cluster goes":          {is: []func(*scene){ask(4), func(s *scene) { s.cluster.DeletionTimestamp = &metav1.Time{} }}, ended: true, err: "cluster a/demo is being deleted, and the etcd snapshot with it"},
-		"the control plane is gone": {is: []func(*scene){ask(4), func(s *scene) { s.controlPlane = nil }}, ended: true, err: "the control plane of cluster a/demo is gone, and the etcd snapshot with it"},
-	} {
-		line, ended, err := demoScene(tc.is...).follow(kind, asked)
-		if line != tc.want || ended != tc.ended || (err == nil) != (tc.err == "") || err != nil && err.Error() != tc.err {
-			t.Errorf("%s: %q, ended %t, error %v; want %q, %t, %q", name, line, ended, err, tc.want, tc.ended, tc.err)
-		}
-	}
-}
-
-// A request is what it says in all of its fields: another snapshot is another restore, and other services are another rotation.
-func TestFollow_TellsRequestsOfOneGenerationApart(t *testing.T) {
-	t.Parallel()
-	s := demoScene(ran(planner.RestoreOperation, `{"name":"other","generation":2}`, rkev1.OperationStateSucceeded),
-		spec(func(c *provv1.RKEConfig) {
-			c.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "other", Generation: 2}
-		}))
-	if _, ended, err := s.follow(planner.RestoreOperation, wish{Name: "s", Generation: 2}); !ended || err == nil {
-		t.Errorf("another snapshot is this one: %t %v", ended, err)
-	}
-	done := demoScene(func(s *scene) { s.controlPlane.Status.CertificateRotationGeneration = 4 },
-		ran(planner.CertificatesOperation, `{"generation":5}`, rkev1.OperationStateRunning))
-	if line, ended, err := done.follow(planner.CertificatesOperation, wish{Generation: 4}); !ended || err != nil || line != "the certificate rotation is done" {
-		t.Errorf("what is done is not known: %q %t %v", line, ended, err)
-	}
-}
-
 // The planner writes requests as the spec has them, and both are read as one.
 func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
 	t.Parallel()
@@ -287,7 +305,7 @@ func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
 	}
 	requests := []any{config.ETCDSnapshotCreate, config.ETCDSnapshotRestore, config.RotateCertificates, config.RotateEncryptionKeys}
 	want := []wish{{Generation: 1}, {Generation: 2, Name: "s", RestoreRKEConfig: rkev1.RestoreModeAll}, {Generation: 3, Services: []string{"etcd"}}, {Generation: 4}}
-	for i, kind := range planner.OperationKinds {
+	for i, kind := range planner.OperationKinds() {
 		text, err := json.Marshal(requests[i])
 		check(t, err)
 		for _, got := range []*wish{wishIn(config, kind.Field), requested(rkev1.OperationRecord{Request: string(text)})} {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -44,7 +45,7 @@ that etcd is healthy. Machines that have none of the services are left alone.
 			if err := t.complete(cmd, environ); err != nil {
 				return err
 			}
-			return checkServices(services)
+			return checkServices(services, cmd.Flags().Changed("service"))
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.run(cmd, args[0], order{kind: planner.CertificatesOperation, wish: wish{Services: services}})
@@ -56,8 +57,12 @@ that etcd is healthy. Machines that have none of the services are left alone.
 	return cmd
 }
 
-// checkServices refuses services that no machine has: the rotation would be done at once, and rotate nothing.
-func checkServices(services []string) error {
+// checkServices refuses services that no machine has: the rotation would be done at once, and rotate nothing. A list that was given and is empty, as of a variable that
+// is not set, is not all of them.
+func checkServices(services []string, given bool) error {
+	if given && len(services) == 0 {
+		return errors.New("--service: it names no service, and nothing was asked for; without the flag, and without DROVER_SERVICE, all certificates are new")
+	}
 	known := render.CertificateServices()
 	for _, service := range services {
 		if !slices.Contains(known, service) {

@@ -66,7 +66,7 @@ Exit codes: 0 they are listed, also when there are none; 1 an error.
   drover snapshot list demo
 
   # the youngest one of all clusters of a team, for a program
-  drover snapshot list -n team-a -o json | jq -r '.snapshots[0].name'`,
+  drover snapshot list -n team-a -o json | jq -r '[.snapshots[] | select(.status != "failed")][0].name // empty'`,
 		Args:              mayTake("CLUSTER"),
 		ValidArgsFunction: completing(environ, o.clusterNames),
 		PreRunE:           func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, environ) },
@@ -81,7 +81,7 @@ Exit codes: 0 they are listed, also when there are none; 1 an error.
 				return err
 			}
 			if len(found.Snapshots) == 0 {
-				cmd.PrintErrf("no snapshots are known in namespace %s\n", found.Namespace)
+				cmd.PrintErrln(noSnapshots(found))
 			}
 			return o.print(cmd.OutOrStdout(), found, func(w io.Writer) { printSnapshots(w, found.Snapshots, time.Now()) })
 		},
@@ -90,6 +90,14 @@ Exit codes: 0 they are listed, also when there are none; 1 an error.
 	o.addNamespace(cmd, environ)
 	o.addOutput(cmd)
 	return cmd
+}
+
+// noSnapshots is what is said of an empty list.
+func noSnapshots(list inspect.Snapshots) string {
+	if list.Cluster == "" {
+		return "no snapshots are known in namespace " + list.Namespace
+	}
+	return fmt.Sprintf("no snapshots of cluster %s are known in namespace %s", list.Cluster, list.Namespace)
 }
 
 func printSnapshots(w io.Writer, snapshots []inspect.Snapshot, now time.Time) {
@@ -160,5 +168,5 @@ func (o *inspectOptions) snapshotVersion(cmd *cobra.Command, args []string, _ st
 	if err != nil || found == nil || found.KubernetesVersion == "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return []string{found.KubernetesVersion}, cobra.ShellCompDirectiveNoFileComp
+	return []string{printable(found.KubernetesVersion)}, cobra.ShellCompDirectiveNoFileComp
 }

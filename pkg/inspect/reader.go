@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -148,10 +147,15 @@ func (r *Reader) learn(cluster *provv1.Cluster) (unknown string) {
 	return unknown
 }
 
+// ControlPlaneResource is that of RKEControlPlanes, for IsAbout and IsAbsent.
+func ControlPlaneResource() schema.GroupResource {
+	return rkev1.SchemeGroupVersion.WithResource("rkecontrolplanes").GroupResource()
+}
+
 // controlPlane returns the control plane of a cluster, nil when there is none.
 func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
 	controlPlane, err := r.plans.ControlPlanes.Cache().Get(r.namespace, name)
-	if apierrors.IsNotFound(err) {
+	if IsAbsent(err, ControlPlaneResource(), name) {
 		return nil, nil //nolint:nilnil // nil is the documented answer
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
@@ -33,5 +34,11 @@ func (r *Reader) PreviewEdit(edited *provv1.Cluster) (preview.Report, error) {
 	if invalid, ok := errors.AsType[*InvalidError](err); ok {
 		return report, errors.New(strings.Replace(invalid.Error(), "the Cluster in the file is not valid:", "the Cluster would not be valid:", 1))
 	}
+	if err == nil && report.New {
+		return report, fmt.Errorf("the Cluster %s, which was there before, is not found any more", report.Cluster)
+	}
 	return report, err
 }
+
+// KnowsVersion reports that the release data tell of a Kubernetes version, or of others of its minor.
+func (r *Reader) KnowsVersion(version string) bool { return r.opts.Releases.Release(version).Known }

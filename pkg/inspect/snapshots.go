@@ -8,7 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/topology"
@@ -16,10 +16,10 @@ import (
 
 // Storages of snapshots.
 const (
-	// StorageLocal: a file on the machine that took the snapshot.
-	StorageLocal = "local"
-	// StorageS3: an object in a bucket.
-	StorageS3 = "s3"
+	// storageLocal: a file on the machine that took the snapshot.
+	storageLocal = "local"
+	// storageS3: an object in a bucket.
+	storageS3 = "s3"
 )
 
 // snapshotFailed is the status of a snapshot that was not taken.
@@ -66,9 +66,9 @@ func (s Snapshot) Failed() bool { return s.Status == snapshotFailed }
 // Place is where the snapshot is, in words.
 func (s Snapshot) Place() string {
 	switch {
-	case s.Storage != StorageS3 && s.Node == "":
+	case s.Storage != storageS3 && s.Node == "":
 		return "a machine of the cluster"
-	case s.Storage != StorageS3:
+	case s.Storage != storageS3:
 		return "node " + s.Node
 	case s.Bucket == "":
 		return "S3"
@@ -81,26 +81,68 @@ func (s Snapshot) Place() string {
 // Snapshots lists the snapshots of a cluster, or of all clusters of the namespace. That there are none of a cluster which does not exist is an error.
 func (r *Reader) Snapshots(cluster string) (Snapshots, error) {
 	out := Snapshots{Namespace: r.namespace, Cluster: cluster, Snapshots: []Snapshot{}}
-	list, err := r.plans.Snapshots.Cache().List(r.namespace, labels.Everything())
-	if err != nil {
-		return out, fmt.Errorf("list ETCDSnapshots of %s: %w", r.namespace, err)
+	list := func(options metav1.ListOptions) (*rkev1.ETCDSnapshotList, error) {
+		return r.clients.RKE.ETCDSnapshot().List(r.namespace, options)
 	}
-	for _, object := range list {
-		if s := snapshotOf(object); cluster == "" || s.Cluster == cluster {
-			out.Snapshots = append(out.Snapshots, s)
+	for _, selector := range selectorsOf(cluster) {
+		found, err := pages(list, selector, cluster)
+		if err != nil {
+			return out, fmt.Errorf("list ETCDSnapshots of %s: %w", r.namespace, err)
 		}
+		out.Snapshots = append(out.Snapshots, found...)
 	}
 	slices.SortFunc(out.Snapshots, younger)
 	if cluster != "" && len(out.Snapshots) == 0 {
-		_, err = r.Cluster(cluster)
+		if _, err := r.Cluster(cluster); err != nil {
+			return out, err
+		}
 	}
-	return out, err
+	return out, nil
 }
+
+// selectorsOf are the labels of what may be a snapshot of the cluster: those of it, and those of which no label says whose they are. Everything may be one where no
+// cluster is named, or one whose name no label can have.
+func selectorsOf(cluster string) []string {
+	if cluster == "" || len(validation.IsValidLabelValue(cluster)) > 0 {
+		return []string{""}
+	}
+	return []string{rkev1.ClusterNameLabel + "=" + cluster, "!" + rkev1.ClusterNameLabel}
+}
+
+// pageSize is how many snapshots are read at a time: their metadata are large.
+const pageSize = 500
+
+// pages lists the snapshots of a cluster, or all of them, page by page. A list whose next page is too old to be had begins anew, as a whole.
+func pages(list func(metav1.ListOptions) (*rkev1.ETCDSnapshotList, error), selector, cluster string) ([]Snapshot, error) {
+	var out []Snapshot
+	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
+	for {
+		page, err := list(options)
+		if apierrors.IsResourceExpired(err) && options.Continue != "" {
+			out, options.Limit, options.Continue = nil, 0, ""
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			if cluster == "" || ownerOf(&page.Items[i]) == cluster {
+				out = append(out, snapshotOf(&page.Items[i]))
+			}
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return out, nil
+		}
+	}
+}
+
+// snapshotResource is that of ETCDSnapshots.
+var snapshotResource = rkev1.SchemeGroupVersion.WithResource("etcdsnapshots").GroupResource()
 
 // Snapshot describes an ETCDSnapshot, nil when there is none of that name.
 func (r *Reader) Snapshot(name string) (*Snapshot, error) {
 	object, err := r.plans.Snapshots.Cache().Get(r.namespace, name)
-	if apierrors.IsNotFound(err) {
+	if IsAbsent(err, snapshotResource, name) {
 		return nil, nil //nolint:nilnil // nil is the documented answer
 	}
 	if err != nil {
@@ -120,17 +162,22 @@ func unix(s Snapshot) int {
 	return int(s.TakenAt.Unix())
 }
 
-// snapshotOf describes an object. Whose it is, is read as the planner does.
+// ownerOf is the cluster whose snapshot it is, read as the planner does; empty when nobody says.
+func ownerOf(object *rkev1.ETCDSnapshot) string {
+	return cmp.Or(object.Spec.ClusterName, object.Labels[rkev1.ClusterNameLabel])
+}
+
+// snapshotOf describes an object.
 func snapshotOf(object *rkev1.ETCDSnapshot) Snapshot {
 	file := &object.SnapshotFile
 	out := Snapshot{
-		Name: object.Name, Cluster: cmp.Or(object.Spec.ClusterName, object.Labels[rkev1.ClusterNameLabel]), Storage: StorageLocal, Node: file.NodeName,
+		Name: object.Name, Cluster: ownerOf(object), Storage: storageLocal, Node: file.NodeName,
 		File: file.Name, Status: file.Status, Message: file.Message, Size: file.Size, TakenAt: file.CreatedAt,
 	}
 	if file.S3 != nil {
-		out.Storage, out.Bucket, out.Folder = StorageS3, file.S3.Bucket, file.S3.Folder
+		out.Storage, out.Bucket, out.Folder = storageS3, file.S3.Bucket, file.S3.Folder
 	}
-	if out.Node == StorageS3 {
+	if out.Node == storageS3 {
 		out.Node = "" // what older objects have there
 	}
 	if version, _, err := topology.DescribeSnapshot(file.Metadata); err == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
@@ -25,20 +26,25 @@ func (e absentError) Unwrap() error { return e.error }
 
 // UnreadCluster says why a Cluster could not be read. It is a refusal if somebody says so who knows, so that the same answer comes when it is read again.
 func UnreadCluster(err error, namespace, name string) (isRefusal bool, said error) {
-	known := isAbout(err, name)
+	known := IsAbout(err, provv1.SchemeGroupVersion.WithResource("clusters").GroupResource(), name)
 	if known && apierrors.IsNotFound(err) {
 		return true, absentError{err, namespace, name}
 	}
 	return known && apierrors.IsForbidden(err), fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
 }
 
-// isAbout reports whether an error is what a server of Kubernetes says of that very Cluster: not what one says that does not know the kind, nor what client-go makes
+// IsAbout reports whether an error is what a server of Kubernetes says of that very object: not what one says that does not know the kind, nor what client-go makes
 // of a page of somebody on the way.
-func isAbout(err error, cluster string) bool {
+func IsAbout(err error, resource schema.GroupResource, name string) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {
 		return false
 	}
 	details := status.Status().Details
-	return details != nil && details.Name == cluster && details.Group == provv1.SchemeGroupVersion.Group && details.Kind == "clusters"
+	return details != nil && details.Name == name && details.Group == resource.Group && details.Kind == resource.Resource
+}
+
+// IsAbsent reports whether a server of Kubernetes says of that very object that there is none.
+func IsAbsent(err error, resource schema.GroupResource, name string) bool {
+	return apierrors.IsNotFound(err) && IsAbout(err, resource, name)
 }

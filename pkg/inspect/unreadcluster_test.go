@@ -37,3 +37,25 @@ func TestUnreadCluster(t *testing.T) {
 		})
 	}
 }
+
+// Only who knows the object can say that there is none of it: what else is not found is a mistake of somebody on the way, or of another kind.
+func TestIsAbsent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"it is not there":             {apierrors.NewNotFound(snapshotResource, "s"), true},
+		"another one is not there":    {apierrors.NewNotFound(snapshotResource, "t"), false},
+		"another kind is not there":   {apierrors.NewNotFound(ControlPlaneResource(), "s"), false},
+		"the kind is not there":       {apierrors.NewNotFound(schema.GroupResource{}, ""), false},
+		"it may not be read":          {apierrors.NewForbidden(snapshotResource, "s", errors.New("a tenant")), false},
+		"somebody on the way answers": {apierrors.NewGenericServerResponse(http.StatusNotFound, "get", snapshotResource, "s", "<html>", 0, true), false},
+		"nobody answers":              {errors.New("connection refused"), false},
+		"nothing is wrong":            {nil, false},
+	} {
+		if got := IsAbsent(tc.err, snapshotResource, "s"); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
+	}
+}

@@ -68,7 +68,9 @@ func (k kind) known(field string) OperationKind {
 }
 
 // OperationKinds are all of them.
-var OperationKinds = []OperationKind{SnapshotOperation, RestoreOperation, CertificatesOperation, KeysOperation}
+func OperationKinds() []OperationKind {
+	return []OperationKind{SnapshotOperation, RestoreOperation, CertificatesOperation, KeysOperation}
+}
 
 // Paces of operations.
 const (

@@ -64,6 +64,15 @@ func staysItself(m *Machine) bool {
 	return m.Class == planner.ClassInPlace || m.Class == planner.ClassRestart
 }
 
+// operations are those of the edited cluster that have not ended.
+func (c *comparison) operations() []Operation {
+	var out []Operation
+	for _, o := range c.after.outlook.Operations {
+		out = append(out, Operation{Field: fieldOf(o), Running: o.Running, Held: o.Held, Problem: o.Problem, Stuck: o.Stuck})
+	}
+	return out
+}
+
 // operationNotes tell of operations what no line of a machine does.
 func (c *comparison) operationNotes() []string {
 	var notes []string

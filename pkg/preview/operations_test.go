@@ -181,3 +181,30 @@ func TestCompute_OperationsOfANewCluster(t *testing.T) {
 		t.Errorf("notes (-want +got):\n%s", diff)
 	}
 }
+
+// Programs read from the report whether an operation would do what it was asked for.
+func TestReport_OperationProblem(t *testing.T) {
+	const field = "spec.rkeConfig.etcdSnapshotRestore"
+	for name, tc := range map[string]struct {
+		snapshots []planner.ETCDSnapshot
+		want      []Operation
+		problem   string
+	}{
+		"it would work": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "server-2"}}, []Operation{{Field: field}}, ""},
+		"it would fail": {[]planner.ETCDSnapshot{{Name: "x", File: "f", MachineUID: "gone"}},
+			[]Operation{{Field: field, Problem: "the machine that holds snapshot x cannot start etcd or is gone"}}, "the machine that holds snapshot x cannot start etcd or is gone"},
+	} {
+		w := newWorld(t)
+		w.snapshot.Snapshots = tc.snapshots
+		r := w.preview(t, func(c *provv1.Cluster) {
+			c.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: "x", Generation: 1}
+		}, nil)
+		if diff := cmp.Diff(tc.want, r.Operations); diff != "" || r.OperationProblem(field) != tc.problem || r.OperationProblem("spec.rkeConfig.rotateCertificates") != "" {
+			t.Errorf("%s: problem %q, want %q; operations (-want +got):\n%s", name, r.OperationProblem(field), tc.problem, diff)
+		}
+	}
+	stuck := Report{Operations: []Operation{{Field: field, Running: true, Stuck: "x"}}}
+	if got := stuck.OperationProblem(field); got != "x" {
+		t.Errorf("problem %q", got)
+	}
+}

@@ -56,6 +56,7 @@ func Compute(in Input) (Report, error) {
 	r.Machines = append(c.machines(), c.added()...)
 	c.stages(&r)
 	r.Fields = c.fields(r.Machines)
+	r.Operations = c.operations()
 	r.Notes = c.notes(r)
 	for _, w := range c.after.outlook.Warnings {
 		r.Warnings = append(r.Warnings, Warning{w.Field, w.Message})

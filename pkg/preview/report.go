@@ -1,6 +1,10 @@
 package preview
 
-import "github.com/drover-io/drover/pkg/planner"
+import (
+	"cmp"
+
+	"github.com/drover-io/drover/pkg/planner"
+)
 
 // Report is what an edit would do.
 type Report struct {
@@ -16,6 +20,8 @@ type Report struct {
 	Order []Stage `json:"order,omitempty"`
 	// Fields are all fields that differ, with the strongest class that each causes alone.
 	Fields []Cause `json:"fields,omitempty"`
+	// Operations are those that are asked for and have not ended.
+	Operations []Operation `json:"operations,omitempty"`
 	// Notes are what else there is to know.
 	Notes []string `json:"notes,omitempty"`
 	// Warnings are oddities of the edited configuration.
@@ -59,6 +65,20 @@ type Stage struct {
 	Machines []string `json:"machines,omitempty"`
 }
 
+// Operation is one that is asked for and has not ended.
+type Operation struct {
+	// Field of the Cluster that asks for it.
+	Field string `json:"field"`
+	// Running is true when it has begun.
+	Running bool `json:"running,omitempty"`
+	// Held says why it would not begin yet.
+	Held string `json:"held,omitempty"`
+	// Problem says why it would fail, and touch no machine.
+	Problem string `json:"problem,omitempty"`
+	// Stuck says why it cannot go on, which has begun.
+	Stuck string `json:"stuck,omitempty"`
+}
+
 // Warning is an oddity of the edited configuration.
 type Warning struct {
 	Field   string `json:"field"`
@@ -74,4 +94,14 @@ func (r Report) Problems() int {
 		}
 	}
 	return n
+}
+
+// OperationProblem says why the operation that a field of the Cluster asks for would fail, or cannot go on; empty when nothing is known against it.
+func (r Report) OperationProblem(field string) string {
+	for _, o := range r.Operations {
+		if o.Field == field {
+			return cmp.Or(o.Problem, o.Stuck)
+		}
+	}
+	return ""
 }
