@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/clients"
 )
 
 // RestoreOptions say how to restore.
@@ -180,7 +181,7 @@ func (r *restore) restoreStatus(ctx context.Context, client dynamic.ResourceInte
 	if !kind.status || !has || len(status) == 0 {
 		return nil
 	}
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := clients.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if found.GetAnnotations()[rkev1.RestoredFromAnnotation] != r.id || !onlyPaused(found) {
 			return nil
 		}

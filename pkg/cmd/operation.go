@@ -140,7 +140,7 @@ func (a operationAPI) survey(namespace, name string) (scene, error) {
 
 // ask makes a request, of what the cluster is at then. It returns the order with the wish that was made.
 func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) (asked order, request inspect.Request, err error) {
-	err = retryConflicts(func() error {
+	err = clients.RetryOnConflict(retry.DefaultRetry, func() error {
 		s, err := meanwhile(ctx, func() (scene, error) { return a.survey(namespace, name) })
 		if err != nil {
 			return unaskedFor(ctx, err)
@@ -162,18 +162,6 @@ func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) 
 		return s.unpatched(err)
 	})
 	return asked, request, err
-}
-
-// retryConflicts does something anew when somebody else was quicker. An error of a time limit is returned like any other, which retry.RetryOnConflict takes for the end of
-// its own patience, and returns none.
-func retryConflicts(do func() error) (last error) {
-	_ = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if last = do(); apierrors.IsConflict(last) {
-			return last
-		}
-		return nil
-	})
-	return last
 }
 
 // unaskedFor adds to an error that nothing was asked for, where the user has ended the command.

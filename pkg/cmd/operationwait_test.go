@@ -120,29 +120,9 @@ func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// A time limit is no success, and neither are conflicts without an end.
-func TestRetryConflicts_ReturnsWhatWentWrong(t *testing.T) {
+// A patch that nobody has answered in time is no success.
+func TestAskToRoll_TellsOfATimeLimit(t *testing.T) {
 	t.Parallel()
-	conflict := apierrors.NewConflict(inspect.ControlPlaneResource(), "demo", errors.New("x"))
-	for name, tc := range map[string]struct {
-		answers []error
-		want    error
-	}{
-		"nothing is wrong":      {[]error{nil}, nil},
-		"a time limit":          {[]error{context.DeadlineExceeded}, context.DeadlineExceeded},
-		"the user":              {[]error{conflict, context.Canceled}, context.Canceled},
-		"one conflict":          {[]error{conflict, nil}, nil},
-		"nothing but conflicts": {[]error{conflict, conflict, conflict, conflict, conflict}, conflict},
-	} {
-		tries := 0
-		err := retryConflicts(func() error {
-			tries++
-			return tc.answers[tries-1]
-		})
-		if !errors.Is(err, tc.want) || tries != len(tc.answers) {
-			t.Errorf("%s: %d tries, error %v, want %v", name, tries, err, tc.want)
-		}
-	}
 	err := askToRoll(stagedClusters{&staged{scene: demoScene(), patch: context.DeadlineExceeded}}, "a", "demo", "1", nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a roll that nobody has answered: error %v", err)

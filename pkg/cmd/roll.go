@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -153,7 +154,7 @@ type clusterPatcher interface {
 }
 
 func askToRoll(clusters clusterPatcher, namespace, name, to string, pools []string) error {
-	return retryConflicts(func() error {
+	return clients.RetryOnConflict(retry.DefaultRetry, func() error {
 		cluster, err := clusters.Get(namespace, name, metav1.GetOptions{})
 		if err != nil {
 			return err
