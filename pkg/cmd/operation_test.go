@@ -244,7 +244,7 @@ func TestOperations_Mistakes(t *testing.T) {
 			[]string{"rotate", "certificates", "demo", "--service", ""}, "--service: it names no service, and nothing was asked for",
 		},
 		"a service of another distribution": {
-			[]string{"rotate", "certificates", "demo", "--service", "rke2-server"}, `--service: "rke2-server" is one of rke2, and cluster fleet-default/demo is one of k3s`,
+			[]string{"rotate", "certificates", "demo", "--service", "rke2-server"}, `--service: cluster fleet-default/demo is one of k3s, which does not have rke2-server`,
 		},
 		"an operation that is none": {[]string{"rotate", "nodes"}, `unknown command "nodes" for "drover rotate"`},
 		"a form that is none":       {[]string{"snapshot", "list", "-o", "xml"}, `--output: "xml" is unknown; use table, json or yaml`},

@@ -16,6 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/inspect"
 	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/planner/render"
 )
 
 // wish is a request for an operation. Each kind has some of its fields, by the names that all of them share in spec, status and records.
@@ -233,10 +234,9 @@ func (s scene) place(o order) (wish, []string, error) {
 	if rival := s.rival(o); rival != "" {
 		return wish{}, nil, errors.New(rival)
 	}
-	runtime := distro.RuntimeOf(s.cluster.Spec.KubernetesVersion)
-	for _, service := range o.wish.Services {
-		if of := distroOf(service); of != "" && of != runtime {
-			return wish{}, nil, fmt.Errorf("--service: %q is one of %s, and cluster %s is one of %s", service, of, s.name(), runtime)
+	if runtime := distro.RuntimeOf(s.cluster.Spec.KubernetesVersion); len(o.wish.Services) > 0 {
+		if unknown := render.UnknownServices(runtime, o.wish.Services); len(unknown) > 0 {
+			return wish{}, nil, fmt.Errorf("--service: cluster %s is one of %s, which does not have %s", s.name(), runtime, strings.Join(unknown, ", "))
 		}
 	}
 	asked, err := o.wish, error(nil)
@@ -261,16 +261,6 @@ func (s scene) rival(o order) string {
 		case waits != nil:
 			return fmt.Sprintf("--kubernetes-version: the %s of cluster %s waits to begin, with generation %d, and a live cluster could get the version before the restore: "+
 				"ask again when it has ended, which %s shows, or take that request back: remove %s", other.Title, s.name(), waits.Generation, s.look(), fieldPath(other))
-		}
-	}
-	return ""
-}
-
-// distroOf is the distribution that alone has a service, empty for one that each has.
-func distroOf(service string) distro.Runtime {
-	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
-		if strings.HasPrefix(service, runtime.Command()+"-") {
-			return runtime
 		}
 	}
 	return ""

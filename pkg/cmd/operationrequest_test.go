@@ -194,7 +194,7 @@ func TestPlace_RefusesWhatWouldDoNothing(t *testing.T) {
 		"one that runs":             {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "the etcd snapshot of cluster a/demo runs already, at generation 3: ask again"},
 		"what runs has its way out": {take, []func(*scene){ran(take.kind, `{"generation":3}`, rkev1.OperationStateRunning)}, "remove spec.rkeConfig.etcdSnapshotCreate"},
 		"a service of K3s": {order{kind: planner.CertificatesOperation, wish: wish{Services: []string{"kubelet", "k3s-server"}}}, nil,
-			`--service: "k3s-server" is one of k3s, and cluster a/demo is one of rke2`},
+			`--service: cluster a/demo is one of rke2, which does not have k3s-server`},
 	} {
 		if _, _, err := demoScene(tc.is...).place(tc.order); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tc.want)

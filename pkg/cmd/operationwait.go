@@ -14,7 +14,8 @@ const (
 	// operationInterval is how often --wait looks.
 	operationInterval = 2 * time.Second
 	// refusedCredentials is how often in a row a credential may be refused before nobody looks any more: one that has expired stays so.
-	refusedCredentials = 3
+	// An API server that begins to run may refuse good ones, too.
+	refusedCredentials = int(time.Minute / operationInterval)
 )
 
 // sighting is what a look at a request has found.
@@ -110,7 +111,7 @@ func (v *vigil) unended(why error) error {
 	was, then := "is not waited for any more", " and goes on"
 	switch {
 	case apierrors.IsUnauthorized(why):
-		was = "is not waited for any more, as the management cluster refuses the credential,"
+		was = "is not waited for any more, as the management cluster refuses the credential"
 	case errors.Is(why, context.DeadlineExceeded) && begun:
 		was = fmt.Sprintf("has not ended within %s", v.timeout)
 	case errors.Is(why, context.DeadlineExceeded):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,12 +155,12 @@ func TestVigil_EndsWithTheCredential(t *testing.T) {
 		want  string
 		told  []string
 	}{
-		"three times in a row": {
-			[]sighting{{line: "it works", begun: true}, expired, expired, expired},
-			"the etcd snapshot is not waited for any more, as the management cluster refuses the credential, and goes on; drover explain demo -n a shows how it gets on: expired",
+		"for a minute": {
+			append([]sighting{{line: "it works", begun: true}}, slices.Repeat([]sighting{expired}, refusedCredentials)...),
+			"the etcd snapshot is not waited for any more, as the management cluster refuses the credential and goes on; drover explain demo -n a shows how it gets on: expired",
 			[]string{"it works", "cannot look, and tries again: expired"},
 		},
-		"three times, and it was there between": {
+		"now and then": {
 			[]sighting{expired, expired, {line: "it works", begun: true}, expired}, "", []string{"cannot look, and tries again: expired", "it works", "cannot look, and tries again: expired"},
 		},
 		"the API server is away": {

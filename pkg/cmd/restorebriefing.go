@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/Masterminds/semver/v3"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/drover-io/drover/pkg/distro"
 	"github.com/drover-io/drover/pkg/inspect"
@@ -75,6 +76,18 @@ func (o *restoreOptions) find(ctx context.Context, b *briefing) error {
 	}
 	known, err := r.Snapshots(b.scene.cluster.Name)
 	return unlisted(known, err, b.scene, name)
+}
+
+// stays makes sure that the snapshot is the one that was shown: a name of which there is no object any more would be taken for that of a file.
+func (o *restoreOptions) stays(ctx context.Context, b briefing) error {
+	shown := b.snapshot
+	if err := o.find(ctx, &b); err != nil {
+		return err
+	}
+	if !equality.Semantic.DeepEqual(shown, b.snapshot) {
+		return fmt.Errorf("snapshot %s is not what was shown any more; nothing was asked for", b.asks.wish.Name)
+	}
+	return nil
 }
 
 // foreseen is what there is to know of a restore, as a preview tells. One that would fail at once is refused, and with a version also one of which nothing can be told.

@@ -91,6 +91,9 @@ func (o *restoreOptions) run(cmd *cobra.Command, cluster, snapshot string) error
 		if err := o.confirm(cmd, cluster); err != nil {
 			return err
 		}
+		if _, err := meanwhile(ctx, func() (struct{}, error) { return struct{}{}, o.stays(ctx, b) }); err != nil {
+			return unaskedFor(ctx, err)
+		}
 	}
 	asks.confirmed = new(b.scene.view(asks.kind))
 	return o.operationOptions.run(cmd, cluster, asks)

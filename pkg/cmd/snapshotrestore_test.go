@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/inspect"
@@ -126,6 +127,14 @@ func TestSnapshotRestore_IsWhatWasAgreedTo(t *testing.T) {
 		want      string
 	}{
 		"nothing happens": {func(*testing.T, *memkube.Server) {}, ""},
+		"the snapshot goes": {func(t *testing.T, api *memkube.Server) {
+			t.Helper()
+			client, err := dynamic.NewForConfig(api.Config("retention"))
+			check(t, err)
+			snapshots := client.Resource(rkev1.SchemeGroupVersion.WithResource("etcdsnapshots")).Namespace(defaultNamespace)
+			check(t, snapshots.Delete(t.Context(), "local", metav1.DeleteOptions{}))
+		}, "there is no ETCDSnapshot local in namespace fleet-default, and nothing was asked for; drover snapshot list demo -n fleet-default lists those that are there; " +
+			"--file says that it is the name of a file on the only machine with etcd"},
 		"a restore fails": {func(t *testing.T, api *memkube.Server) {
 			t.Helper()
 			told(t, api, at(planner.RestoreOperation, `{"name":"x","generation":4}`, rkev1.OperationStateFailed, ""))

@@ -66,10 +66,8 @@ func (o *operation) assigned(t task) report {
 		return report{missing: "the plan secret " + t.m.Plan.Name + " is unreadable: " + t.m.Plan.Malformed}
 	case !state.PlanExists || !o.ordered(t.m, t.plan), t.m.refused() && o.overridden(t.m):
 		return o.hand(t)
-	case failed && t.m.refused():
-		return report{failed: o.failureOf(t.m)}
 	case failed:
-		return report{failed: msgFailed}
+		return report{failed: o.failureOf(t.m)}
 	case !state.InSync:
 		return report{missing: msgApplied}
 	}

@@ -182,6 +182,9 @@ func (o *operation) cleanPods() verdict {
 		default: // the kubelet of a K3s server that is only etcd is not waited for anywhere, yet its node may be ready
 			possible = append(possible, string(o.init.UID))
 		}
+		for _, w := range o.collect(isLive, func(m *machine) bool { return m.windows }) { // nothing has stopped them
+			possible = append(possible, string(w.UID))
+		}
 		return o.node(m).PodCleanupWork(uids, possible, o.attempt())
 	})
 }

@@ -107,6 +107,26 @@ func TestDecide_ThePodCleanupKnowsThatTheInitNodeRuns(t *testing.T) {
 	}
 }
 
+// Nothing has stopped Windows machines: their nodes may be ready, and are not waited for to be gone.
+func TestDecide_ThePodCleanupKnowsThatWindowsMachinesRun(t *testing.T) {
+	m := upWith(t, rke2Version, map[string]string{"e1": "etcd", "s1": "control-plane", "w1": "worker"})
+	windows := m.add("win", "worker")
+	windows.m.Labels[rkev1.CattleOSLabel] = "windows"
+	for range 20 {
+		m.run(t)
+		m.work()
+	}
+	m.restore(t, "e1")
+	m.run(t)
+	m.d.all("e1")
+	m.run(t)
+	instructions := m.machines["s1"].state().Plan.Instructions
+	at := slices.IndexFunc(instructions, func(i plan.OneTimeInstruction) bool { return strings.Contains(i.Name, "wait-for-desired-ready-nodes") })
+	if at < 0 || !slices.Contains(instructions[at].Env, "POSSIBLE="+string(windows.m.UID)) {
+		t.Errorf("s1 does not know of %s: %+v", windows.m.UID, instructions)
+	}
+}
+
 // restoredOnE2 is a cluster in which everything was stopped and etcd has just been restored.
 func restoredOnE2(t *testing.T, version string) opsModel {
 	t.Helper()

@@ -50,9 +50,14 @@ func TestSnapshotRestore(t *testing.T) {
 	})
 }
 
-// TestRestoreOneServer is the same of the smallest cluster, where the name of the file is enough.
+// TestRestoreOneServer is the same of the smallest cluster.
 func TestRestoreOneServer(t *testing.T) {
-	goBack(t, "v1.36.3+rke2r1", []pool{{"server", 1, "ecw"}}, byList, byMistake, byFile)
+	goBack(t, "v1.36.3+rke2r1", []pool{{"server", 1, "ecw"}}, byList)
+}
+
+// TestRestoreByMistake names a file that is not there, and goes back to one that is. The only server keeps its data meanwhile.
+func TestRestoreByMistake(t *testing.T) {
+	goBack(t, "v1.36.3+k3s1", []pool{{"server", 1, "ecw"}}, byMistake, byFile)
 }
 
 func goBack(t *testing.T, version string, pools []pool, ways ...string) {
@@ -204,10 +209,13 @@ func (r *restored) failToRestore(name string, generation int) {
 		if handled != int64(generation) || phase != string(rkev1.ETCDSnapshotPhaseFailed) {
 			return fmt.Errorf("restore %d is in %s", handled, phase)
 		}
+		if why := fmt.Sprint(controlPlane.Object["status"]); !strings.Contains(why, name+" is not on this machine") {
+			r.t.Errorf("the status does not say why: %s", why)
+		}
 		return nil
 	})
 	for _, machine := range r.Lab.List() {
-		there, err := r.Lab.FileExists(machine.Name, "/var/lib/rancher/rke2/server/db/etcd/member")
+		there, err := r.Lab.FileExists(machine.Name, "/var/lib/rancher/k3s/server/db/etcd/member")
 		must(r.t, err)
 		if !there {
 			r.t.Errorf("%s has lost its data", machine.Name)
