@@ -158,6 +158,11 @@ func (s scene) begun(kind planner.OperationKind) []wish {
 	return found
 }
 
+// hasBegun reports that a request of a kind was taken up.
+func (s scene) hasBegun(kind planner.OperationKind, w *wish) bool {
+	return slices.ContainsFunc(s.begun(kind), func(b wish) bool { return b.Generation == w.Generation && b.Name == w.Name })
+}
+
 // nextGeneration is one that no request of the kind had: it differs from what is asked for, and from all that was done.
 func (s scene) nextGeneration(kind planner.OperationKind) (int64, error) {
 	last := int64(0)
@@ -178,11 +183,10 @@ func (s scene) nextGeneration(kind planner.OperationKind) (int64, error) {
 
 // pending is a request of a kind that has not begun, nil when there is none.
 func (s scene) pending(kind planner.OperationKind) *wish {
-	begun := s.begun(kind)
 	for _, spec := range s.specs() {
 		w := wishIn(spec, kind.Field)
 		isNone := w == nil || kind == planner.KeysOperation && w.Generation <= 0
-		if !isNone && !slices.ContainsFunc(begun, func(b wish) bool { return b.Generation == w.Generation && b.Name == w.Name }) {
+		if !isNone && !s.hasBegun(kind, w) {
 			return w
 		}
 	}
@@ -273,7 +277,7 @@ func (s scene) notes(o order) []string {
 	switch {
 	case record.State == rkev1.OperationStateRunning:
 		notes = append(notes, fmt.Sprintf("the %s that runs, at generation %d, ends where it stands, and this one begins anew", o.kind.Title, generationOf(requested(record))))
-	case was != nil && !slices.ContainsFunc(s.begun(o.kind), func(w wish) bool { return w.Generation == was.Generation && w.Name == was.Name }):
+	case was != nil && !s.hasBegun(o.kind, was):
 		notes = append(notes, fmt.Sprintf("the request with generation %d has not begun, and this one takes its place", was.Generation))
 	}
 	for _, other := range planner.OperationKinds() {

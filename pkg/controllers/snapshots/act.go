@@ -51,30 +51,25 @@ func (h *handler) free(list []*rkev1.ETCDSnapshot, v *view) []*rkev1.ETCDSnapsho
 	told := v.taken
 	v.taken = nil
 	return slices.DeleteFunc(list, func(s *rkev1.ETCDSnapshot) bool {
-		if !h.exists(s.Namespace, s.Name) {
+		found, err := h.snapshots.Get(s.Namespace, s.Name)
+		if err != nil {
 			return false
 		}
 		if v.taken = append(v.taken, s.Name); !slices.Contains(told, s.Name) {
-			h.tellTaken(s)
+			h.tellTaken(s, found)
 		}
 		return true
 	})
 }
 
-// tellTaken says that the name of an object is that of another one, unless that one has just become what is wanted.
-func (h *handler) tellTaken(s *rkev1.ETCDSnapshot) {
-	found, err := h.snapshots.Get(s.Namespace, s.Name)
-	if err != nil || found.Annotations[rkev1.SnapshotNameAnnotation] == s.Annotations[rkev1.SnapshotNameAnnotation] &&
+// tellTaken says that the name of an object is that of another one that was found, unless that one has just become what is wanted.
+func (h *handler) tellTaken(s, found *rkev1.ETCDSnapshot) {
+	if found.Annotations[rkev1.SnapshotNameAnnotation] == s.Annotations[rkev1.SnapshotNameAnnotation] &&
 		found.Labels[rkev1.ClusterNameLabel] == s.Labels[rkev1.ClusterNameLabel] {
 		return
 	}
 	h.Log.WithField("controller", handlerName).WithField("namespace", s.Namespace).WithField("cluster", s.Spec.ClusterName).WithField("snapshot", s.Name).
 		Info("A snapshot gets no ETCDSnapshot: its name is that of an object which is none of the list's")
-}
-
-func (h *handler) exists(namespace, name string) bool {
-	_, err := h.snapshots.Get(namespace, name)
-	return err == nil
 }
 
 const (

@@ -3,6 +3,7 @@ package snapshots
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -84,11 +85,8 @@ func Register(ctx context.Context, d Deps) error {
 // onChange only says which clusters are looked at: what depends on a cluster's answers has no place in a queue that all clusters share.
 func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKEControlPlane, error) {
 	if cp == nil || cp.DeletionTimestamp != nil {
-		name := types.NamespacedName{}
-		if namespace, found, ok := cutKey(key); ok {
-			name = types.NamespacedName{Namespace: namespace, Name: found}
-		}
-		h.followers.leave(name)
+		namespace, name, _ := strings.Cut(key, "/")
+		h.followers.leave(types.NamespacedName{Namespace: namespace, Name: name})
 		return cp, nil
 	}
 	h.followers.follow(types.NamespacedName{Namespace: cp.Namespace, Name: cp.Name}, markOf(cp))

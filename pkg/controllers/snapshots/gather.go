@@ -105,5 +105,3 @@ func restores(cluster *provv1.Cluster, cp *rkev1.RKEControlPlane) bool {
 		return asked != nil && asked.Name != "" && !equality.Semantic.DeepEqual(asked, cp.Status.ETCDSnapshotRestore)
 	})
 }
-
-func cutKey(key string) (namespace, name string, ok bool) { return strings.Cut(key, "/") }

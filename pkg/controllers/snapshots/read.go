@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -76,12 +77,10 @@ func (h *handler) isSettled(name types.NamespacedName, v *view, now made) bool {
 	if v.made == nil || *v.made != now || !v.due.IsZero() && !h.Now().Before(v.due) {
 		return false
 	}
-	for _, taken := range v.taken {
-		if !h.exists(name.Namespace, taken) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(v.taken, func(taken string) bool {
+		_, err := h.snapshots.Get(name.Namespace, taken)
+		return err != nil // the name is free again
+	})
 }
 
 // dueOf is when the first file has been missing for long enough.
