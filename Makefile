@@ -7,7 +7,7 @@ help: ## show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: deps
-deps: ## install what a bare Debian machine lacks and download every Go module
+deps: ## install packages and download Go modules, as quickstart, verify, bench and the tests do themselves
 	scripts/deps
 
 .PHONY: build
@@ -35,7 +35,8 @@ lint: ## run the linter over every module
 	scripts/lint
 
 .PHONY: test
-test: test-unit test-model test-contract test-e2e ## all tests: unit, random models, contract and the end-to-end list of tests/e2e/ci.txt
+test: ## all tests: unit, random models, contract and the end-to-end list of tests/e2e/ci.txt
+	scripts/test
 
 .PHONY: test-unit
 test-unit: ## pure, handler and in-memory tests of every module, with the race detector (RUN=regex)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,50 +18,115 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the quickstart prints when it is done, and when it applies its manifest.
-const (
-	quickstartDone    = "Ctrl-C stops everything and keeps the data."
-	quickstartApplies = "Applying docs/examples/quickstart.yaml"
-)
+// quickstartDone is the last line that the quickstart prints before it waits.
+const quickstartDone = "Remove everything     make quickstart-down"
 
 var (
-	printedNodes      = regexp.MustCompile(`(?m)^  (bin/kubectl --kubeconfig \S+ get nodes) -o wide$`)
-	printedCommands   = regexp.MustCompile(`(?m)^  (bin/kubectl .*)$`)
-	printedManagement = regexp.MustCompile(`(?m)^Management plane: bin/kubectl --kubeconfig (\S+) `)
-	readyNode         = regexp.MustCompile(`^\S+ +Ready `)
+	printedCommands = regexp.MustCompile(`(?m)^  (bin/.*)$`)
+	printedStep     = regexp.MustCompile(`(?m)^\[(\d+)/(\d+)\] [^:\n]+: (?:up to date|done in )`)
+	readyNode       = regexp.MustCompile(`^\S+ +Ready `)
 )
 
-// TestQuickstart is the quickstart as a person without a terminal goes through it: up, the printed commands, Ctrl-C, up again, Ctrl-C,
-// down. After Ctrl-C no process is left, after down nothing.
+// mostLastLines is what a terminal of the usual height shows.
+const mostLastLines = 24
+
+// TestQuickstart is the quickstart as a user without a terminal goes through it: up, the printed commands, Ctrl-C, up
+// again, Ctrl-C, down. After Ctrl-C no process is left, after down nothing.
 func TestQuickstart(t *testing.T) {
 	q := newQuickstart(t)
 	run := q.up()
-	run.await(quickstartApplies)
-	applied := time.Now()
 	run.await(quickstartDone)
-	q.readyNode(run)
-	t.Logf("from apply to a Ready node: %s (aim with warm builds: at most 60 s)", time.Since(applied).Round(time.Second))
-
-	output := run.output()
-	commands := printedCommands.FindAllStringSubmatch(output, -1)
-	if len(commands) != 3 {
-		t.Errorf("the quickstart printed %d commands to try, want 3:\n%s", len(commands), output)
-	}
-	for _, command := range commands {
-		q.shell(command[1])
-	}
-	if strings.ContainsAny(output, "\r\x1b") {
+	q.readyNode()
+	q.checkSteps(run)
+	q.checkLastScreen(run)
+	if output := run.output(); strings.ContainsAny(output, "\r\x1b") {
 		t.Errorf("output that is not for a terminal has control characters: %q", output)
 	}
-	q.clusterctl(run)
+	q.applyEdited()
+	q.clusterctl()
 	run.interrupt()
 
 	// What is stored says Ready: the second run must not believe it before the machine has booted again.
+	compiled := q.recordCompilers()
+	start := time.Now()
 	again := q.up()
 	again.await(quickstartDone)
-	q.readyNode(again)
+	t.Logf("the second run was Ready after %s (aim: at most 45 s)", time.Since(start).Round(time.Second))
+	q.readyNode()
+	if calls := compiled(); calls != "" {
+		t.Errorf("the second run has compiled or linked:\n%s", calls)
+	}
 	again.interrupt()
 	q.down()
+}
+
+// checkSteps checks that every step printed its end, in order.
+func (q *quickstart) checkSteps(r *run) {
+	q.t.Helper()
+	found := printedStep.FindAllStringSubmatch(r.output(), -1)
+	for i, step := range found {
+		if step[1] != strconv.Itoa(i+1) || step[2] != strconv.Itoa(len(found)) {
+			q.t.Errorf("step %d of %d is shown as %s/%s", i+1, len(found), step[1], step[2])
+		}
+	}
+	if len(found) < 6 {
+		q.t.Errorf("the quickstart showed the end of %d steps, want at least 6:\n%s", len(found), r.output())
+	}
+}
+
+// checkLastScreen checks that the end fits on a screen, and runs the commands that it shows.
+func (q *quickstart) checkLastScreen(r *run) {
+	q.t.Helper()
+	output := r.output()
+	_, screen, found := strings.Cut(output, "\nCluster quickstart is Ready")
+	if !found {
+		q.t.Fatalf("the quickstart did not print that its cluster is Ready:\n%s", output)
+	}
+	if lines := strings.Count(strings.TrimSpace(screen), "\n") + 1; lines > mostLastLines {
+		q.t.Errorf("the last screen has %d lines, want at most %d", lines, mostLastLines)
+	}
+	for _, word := range []string{"Ctrl-C", "make quickstart-down"} {
+		if !strings.Contains(screen, word) {
+			q.t.Errorf("the last screen does not mention %q:\n%s", word, screen)
+		}
+	}
+	commands := printedCommands.FindAllStringSubmatch(screen, -1)
+	if len(commands) != 3 {
+		q.t.Errorf("the quickstart printed %d commands to try, want 3:\n%s", len(commands), screen)
+	}
+	for _, command := range commands {
+		if len(command[1]) > 100 {
+			q.t.Errorf("this command is long to type: %s", command[1])
+		}
+		q.shell(command[1])
+	}
+}
+
+// applyEdited applies the example with an edit, which is an ordinary change and no reason for a warning.
+func (q *quickstart) applyEdited() {
+	q.t.Helper()
+	out := q.shell("sed '/kind: Cluster/,$s/^metadata:/metadata:\\n  labels: {edited: yes-it-is}/' docs/examples/quickstart.yaml |" +
+		" bin/kubectl --context " + q.management() + " apply -f - 2>&1")
+	if strings.Contains(out, "Warning") || !strings.Contains(out, "/quickstart configured") {
+		q.t.Errorf("kubectl apply of the edited example says:\n%s", out)
+	}
+}
+
+// recordCompilers makes the next runs record each call of the compiler and of the linker. The returned function
+// returns them.
+func (q *quickstart) recordCompilers() (calls func() string) {
+	q.t.Helper()
+	log, wrapper := filepath.Join(q.t.TempDir(), "calls"), filepath.Join(q.t.TempDir(), "record")
+	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *-V=full*) ;; *) echo \"$*\" >>%s ;; esac\nexec \"$@\"\n", log)
+	must(q.t, os.WriteFile(wrapper, []byte(script), 0o700)) //nolint:gosec // a program
+	q.environment = append(q.environment, "GOFLAGS="+os.Getenv("GOFLAGS")+" -toolexec="+wrapper)
+	return func() string {
+		text, err := os.ReadFile(log)
+		if !os.IsNotExist(err) {
+			must(q.t, err)
+		}
+		return string(text)
+	}
 }
 
 // TestQuickstartInterrupted ends the quickstart where it has started something and says nothing of it yet.
@@ -80,12 +146,17 @@ func TestQuickstartInterrupted(t *testing.T) {
 	}
 }
 
-// quickstart is the two scripts with a lab and a folder of their own.
+// quickstart is the two scripts with a lab, a folder and a user's kubeconfig of their own.
 type quickstart struct {
 	hostScope
-	t    *testing.T
-	root string
+	t           *testing.T
+	root        string
+	environment []string
 }
+
+// context and management are the contexts that the quickstart adds to the user's kubeconfig.
+func (q *quickstart) context() string    { return "drover-" + q.name }
+func (q *quickstart) management() string { return q.context() + "-management" }
 
 func newQuickstart(t *testing.T) *quickstart {
 	t.Helper()
@@ -93,6 +164,7 @@ func newQuickstart(t *testing.T) *quickstart {
 	root, err := filepath.Abs("../..")
 	must(t, err)
 	q := &quickstart{hostScope: hostScope{name: "quicktest", dir: filepath.Join(os.TempDir(), "drover-e2e-quickstart")}, t: t, root: root}
+	q.environment = append(os.Environ(), "KUBECONFIG="+filepath.Join(t.TempDir(), "kubeconfig"))
 	// A run that was killed left its things, under the same names.
 	q.down()
 	t.Cleanup(func() {
@@ -105,7 +177,7 @@ func newQuickstart(t *testing.T) *quickstart {
 
 func (q *quickstart) script(ctx context.Context, name string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(q.root, "scripts", name), "--name="+q.name, "--data-dir="+q.dir)
-	cmd.Dir = q.root
+	cmd.Dir, cmd.Env = q.root, q.environment
 	return cmd
 }
 
@@ -117,7 +189,8 @@ type run struct {
 	ended chan error
 }
 
-// up starts scripts/quickstart. Its output goes to a file: it is not a terminal, and nothing that is left can hold it open.
+// up starts scripts/quickstart. Its output goes to a file: it is not a terminal, and nothing that is left can hold it
+// open.
 func (q *quickstart) up() *run {
 	q.t.Helper()
 	log, err := os.CreateTemp(q.t.TempDir(), "quickstart-*.log")
@@ -182,32 +255,27 @@ func (r *run) interrupt() {
 	}
 }
 
-// readyNode runs the printed command, once: the quickstart said that the cluster is ready.
-func (q *quickstart) readyNode(r *run) {
+// readyNode asks for the nodes, once: the quickstart said that the cluster is Ready.
+func (q *quickstart) readyNode() {
 	q.t.Helper()
-	command := printedNodes.FindStringSubmatch(r.output())
-	if command == nil {
-		q.t.Fatalf("the quickstart printed no command that shows the nodes")
-	}
-	if out := q.shell(command[1] + " --no-headers"); !readyNode.MatchString(out) || strings.Count(out, "\n") != 1 {
-		q.t.Errorf("%s shows no Ready node:\n%s", command[1], out)
+	if out := q.shell("bin/kubectl --context " + q.context() + " get nodes --no-headers"); !readyNode.MatchString(out) || strings.Count(out, "\n") != 1 {
+		q.t.Errorf("there is no Ready node:\n%s", out)
 	}
 }
 
 // clusterctl gets the cluster's kubeconfig as a user of Cluster API does, and uses it.
-func (q *quickstart) clusterctl(r *run) {
+func (q *quickstart) clusterctl() {
 	q.t.Helper()
-	management := printedManagement.FindStringSubmatch(r.output())
-	if management == nil {
-		q.t.Fatal("the quickstart printed no kubeconfig of the management plane")
-	}
-	kubeconfig := clusterctlKubeconfig(q.t, "", management[1], "quickstart")
+	management := filepath.Join(q.t.TempDir(), "management")
+	must(q.t, os.WriteFile(management, []byte(q.shell("bin/kubectl config view --raw --minify --context "+q.management())), 0o600))
+	kubeconfig := clusterctlKubeconfig(q.t, "", management, "quickstart")
 	if out := nodesWith(q.t, q.lab(), kubeconfig); !readyNode.MatchString(out) {
 		q.t.Errorf("with the kubeconfig of clusterctl there is no Ready node:\n%s", out)
 	}
 }
 
-// clusterctlKubeconfig runs "clusterctl get kubeconfig", in a network namespace unless it is "", and returns the file with the kubeconfig.
+// clusterctlKubeconfig runs "clusterctl get kubeconfig", in a network namespace unless it is "", and returns the file
+// with the kubeconfig.
 func clusterctlKubeconfig(t *testing.T, netns, managementKubeconfig, cluster string) string {
 	t.Helper()
 	cmd := inNetns(t.Context(), netns, filepath.Join(binFolder(t), "clusterctl"), "get", "kubeconfig", cluster,
@@ -247,7 +315,7 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 func (q *quickstart) shell(command string) string {
 	q.t.Helper()
 	cmd := exec.CommandContext(q.t.Context(), "sh", "-c", command)
-	cmd.Dir = q.root
+	cmd.Dir, cmd.Env = q.root, q.environment
 	return output(q.t, cmd)
 }
 
@@ -262,6 +330,9 @@ func (q *quickstart) down() {
 	}
 	if _, err := os.Stat(q.dir); !os.IsNotExist(err) {
 		q.t.Errorf("quickstart-down left the data folder %s: %v", q.dir, err)
+	}
+	if out := q.shell("bin/kubectl config get-contexts -o name"); strings.Contains(out, q.context()) {
+		q.t.Errorf("quickstart-down left contexts in the kubeconfig:\n%s", out)
 	}
 }
 

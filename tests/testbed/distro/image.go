@@ -79,7 +79,7 @@ func BuildImage(dir string, runtime Runtime, version, program, kube string) (str
 		return "", err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil },
-		tarball.WithCompressionLevel(1))
+		tarball.WithCompressionLevel(1), tarball.WithCompressedCaching)
 	if err != nil {
 		return "", fmt.Errorf("make installer image: %w", err)
 	}

@@ -2,10 +2,14 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,8 +22,8 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// kindTimeout is how long a kind may take to be listed.
-const kindTimeout = 20 * time.Second
+// objectTimeout is how long a kind may take to be listed, and a kubeconfig to be written.
+const objectTimeout = 20 * time.Second
 
 // Apply applies the objects of a manifest as "kubectl apply --server-side" does.
 func (r *Rig) Apply(ctx context.Context, manifest []byte) error {
@@ -53,13 +57,42 @@ func (r *Rig) Apply(ctx context.Context, manifest []byte) error {
 	}
 }
 
-// mapping finds the resource of a kind. A kind that was defined a moment ago may not be listed yet, so it asks for a while.
+// KubectlApply applies a file with kubectl, as a user does: a later "kubectl apply" of the edited file is an ordinary
+// change.
+func (r *Rig) KubectlApply(ctx context.Context, forwarded *Forwarded, file string) error {
+	kubectl := filepath.Join(r.Bin, "kubectl")
+	arguments := []string{
+		"--kubeconfig", forwarded.ManagementKubeconfig, "--cache-dir", filepath.Join(r.Dir, "kubectl-cache"), "apply", "-f", file,
+	}
+	kinds, cancel := context.WithTimeout(ctx, objectTimeout)
+	defer cancel()
+	var failure error
+	if err := poll(kinds, func() (bool, error) {
+		cmd := exec.CommandContext(ctx, kubectl, arguments...)
+		cmd.Env = append(os.Environ(), "KUBECTL_KUBERC=false") // preferences of the user, which root would obey
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return true, nil
+		}
+		failure = fmt.Errorf("kubectl apply -f %s: %w: %s", file, err, bytes.TrimSpace(out))
+		if bytes.Contains(out, []byte("no matches for kind")) {
+			return false, nil // Drover defines the kinds of a node driver some moments after it starts
+		}
+		return false, failure
+	}); err != nil {
+		return cmp.Or(failure, err)
+	}
+	return nil
+}
+
+// mapping finds the resource of a kind. A kind that was defined a moment ago may not be listed yet, so it asks for a
+// while.
 func (r *Rig) mapping(ctx context.Context, kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(r.Config)
 	if err != nil {
 		return nil, fmt.Errorf("make client: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, kindTimeout)
+	ctx, cancel := context.WithTimeout(ctx, objectTimeout)
 	defer cancel()
 	var mapping *meta.RESTMapping
 	var last error

@@ -10,18 +10,38 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/drover-io/drover/tests/testbed/distro"
 )
 
-// ensureImages writes the installer images of the given versions into dir unless they are there for these very programs.
-func ensureImages(dir, bin string, versions []string) error {
-	program, kube := filepath.Join(bin, "drover-distro"), filepath.Join(bin, "drover-kube")
+// installers is the folder of the installer images. They are made of the programs in the folder above, and rigs of
+// the same programs share them.
+func (o Options) installers() string { return filepath.Join(o.Bin, "installers") }
+
+// ensureImages writes the installer images of the rig's versions unless they are there for these very programs.
+func (o Options) ensureImages() error {
+	program, kube := filepath.Join(o.Bin, "drover-distro"), filepath.Join(o.Bin, "drover-kube")
 	sum, err := fingerprint(program, kube)
 	if err != nil {
 		return err
 	}
-	for _, version := range versions {
+	dir := o.installers()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make folder of installer images: %w", err)
+	}
+	if err := o.Owner.take(dir); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open lock of installer images: %w", err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock installer images: %w", err)
+	}
+	for _, version := range o.Versions {
 		mark := filepath.Join(dir, "."+version)
 		if have, err := os.ReadFile(mark); err == nil && string(have) == sum {
 			continue

@@ -46,9 +46,14 @@ type Options struct {
 	Versions []string
 	// Log receives what is done.
 	Log io.Writer
+	// Owner, when set, is the user to whom files belong that a user of the rig reads or removes. Without it they belong to root.
+	Owner *Owner
 	// ServerArgs are added to the command line of drover server.
 	ServerArgs []string
 }
+
+// Owner is a user and a group, by their numbers.
+type Owner struct{ UID, GID int }
 
 // Rig is a running rig.
 type Rig struct {
@@ -65,7 +70,7 @@ type Rig struct {
 }
 
 func (o Options) labConfig(image string) lab.Config {
-	return lab.Config{Name: o.Name, Dir: filepath.Join(o.Dir, "lab"), Image: image, Images: filepath.Join(o.Dir, "images")}
+	return lab.Config{Name: o.Name, Dir: filepath.Join(o.Dir, "lab"), Image: image, Images: o.installers()}
 }
 
 // DataDir is the data directory of drover server.
@@ -82,12 +87,11 @@ func Start(ctx context.Context, options Options) (*Rig, error) {
 }
 
 func (r *Rig) start(ctx context.Context) error {
-	fmt.Fprintln(r.Log, "machine image: building it the first time takes about two minutes")
 	image, err := lab.EnsureImage(ctx, r.Cache, r.buildLog("image"))
 	if err != nil {
 		return err
 	}
-	if err := ensureImages(filepath.Join(r.Dir, "images"), r.Bin, r.Versions); err != nil {
+	if err := r.ensureImages(); err != nil {
 		return err
 	}
 	if r.Lab, err = lab.Open(ctx, r.labConfig(image)); err != nil {

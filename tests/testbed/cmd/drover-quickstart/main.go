@@ -1,4 +1,5 @@
-// Command drover-quickstart is "make quickstart" and "make quickstart-down": one real cluster on this machine, made by the rig.
+// Command drover-quickstart is "make quickstart" and "make quickstart-down": one real cluster on this machine, made
+// by the rig.
 package main
 
 import (
@@ -7,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/drover-io/drover/tests/testbed/rig"
 )
@@ -41,57 +40,65 @@ type flags struct {
 
 func command() *cobra.Command {
 	var given flags
-	var manifest string
 	root := &cobra.Command{
-		Use: "drover-quickstart", Short: "One real cluster on this machine", SilenceUsage: true, SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return becomeRoot() },
+		Use: "drover-quickstart", Short: "Run one real cluster on this machine", SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if os.Geteuid() != 0 {
+				return errors.New("the quickstart makes network namespaces and boots machines, which needs root: use scripts/quickstart")
+			}
+			return nil
+		},
 	}
-	root.PersistentFlags().StringVar(&given.bin, "bin", "bin", "folder with the programs")
-	root.PersistentFlags().StringVar(&given.name, "name", "quickstart", "name of the lab; two with different names and folders can run side by side")
-	root.PersistentFlags().StringVar(&given.dataDir, "data-dir", "", "folder for everything that is kept (default: $XDG_STATE_HOME/drover/NAME)")
-	up := &cobra.Command{Use: "up", Short: "Start, or go on with, the quickstart; stays in the foreground", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		options, err := given.options(cmd.OutOrStdout())
-		if err != nil {
-			return err
-		}
-		return runUp(cmd.Context(), options, manifest, cmd.OutOrStdout())
-	}}
-	up.Flags().StringVar(&manifest, "manifest", "docs/examples/quickstart.yaml", "what to apply; its cluster must be named quickstart")
-	down := &cobra.Command{Use: "down", Short: "Remove everything the quickstart made", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		options, err := given.options(cmd.OutOrStdout())
-		if err != nil {
-			return err
-		}
-		if err := options.EndForeground(cmd.Context()); err != nil {
-			return err
-		}
-		if err := rig.Destroy(cmd.Context(), options); err != nil {
-			return err
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), "The quickstart is removed. The machine image stays in", options.Cache)
-		return nil
-	}}
-	root.AddCommand(up, down)
+	root.PersistentFlags().StringVar(&given.bin, "bin", "bin", "`folder` with the programs")
+	root.PersistentFlags().StringVar(&given.name, "name", "quickstart",
+		"`name` of the lab; two with different names and folders can run at the same time")
+	root.PersistentFlags().StringVar(&given.dataDir, "data-dir", "",
+		"`folder` for everything that is kept (default: $XDG_STATE_HOME/drover/NAME)")
+	root.AddCommand(upCommand(&given), downCommand(&given))
 	return root
 }
 
-// becomeRoot makes sure that this runs as root, asking for it where somebody can answer.
-func becomeRoot() error {
-	if os.Geteuid() == 0 {
-		return nil
+func upCommand(given *flags) *cobra.Command {
+	var manifest string
+	shown := steps{number: 1, total: 2}
+	up := &cobra.Command{
+		Use: "up", Short: "Start the quickstart or continue it, and stay in the foreground", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shown.out, shown.terminal = cmd.OutOrStdout(), isTerminal(cmd.OutOrStdout())
+			options, err := given.options(shown.log())
+			if err != nil {
+				return err
+			}
+			return runUp(cmd.Context(), options, manifest, &shown)
+		},
 	}
-	const why = "the quickstart makes network namespaces and boots machines, which needs root"
-	sudo, err := exec.LookPath("sudo")
-	if err != nil || !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New(why)
+	up.Flags().StringVar(&manifest, "manifest", "docs/examples/quickstart.yaml", "`file` to apply; its cluster must be named quickstart")
+	up.Flags().IntVar(&shown.number, "step", shown.number, "`number` of the first step that is shown")
+	up.Flags().IntVar(&shown.total, "steps", shown.total, "`number` of all steps that are shown")
+	return up
+}
+
+func downCommand(given *flags) *cobra.Command {
+	return &cobra.Command{
+		Use: "down", Short: "Remove everything the quickstart made", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options, err := given.options(cmd.OutOrStdout())
+			if err != nil {
+				return err
+			}
+			if err := options.EndForeground(cmd.Context()); err != nil {
+				return err
+			}
+			if err := rig.RemoveContexts(options); err != nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "The contexts of the quickstart may still be in your kubeconfig:", err)
+			}
+			if err := rig.Destroy(cmd.Context(), options); err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), "The quickstart is removed. The machine image stays in", options.Cache)
+			return nil
+		},
 	}
-	fmt.Fprintln(os.Stderr, "quickstart:", why+"; asking sudo")
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find own program: %w", err)
-	}
-	keep := "--preserve-env=HOME,XDG_STATE_HOME,XDG_CACHE_HOME"
-	return syscall.Exec(sudo, append([]string{sudo, keep, self}, os.Args[1:]...), os.Environ())
 }
 
 func (f flags) options(log io.Writer) (rig.Options, error) {
@@ -109,8 +116,17 @@ func (f flags) options(log io.Writer) (rig.Options, error) {
 	}
 	return rig.Options{
 		Name: f.name, Dir: dir, Bin: bin, Cache: filepath.Join(cache, "drover", "images"),
-		Versions: []string{"v1.36.3+k3s1", "v1.36.3+rke2r1"}, Log: log,
+		Versions: []string{"v1.36.3+k3s1", "v1.36.3+rke2r1"}, Log: log, Owner: callingUser(),
 	}, nil
+}
+
+// callingUser is the user who runs the quickstart through sudo, as scripts/host passes it on; nil for root.
+func callingUser() *rig.Owner {
+	var owner rig.Owner
+	if _, err := fmt.Sscanf(os.Getenv("DROVER_BUILD_USER"), "%d:%d", &owner.UID, &owner.GID); err != nil {
+		return nil
+	}
+	return &owner
 }
 
 // dir is where the data is kept.
@@ -130,77 +146,4 @@ func (f flags) dir() (string, error) {
 		return "", fmt.Errorf("find home folder: %w", err)
 	}
 	return filepath.Join(home, ".local", "state", "drover", f.name), nil
-}
-
-// runUp runs the quickstart until it is told to stop, which is an orderly end at any moment. On every way out all that was started
-// has ended.
-func runUp(ctx context.Context, options rig.Options, manifest string, out io.Writer) (err error) {
-	text, err := os.ReadFile(manifest)
-	if err != nil {
-		return fmt.Errorf("read manifest: %w", err)
-	}
-	release, err := options.Claim()
-	if err != nil {
-		return err
-	}
-	defer release()
-	fmt.Fprintln(out, "Starting the management plane, Drover and the lab. In the lab's machines a stand-in for K3s runs real Kubernetes components.")
-	r, err := rig.Start(ctx, options)
-	if err != nil {
-		return ignoreInterrupt(ctx, err)
-	}
-	defer func() {
-		fmt.Fprintln(out, "\nStopping; the data stays. \"make quickstart\" goes on with it, \"make quickstart-down\" removes it.")
-		err = errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
-	}()
-	return ignoreInterrupt(ctx, present(ctx, r, manifest, text, out))
-}
-
-// present brings the cluster up, says how to use it, and stays until ctx ends.
-func present(ctx context.Context, r *rig.Rig, manifest string, text []byte, out io.Writer) error {
-	forwarded, err := r.Forward(ctx, clusterName)
-	if err != nil {
-		return err
-	}
-	defer forwarded.Close()
-	fmt.Fprintf(out, "Management plane: bin/kubectl --kubeconfig %s get clusters.provisioning.cattle.io -A\nApplying %s\n", forwarded.ManagementKubeconfig, manifest)
-	start := time.Now()
-	if err := r.Apply(ctx, text); err != nil {
-		return err
-	}
-	ready, cancel := context.WithTimeout(ctx, readyWithin)
-	defer cancel()
-	progress := &rig.Progress{Out: out, Terminal: isTerminal(out)}
-	if err := r.AwaitReady(ready, clusterName, progress); err != nil {
-		return err
-	}
-	kubeconfig, err := forwarded.AwaitCluster(ready)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, `
-The cluster is ready, %[4]s after it was applied. Its kubeconfig: %[1]s
-
-Try, in another terminal:
-  bin/kubectl --kubeconfig %[1]s get nodes -o wide
-  bin/kubectl --kubeconfig %[2]s -n fleet-default get clusters.provisioning.cattle.io,machines
-  bin/kubectl --kubeconfig %[2]s -n fleet-default describe clusters.provisioning.cattle.io %[3]s
-
-Ctrl-C stops everything and keeps the data.
-`, kubeconfig, forwarded.ManagementKubeconfig, clusterName, time.Since(start).Round(time.Second))
-	<-ctx.Done()
-	return nil
-}
-
-// ignoreInterrupt makes Ctrl-C an orderly end: what it broke off is no error, but what could not be stopped is.
-func ignoreInterrupt(ctx context.Context, err error) error {
-	if ctx.Err() == nil || errors.Is(err, rig.ErrStop) {
-		return err
-	}
-	return nil
-}
-
-func isTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/drover-io/drover/tests/testbed/rig"
+)
+
+// runUp runs the quickstart until ctx ends, which is an orderly end at any moment. Whatever happens, it ends all that
+// it started.
+func runUp(ctx context.Context, options rig.Options, manifest string, shown *steps) (err error) {
+	release, err := options.Claim()
+	if err != nil {
+		return err
+	}
+	defer release()
+	var r *rig.Rig
+	if err := shown.run("Management plane, Drover and the lab", func() error {
+		r, err = rig.Start(ctx, options)
+		return err
+	}); err != nil {
+		return ignoreInterrupt(ctx, err)
+	}
+	defer func() {
+		fmt.Fprintln(shown.out, "\nStopping; the data stays. \"make quickstart\" continues, \"make quickstart-down\" removes everything.")
+		err = errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
+	}()
+	return ignoreInterrupt(ctx, present(ctx, r, manifest, shown))
+}
+
+// present brings the cluster up, says how to use it, and stays until ctx ends.
+func present(ctx context.Context, r *rig.Rig, manifest string, shown *steps) error {
+	forwarded, err := r.Forward(ctx, clusterName)
+	if err != nil {
+		return err
+	}
+	defer forwarded.Close()
+	start := time.Now()
+	title := "Cluster " + clusterName
+	if err := shown.runWithProgress(title, func(progress *rig.Progress) error {
+		if err := r.KubectlApply(ctx, forwarded, manifest); err != nil {
+			return err
+		}
+		ready, cancel := context.WithTimeout(ctx, readyWithin)
+		defer cancel()
+		if err := r.AwaitReady(ready, clusterName, progress); err != nil {
+			return err
+		}
+		return forwarded.AwaitCluster(ctx)
+	}); err != nil {
+		return err
+	}
+	writeLastScreen(shown.out, forwarded, manifest, time.Since(start))
+	<-ctx.Done()
+	return nil
+}
+
+// writeLastScreen says how to use, stop and remove what runs now. It fits on a terminal of 24 lines.
+func writeLastScreen(out io.Writer, forwarded *rig.Forwarded, manifest string, after time.Duration) {
+	fmt.Fprintf(out, `
+Cluster %[1]s is Ready, %[2]s after it was applied. A stand-in for K3s runs real Kubernetes components on its machine.
+
+Try in another terminal:
+  bin/kubectl %[3]s get nodes -o wide
+  bin/kubectl %[4]s get clusters.provisioning.cattle.io,machines
+  bin/drover explain %[1]s %[4]s
+
+Change the cluster    edit %[5]s, then: bin/kubectl %[4]s apply -f %[5]s
+Stop, keep the data   Ctrl-C
+Remove everything     make quickstart-down
+`, clusterName, after.Round(time.Second), forwarded.Cluster, forwarded.Management, manifest)
+}
+
+// ignoreInterrupt makes Ctrl-C an orderly end: what it interrupted is no error, but what could not be stopped is.
+func ignoreInterrupt(ctx context.Context, err error) error {
+	if ctx.Err() == nil || errors.Is(err, rig.ErrStop) {
+		return err
+	}
+	return nil
+}
