@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The files in pkg/capi/crds are those of the Cluster API version that the root module pins.
+// The files in pkg/kube/capi/crds are those of the Cluster API version that the root module pins.
 func TestCAPICRDs_AreThoseOfThePinnedVersion(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api")
 	list.Dir = ".."
@@ -22,7 +22,7 @@ func TestCAPICRDs_AreThoseOfThePinnedVersion(t *testing.T) {
 	if err := writeCAPICRDs(strings.TrimSpace(string(source)), fresh); err != nil {
 		t.Fatal(err)
 	}
-	for _, pair := range [][2]string{{fresh, "../pkg/capi/crds"}, {"../pkg/capi/crds", fresh}} {
+	for _, pair := range [][2]string{{fresh, "../pkg/kube/capi/crds"}, {"../pkg/kube/capi/crds", fresh}} {
 		entries, err := os.ReadDir(pair[0])
 		if err != nil {
 			t.Fatal(err)

@@ -7,18 +7,18 @@
 //	   │ controllers/provisioningcluster      ── topology.Desired ──►
 //	   ├─► RKECluster, RKEControlPlane, CAPI Cluster, RKEBootstrapTemplate
 //	   └─► per pool: <Driver>MachineTemplate, MachineDeployment, MachineHealthCheck
-//	          │ Cluster API (pkg/capi, or beside us) makes per machine:
+//	          │ Cluster API (kube/capi, or beside us) makes per machine:
 //	          ├─► Machine
 //	          ├─► RKEBootstrap                controllers/bootstrap: service account, plan Secret, bootstrap data
 //	          └─► <Driver>Machine             controllers/machineprovision: machinejob ──► Job ──► rancher-machine ──► the host
-//	                 │ the install script on the host asks pkg/connect who it is, and starts the node agent
+//	                 │ the install script on the host asks reach/connect who it is, and starts the node agent
 //	                 │ (on a host that exists already it asks with a registration token: Secret (machine request) ─ controllers/unmanaged ─►
 //	                 │ RKEBootstrap, CustomMachine, Machine)
 //	                 ▼
 //	              plan Secret ◄── controllers/planner: planner.Decide(Snapshot) ──► plans, conditions
 //	                 │               planner/render: one machine's plan
 //	                 ▼
-//	              node agent (pkg/agent): files, instructions, probes; reports into the same Secret
+//	              node agent (agent): files, instructions, probes; reports into the same Secret
 //	                 │ controllers/machinedrain: empties a node before it is restarted, when the planner asks for that
 //	                 │ controllers/plansecret, controllers/machinenodelookup: what the node says ──► Machine conditions, provider ID
 //	                 ▼
@@ -92,26 +92,44 @@
 //	nodedriver            NodeDriver              DynamicSchema (its own, and the list of drivers)
 //	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
 //
-// # How code is laid out
+// # Rooms
 //
-// Every handler gathers (caches only), decides (a pure function), acts (in order, idempotent) and reports (one status write). The
-// layers and their order are in imports_test.go, which fails when an import turns them round.
+// Packages stand in rooms. imports_test.go says which room may import which, and fails when a package imports another one.
+//
+//	apis, generated, crds  types, typed clients and CRDs: promised to others (docs/stability.md)
+//	releases               facts about Kubernetes versions: promised to others
+//	decide/                pure decisions: values in, values out; no client, clock or logger
+//	kube/                  the management API: clients, apply sets, wake-ups, plan Secrets, Cluster API's core
+//	admission/             what the API server refuses or fills in
+//	observe/               metrics, Events and traces
+//	reach/                 connections: endpoints for machines, tunnel, proxy, the agent inside a cluster
+//	agent/                 the node agent
+//	controllers/           one folder for each object that Drover owns
+//	operate/               what an operator asks for: explain, preview, diagnose, adopt, back up
+//	server/                the embedding API
+//	cmd/                   flags and environment
+//	local/                 what runs on one machine only: the embedded management plane and its programs
+//	testkit/               builders, an in-memory API server and played agents, for tests
+//
+// Every handler gathers (caches only), decides (a pure function), acts (in order, idempotent) and reports (one status write).
 //
 // # Where to start
 //
 //   - server: what runs, and how a larger program embeds it; docs/examples/embed is such a program
 //   - controllers/rkecluster: the smallest handler, all four verbs on one screen
-//   - planner: the ordered steps, and testdata that reads as a story
-//   - applyset: why the framework is wrapped
+//   - decide/planner: the ordered steps, and testdata that reads as a story
+//   - decide/snapshots: which ETCDSnapshots a cluster has
+//   - decide/registration, decide/clustermanifest: the tokens of a cluster's agent, and the manifest that installs it
+//   - kube/applyset: why the framework is wrapped
+//   - kube/rehearsal: controllers that write nothing, and list what they would write
+//   - kube/rival: which other instance may manage the same clusters
 //   - admission: what the API server refuses before any controller sees it
-//   - tunnel, clusterproxy, clusteragent: how clusters are reached that let nobody in (docs/reach.md)
-//   - endpointtoken, endpointauth: tokens for one cluster, with which users reach it without Drover, and what verifies them there
-//   - proxy, capi/clustercache: the one door by which our own controllers, and Cluster API's, go there
-//   - snapshots: which ETCDSnapshots a cluster has, by what it lists
-//   - registration, clustermanifest: tokens by which agents of clusters are let in, and what they are installed with
-//   - inspect, preview: the same decisions, explained and asked in advance
-//   - backup: what belongs to a cluster, and how it comes to another management cluster
-//   - rehearsal: the controllers on a stage, where they write nothing; what they would write is what an adoption lists
-//   - adopt: whose cluster it is, and how that changes; rival: who else may manage it
-//   - diagnose: the chains that make a cluster work, and their first broken link; supportbundle and redact: what may be told of it
+//   - reach/tunnel, reach/clusterproxy, reach/clusteragent: how clusters without an incoming connection are reached (docs/reach.md)
+//   - reach/endpointtoken, reach/endpointauth: tokens for one cluster, with which users reach it without Drover
+//   - reach/proxy, kube/capi/clustercache: the connections of Drover's own controllers, and of Cluster API's
+//   - operate/inspect, operate/preview: the same decisions, explained and asked in advance
+//   - operate/backup: what belongs to a cluster, and how it moves to another management cluster
+//   - operate/adopt: which instance manages a cluster, and how that changes
+//   - operate/diagnose: the chains that make a cluster work, and their first broken link
+//   - operate/supportbundle, decide/redact: what may leave the management cluster, and what is removed from it
 package pkg

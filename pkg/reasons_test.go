@@ -21,7 +21,7 @@ import (
 const reasonDocs = "../docs/reasons"
 
 // speechless are folders whose reasons are on no object of ours and in no metric: fakes, programs of their own, and answers to machines.
-var speechless = []string{"testkit", "connect", "embedded", "machinebinary", "generated", "managementplane", "tunnel", "clusteragent", "clusterproxy", "endpointauth"}
+var speechless = []string{"testkit", "local", "generated", "reach/connect", "reach/tunnel", "reach/clusteragent", "reach/clusterproxy", "reach/endpointauth"}
 
 var (
 	// reasonName is how constants are called. Those of metrics may be codes.

@@ -55,7 +55,7 @@ var images = []Image{
 		Account: "drover:x:65532:65532:Drover:/var/lib/drover:/sbin/nologin\n", Directories: []string{"var/lib"},
 	},
 	{
-		// The paths are those that the Jobs of pkg/machinejob mount Secrets at.
+		// The paths are those that the Jobs of pkg/decide/machinejob mount Secrets at.
 		Name: "machine", Repository: "drover-io/machine", Programs: []string{"machine-entrypoint", "mkisofs", "rancher-machine"},
 		Account:     "machine:x:1000:1000:rancher-machine:/home/machine:/sbin/nologin\n",
 		Directories: []string{"etc/rancher/ssl", "home", "path/to/machine/files", "run/secrets/machine"},

@@ -7,7 +7,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // validCluster refuses what the controller would not act on. Of a released Cluster it warns: it lives, and who brings it cannot correct it in the

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/testkit/build"
-	"github.com/drover-io/drover/pkg/topology"
 )
 
 // What is wrong with the object alone is told with the controller's words.

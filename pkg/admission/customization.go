@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // customizations are what is wrong with how agents are to be deployed. Drover passes it on to the management Cluster, and whoever deploys an agent

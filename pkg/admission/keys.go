@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/distro"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // unknownKeys warns of configuration that the release is not known to understand, which is passed on all the same, and of fields that nothing is

@@ -8,7 +8,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // Named are objects that a request names for the first time, empty where it does not. Package webhook looks for them, and tells of them in Facts.

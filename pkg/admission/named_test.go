@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/testkit/build"
-	"github.com/drover-io/drover/pkg/topology"
 )
 
 // restore asks for a restore, as often as generation says.

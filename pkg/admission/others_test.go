@@ -13,8 +13,8 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/testkit/build"
-	"github.com/drover-io/drover/pkg/topology"
 )
 
 func ofClusters(list ...*provv1.Cluster) func(*admission.Facts) {

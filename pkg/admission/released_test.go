@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	"github.com/drover-io/drover/pkg/testkit/build"
-	"github.com/drover-io/drover/pkg/topology"
 )
 
 // released is a Cluster that another Drover has let go of.

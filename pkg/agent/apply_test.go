@@ -29,7 +29,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 func quiet() *logrus.Logger {

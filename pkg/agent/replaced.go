@@ -6,7 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 // replacedPatience is for how long a plan is carried on with after another has taken its place. Most ends by itself before, and what is broken off leaves a

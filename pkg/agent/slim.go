@@ -4,7 +4,7 @@ import (
 	"maps"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 // slimness tells what a report leaves out, so that a server takes it that refused more for its size. Each step leaves out what

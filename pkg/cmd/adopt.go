@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/adopt"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/operate/adopt"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
 // adoptOptions are the flags of drover adopt beside those of looking.
@@ -71,7 +71,7 @@ leases. Secrets of other namespaces that the cluster names are used in your name
 Exit codes: 0 nothing changes by itself, or it was done; 1 an error or a refusal; 2 machines would be changed; 3 some would be replaced, added or
 removed.
 
--o json and -o yaml print the type Adoption of package pkg/inspect.`,
+-o json and -o yaml print the type Adoption of package pkg/operate/inspect.`,
 		Example: `  # whose is it, and what would change?
   drover adopt demo
 

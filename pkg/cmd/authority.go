@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/managementplane/pki"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
 // The authority that signs the certificates of the endpoints for machines. Persisted, do not change: machines compare with

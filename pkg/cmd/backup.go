@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/backup"
+	"github.com/drover-io/drover/pkg/operate/backup"
 )
 
 // backupOptions are the flags of "drover backup" and "drover restore".

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/supportbundle"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/supportbundle"
 )
 
 // bundleOptions are the flags of drover support-bundle beside those of looking.

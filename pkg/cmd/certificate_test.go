@@ -14,7 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/drover-io/drover/pkg/managementplane/pki"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 	"github.com/drover-io/drover/pkg/server"
 )
 

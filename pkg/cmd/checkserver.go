@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/drover-io/drover/pkg/endpointtoken"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/redact"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/observe/tracing"
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 	"github.com/drover-io/drover/pkg/server"
-	"github.com/drover-io/drover/pkg/tracing"
 )
 
 // Words that settings of the server may be.

@@ -12,7 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/clusteragent"
+	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
 
 // credentialFolder is where the manifest of the agent puts its credential. (spec/06 §4.7.1.)

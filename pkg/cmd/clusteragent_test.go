@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-io/drover/pkg/clusteragent"
+	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
 
 // TestClusterAgent_WhereItIsToldFrom: flags come before the environment of the manifest, and that before its files.

@@ -6,7 +6,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/endpointauth"
+	"github.com/drover-io/drover/pkg/reach/endpointauth"
 )
 
 // clusterAuthOptions are the flags of drover cluster-auth.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
 // completionTimeout is how long a shell waits for a request: whoever presses Tab would rather type than wait longer.

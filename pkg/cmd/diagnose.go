@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/diagnose"
+	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
 // exitBroken is the exit code of drover diagnose when a link is broken, or not made yet.
@@ -32,7 +32,7 @@ Exit codes: 0 every link works, 1 an error, 2 a link is broken or waits.
 It reads with your rights, writes nothing, and shows no secrets. What you may not read is noted and left out. The settings of the server are
 those it has published in namespace drover-system; --system-default-registry and others, or DROVER_… in the environment, come before them.
 
--o json and -o yaml print the type Report of package pkg/diagnose.`,
+-o json and -o yaml print the type Report of package pkg/operate/diagnose.`,
 		Example: `  # what is wrong with cluster demo?
   drover diagnose demo
 

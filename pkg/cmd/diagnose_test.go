@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-io/drover/pkg/diagnose"
+	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
 func TestDiagnose_SaysWhoIsMissing(t *testing.T) {

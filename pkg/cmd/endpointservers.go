@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/drover-io/drover/pkg/clusterproxy"
-	"github.com/drover-io/drover/pkg/proxy"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // askServers is how long Drover may take to say where servers are: there are other contexts without them.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
 func newExplainCommand(environ []string, o *inspectOptions) *cobra.Command {
@@ -24,7 +24,7 @@ Exit codes: 0 it is said, whatever the cluster waits for; 1 an error. drover dia
 It reads with your rights, writes nothing and shows no plans and no secrets. The settings of the server are those it has published in
 namespace drover-system; --system-default-registry and others, or DROVER_… in the environment, come before them.
 
--o json and -o yaml print the type Explanation of package pkg/inspect.`,
+-o json and -o yaml print the type Explanation of package pkg/operate/inspect.`,
 		Example: `  # what is cluster demo waiting for?
   drover explain demo
 

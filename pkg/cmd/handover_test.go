@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/planner"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/drover-io/drover/pkg/capi"
-	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/kube/capi"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/kube/capi"
 )
 
 // readiness is what the health endpoints ask the server.

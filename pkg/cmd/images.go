@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/airgap"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/operate/airgap"
 )
 
 // serverImage is the repository of Drover's image, as the chart has it.
@@ -26,7 +26,7 @@ The program is that of the server to install, so that its version is the right o
 
 Exit codes: 0 the list is printed, 1 an error, such as a version that is none.
 
--o json and -o yaml print a list of the type Item of package pkg/airgap.`,
+-o json and -o yaml print a list of the type Item of package pkg/operate/airgap.`,
 		Example: `  # what does a cluster of RKE2 v1.36.2 need?
   drover images --kubernetes-version v1.36.2+rke2r1
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/drover-io/drover/pkg/rival"
+	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
 // The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline: 11 seconds after the last renewal. The

@@ -18,9 +18,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
 // operationOptions are the flags of the commands that ask for operations, beside those of looking.
@@ -42,7 +42,7 @@ environment, come before them. They matter only where it is said what would happ
 Exit codes: 0 it was asked for, and with --wait it was done; 1 an error, or with --wait it failed, was cancelled, gave way to another request or has not ended within --timeout. With
 --dry-run: 0 no machine would be changed; 1 an error, also when the operation would fail, whose report has why in operations; 2 machines would be changed; 3 some would be replaced.
 
--o json and -o yaml print the type Request of package pkg/inspect, with --dry-run the type Report of package pkg/preview.`
+-o json and -o yaml print the type Request of package pkg/operate/inspect, with --dry-run the type Report of package pkg/operate/preview.`
 )
 
 // fieldVersion is the field of a Cluster that --kubernetes-version sets.

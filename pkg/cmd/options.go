@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-io/drover/pkg/clusterproxy"
 	"github.com/drover-io/drover/pkg/controllers"
-	"github.com/drover-io/drover/pkg/endpointtoken"
-	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
 // environmentPrefix precedes a flag's name, in upper case and with underscores, in the environment.

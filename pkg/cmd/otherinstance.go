@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/drover-io/drover/pkg/controllers"
-	"github.com/drover-io/drover/pkg/rival"
+	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
 // tellingLock tells who is seen to hold the lease.

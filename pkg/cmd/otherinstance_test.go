@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/drover-io/drover/pkg/controllers"
-	"github.com/drover-io/drover/pkg/rival"
+	"github.com/drover-io/drover/pkg/kube/rival"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
 
-	"github.com/drover-io/drover/pkg/managementplane"
-	"github.com/drover-io/drover/pkg/managementplane/pki"
+	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
 // planeTimeout is how long the management plane may take to answer.

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
 // Exit codes of drover preview beside 0 and 1.
@@ -55,7 +55,7 @@ changes, adds or removes machines, 3 it replaces some.
 It reads with your rights and writes nothing. The settings of the server are those it has published in namespace drover-system;
 --system-default-registry and others, or DROVER_… in the environment, come before them.
 
--o json and -o yaml print the type Report of package pkg/preview.`,
+-o json and -o yaml print the type Report of package pkg/operate/preview.`,
 		Example: `  # what would this edit do?
   drover preview -f cluster.yaml
 

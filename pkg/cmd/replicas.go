@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 
-	"github.com/drover-io/drover/pkg/rival"
+	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
 // Every replica renews a Lease of its own, so that all know how many there are: agents in clusters keep a connection to each of them; and so that who adopts a

@@ -12,10 +12,10 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"k8s.io/apimachinery/pkg/api/equality"
 
-	"github.com/drover-io/drover/pkg/distro"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/preview"
-	"github.com/drover-io/drover/pkg/redact"
+	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/redact"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
 // briefing is what the user is told of a restore before it is asked for.

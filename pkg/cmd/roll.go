@@ -16,10 +16,10 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
 // rollOptions are the flags of drover roll beside those of looking.
@@ -52,7 +52,7 @@ environment, come before them.
 
 Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry-run, machines would be changed.
 
--o json and -o yaml print the type Roll of package pkg/inspect.`,
+-o json and -o yaml print the type Roll of package pkg/operate/inspect.`,
 		Example: `  # what would move, and who would be restarted?
   drover roll demo --dry-run
 

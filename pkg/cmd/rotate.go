@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
 func newRotateCommand(environ []string, o *inspectOptions) *cobra.Command {

@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/logs"
-	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/kube/logs"
+	"github.com/drover-io/drover/pkg/observe/metrics"
+	"github.com/drover-io/drover/pkg/observe/tracing"
 	"github.com/drover-io/drover/pkg/releases"
 	"github.com/drover-io/drover/pkg/server"
-	"github.com/drover-io/drover/pkg/tracing"
 )
 
 func newServerCommand(environ []string) *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
-	"github.com/drover-io/drover/pkg/logs"
+	"github.com/drover-io/drover/pkg/kube/logs"
 )
 
 // smallProgram is what the programs that Drover installs in clusters have in common: they log, and take little memory.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
 func newSnapshotCommand(environ []string, o *inspectOptions) *cobra.Command {
@@ -61,7 +61,7 @@ They are the ETCDSnapshots of the namespace: Drover keeps one for each snapshot 
 
 Exit codes: 0 they are listed, also when there are none; 1 an error.
 
--o json and -o yaml print the type Snapshots of package pkg/inspect.`,
+-o json and -o yaml print the type Snapshots of package pkg/operate/inspect.`,
 		Example: `  # what can demo go back to?
   drover snapshot list demo
 

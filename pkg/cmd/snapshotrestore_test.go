@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/preview"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+	"github.com/drover-io/drover/pkg/operate/preview"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/rival"
+	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
 // SettingsLabel marks the ConfigMaps in which servers publish their settings.

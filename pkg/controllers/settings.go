@@ -3,7 +3,7 @@ package controllers
 import (
 	"time"
 
-	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // DefaultBootstrapTokenTTL is the BootstrapTokenTTL of a server that is told none by flags.

@@ -7,8 +7,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-io/drover/pkg/capi"
 	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/kube/capi"
 )
 
 // released are the versions that a release has served, by the names of definitions, and which of them it has stored. Objects may be stored in

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/drover-io/drover/pkg/redact"
+	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
 // Open opens a source of release data.

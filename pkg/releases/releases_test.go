@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/decide/distro"
 	"github.com/drover-io/drover/pkg/releases"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 	"sigs.k8s.io/yaml"
 
-	"github.com/drover-io/drover/pkg/distro"
+	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
 //go:embed data/releases.yaml

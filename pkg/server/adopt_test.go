@@ -16,15 +16,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/drover-io/drover/pkg/adopt"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/disruption"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/operate/adopt"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 

@@ -14,14 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/drover-io/drover/pkg/adopt"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/driverschema"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/operate/adopt"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/drover-io/drover/pkg/adopt"
+	"github.com/drover-io/drover/pkg/operate/adopt"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/supportbundle"
+	"github.com/drover-io/drover/pkg/operate/supportbundle"
 )
 
 // A bundle of a cluster that runs has its objects and plans, and nothing of its Secrets.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/pkg/diagnose"
+	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
 // diagnosis is what a user is told about the cluster.

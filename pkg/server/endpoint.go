@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/endpointtoken"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
 // Where every cluster of Kubernetes tells its pods by whom the certificates of its API servers are.

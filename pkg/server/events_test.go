@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/events"
+	"github.com/drover-io/drover/pkg/observe/events"
 )
 
 // told are the events that Drover has recorded, with how often each was.

@@ -13,7 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/capi"
+	"github.com/drover-io/drover/pkg/kube/capi"
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )

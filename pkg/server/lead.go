@@ -8,10 +8,10 @@ import (
 
 	lassocache "github.com/rancher/lasso/pkg/cache"
 
-	"github.com/drover-io/drover/pkg/access"
-	"github.com/drover-io/drover/pkg/capi"
-	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/kube/access"
+	"github.com/drover-io/drover/pkg/kube/capi"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // Lead runs the controllers until ctx ends; it may be called again afterwards, for another term. It waits for Serve. With a

@@ -8,9 +8,9 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/planstore"
-	"github.com/drover-io/drover/pkg/wakeup"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/planstore"
+	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
 // lookup finds in caches what belongs to an object that has changed. It returns nil for what is not there, and for what is not ours.

@@ -16,14 +16,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clusterproxy"
-	"github.com/drover-io/drover/pkg/connect"
 	"github.com/drover-io/drover/pkg/controllers"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/proxy"
-	"github.com/drover-io/drover/pkg/registration"
-	"github.com/drover-io/drover/pkg/topology"
-	"github.com/drover-io/drover/pkg/tunnel"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/connect"
+	"github.com/drover-io/drover/pkg/reach/proxy"
+	"github.com/drover-io/drover/pkg/reach/tunnel"
 )
 
 // indexByID finds Clusters by the name of their management cluster, for the endpoints.

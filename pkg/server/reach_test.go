@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/drover-io/drover/pkg/endpointtoken"
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
 // Where no agents are installed, clusters have no authorized endpoint, and nobody is told to wait for its keys.

@@ -27,11 +27,11 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/controllers"
-	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/pkg/tenancy"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 

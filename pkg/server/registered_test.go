@@ -11,10 +11,10 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
 // TestStory_RegisteredHostGetsItsPlan: a cluster without pools waits for hosts. One that registers is given a plan before anybody knows its node, which there is

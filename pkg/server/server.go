@@ -15,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission/webhook"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/clusterproxy"
-	"github.com/drover-io/drover/pkg/connect"
-	"github.com/drover-io/drover/pkg/metrics"
-	"github.com/drover-io/drover/pkg/tunnel"
+	"github.com/drover-io/drover/pkg/kube/access"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/observe/metrics"
+	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/connect"
+	"github.com/drover-io/drover/pkg/reach/tunnel"
 )
 
 // Paths lists what a host has to route to Handler: exact paths, and prefixes that end in a slash.

@@ -19,9 +19,9 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/capi"
-	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/kube/capi"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )

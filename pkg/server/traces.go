@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/drover-io/drover/pkg/tracing"
+	"github.com/drover-io/drover/pkg/observe/tracing"
 )
 
 // tracer makes the traces of our machines.

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-io/drover/pkg/tracing"
+	"github.com/drover-io/drover/pkg/observe/tracing"
 )
 
 // Every machine has one trace with all its stages, of whichever process saw it become ready.

@@ -28,9 +28,9 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
 	"github.com/drover-io/drover/pkg/testkit/fakecapi"

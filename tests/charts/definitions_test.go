@@ -10,8 +10,8 @@ import (
 	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/drover-io/drover/pkg/capi"
 	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/kube/capi"
 )
 
 // definitionsOf are the definitions in the chart drover-crd by name. All of them stay when the chart is uninstalled.

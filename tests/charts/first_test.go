@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/disruption"
+	"github.com/drover-io/drover/pkg/decide/disruption"
 )
 
 // run reads and evaluates for a time, and returns for how long an alert fired of it.

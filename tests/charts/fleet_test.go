@@ -12,9 +12,9 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
-	"github.com/drover-io/drover/pkg/metrics"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/observe/metrics"
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 

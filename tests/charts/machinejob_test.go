@@ -7,7 +7,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
-	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
 // TestMachineJobs_PodsAreRestricted: the pods that make and remove machines satisfy the Pod Security Standard `restricted`, too, because they run in the

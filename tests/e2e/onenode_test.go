@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 

@@ -2,163 +2,163 @@ package main
 
 // Packages whose tests are asked.
 const (
-	planner   = "pkg/planner"
-	rendering = "pkg/planner/render"
+	planner   = "pkg/decide/planner"
+	rendering = "pkg/decide/planner/render"
 	writing   = "pkg/controllers/planner"
-	store     = "pkg/planstore"
-	plans     = "pkg/nodeplan"
+	store     = "pkg/kube/planstore"
+	plans     = "pkg/decide/nodeplan"
 )
 
 // invariants are one fault for each invariant of spec/02 §8.
 var invariants = []mutant{
 	{
 		name: "I1", breaks: "an init node that a ticket names and whose mark was not written is forgotten, and another one starts a second cluster",
-		file: "pkg/planner/step_elect.go", old: `return ticket != nil && ticket.Step == ticketInit &&`,
+		file: "pkg/decide/planner/step_elect.go", old: `return ticket != nil && ticket.Step == ticketInit &&`,
 		fault: `return ticket != nil && ticket.Step == ticketEtcd &&`,
 		tests: planner, run: "TestDecide_TicketRemembersTheInitNode",
 	},
 	{
 		name: "I2", breaks: "an etcd machine that never got a plan counts as one that holds the cluster's data",
-		file: "pkg/planner/step_restore_required.go", old: `return m.roles.ETCD && m.delivered()`, fault: `return m.roles.ETCD`,
+		file: "pkg/decide/planner/step_restore_required.go", old: `return m.roles.ETCD && m.delivered()`, fault: `return m.roles.ETCD`,
 		tests: planner, run: "TestTranscripts",
 	},
 	{
 		name: "I3", breaks: "a worker stays joined to a server that is being deleted",
-		file: "pkg/planner/join.go", old: `slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined })`,
+		file: "pkg/decide/planner/join.go", old: `slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined })`,
 		fault: `slices.ContainsFunc(p.machines, func(o *machine) bool { return o.marks.JoinURL == joined })`,
 		tests: planner, run: "TestDecide_AWorkerLeavesAServerThatIsDeleted",
 	},
 	{
 		name: "I4", breaks: "a worker is given another server although the one it joined is there",
-		file: "pkg/planner/join.go", old: `if joined := m.Marks.JoinedTo; joined != "" && slices`, fault: `if joined := m.Marks.JoinedTo; joined == "" && slices`,
+		file: "pkg/decide/planner/join.go", old: `if joined := m.Marks.JoinedTo; joined != "" && slices`, fault: `if joined := m.Marks.JoinedTo; joined == "" && slices`,
 		tests: planner, run: "TestDecide_WorkersKeepTheirServer",
 	},
 	{
 		name: "I5", breaks: "lost tokens are made anew after plans were delivered, when the plan secrets are lost too",
-		file:  "pkg/planner/step_tokens.go",
+		file:  "pkg/decide/planner/step_tokens.go",
 		old:   `case slices.ContainsFunc(p.machines, (*machine).delivered) || slices.ContainsFunc(p.unregistered, (*machine).delivered):`,
 		fault: `case slices.ContainsFunc(p.machines, (*machine).delivered):`,
 		tests: planner, run: "TestDecide_Waits",
 	},
 	{
 		name: "I6", breaks: "workers are changed while servers are being changed",
-		file: "pkg/planner/step_controlplane.go", old: `wait := p.tier(p.controlPlaneTier()); wait != nil {`,
+		file: "pkg/decide/planner/step_controlplane.go", old: `wait := p.tier(p.controlPlaneTier()); wait != nil {`,
 		fault: `wait := p.tier(p.controlPlaneTier()); wait != nil && wait.Failed {`,
 		tests: planner, run: "TestDecide_ATierWaitsForTheChangeOfThoseBefore",
 	},
 	{
 		name: "I7", breaks: "one machine more than allowed is unavailable at a time",
-		file: "pkg/planner/rollout.go", old: `r.limit == 0 || busy < r.limit`, fault: `r.limit == 0 || busy <= r.limit`,
+		file: "pkg/decide/planner/rollout.go", old: `r.limit == 0 || busy < r.limit`, fault: `r.limit == 0 || busy <= r.limit`,
 		tests: planner, run: "TestDecide_NoMoreAreBegunThanIsAllowed",
 	},
 	{
 		name: "I8", breaks: "an etcd member is restarted while another one does not work",
-		file: "pkg/planner/etcd.go", old: "\treturn memberInTheWay\n", fault: "\treturn memberBroken\n",
+		file: "pkg/decide/planner/etcd.go", old: "\treturn memberInTheWay\n", fault: "\treturn memberBroken\n",
 		tests: planner, run: "TestDecide_AnotherMemberThatFailsIsInTheWay",
 	},
 	{
 		name: "I9", breaks: "an etcd machine is let go when its member was asked to leave, not when it has left",
-		file: "pkg/bootstrapdata/removal.go", old: "case r.Member == MemberGone:\n", fault: "case r.Member == MemberGone, r.Member == MemberLeaving:\n",
-		tests: "pkg/bootstrapdata", run: "TestDecideHook",
+		file: "pkg/decide/bootstrapdata/removal.go", old: "case r.Member == MemberGone:\n", fault: "case r.Member == MemberGone, r.Member == MemberLeaving:\n",
+		tests: "pkg/decide/bootstrapdata", run: "TestDecideHook",
 	},
 	{
 		name: "I10", breaks: "the node of the last machine with etcd is drained",
-		file: "pkg/planner/drain.go", old: `return m.roles.ETCD && others(isEtcd) == 0 || m.roles.ControlPlane`, fault: `return m.roles.ControlPlane`,
+		file: "pkg/decide/planner/drain.go", old: `return m.roles.ETCD && others(isEtcd) == 0 || m.roles.ControlPlane`, fault: `return m.roles.ControlPlane`,
 		tests: planner, run: "TestDecide_WhatIsDrained",
 	},
 	{
 		name: "I11", breaks: "the answer to an earlier request for a drain counts for the present one",
-		file: "pkg/planner/drain.go", old: `if drain.Done == options {`, fault: `if drain.Done != "" {`,
+		file: "pkg/decide/planner/drain.go", old: `if drain.Done == options {`, fault: `if drain.Done != "" {`,
 		tests: planner, run: "TestDecide_AnAnswerToAnotherRequestDrainsNothing",
 	},
 	{
 		name: "I12", breaks: "a new server to join drains the node",
-		file: "pkg/planner/render/config.go", old: `delete(forDrain, keyServer)`, fault: `delete(forDrain, "token")`,
+		file: "pkg/decide/planner/render/config.go", old: `delete(forDrain, keyServer)`, fault: `delete(forDrain, "token")`,
 		tests: rendering, run: "TestPlan_WhatAChangeCauses",
 	},
 	{
 		name: "I13", breaks: "the end of a drain is asked for again after the drainer has taken everything away",
-		file: "pkg/planstore/plans.go", old: `if found.Annotations[rkev1.DrainAnnotation] != e.Options || found`, fault: `if found`,
+		file: "pkg/kube/planstore/plans.go", old: `if found.Annotations[rkev1.DrainAnnotation] != e.Options || found`, fault: `if found`,
 		tests: store, run: "TestPlans_DrainAndInitLabel",
 	},
 	{
 		name: "I14", breaks: "labels of nodes come in the order of a map",
-		file: "pkg/planner/render/nodes.go", old: "slices.Sort(list)\n\tm.set(\"node-label\"", fault: "m.set(\"node-label\"",
+		file: "pkg/decide/planner/render/nodes.go", old: "slices.Sort(list)\n\tm.set(\"node-label\"", fault: "m.set(\"node-label\"",
 		tests: rendering, run: "TestPlan_SameInputSameBytes",
 	},
 	{
 		name: "I15", breaks: "a plan that was not applied is kept as the one that was",
-		file: "pkg/nodeplan/deliver.go", old: `len(raw) > 0 && string(data[KeyAppliedChecksum]) == Checksum(raw) &&`, fault: `len(raw) > 0 && len(data[KeyAppliedChecksum]) > 0 &&`,
+		file: "pkg/decide/nodeplan/deliver.go", old: `len(raw) > 0 && string(data[KeyAppliedChecksum]) == Checksum(raw) &&`, fault: `len(raw) > 0 && len(data[KeyAppliedChecksum]) > 0 &&`,
 		tests: plans, run: "TestApplied",
 	},
 	{
 		name: "I16", breaks: "failures of an older plan count for the one that was delivered last",
-		file: "pkg/nodeplan/state.go", old: `failed = s.FailureCount > 0 && s.FailedChecksum == s.Checksum &&`, fault: `failed = s.FailureCount > 0 &&`,
+		file: "pkg/decide/nodeplan/state.go", old: `failed = s.FailureCount > 0 && s.FailedChecksum == s.Checksum &&`, fault: `failed = s.FailureCount > 0 &&`,
 		tests: plans, run: "TestParse_Outcome",
 	},
 	{
 		name: "I17", breaks: "a plan of any size is delivered that fits into its secret",
-		file: "pkg/planner/tier.go", old: `case len(encoded) > MaxPlanSize:`, fault: `case len(encoded) > MaxSecretSize:`,
+		file: "pkg/decide/planner/tier.go", old: `case len(encoded) > MaxPlanSize:`, fault: `case len(encoded) > MaxSecretSize:`,
 		tests: planner, run: "TestDecide_PlansThatDoNotFitAreNotDelivered",
 	},
 	{
 		name: "I18", breaks: "a restore, which counts the generation of the configuration on, restarts nobody",
-		file: "pkg/planner/render/install.go", old: `both(strconv.FormatInt(m.in.ControlPlane.ConfigGeneration, 10))`, fault: `both("0")`,
+		file: "pkg/decide/planner/render/install.go", old: `both(strconv.FormatInt(m.in.ControlPlane.ConfigGeneration, 10))`, fault: `both("0")`,
 		tests: rendering, run: "TestPlan_WhatAChangeCauses",
 	},
 	{
 		name: "I19", breaks: "a command that has succeeded runs again when its plan is delivered again",
-		file: "pkg/planner/render/scripts/idempotent.sh", old: `if [ -f "$dir/succeeded" ]; then`, fault: `if [ -f "$dir/success" ]; then`,
+		file: "pkg/decide/planner/render/scripts/idempotent.sh", old: `if [ -f "$dir/succeeded" ]; then`, fault: `if [ -f "$dir/success" ]; then`,
 		tests: rendering, run: "TestIdempotent_RunsUntilItSucceeded",
 	},
 	{
 		name: "I20", breaks: "an operation waits for ever for a node that does not answer",
-		file: "pkg/planner/operation.go", old: `if left <= 0 {`, fault: `if left <= -deadline*1000 {`,
+		file: "pkg/decide/planner/operation.go", old: `if left <= 0 {`, fault: `if left <= -deadline*1000 {`,
 		tests: planner, run: "TestDecide_OperationsEndInTime",
 	},
 	{
 		name: "I21", breaks: "the pause of a rotation stays when the rotation has ended",
-		file: "pkg/planner/operation.go", old: `p.isRunning(kindCertificates) && spec.RotateCertificates != nil`, fault: `spec.RotateCertificates != nil`,
+		file: "pkg/decide/planner/operation.go", old: `p.isRunning(kindCertificates) && spec.RotateCertificates != nil`, fault: `spec.RotateCertificates != nil`,
 		tests: planner, run: "TestDecide_PausesAreOwned|TestOperationTranscripts",
 	},
 	{
 		name: "I22", breaks: "members of etcd start again all at once after a restore",
-		file: "pkg/planner/rollout.go", old: `if r.etcdStarting(m) {`, fault: `if r.etcdStarting(m) && !r.isDown(m) {`,
+		file: "pkg/decide/planner/rollout.go", old: `if r.etcdStarting(m) {`, fault: `if r.etcdStarting(m) && !r.isDown(m) {`,
 		tests: planner, run: "TestDecide_RestoredMachineStartsFirst|TestDecide_OthersFollowTheRestoredMachine",
 	},
 	{
 		name: "I23", breaks: "an operation begins while another one runs",
-		file: "pkg/planner/operation.go", old: `if other != k && p.isRunning(other) {`, fault: `if other == k && p.isRunning(other) {`,
+		file: "pkg/decide/planner/operation.go", old: `if other != k && p.isRunning(other) {`, fault: `if other == k && p.isRunning(other) {`,
 		tests: planner, run: "TestOperationTranscripts",
 	},
 	{
 		name: "I24", breaks: "an operation is put on top of a plan that waits for being applied, and takes the change in it along",
-		file: "pkg/planner/operation_assign.go", old: `if state.InSync || state.AppliedPlan == nil ||`, fault: `if state.PlanExists || state.AppliedPlan == nil ||`,
+		file: "pkg/decide/planner/operation_assign.go", old: `if state.InSync || state.AppliedPlan == nil ||`, fault: `if state.PlanExists || state.AppliedPlan == nil ||`,
 		tests: planner, run: "TestDecide_AnOperationBuildsOnWhatWasApplied",
 	},
 	{
 		name: "I25", breaks: "what a person has to repair is shown as something that is waited for",
-		file: "pkg/planner/status.go", old: `if wait.Failed {`, fault: `if wait.Failed && wait.Quiet {`,
+		file: "pkg/decide/planner/status.go", old: `if wait.Failed {`, fault: `if wait.Failed && wait.Quiet {`,
 		tests: planner, run: "TestDecide_Waits",
 	},
 	{
 		name: "I26", breaks: "the plan of a machine is overwritten although its secret cannot be read",
-		file: "pkg/planner/rollout.go", old: `if m.Plan.Malformed != "" {`, fault: `if m.Plan.Malformed != "" && !m.Plan.State.PlanExists {`,
+		file: "pkg/decide/planner/rollout.go", old: `if m.Plan.Malformed != "" {`, fault: `if m.Plan.Malformed != "" && !m.Plan.State.PlanExists {`,
 		tests: planner, run: "TestDecide_TroubleOfOneMachineIsItsOwn",
 	},
 	{
 		name: "I27", breaks: "nobody looks again when a deadline passes",
-		file: "pkg/planner/unreachable.go", old: `p.wakeAfter(left)`, fault: `p.wakeAfter(0)`,
+		file: "pkg/decide/planner/unreachable.go", old: `p.wakeAfter(left)`, fault: `p.wakeAfter(0)`,
 		tests: planner, run: "TestDecide_ALostInitNodeIsLookedAtAgain|TestDecide_WhoIsUnreachable",
 	},
 	{
 		name: "I28", breaks: "the pause of an operation outlives the deletion of its cluster, whose machines nobody deletes then",
-		file: "pkg/planner/step_release.go", old: `deleting := cluster.Deleting || p.s.ControlPlane.Deleting`, fault: `deleting := false`,
+		file: "pkg/decide/planner/step_release.go", old: `deleting := cluster.Deleting || p.s.ControlPlane.Deleting`, fault: `deleting := false`,
 		tests: planner, run: "TestDecide_ThePauseOfAnOperationEndsWithItsCluster",
 	},
 	{
 		name: "I29", breaks: "every pass writes a condition of every machine",
-		file: "pkg/planner/tier.go", old: `if m.Reconciled != want {`, fault: `if m.Reconciled != want || message == "" {`,
+		file: "pkg/decide/planner/tier.go", old: `if m.Reconciled != want {`, fault: `if m.Reconciled != want || message == "" {`,
 		tests: planner, run: "TestModel_NoRollOutBreaksAnInvariant",
 	},
 }

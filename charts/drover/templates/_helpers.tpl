@@ -233,8 +233,8 @@ drover.rules are the rules of a role: those of the file files/rights.yaml under 
 {{/*
 drover.timeToEnd is how many seconds a replica may take to end. Two things go on at once: endpoints answer for server.shutdownDelay, send agents
 away (3), let requests of machines finish (10) and then those for health and metrics (10); controllers finish a write (30) and give back the lease (5).
-After both, the last traces are sent (5). The numbers are those of pkg/cmd (shutdownGrace, giveBackTimeout, traces), pkg/clients and pkg/capi
-(requestTimeout, writeTimeout) and pkg/tunnel.
+After both, the last traces are sent (5). The numbers are those of pkg/cmd (shutdownGrace, giveBackTimeout, traces), pkg/kube/clients and pkg/kube/capi
+(requestTimeout, writeTimeout) and pkg/reach/tunnel.
 */}}
 {{- define "drover.timeToEnd" -}}
 {{- $delay := int (include "drover.seconds" (toString .Values.server.shutdownDelay)) }}

@@ -28,7 +28,7 @@ import (
 	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/tenancy"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
 // GrantsPath is where references to Secrets of other namespaces are reviewed, followed by what Word returns. The answer is signed in the

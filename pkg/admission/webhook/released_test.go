@@ -7,7 +7,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/tenancy"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
 // What a Cluster was granted where it lived stands when somebody brings it who is trusted, and is nobody else's by that. Others grant what they may

@@ -29,13 +29,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"github.com/drover-io/drover/pkg/access"
 	"github.com/drover-io/drover/pkg/admission"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/kube/access"
 	"github.com/drover-io/drover/pkg/releases"
-	"github.com/drover-io/drover/pkg/tenancy"
 )
 
 // Paths of the webhooks.

@@ -22,8 +22,8 @@ import (
 	"github.com/drover-io/drover/pkg/admission"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
 	"github.com/drover-io/drover/pkg/releases"
-	"github.com/drover-io/drover/pkg/tenancy"
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 

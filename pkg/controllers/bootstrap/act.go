@@ -11,12 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/bootstrapdata"
-	"github.com/drover-io/drover/pkg/distro"
-	"github.com/drover-io/drover/pkg/driverschema"
-	"github.com/drover-io/drover/pkg/outcome"
-	"github.com/drover-io/drover/pkg/ownwrites"
+	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/outcome"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
 
 // adoptName makes the cluster that Cluster API put on the object its own: templates may be shared.

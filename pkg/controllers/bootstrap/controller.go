@@ -20,13 +20,13 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/applyset"
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/ownwrites"
-	"github.com/drover-io/drover/pkg/planstore"
-	"github.com/drover-io/drover/pkg/wakeup"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
+	"github.com/drover-io/drover/pkg/kube/planstore"
+	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
 // handlerName is the id of the apply set. Persisted, do not change: another id would orphan every object that exists.

@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/bootstrapdata"
-	"github.com/drover-io/drover/pkg/conditions"
-	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 // TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled: all machines with etcd are deleted when their pool gets another name. The

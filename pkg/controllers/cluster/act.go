@@ -19,9 +19,9 @@ import (
 	"github.com/drover-io/drover/pkg/admission"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/proxy"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // connect stores the kubeconfig, and marks the management cluster as

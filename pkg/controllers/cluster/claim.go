@@ -11,11 +11,11 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/outcome"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/outcome"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // reasonNameTaken: the identifier that a Cluster asks for cannot be used.

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/clusterproxy"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/proxy"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // A cluster's own token lives for tokenLifetime and is replaced in the last third of it: whoever holds the kubeconfig has two days to read it anew. The

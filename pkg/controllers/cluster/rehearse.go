@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // Rehearse runs the handler once for a cluster. With Deps on a stage (see package rehearsal), that tells what it would write.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/csaupgrade"
 
-	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
 // fieldManager owns what Drover applies in clusters.

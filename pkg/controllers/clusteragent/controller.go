@@ -15,16 +15,16 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/metrics"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/registration"
-	"github.com/drover-io/drover/pkg/topology"
-	"github.com/drover-io/drover/pkg/wakeup"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/wakeup"
+	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
 // handlerName is persisted by hosts in metrics, do not change.

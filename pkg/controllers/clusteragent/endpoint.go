@@ -14,11 +14,11 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/clustermanifest"
-	"github.com/drover-io/drover/pkg/distro"
-	"github.com/drover-io/drover/pkg/endpointtoken"
-	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
 // drawKeys makes the keys of a cluster's authorized endpoint when there are none. Who deletes them has others made, and ends all tokens by that.

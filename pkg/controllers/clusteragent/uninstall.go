@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-io/drover/pkg/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
 // Uninstall takes the agent out of a cluster, through that agent, with all that was applied to install it but the namespace, in which others may have

@@ -13,8 +13,8 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clustermanifest"
 	"github.com/drover-io/drover/pkg/controllers/clusteragent"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
 )
 
 // inCluster are the objects of a cluster of all kinds that the agent is installed with.

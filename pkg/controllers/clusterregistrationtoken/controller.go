@@ -15,12 +15,12 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/decide/topology"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/ownwrites"
-	"github.com/drover-io/drover/pkg/registration"
-	"github.com/drover-io/drover/pkg/topology"
-	"github.com/drover-io/drover/pkg/wakeup"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
+	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
 // handlerName is persisted by hosts in metrics, do not change.

@@ -8,13 +8,13 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/clustermanifest"
-	"github.com/drover-io/drover/pkg/naming"
-	"github.com/drover-io/drover/pkg/ownwrites"
-	"github.com/drover-io/drover/pkg/registration"
-	"github.com/drover-io/drover/pkg/tokens"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
+	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
 // gather reads what a decision is made from; nil when there is nothing to decide here.

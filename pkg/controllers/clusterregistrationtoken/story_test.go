@@ -16,10 +16,10 @@ import (
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
 	"github.com/drover-io/drover/pkg/crds"
-	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/rights"
 )

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // act installs the definitions of a driver, or deletes those that nothing needs any more. It returns what is known of the use

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 	mgmtcontrollers "github.com/drover-io/drover/pkg/generated/controllers/management.cattle.io/v3"
-	"github.com/drover-io/drover/pkg/wakeup"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
 // handlerName is the id of the apply set. Persisted, do not change: another id would orphan every definition that exists.

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // world is what the caches hold, and what was written.

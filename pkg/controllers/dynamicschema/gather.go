@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
-	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
 // snapshot is what is known of one schema.

@@ -19,10 +19,10 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/controllers/machinedrain"
 	"github.com/drover-io/drover/pkg/crds"
-	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/rights"

@@ -13,10 +13,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
-	"github.com/drover-io/drover/pkg/driverschema"
-	"github.com/drover-io/drover/pkg/registration"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // snapshot is a machine whose node is to be found.

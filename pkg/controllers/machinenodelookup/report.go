@@ -5,7 +5,7 @@ import (
 	"time"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/proxy"
+	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
 // wait looks again later, at the earliest when the lookout allows it. The

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
 // backoff counts how many machines of each pool could not be made, one after the other, and gives pools their turns. A machine that fails is replaced,

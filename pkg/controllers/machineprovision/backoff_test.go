@@ -13,7 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
 // kept is a back-off, and a clock.

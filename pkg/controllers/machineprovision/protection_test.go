@@ -8,7 +8,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
 // A host of a protected cluster that is deleted past the policies stays for as long as its Machine and the protection do.

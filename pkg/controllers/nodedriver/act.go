@@ -9,7 +9,7 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
 // writeSchemas writes the schemas of configuration and credential. The latter has no label, unlike the former: removing a

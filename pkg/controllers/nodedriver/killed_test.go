@@ -20,10 +20,10 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/controllers/dynamicschema"
 	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 	"github.com/drover-io/drover/pkg/testkit/rights"

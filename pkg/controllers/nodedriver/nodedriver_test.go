@@ -20,11 +20,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/conditions"
 	"github.com/drover-io/drover/pkg/crds"
-	"github.com/drover-io/drover/pkg/driverschema"
-	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/outcome"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 

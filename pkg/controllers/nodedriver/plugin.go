@@ -19,7 +19,7 @@ import (
 
 	"github.com/rancher/machine/libmachine/mcnflag"
 
-	"github.com/drover-io/drover/pkg/driverschema"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
 // The plugin protocol (spec/03 §1.6: every third-party driver speaks it).

@@ -12,11 +12,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
-	"github.com/drover-io/drover/pkg/disruption"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/planstore"
-	"github.com/drover-io/drover/pkg/tokens"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/kube/planstore"
+	"github.com/drover-io/drover/pkg/kube/tokens"
 )
 
 // Kinds of objects that are written.

@@ -1,4 +1,4 @@
-// Package planner carries out what pkg/planner decides.
+// Package planner carries out what pkg/decide/planner decides.
 //
 // For every RKEControlPlane it gathers a snapshot from caches (gather.go), asks planner.Decide, carries the effects out in
 // order, one API call each (act.go), and writes the status once (report.go). A ticket is written together with the status

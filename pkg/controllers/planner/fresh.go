@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
 // forgetAfter is how long a write is waited for that no cache ever shows, because the object was deleted right after it.

@@ -9,12 +9,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/drover-io/drover/pkg/access"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/planner/render"
-	"github.com/drover-io/drover/pkg/tenancy"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
+	"github.com/drover-io/drover/pkg/kube/access"
 )
 
 // gatherObjects reads what the cluster's configuration, its snapshots and the server's settings refer to.

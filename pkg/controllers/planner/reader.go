@@ -2,7 +2,7 @@ package planner
 
 import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
 // Reader gathers what the controller gathers, for programs that explain decisions and carry none out. It writes nothing, and

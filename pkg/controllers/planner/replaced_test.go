@@ -8,7 +8,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
 func storing(credential string) *rkev1.ETCD {

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
 // A decision that could not be carried out is told in a condition, until it was. (spec/02 §9, W-1.)

@@ -22,9 +22,9 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/conditions"
-	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/pkg/planstore"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
 var gr = schema.GroupResource{Resource: "things"}

@@ -14,14 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/drover-io/drover/pkg/access"
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/tenancy"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/access"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // facts are what the caches say about one cluster. Absent objects are nil.

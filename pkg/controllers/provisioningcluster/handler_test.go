@@ -15,8 +15,8 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
-	"github.com/drover-io/drover/pkg/outcome"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/outcome"
 )
 
 // fresh makes the cluster one that a user has just applied.

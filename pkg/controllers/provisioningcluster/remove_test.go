@@ -10,7 +10,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
 func machine(name string, edits ...func(*clusterv1.Machine)) *clusterv1.Machine {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
 // replacements remembers which roll-outs of pools were counted: a cache that is behind shows the old template once more.

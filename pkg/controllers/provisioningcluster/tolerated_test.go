@@ -12,7 +12,7 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/conditions"
+	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
 // A cluster that was made before a check was added is applied all the same, so that it can be restored and scaled, with a safe value for what

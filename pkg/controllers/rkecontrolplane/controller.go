@@ -13,7 +13,7 @@ import (
 	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
 	provcontrollers "github.com/drover-io/drover/pkg/generated/controllers/provisioning.cattle.io/v1"
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/wakeup"
+	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
 // handlerName is the name behind the finalizer. Persisted, do not change.

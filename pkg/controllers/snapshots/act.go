@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/snapshots"
+	"github.com/drover-io/drover/pkg/decide/snapshots"
 )
 
 // look brings the objects of a cluster up to date with its list.

@@ -13,8 +13,8 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-io/drover/pkg/proxy"
-	"github.com/drover-io/drover/pkg/tunnel"
+	"github.com/drover-io/drover/pkg/reach/proxy"
+	"github.com/drover-io/drover/pkg/reach/tunnel"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/snapshots"
+	"github.com/drover-io/drover/pkg/decide/snapshots"
 )
 
 // Clusters that a process begins to look at in one moment are looked at over a minute.

@@ -14,9 +14,9 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/planner"
-	"github.com/drover-io/drover/pkg/snapshots"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/snapshots"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // gather reads caches only. It is false while nothing may be changed. known tells what it has read.

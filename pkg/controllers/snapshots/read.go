@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/snapshots"
+	"github.com/drover-io/drover/pkg/decide/snapshots"
 )
 
 const (

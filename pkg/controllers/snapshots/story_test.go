@@ -12,8 +12,8 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/naming"
-	lists "github.com/drover-io/drover/pkg/snapshots"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	lists "github.com/drover-io/drover/pkg/decide/snapshots"
 	"github.com/drover-io/drover/pkg/testkit/crashpoints"
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )

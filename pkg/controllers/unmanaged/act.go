@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/drover-io/drover/pkg/registration"
+	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
 // shortly is when a request is looked at again whose objects are there although no cache shows them. Their events come before, or with them.

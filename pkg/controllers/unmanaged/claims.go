@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/drover-io/drover/pkg/ownwrites"
+	"github.com/drover-io/drover/pkg/kube/ownwrites"
 )
 
 // claims are the identities of hosts whose machines are being made, until the caches show these: requests of two clusters may be

@@ -13,8 +13,8 @@ import (
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/registration"
-	"github.com/drover-io/drover/pkg/topology"
+	"github.com/drover-io/drover/pkg/decide/registration"
+	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
 // keptFor is how long a request is there after this process has first seen it, which is long enough to answer what can be answered. Who waits for its answer

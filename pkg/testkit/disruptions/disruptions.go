@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/drover-io/drover/pkg/disruption"
-	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
 // Counts are disruptions by cause.

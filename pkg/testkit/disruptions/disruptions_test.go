@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/drover-io/drover/pkg/disruption"
-	"github.com/drover-io/drover/pkg/metrics"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/observe/metrics"
 )
 
 // told records what a story is told.

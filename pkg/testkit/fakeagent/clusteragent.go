@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/clusteragent"
+	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
 
 // agentManifest is the file of a plan that installs the agent inside the cluster.

@@ -7,8 +7,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/drover-io/drover/pkg/machinejob"
-	"github.com/drover-io/drover/pkg/planner/render"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
 // Those who read what a driver leaves behind understand what the fake leaves behind.

@@ -25,8 +25,8 @@ import (
 
 	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
 	"github.com/drover-io/drover/pkg/crds"
-	"github.com/drover-io/drover/pkg/driverschema"
-	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/pkg/server"
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 	"github.com/drover-io/drover/tests/contract/plane"
@@ -105,7 +105,7 @@ func install(t *testing.T) {
 	t.Helper()
 	all, err := crds.All()
 	check(t, err)
-	core, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "capi", "crds")))
+	core, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "kube", "capi", "crds")))
 	check(t, err)
 	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
 	pod := driverschema.CRDs("pod", mgmtv3.DynamicSchemaSpec{ResourceFields: map[string]mgmtv3.Field{"image": field, "etcdTmpfs": field}})

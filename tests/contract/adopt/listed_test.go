@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/drover-io/drover/pkg/inspect"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/backup"
+	"github.com/drover-io/drover/pkg/operate/backup"
 	"github.com/drover-io/drover/tests/contract/plane"
 	"github.com/drover-io/drover/tests/contract/stage"
 )

@@ -16,12 +16,12 @@ import (
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 
-	"github.com/drover-io/drover/pkg/adopt"
-	"github.com/drover-io/drover/pkg/clients"
-	"github.com/drover-io/drover/pkg/inspect"
-	"github.com/drover-io/drover/pkg/managementplane"
-	"github.com/drover-io/drover/pkg/nodeplan"
-	"github.com/drover-io/drover/pkg/planner"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/pkg/operate/adopt"
+	"github.com/drover-io/drover/pkg/operate/inspect"
 	"github.com/drover-io/drover/pkg/releases"
 	"github.com/drover-io/drover/pkg/testkit/fakeagent"
 	"github.com/drover-io/drover/tests/contract/plane"

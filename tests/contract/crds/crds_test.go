@@ -37,7 +37,7 @@ func install(t *testing.T) []*apiextv1.CustomResourceDefinition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	capi, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "capi", "crds")))
+	capi, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "kube", "capi", "crds")))
 	if err != nil {
 		t.Fatal(err)
 	}

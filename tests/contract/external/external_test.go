@@ -47,7 +47,7 @@ func TestExternalCAPI(t *testing.T) {
 // installCAPI installs Cluster API's definitions as somebody else's.
 func installCAPI(t *testing.T) {
 	t.Helper()
-	definitions, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "capi", "crds")))
+	definitions, err := crds.Read(os.DirFS(filepath.Join(plane.Root(t), "pkg", "kube", "capi", "crds")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/machinejob"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 

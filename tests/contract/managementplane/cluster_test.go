@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane"
 )
 
 // cluster is a complete plane; "shell:*" stands for /bin/sh -c.

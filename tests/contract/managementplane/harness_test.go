@@ -10,7 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane"
 )
 
 // kubeBinary finds the program that scripts/build-kube makes.

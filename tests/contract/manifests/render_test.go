@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 // generatedKinds are the kinds that a Cluster is translated into.
@@ -156,7 +156,7 @@ func planText(t *testing.T, c client.Client, cluster string, secret *corev1.Secr
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasSuffix(file.Path, "/cluster-agent.yaml") { // its bytes are kept in pkg/clustermanifest; here, that it is there
+		if strings.HasSuffix(file.Path, "/cluster-agent.yaml") { // its bytes are kept in pkg/decide/clustermanifest; here, that it is there
 			content = bytes.Join(kinds.FindAll(content, -1), []byte("\n"))
 		}
 		fmt.Fprintf(&out, "== file %s mode %q dynamic %t minor %t\n%s\n", file.Path, file.Permissions, file.Dynamic, file.Minor, content)

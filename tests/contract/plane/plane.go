@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/drover-io/drover/pkg/crds"
-	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane"
 )
 
 // Options say what the tests of a package need besides etcd and the API server.

@@ -25,8 +25,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/drover-io/drover/pkg/clusteragent"
-	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane"
+	"github.com/drover-io/drover/pkg/reach/clusteragent"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/drover-io/drover/pkg/managementplane"
+	"github.com/drover-io/drover/pkg/local/managementplane"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 

@@ -17,7 +17,7 @@ type change struct{ file, old, next string }
 // more, and it keeps something more beside each plan.
 var nextVersion = []change{
 	{
-		file: "pkg/planner/render/versions.go",
+		file: "pkg/decide/planner/render/versions.go",
 		old:  "func (v Versions) list() []rendering {",
 		next: `func init() {
 	released = Versions{known: released}.With("2", func(_ Input, files []plan.File) []plan.File {
@@ -27,8 +27,8 @@ var nextVersion = []change{
 
 func (v Versions) list() []rendering {`,
 	},
-	{file: "pkg/planner/evidence.go", old: "\tPlan string `json:\"plan\"`\n", next: "\tPlan string `json:\"plan\"`\n\tNext string `json:\"next\"`\n"},
-	{file: "pkg/planner/evidence.go", old: "out := &evidence{Spec:", next: "out := &evidence{Next: \"kept by the next version\", Spec:"},
+	{file: "pkg/decide/planner/evidence.go", old: "\tPlan string `json:\"plan\"`\n", next: "\tPlan string `json:\"plan\"`\n\tNext string `json:\"next\"`\n"},
+	{file: "pkg/decide/planner/evidence.go", old: "out := &evidence{Spec:", next: "out := &evidence{Next: \"kept by the next version\", Spec:"},
 	{file: "pkg/crds/crds.go", old: "const Generation = 1\n", next: "const Generation = 2\n"},
 	{
 		file: "pkg/crds/yaml/rke.cattle.io_rkecontrolplanes.yaml",

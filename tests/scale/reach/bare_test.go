@@ -16,7 +16,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/tunnel/wire"
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
 // bareTarget makes this program one bare proxy, which is to pass requests on to that URL.

@@ -17,7 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/rest"
 
-	"github.com/drover-io/drover/pkg/clusteragent"
+	"github.com/drover-io/drover/pkg/reach/clusteragent"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 

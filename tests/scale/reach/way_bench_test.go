@@ -18,9 +18,9 @@ import (
 	"github.com/sirupsen/logrus"
 	userinfo "k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/drover-io/drover/pkg/clusteragent"
-	"github.com/drover-io/drover/pkg/clusterproxy"
-	"github.com/drover-io/drover/pkg/tunnel"
+	"github.com/drover-io/drover/pkg/reach/clusteragent"
+	"github.com/drover-io/drover/pkg/reach/clusterproxy"
+	"github.com/drover-io/drover/pkg/reach/tunnel"
 	"github.com/drover-io/drover/tests/contract/plane"
 )
 

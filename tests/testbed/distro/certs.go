@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/pki"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
 // serverCA and clientCA sign what the API server and the kubelets show and trust.

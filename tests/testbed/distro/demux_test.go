@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/pki"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
 // TestDemux_TellsSupervisorAndAPIApart sends two kinds of clients to one port and sees where each arrives.

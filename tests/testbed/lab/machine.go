@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/procid"
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
 // How long a machine may take. They bound a wait for a condition, nothing sleeps for them.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/procid"
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
 // awaitEnd returns nil once the process has ended.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/procid"
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
 // Who a process belongs to can be recorded only after it was started, and a lab may be killed in between. So a machine's processes are

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/drover-io/drover/pkg/managementplane/procid"
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
 // A lab killed in the moment between the start of a machine and its record leaves processes that nothing on disk names.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/naming"
+	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
 // Explain tells at which step each machine of a cluster is, with the end of the last output there is: that of the instruction that failed

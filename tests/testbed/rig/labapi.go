@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/pki"
+	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 	"github.com/drover-io/drover/tests/testbed/lab"
 )
 

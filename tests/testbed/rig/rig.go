@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/drover-io/drover/pkg/managementplane/supervise"
+	"github.com/drover-io/drover/pkg/local/managementplane/supervise"
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 	"github.com/drover-io/drover/tests/testbed/lab"
 )

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
-	"github.com/drover-io/drover/pkg/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
 // testPlan has secrets in a file and in an environment, and two instructions.

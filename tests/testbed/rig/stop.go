@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/procid"
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
 // podGrace is how long the processes around a pod may take to end it.

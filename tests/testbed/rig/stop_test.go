@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drover-io/drover/pkg/managementplane/procid"
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
 )
 
 func TestInPodFolder(t *testing.T) {

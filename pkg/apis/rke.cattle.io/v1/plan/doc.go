@@ -6,5 +6,5 @@
 // read and write them, so keys, order of fields and omission of empty values are fixed: the checksum of a plan is taken
 // over its exact bytes, and another order of fields would make every node apply its plan again.
 //
-// How a plan travels in its Secret, and what the values there mean, is in package pkg/nodeplan of the main module.
+// How a plan travels in its Secret, and what the values there mean, is in package pkg/decide/nodeplan of the main module.
 package plan

@@ -25,9 +25,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
-	"github.com/drover-io/drover/pkg/capi"
-	"github.com/drover-io/drover/pkg/clients"
 	"github.com/drover-io/drover/pkg/crds"
+	"github.com/drover-io/drover/pkg/kube/capi"
+	"github.com/drover-io/drover/pkg/kube/clients"
 	"github.com/drover-io/drover/pkg/server"
 )
 

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/drover-io/drover/pkg/applyset"
-	"github.com/drover-io/drover/pkg/clients"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
 // kinds plays kinds of node drivers, which have no generated clients.

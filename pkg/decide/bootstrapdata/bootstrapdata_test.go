@@ -1,0 +1,237 @@
+package bootstrapdata_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v (run with -update to write it)", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", file, diff)
+	}
+}
+
+func example() bootstrapdata.Script {
+	return bootstrapdata.Script{
+		Installer: "#!/bin/sh\necho installing\n", ServerURL: "https://drover.example.org", CAChecksum: strings.Repeat("0a", 32),
+		AccountToken: "eyJhbGciOi.example.sa-token", ServesAgent: true, AgentDataDir: "/data/agent",
+		Env: []rkev1.EnvVar{
+			{Name: "HTTPS_PROXY", Value: "http://it's:3128"}, {Name: "EMPTY"}, {Name: "no-name"},
+			{Name: "CATTLE_AGENT_VAR_DIR", Value: "/ignored"}, {Name: "VERBOSE", Value: "true"},
+		},
+	}
+}
+
+func TestLinux(t *testing.T) {
+	script, err := bootstrapdata.Linux(example())
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "linux.sh", script)
+	if strings.Contains(script, example().AccountToken) {
+		t.Error("the account's token shows in the script")
+	}
+	if !strings.Contains(script, "MfM2hNIlcy2Va6jmhL7EtCt6-G9o-75GEmomHbmvw3I=") {
+		t.Error("the script lacks the digest of the token")
+	}
+}
+
+func TestLinux_Strictness(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*bootstrapdata.Script)
+		want   string
+		absent string
+	}{
+		"strict about an authority of its own": {func(*bootstrapdata.Script) {}, "export STRICT_VERIFY='true'", ""},
+		"the user decides": {
+			func(s *bootstrapdata.Script) { s.Env = []rkev1.EnvVar{{Name: "STRICT_VERIFY", Value: "false"}} },
+			"export STRICT_VERIFY='false'", "export STRICT_VERIFY='true'",
+		},
+		"the system's authorities": {func(s *bootstrapdata.Script) { s.CAChecksum = "" }, "CATTLE_SERVER", "STRICT_VERIFY"},
+		"the agent comes from elsewhere": {
+			func(s *bootstrapdata.Script) { s.ServesAgent = false }, "CATTLE_SERVER", "CATTLE_AGENT_BINARY_BASE_URL",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := example()
+			test.change(&s)
+			script, err := bootstrapdata.Linux(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(script, test.want) || test.absent != "" && strings.Contains(script, test.absent) {
+				t.Errorf("script has to hold %q and not %q:\n%s", test.want, test.absent, script)
+			}
+		})
+	}
+}
+
+// TestLinux_AnyValueSurvivesTheShell runs the script: no value may end its quotes.
+func TestLinux_AnyValueSurvivesTheShell(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		value := rapid.StringMatching(`[ -~\n]{1,20}`).Draw(r, "value")
+		s := bootstrapdata.Script{
+			Installer: "printf %s \"$ANY\"\n", ServerURL: "https://x", Env: []rkev1.EnvVar{{Name: "ANY", Value: value}},
+		}
+		script, err := bootstrapdata.Linux(s)
+		if err != nil {
+			r.Fatal(err)
+		}
+		got, err := exec.Command("sh", "-c", script).Output()
+		if err != nil || string(got) != value {
+			r.Fatalf("the installer sees %q (%v), want %q", got, err, value)
+		}
+	})
+}
+
+func TestWindows(t *testing.T) {
+	s := example()
+	s.Installer = "param([String]$Token)\nfunction Invoke-WinsInstaller { }\n"
+	s.Env = append(s.Env, rkev1.EnvVar{Name: "$env:DEBUG", Value: "False"})
+	s.CSIProxy = bootstrapdata.CSIProxy{URL: "https://drover.example.org/assets/csi-proxy-v1.tar.gz", Version: "v1", KubeletPath: `C:/var/lib/rancher/rke2/bin/kubelet.exe`}
+	script, err := bootstrapdata.Windows(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "windows.ps1", script)
+}
+
+func TestCloudConfig(t *testing.T) {
+	for name, userdata := range map[string]string{
+		"bare": "",
+		"merged": "#cloud-config\nhostname: mine\nwrite_files:\n- path: /etc/mine\n  content: x\nruncmd:\n- echo mine\n" +
+			"users:\n- name: me\n",
+		"null lists": "runcmd:\nwrite_files: null\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := bootstrapdata.CloudConfig("#!/bin/sh\necho hello\n", userdata)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest, ok := strings.CutPrefix(text, "## template: jinja\n#cloud-config\n")
+			if !ok {
+				t.Fatalf("cloud-init does not recognize:\n%s", text)
+			}
+			var config struct {
+				WriteFiles []map[string]string `json:"write_files"`
+				RunCmd     []string            `json:"runcmd"`
+			}
+			if err := yaml.Unmarshal([]byte(rest), &config); err != nil {
+				t.Fatal(err)
+			}
+			if got := unpacked(t, config.WriteFiles[0]["content"]); got != "#!/bin/sh\necho hello\n" {
+				t.Errorf("the first file holds %q", got)
+			}
+			if config.WriteFiles[0]["permissions"] != "0600" || config.RunCmd[0] != "sh "+config.WriteFiles[0]["path"] {
+				t.Errorf("the script is not private, or not run first: %v %v", config.WriteFiles[0], config.RunCmd)
+			}
+			if name == "merged" {
+				if config.RunCmd[1] != "echo mine" || config.WriteFiles[1]["path"] != "/etc/mine" || !strings.Contains(text, "hostname: mine") {
+					t.Errorf("the user's configuration is lost:\n%s", text)
+				}
+			}
+		})
+	}
+}
+
+func unpacked(t *testing.T, content string) string {
+	t.Helper()
+	compressed, err := base64.StdEncoding.DecodeString(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(compressed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestVariables_NoneIsLeftOutSilently: whoever sets a variable counts on it.
+func TestVariables_NoneIsLeftOutSilently(t *testing.T) {
+	s := example()
+	s.Env = append(s.Env, rkev1.EnvVar{Name: "my.proxy", Value: "secret"}, rkev1.EnvVar{Name: "1ST", Value: "secret"}, rkev1.EnvVar{Name: "A=secret", Value: "secret"})
+	for name, render := range map[string]func(bootstrapdata.Script) (string, error){
+		"Linux": bootstrapdata.Linux, "Windows": bootstrapdata.Windows,
+	} {
+		script, err := render(s)
+		if err == nil || script != "" {
+			t.Fatalf("%s: the script is rendered without them", name)
+		}
+		for _, want := range []string{"spec.agentEnvVars", `["my.proxy" "1ST" "A=***"]`, "use letters, digits and _"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q lacks %q", name, err, want)
+			}
+		}
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %q shows a value", name, err)
+		}
+	}
+}
+
+func TestValidVariable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"HTTP_PROXY": true, "_a1": true, "$env:DEBUG": true, "": false, "a-b": false, "a.b": false, "1a": false, "$env:": false, "Ä": false,
+	} {
+		if got := bootstrapdata.ValidVariable(name); got != want {
+			t.Errorf("%q: got %v", name, got)
+		}
+	}
+}
+
+func TestCloudConfig_Refuses(t *testing.T) {
+	for userdata, want := range map[string]string{
+		"- a list":                       "is no cloud-config: write a YAML map",
+		"runcmd: echo":                   "runcmd has to be a list",
+		"write_files: {}":                "write_files has to be a list",
+		"#!/bin/sh\na: b:":               "look at line 2",
+		"password: hunter2\nkeys: [a: b": "look at line",
+		"? {password: hunter2}\n: x":     "is no cloud-config",
+	} {
+		_, err := bootstrapdata.CloudConfig("", userdata)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "spec.userdata.inlineUserdata") {
+			t.Fatalf("%q: error is %v, want %q with the field", userdata, err, want)
+		}
+		if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %q shows a password", userdata, err)
+		}
+		if again := bootstrapdata.CheckUserdata(userdata); again == nil || !strings.HasSuffix(err.Error(), again.Error()) {
+			t.Errorf("%q: the check says %v, the merge %v", userdata, again, err)
+		}
+	}
+}

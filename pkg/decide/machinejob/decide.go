@@ -1,0 +1,286 @@
+package machinejob
+
+import (
+	"fmt"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
+)
+
+// Reasons of conditions beside those that the API knows.
+const (
+	// ReasonBackOff is a machine that is made later, because others of its pool have failed.
+	ReasonBackOff = "BackOff"
+	// ReasonCredential is a credential that cannot be read.
+	ReasonCredential = "CredentialMissing" //nolint:gosec // the name of a condition's reason, no credential
+	// ReasonDriver is a driver that cannot be used.
+	ReasonDriver = "DriverUnavailable"
+	// ReasonState is a machine that exists and whose state Secret does not.
+	ReasonState = "StateMissing"
+	// ReasonUnconfirmed is a machine of which nobody can say whether it exists.
+	ReasonUnconfirmed = "RemovalUnconfirmed"
+	// ReasonCreating and ReasonDeleting go with a Job that runs.
+	ReasonCreating = "Creating"
+	ReasonDeleting = "Deleting"
+	// ReasonProtected goes with a host that stays although its machine is deleted.
+	ReasonProtected = "Protected"
+)
+
+// Blocked reports a reason for which a host cannot be made until somebody puts right what the message names.
+func Blocked(reason string) bool {
+	return reason == ReasonCredential || reason == ReasonDriver || reason == ReasonState || reason == tenancy.ReasonAccessDenied
+}
+
+const (
+	// retry is for what no event announces.
+	retry = 15 * time.Second
+	// lookAgain is the longest time after which a machine that waits because others of its pool failed looks whether that is still so.
+	lookAgain = time.Minute
+	// firstBackoff and maxBackoff bound the delay between attempts to remove a machine. It doubles.
+	firstBackoff = time.Minute
+	maxBackoff   = time.Hour
+)
+
+// Decide says what to do with a machine.
+func Decide(s Snapshot) Decision {
+	d := Decision{Status: *s.Machine.Status.DeepCopy()}
+	provisioned := s.Machine.ProviderID() != ""
+	if provisioned {
+		d.Status.Initialization.Provisioned = new(true)
+	}
+	if s.Machine.Deleting {
+		return decideDelete(s, d)
+	}
+	if wait := gate(s); wait != "" {
+		d.Wait = wait
+		return d
+	}
+	if !s.Machine.Guarded || s.Machine.CAPIMachineName == "" {
+		d.Actions = append(d.Actions, Action{Kind: ActionMark, Name: s.CAPI.Name})
+		d.Wait = "the machine's own label and finalizer"
+		return d
+	}
+	if conditions.IsTrue(s.Machine.Status.Conditions, rkev1.ConditionReady) && provisioned {
+		d.Actions = append(d.Actions, Action{Kind: ActionTidy})
+		return d
+	}
+	return decideCreate(s, d)
+}
+
+// gate names what has to be there before a machine may be made. Each of these wakes the machine when it comes.
+func gate(s Snapshot) string {
+	switch {
+	case s.CAPI == nil:
+		return "the Machine that owns this one"
+	case s.Cluster == nil:
+		return "the Cluster of the Machine"
+	case s.Cluster.Paused || s.Machine.Paused:
+		return "the end of the pause"
+	case !s.Cluster.InfrastructureReady:
+		return "the Cluster's infrastructure"
+	case s.CAPI.BootstrapSecret == "":
+		return "the Machine's bootstrap data"
+	default:
+		return ""
+	}
+}
+
+func decideCreate(s Snapshot, d Decision) Decision {
+	create := conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob)
+	switch {
+	case create == nil && s.Machine.ProviderID() != "" && s.State.Written:
+		return recall(s, d)
+	case create == nil && s.Machine.ProviderID() != "":
+		return unknownHost(s, d)
+	case create == nil:
+		return intendCreate(s, d)
+	}
+	if s.Machine.Status.FailureReason == rkev1.ReasonCreateError {
+		return decideFailed(s, d)
+	}
+	switch s.Create.Phase {
+	case PhaseAbsent:
+		return runCreate(s, d)
+	case PhaseSucceeded:
+		d.Status.JobName = s.Create.Name
+		set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionTrue, "", "")
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionTrue, "", "")
+		d.Wait = "the node's provider ID"
+		return d
+	case PhaseFailed:
+		return failCreate(s, d, s.Create.Message)
+	default:
+		d.Status.JobName = s.Create.Name
+		return creating(s, d, s.Create.Message)
+	}
+}
+
+// intendCreate writes down that a machine is about to be made, and what its removal will need. Nothing else happens in
+// this pass: only when the intent is stored may a Job be made.
+func intendCreate(s Snapshot, d Decision) Decision {
+	if blocked, ok := inputs(s, d); !ok {
+		return blocked
+	}
+	if !s.BootstrapReady {
+		d.Wait = "the bootstrap object's data"
+		return d
+	}
+	if wait := s.PoolTurn.Sub(s.Now); s.PoolFailures > 0 && wait > 0 {
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonBackOff, fmt.Sprintf(
+			"Creating %s waits until %s, longer each time: the last %s of its pool could not be made, and the pools of a namespace that fail take turns",
+			describe(s.Machine), s.PoolTurn.UTC().Format(time.RFC3339), machines(s.PoolFailures)))
+		d.Wait, d.After = "the delay after machines that failed", min(wait, lookAgain)
+		return d
+	}
+	d.Status.DriverURL, d.Status.DriverHash = s.Driver.URL, s.Driver.SHA256
+	d.Status.CloudCredentialSecretName = s.Machine.CredentialReference()
+	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionUnknown, ReasonCreating, "")
+	return creating(s, d, "")
+}
+
+func machines(count int) string {
+	if count == 1 {
+		return "machine"
+	}
+	return fmt.Sprintf("%d machines", count)
+}
+
+// Made reports that the Job that makes the machine has ended well.
+func Made(status rkev1.RKEMachineStatus) bool {
+	return conditions.IsTrue(status.Conditions, rkev1.ConditionCreateJob)
+}
+
+// InDoubt reports that the Job that makes the machine may have failed, as far as the status tells: it says so, or it says that the Job was made and not that
+// it has ended well. Such a machine can be one that is replaced.
+func InDoubt(status rkev1.RKEMachineStatus) bool {
+	return status.FailureReason == rkev1.ReasonCreateError || conditions.Get(status.Conditions, rkev1.ConditionCreateJob) != nil && !Made(status)
+}
+
+// recall writes the status of a machine that exists and whose status was lost, as by a move to another management cluster: nobody but the
+// distribution gives it a provider ID, and nobody but the driver writes its state. Made again it would be a second one.
+func recall(s Snapshot, d Decision) Decision {
+	if blocked, ok := inputs(s, d); !ok {
+		return blocked
+	}
+	d.Status.DriverURL, d.Status.DriverHash = s.Driver.URL, s.Driver.SHA256
+	d.Status.CloudCredentialSecretName = s.Machine.CredentialReference()
+	d.Status.JobName = CreateJobName(s.Machine.Name)
+	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionTrue, "", "")
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionTrue, "", "")
+	return d
+}
+
+// unknownHost is a machine that exists, since it has a provider ID, and of which neither its status nor its state came along. Made again it
+// would be a second one, and without the state nobody can remove it.
+func unknownHost(s Snapshot, d Decision) Decision {
+	message := fmt.Sprintf("%s exists, its provider ID is %s, but Secret %s, by which the driver knows it, is missing or empty: bring it back from a backup, or "+
+		"delete the Machine and remove the host in the cloud", describe(s.Machine), s.Machine.ProviderID(), s.Machine.StateSecretName())
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonState, message)
+	d.Wait, d.After = "the Secret with the state of the machine", retry
+	return d
+}
+
+// inputs stops a machine whose driver or credential cannot be used, with a condition that says so.
+func inputs(s Snapshot, d Decision) (Decision, bool) {
+	switch {
+	case s.DriverError != "":
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDriver, s.DriverError)
+		d.Wait, d.After = s.DriverError, retry
+	case s.CredentialError != "":
+		set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, s.credentialReason(), s.CredentialError)
+		d.Wait, d.After = s.CredentialError, retry
+	default:
+		return d, true
+	}
+	return d, false
+}
+
+// runCreate makes the Job, once. A Job that was recorded, or that wrote its state, is not made again: it would make a second
+// virtual machine.
+func runCreate(s Snapshot, d Decision) Decision {
+	if s.Machine.Status.JobName != "" || s.State.Written {
+		d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, Name: CreateJobName(s.Machine.Name)})
+		return failCreate(s, d, "the Job that makes the machine is gone before it reported its end")
+	}
+	if blocked, ok := inputs(s, d); !ok {
+		return blocked
+	}
+	objects := RenderCreate(s.input())
+	d.Actions = append(d.Actions,
+		Action{Kind: ActionEnsure, Objects: objects},
+		Action{Kind: ActionRun, Name: objects.Job.Name, Objects: objects})
+	d.Status.JobName = objects.Job.Name
+	return creating(s, d, "")
+}
+
+func creating(s Snapshot, d Decision, blocker string) Decision {
+	message := "Creating " + describe(s.Machine)
+	if blocker != "" {
+		message += ": " + blocker
+	}
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonCreating, message)
+	d.Wait = "the end of the Job that makes the machine"
+	return d
+}
+
+func failCreate(s Snapshot, d Decision, cause string) Decision {
+	message := fmt.Sprintf("Creating %s failed: %s", describe(s.Machine), cause)
+	d.Status.JobName = CreateJobName(s.Machine.Name)
+	d.Status.FailureReason, d.Status.FailureMessage = rkev1.ReasonCreateError, cause
+	set(&d, s.Now, rkev1.ConditionCreateJob, rkev1.ConditionFalse, rkev1.ReasonCreateError, message)
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, rkev1.ReasonCreateError, message)
+	d.Wait = "the replacement of the machine"
+	return d
+}
+
+// decideFailed keeps a machine that could not be made for a while, so that somebody can look, then has it replaced.
+func decideFailed(s Snapshot, d Decision) Decision {
+	if s.CAPI.Deleting {
+		d.Wait = "the deletion of the Machine"
+		return d
+	}
+	if keep := s.Create.Ended.Add(s.Settings.DeleteFailedAfter).Sub(s.Now); !s.Create.Ended.IsZero() && keep > 0 {
+		d.Wait, d.After = "the end of the time that a failed machine is kept", keep
+		return d
+	}
+	d.Actions = append(d.Actions, Action{Kind: ActionReplace, Name: s.CAPI.Name})
+	d.Wait = "the deletion of the Machine"
+	return d
+}
+
+// credentialReason says what is wrong with the credential.
+func (s Snapshot) credentialReason() string {
+	if s.CredentialDenied {
+		return tenancy.ReasonAccessDenied
+	}
+	return ReasonCredential
+}
+
+func (s Snapshot) input() Input {
+	in := Input{Machine: s.Machine, Driver: s.Driver, Credential: s.Credential, PullSecrets: s.PullSecrets, Settings: s.Settings}
+	if s.Cluster != nil {
+		in.Cluster = s.Cluster.Cluster
+	}
+	if s.CAPI != nil {
+		in.BootstrapSecret = s.CAPI.BootstrapSecret
+	}
+	return in
+}
+
+func describe(m Machine) string {
+	text := m.Kind + " " + m.Namespace + "/" + m.Name
+	if m.CAPIMachineName != "" && m.CAPIMachineName != m.Name {
+		text += " of Machine " + m.CAPIMachineName
+	}
+	return text
+}
+
+func set(d *Decision, now time.Time, kind, status, reason, message string) {
+	conditions.Set(&d.Status.Conditions, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: message}, now)
+}
+
+// StateSecretName names the state Secret of the machine.
+func (m Machine) StateSecretName() string { return naming.MachineState(m.Name) }

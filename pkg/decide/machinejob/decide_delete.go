@@ -1,0 +1,193 @@
+package machinejob
+
+import (
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+)
+
+// decideDelete removes the virtual machine and then lets the object go. It needs neither the Machine nor the NodeDriver.
+func decideDelete(s Snapshot, d Decision) Decision {
+	last := lastOf(s.Removes)
+	switch {
+	case !s.Machine.Guarded:
+		return d
+	case s.Machine.Forced, last.Phase == PhaseSucceeded:
+		return release(d, Action{})
+	case s.protected():
+		return hold(s, d)
+	case s.paused():
+		// As all providers do: what is paused is left alone, also when it is being moved to another management cluster.
+		d.Wait, d.After = "the end of the pause", retry // no event finds a host whose Machine is gone
+		return d
+	case s.Create.Phase == PhaseRunning:
+		return endCreate(s, d)
+	case s.nothingMade():
+		return release(d, Action{Name: CreateJobName(s.Machine.Name), StateSecret: s.Machine.StateSecretName()})
+	case !s.State.Exists:
+		return lostState(s, d)
+	case !s.State.Holds && !running(last):
+		return release(d, Action{StateSecret: s.Machine.StateSecretName()})
+	default:
+		return decideRemove(s, d, last)
+	}
+}
+
+// nothingMade reports that there is no host. The intent comes first, then the Secret, then the Job. A machine that has a provider ID and neither
+// intent nor Secret was made elsewhere.
+func (s Snapshot) nothingMade() bool {
+	if conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionCreateJob) == nil {
+		return !s.State.Holds && (s.State.Exists || s.Machine.ProviderID() == "")
+	}
+	return !s.State.Exists && s.Machine.Status.JobName == ""
+}
+
+// paused reports that the machine is left alone, or all of its cluster is.
+func (s Snapshot) paused() bool { return s.Machine.Paused || s.Cluster != nil && s.Cluster.Kept }
+
+// protected reports that the host must stay: the machine is protected itself, or is deleted because its cluster is, which must not be.
+// A machine that is scaled away, replaced or repaired is none of that.
+func (s Snapshot) protected() bool {
+	own := s.Machine.Protection
+	if own == "" && s.CAPI != nil {
+		own = s.CAPI.Protection
+	}
+	return own == "true" || own != "false" && s.Protected
+}
+
+// hold keeps a host whose machine is deleted past the policies that protect it.
+func hold(s Snapshot, d Decision) Decision {
+	message := "Removing " + describe(s.Machine) + " waits: it is protected by annotation " + rkev1.ProtectAnnotation + " of the machine or its cluster"
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonProtected, message)
+	d.Wait, d.After = "the end of the protection", retry
+	return d
+}
+
+// endCreate lets a Job that has started come to its end, because the driver may be about to record a virtual machine. A Job
+// whose pod never ran is taken back.
+func endCreate(s Snapshot, d Decision) Decision {
+	if !s.Create.Started && !s.Create.Deleting {
+		d.Actions = append(d.Actions, Action{Kind: ActionTakeBack, Name: s.Create.Name})
+	}
+	message := "Removing " + describe(s.Machine) + " begins when the Job that makes it has ended"
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDeleting, message)
+	d.Wait = "the end of the Job that makes the machine"
+	return d
+}
+
+// lostState is a machine that was made, or may have been, without the record by which the driver could find it.
+func lostState(s Snapshot, d Decision) Decision {
+	cause := "Secret " + s.Machine.StateSecretName() + " is missing, so the driver cannot find the machine: remove it in the cloud, " +
+		"then set annotation " + rkev1.ForceMachineRemoveAnnotation + " to true"
+	d.Actions = append(d.Actions, Action{Kind: ActionConfirmGone, StateSecret: s.Machine.StateSecretName()})
+	failed := failRemove(s, d, ReasonUnconfirmed, cause)
+	failed.After = 4 * retry // the Secret may come back without an owner
+	return failed
+}
+
+func decideRemove(s Snapshot, d Decision, last JobState) Decision {
+	switch last.Phase {
+	case PhaseRunning:
+		return removing(s, d, last)
+	case PhaseFailed:
+		return retryRemove(s, d, last)
+	default:
+		return startRemove(s, d, 1)
+	}
+}
+
+// startRemove writes the intent in one pass and makes the Job in the next, as for creation. An attempt that was recorded
+// before goes on with the Job at once.
+func startRemove(s Snapshot, d Decision, attempt int) Decision {
+	if s.CredentialError != "" {
+		failed := failRemove(s, d, s.credentialReason(), s.CredentialError)
+		failed.After = retry
+		return failed
+	}
+	if conditions.Get(s.Machine.Status.Conditions, rkev1.ConditionDeleteJob) == nil {
+		set(&d, s.Now, rkev1.ConditionDeleteJob, rkev1.ConditionUnknown, ReasonDeleting, "")
+		return removing(s, d, JobState{})
+	}
+	objects := RenderRemove(s.removeInput(), attempt)
+	d.Actions = append(d.Actions,
+		Action{Kind: ActionEnsure, Objects: objects},
+		Action{Kind: ActionRun, Name: objects.Job.Name, Objects: objects})
+	d.Status.JobName = objects.Job.Name
+	set(&d, s.Now, rkev1.ConditionDeleteJob, rkev1.ConditionUnknown, ReasonDeleting, "")
+	return removing(s, d, JobState{})
+}
+
+func removing(s Snapshot, d Decision, job JobState) Decision {
+	if job.Name != "" {
+		d.Status.JobName = job.Name
+	}
+	if d.Status.FailureReason == rkev1.ReasonCreateError { // the failure that matters now would be one of the removal
+		d.Status.FailureReason, d.Status.FailureMessage = "", ""
+	}
+	message := "Removing " + describe(s.Machine)
+	if job.Message != "" {
+		message += ": " + job.Message
+	}
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, ReasonDeleting, message)
+	d.Wait = "the end of the Job that removes the machine"
+	return d
+}
+
+// retryRemove shows the failure and tries again later, with a Job of its own. The old one stays until then: its logs are
+// what somebody will look for.
+func retryRemove(s Snapshot, d Decision, last JobState) Decision {
+	wait := last.Ended.Add(backoff(last.Attempt)).Sub(s.Now)
+	if wait > 0 {
+		failed := failRemove(s, d, rkev1.ReasonDeleteError, last.Message)
+		failed.After = wait
+		return failed
+	}
+	next := startRemove(s, d, last.Attempt+1)
+	next.Actions = append(next.Actions, Action{Kind: ActionDeleteJob, Name: last.Name})
+	return next
+}
+
+// backoff is the delay after an attempt, counted from 1.
+func backoff(attempt int) time.Duration {
+	delay := firstBackoff
+	for range min(max(attempt-1, 0), 10) {
+		delay *= 2
+	}
+	return min(delay, maxBackoff)
+}
+
+func failRemove(s Snapshot, d Decision, reason, cause string) Decision {
+	message := "Removing " + describe(s.Machine) + " failed: " + cause
+	d.Status.FailureReason, d.Status.FailureMessage = rkev1.ReasonDeleteError, cause
+	set(&d, s.Now, rkev1.ConditionDeleteJob, rkev1.ConditionFalse, reason, message)
+	set(&d, s.Now, rkev1.ConditionReady, rkev1.ConditionFalse, reason, message)
+	d.Wait = "another attempt to remove the machine"
+	return d
+}
+
+// release lets the object go, on the conditions of the action.
+func release(d Decision, action Action) Decision {
+	action.Kind = ActionRelease
+	d.Actions = append(d.Actions, action)
+	return d
+}
+
+// running is a removal that has not ended: it may still be writing the state.
+func running(job JobState) bool { return job.Phase == PhaseRunning }
+
+func lastOf(jobs []JobState) JobState {
+	if len(jobs) == 0 {
+		return JobState{}
+	}
+	return jobs[len(jobs)-1]
+}
+
+// removeInput prefers the driver that the machine was made with: the NodeDriver may be gone or have moved on.
+func (s Snapshot) removeInput() Input {
+	in := s.input()
+	if s.Machine.Status.DriverURL != "" {
+		in.Driver.URL, in.Driver.SHA256 = s.Machine.Status.DriverURL, s.Machine.Status.DriverHash
+	}
+	return in
+}

@@ -1,0 +1,138 @@
+package machinejob_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+)
+
+func pod(name string, age time.Duration, phase corev1.PodPhase, state corev1.ContainerState) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(now.Add(-age))},
+		Status:     corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{State: state}}},
+	}
+}
+
+func terminated(code int32, message string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, Reason: "Error"}}
+}
+
+func ended(kind batchv1.JobConditionType) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: "j", Annotations: map[string]string{machinejob.AttemptAnnotation: "2"}},
+		Status: batchv1.JobStatus{Failed: 1, Conditions: []batchv1.JobCondition{
+			{Type: kind, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline", LastTransitionTime: metav1.NewTime(now)},
+		}},
+	}
+}
+
+func TestObserve(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}
+	active := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Status: batchv1.JobStatus{Active: 1}}
+	for name, test := range map[string]struct {
+		job  *batchv1.Job
+		pods []*corev1.Pod
+		want machinejob.JobState
+	}{
+		"no Job":          {nil, nil, machinejob.JobState{}},
+		"just made":       {&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}}, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning}},
+		"its pod unknown": {active, nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true}},
+		"its image is missing": {
+			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, waiting)},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Message: "ImagePullBackOff: not found"},
+		},
+		"its container is being made": {
+			active, []*corev1.Pod{pod("a", 0, corev1.PodPending, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}})},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning},
+		},
+		"it runs": {
+			active, []*corev1.Pod{pod("a", 0, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseRunning, Started: true},
+		},
+		"it succeeded": {
+			ended(batchv1.JobComplete), nil, machinejob.JobState{Name: "j", Phase: machinejob.PhaseSucceeded, Attempt: 2, Started: true, Ended: now},
+		},
+		"the newest pod says why it failed": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("b", 0, corev1.PodFailed, terminated(1, " newest \n")), pod("a", time.Hour, corev1.PodFailed, terminated(1, "oldest"))},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "newest"},
+		},
+		"the check before creation failed": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(3, "no such zone"))},
+			machinejob.JobState{
+				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
+				Message: "the driver's check before creation failed, nothing was made: no such zone",
+			},
+		},
+		"it failed without a word": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodFailed, terminated(137, ""))},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now, Message: "Error, exit status 137"},
+		},
+		"its pods are gone": {
+			ended(batchv1.JobFailed), nil,
+			machinejob.JobState{
+				Name: "j", Phase: machinejob.PhaseFailed, Attempt: 2, Started: true, Ended: now,
+				Message: "DeadlineExceeded: Job was active longer than specified deadline",
+			},
+		},
+		"the last pod succeeded after all": {
+			ended(batchv1.JobFailed), []*corev1.Pod{pod("a", 0, corev1.PodSucceeded, terminated(0, "fine"))},
+			machinejob.JobState{Name: "j", Phase: machinejob.PhaseSucceeded, Attempt: 2, Started: true, Ended: now},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, machinejob.Observe(test.job, test.pods)); diff != "" {
+				t.Errorf("observed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func archive(t *testing.T, names ...string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	writer := tar.NewWriter(compressed)
+	for _, name := range names {
+		if err := writer.WriteHeader(&tar.Header{Name: name, Size: 2, Typeflag: tar.TypeReg}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write([]byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := compressed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestStateHolds(t *testing.T) {
+	made := archive(t, "/home/machine/.docker/machine/machines/m1/id_rsa", "/home/machine/.docker/machine/machines/m1/config.json")
+	for name, test := range map[string]struct {
+		content []byte
+		want    bool
+	}{
+		"never written":         {nil, false},
+		"removed":               {archive(t), false},
+		"made":                  {made, true},
+		"only other files":      {archive(t, "/home/machine/.docker/machine/certs/config.json"), false},
+		"no archive":            {[]byte("broken"), true},
+		"an archive cut in two": {made[:len(made)/2], true},
+	} {
+		if got := machinejob.StateHolds(test.content); got != test.want {
+			t.Errorf("%s: holds a machine %v, want %v", name, got, test.want)
+		}
+	}
+}

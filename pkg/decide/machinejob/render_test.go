@@ -1,0 +1,332 @@
+package machinejob_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v (run with -update to write it)", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (-want +got):\n%s", file, diff)
+	}
+}
+
+func pullSecret(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "drover-system", Name: name}
+}
+
+func simInput() machinejob.Input {
+	return machinejob.Input{
+		Machine: machinejob.Machine{
+			APIVersion: "rke-machine.cattle.io/v1", Kind: "SimMachine", Namespace: "fleet-default", Name: "demo-pool-a-7c9fd-x2k4q",
+			UID: "0d1b9b1c", CAPIMachineName: "demo-pool-a-7c9fd-x2k4q",
+			Spec: map[string]any{
+				"size": "small", "tags": []any{"a=1", "b=2"}, "monitoring": true, "backups": false, "count": "3", "empty": "", "none": nil,
+				"sshKeyContents": "-----BEGIN KEY-----", "userdata": "#cloud-config\n",
+				"common": map[string]any{"cloudCredentialSecretName": "cattle-global-data:cc-abcde"},
+			},
+		},
+		Driver: machinejob.Driver{
+			Name: "sim", URL: "https://example.org/docker-machine-driver-sim", SHA256: strings.Repeat("ab", 32),
+			Aliases: map[string]string{"sshKeyContents": "sshKeyPath", "userdata": "userdata", "absent": "absent"},
+		},
+		Cluster:         machinejob.Cluster{Name: "demo", ProvisioningName: "demo", ManagementName: "c-m-abcdefgh"},
+		BootstrapSecret: "demo-pool-a-7c9fd-x2k4q-machine-bootstrap",
+		Credential:      map[string][]byte{"simcredentialConfig-apiToken": []byte("s3cret")},
+		PullSecrets:     map[types.NamespacedName][]byte{pullSecret("pull"): []byte(`{"auths":{"https://index.docker.io/v1/":{"auth":"eA=="}}}`)},
+		Settings: machinejob.Settings{
+			Image: "rancher/machine:v1", PullPolicy: "Whenever", PullSecrets: []types.NamespacedName{pullSecret("gone"), pullSecret("pull")}, Proxy: map[string]string{"HTTPS_PROXY": "http://proxy:3128"},
+			Certificates: map[string]string{"tls.crt": "PEM\n", "extra.crt": "PEM\n"}, CreateDeadline: time.Hour, RemoveDeadline: 30 * time.Minute,
+		},
+	}
+}
+
+// text shows all objects of a rendering, so that a change of any of them is seen in review.
+func text(t *testing.T, o machinejob.Objects) []byte {
+	t.Helper()
+	objects := []runtime.Object{o.State}
+	for _, secret := range o.Secrets() {
+		objects = append(objects, secret)
+	}
+	objects = append(objects, o.ServiceAccount, o.Role)
+	for _, binding := range o.RoleBindings {
+		objects = append(objects, binding)
+	}
+	var out []string
+	for _, object := range append(objects, o.Job) {
+		encoded, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, string(encoded))
+	}
+	return []byte(strings.Join(out, "---\n"))
+}
+
+func TestRender_Golden(t *testing.T) {
+	golden(t, "create.yaml", text(t, machinejob.RenderCreate(simInput())))
+	golden(t, "remove.yaml", text(t, machinejob.RenderRemove(simInput(), 2)))
+	bare := simInput()
+	bare.Driver = machinejob.Driver{Name: "sim"}
+	bare.Machine.Spec, bare.Credential, bare.Settings = nil, nil, machinejob.Settings{Image: "rancher/machine:v1", PullPolicy: "IfNotPresent"}
+	golden(t, "create-bare.yaml", text(t, machinejob.RenderCreate(bare)))
+}
+
+// A pod names no Secret of another namespace, so the Job gets copies, of Secrets for the registry of its image and of no others: tenants read them.
+func TestRender_CopiesPullSecretsOfTheImage(t *testing.T) {
+	const (
+		named  = "pull"
+		copied = "demo-pool-a-7c9fd-x2k4q-machine-pull-0"
+		other  = `{"auths":{"quay.io":{"auth":"eA=="}}}`
+		r      = `{"auths":{"r.example.com":{"auth":"eA=="}}}`
+	)
+	for name, tc := range map[string]struct {
+		registry, image, content string // content: of the Secret in drover-system; empty: there is none
+		want                     string
+	}{
+		"of the default registry":                    {"r.example.com", "r.example.com/rancher/machine:v1", r, copied},
+		"of the default registry, whatever it lists": {"r.example.com", "r.example.com/rancher/machine:v1", other, copied},
+		"not there":                                      {"r.example.com", "r.example.com/rancher/machine:v1", "", named},
+		"for an image of another registry":               {"r.example.com", "quay.io/rancher/machine:v1", r, named},
+		"without a default registry, for one it lists":   {"", "r.example.com/rancher/machine:v1", r, copied},
+		"without a default registry, for one it has not": {"", "r.example.com/rancher/machine:v1", other, named},
+		"without a default registry, for Docker Hub":     {"", "rancher/machine:v1", r, named},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := simInput()
+			in.Settings.Registry, in.Settings.Image, in.Settings.PullSecrets = tc.registry, tc.image, []types.NamespacedName{pullSecret(named)}
+			in.PullSecrets = nil
+			if tc.content != "" {
+				in.PullSecrets = map[types.NamespacedName][]byte{pullSecret(named): []byte(tc.content)}
+			}
+			for job, o := range map[string]machinejob.Objects{"create": machinejob.RenderCreate(in), "remove": machinejob.RenderRemove(in, 1)} {
+				if diff := cmp.Diff([]corev1.LocalObjectReference{{Name: tc.want}}, o.Job.Spec.Template.Spec.ImagePullSecrets); diff != "" {
+					t.Errorf("%s: the pod names (-want +got):\n%s", job, diff)
+				}
+				if want := tc.want == copied; want != (len(o.Pull) == 1) || want && !strings.Contains(string(text(t, o)), "kubernetes.io/dockerconfigjson") {
+					t.Errorf("%s: %d copies", job, len(o.Pull))
+				} else if want && (o.Pull[0].Name != copied || string(o.Pull[0].Data[corev1.DockerConfigJsonKey]) != tc.content) {
+					t.Errorf("%s: the copy is %s with %s", job, o.Pull[0].Name, o.Pull[0].Data)
+				}
+			}
+		})
+	}
+}
+
+func TestRender_LongNames(t *testing.T) {
+	in := simInput()
+	in.Machine.Name = "north-europe-production-cluster-large-memory-pool-7c9fd6bb58-x2k4q"
+	in.Machine.CAPIMachineName = in.Machine.Name
+	o := machinejob.RenderCreate(in)
+	for what, got := range map[string][2]string{
+		"state Secret":        {o.State.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-d2a9b"},
+		"env Secret":          {o.Env.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-21f11"},
+		"Job":                 {o.Job.Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-43a2d"},
+		"extension's binding": {o.RoleBindings[1].Name, "north-europe-production-cluster-large-memory-pool-7c9fd6b-ec295"},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s is named %s, want %s", what, got[0], got[1])
+		}
+	}
+	for key, value := range o.Job.Labels {
+		if len(value) > 63 {
+			t.Errorf("label %s has %d bytes: no label holds more than 63", key, len(value))
+		}
+	}
+	if got := o.Job.Spec.Template.Annotations[machinejob.InfraMachineAnnotation]; got != in.Machine.Name {
+		t.Errorf("the pod's annotation names %q, want the whole name", got)
+	}
+}
+
+// argv is the command line without the part that all have.
+func argv(in machinejob.Input) []string {
+	args := machinejob.RenderCreate(in).Job.Spec.Template.Spec.Containers[0].Args
+	return args[slices.Index(args, "create")+3:]
+}
+
+func TestArguments(t *testing.T) {
+	tests := map[string]struct {
+		driver  machinejob.Driver
+		name    string
+		limit   int
+		spec    map[string]any
+		want    []string
+		wantKey string
+	}{
+		"an empty spec is the driver's own defaults": {driver: machinejob.Driver{Name: "digitalocean"}, want: []string{"m1"}},
+		"amazonec2 tags what belongs to the cluster": {
+			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"region": "eu-1"},
+			want: []string{"--amazonec2-region=eu-1", "--amazonec2-tags=kubernetes.io/cluster/c-m-abcdefgh,owned", "m1"},
+		},
+		"amazonec2 adds its tag to the user's": {
+			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "owner,me"},
+			want: []string{"--amazonec2-tags=owner,me,kubernetes.io/cluster/c-m-abcdefgh,owned", "m1"},
+		},
+		"amazonec2 leaves a cluster tag of the user alone": {
+			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/mine,shared"},
+			want: []string{"--amazonec2-tags=kubernetes.io/cluster/mine,shared", "m1"},
+		},
+		"amazonec2 does not change security groups of others": {
+			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"sg-1", "sg-2"}},
+			want: []string{
+				"--amazonec2-security-group-readonly", "--amazonec2-security-group=sg-1", "--amazonec2-security-group=sg-2",
+				"--amazonec2-tags=kubernetes.io/cluster/x,y", "m1",
+			},
+		},
+		"amazonec2 keeps managing its own security group": {
+			driver: machinejob.Driver{Name: "amazonec2"}, spec: map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"rancher-nodes"}},
+			want: []string{"--amazonec2-security-group=rancher-nodes", "--amazonec2-tags=kubernetes.io/cluster/x,y", "m1"},
+		},
+		"amazonec2 obeys a choice about security groups": {
+			driver: machinejob.Driver{Name: "amazonec2"},
+			spec:   map[string]any{"tags": "kubernetes.io/cluster/x,y", "securityGroup": []any{"sg-1"}, "securityGroupReadonly": false},
+			want:   []string{"--amazonec2-security-group=sg-1", "--amazonec2-tags=kubernetes.io/cluster/x,y", "m1"},
+		},
+		"vmwarevsphere takes a file under a name that has a dash": {
+			driver: machinejob.Driver{Name: "vmwarevsphere", Aliases: map[string]string{"cloudConfig": "cloud-config"}},
+			spec:   map[string]any{"cloudConfig": "#cloud-config", "cpuCount": "4", "cfgparam": []any{"disk.enableUUID=TRUE"}},
+			want: []string{
+				"--vmwarevsphere-cfgparam=disk.enableUUID=TRUE", "--vmwarevsphere-cloud-config=/path/to/machine/files/cloud-config",
+				"--vmwarevsphere-cpu-count=4", "m1",
+			},
+			wantKey: "cloud-config",
+		},
+		"harvester learns the cluster's name": {
+			driver: machinejob.Driver{Name: "harvester"}, want: []string{"--harvester-cluster-name=demo", "m1"},
+		},
+		"digitalocean's key is a file that ssh accepts": {
+			driver: machinejob.Driver{Name: "digitalocean", Aliases: map[string]string{"sshKeyContents": "sshKeyPath"}},
+			spec:   map[string]any{"sshKeyContents": "KEY"}, want: []string{"--digitalocean-ssh-key-path=/path/to/machine/files/id_rsa", "m1"},
+			wantKey: "id_rsa",
+		},
+		"numbers of any type count": {
+			driver: machinejob.Driver{Name: "sim"}, spec: map[string]any{"rootSize": int64(40), "price": 0.5, "ipv6AddressCount": "1", "providerID": "x"},
+			want: []string{"--sim-ipv6-address-count=1", "--sim-price=0.5", "--sim-root-size=40", "m1"},
+		},
+		"a short host name differs from the machine's": {
+			driver: machinejob.Driver{Name: "sim"}, name: "demo-pool-a-7c9fd-x2k4q", limit: 15,
+			want: []string{"--hostname-override=demo-pool-06c63", "demo-pool-a-7c9fd-x2k4q"},
+		},
+		"dots are not for host names": {driver: machinejob.Driver{Name: "sim"}, name: "a.b", want: []string{"a-b"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := simInput()
+			in.Driver, in.Machine.Spec, in.Machine.HostnameLimit = test.driver, test.spec, test.limit
+			in.Machine.Name = "m1"
+			if test.name != "" {
+				in.Machine.Name = test.name
+			}
+			before := machinejob.Machine{Spec: test.spec}
+			snapshot := runtime.DeepCopyJSON(map[string]any{"spec": test.spec})
+			if diff := cmp.Diff(test.want, argv(in)); diff != "" {
+				t.Errorf("driver's arguments (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(snapshot["spec"], any(before.Spec)); diff != "" {
+				t.Errorf("the machine's spec was modified:\n%s", diff)
+			}
+			files := machinejob.RenderCreate(in).Files
+			if test.wantKey != "" && (files == nil || !strings.HasSuffix(string(files.Data[test.wantKey]), "\n")) {
+				t.Errorf("the Secret of files lacks %s, or its line end", test.wantKey)
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	for name, test := range map[string]struct {
+		driver string
+		keys   map[string][]byte
+		want   map[string][]byte
+	}{
+		"amazonec2 speaks AWS": {
+			"amazonec2", map[string][]byte{"amazonec2credentialConfig-accessKey": []byte("a"), "amazonec2credentialConfig-defaultRegion": []byte("r")},
+			map[string][]byte{"AWS_ACCESS_KEY": []byte("a"), "AWS_DEFAULT_REGION": []byte("r")},
+		},
+		"vmwarevsphere": {"vmwarevsphere", map[string][]byte{"vmwarevspherecredentialConfig-vcenterPort": []byte("443")}, map[string][]byte{"VSPHERE_VCENTER_PORT": []byte("443")}},
+		"openstack":     {"openstack", map[string][]byte{"password": []byte("p")}, map[string][]byte{"OS_PASSWORD": []byte("p")}},
+		"any other":     {"digitalocean", map[string][]byte{"x-y-accessToken": []byte("t"), "odd-": []byte("-")}, map[string][]byte{"DIGITALOCEAN_ACCESS_TOKEN": []byte("t")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, machinejob.Environment(test.driver, nil, test.keys)); diff != "" {
+				t.Errorf("environment (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCredentialRef(t *testing.T) {
+	for reference, want := range map[string][2]string{
+		"cattle-global-data:cc-1": {"cattle-global-data", "cc-1"},
+		"mine":                    {"fleet-default", "mine"},
+		"other:cc-1":              {"fleet-default", "other:cc-1"},
+		"":                        {"", ""},
+	} {
+		namespace, name := machinejob.CredentialRef(reference, "fleet-default")
+		if got := [2]string{namespace, name}; got != want {
+			t.Errorf("%q is %v, want %v", reference, got, want)
+		}
+	}
+}
+
+// TestRender_SecretsStayInSecrets: no value of a credential or file may show in an object that is not a Secret.
+func TestRender_SecretsStayInSecrets(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		secret := rapid.StringMatching(`[A-Z]{24}`).Draw(r, "secret")
+		in := simInput()
+		in.Credential = map[string][]byte{"simcredentialConfig-apiToken": []byte(secret)}
+		in.Machine.Spec["sshKeyContents"] = secret
+		for _, o := range []machinejob.Objects{machinejob.RenderCreate(in), machinejob.RenderRemove(in, 1)} {
+			encoded, err := yaml.Marshal([]any{o.Job, o.Role, o.RoleBindings, o.ServiceAccount})
+			if err != nil {
+				r.Fatal(err)
+			}
+			if strings.Contains(string(encoded), secret) {
+				r.Fatalf("a secret shows:\n%s", encoded)
+			}
+		}
+	})
+}
+
+func TestRender_PodRunsUnprivileged(t *testing.T) {
+	pod := machinejob.RenderCreate(simInput()).Job.Spec.Template.Spec
+	security := pod.Containers[0].SecurityContext
+	if *security.RunAsUser != 1000 || *security.AllowPrivilegeEscalation || !slices.Contains(security.Capabilities.Drop, corev1.Capability("ALL")) {
+		t.Errorf("security context is %+v", security)
+	}
+	for _, volume := range pod.Volumes {
+		if volume.HostPath != nil {
+			t.Errorf("volume %s is of the host", volume.Name)
+		}
+	}
+}

@@ -1,0 +1,336 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// step is one question of the walk.
+type step struct {
+	name string
+	run  func(*pass) verdict
+}
+
+// steps in the order in which they are asked. Names are shown to users.
+var steps = []step{
+	{"fresh", stepFresh},
+	{"release", stepRelease},
+	{"gate", stepGate},
+	{"sanity", stepSanity},
+	{"tokens", stepTokens},
+	{"agent", stepAgent},
+	{"etcd-snapshot-create", stepSnapshotCreate},
+	{"etcd-restore", stepRestore},
+	{"rotate-certificates", stepRotateCertificates},
+	{"rotate-encryption-keys", stepRotateKeys},
+	{"paused", stepPaused},
+	{"restore-required", stepRestoreRequired},
+	{"elect", stepElect},
+	{"join", stepJoin},
+	{"init", stepInit},
+	{"etcd", stepEtcd},
+	{"control-plane", stepControlPlane},
+	{"worker", stepWorker},
+	{"steady", stepSteady},
+}
+
+// verdict is a step's answer: no opinion and why, or the end of the walk.
+type verdict struct {
+	why  string
+	stop bool
+	wait *Wait
+}
+
+// goOn is the answer of a step without an opinion.
+func goOn(why string) verdict { return verdict{why: why} }
+
+// stopFor ends the walk with a wait, or with nil when the cluster is in order.
+func stopFor(wait *Wait) verdict { return verdict{stop: true, wait: wait} }
+
+// Decide says what shall happen now. It does not change the snapshot; two calls with equal snapshots are equal.
+func Decide(s Snapshot) Decision {
+	p := newPass(&s)
+	for _, step := range steps {
+		v := step.run(p)
+		if v.stop {
+			return p.decision(step.name, v.wait)
+		}
+		p.trace = append(p.trace, Trace{Step: step.name, Why: v.why})
+	}
+	return p.decision("steady", nil)
+}
+
+// pass is one walk: the snapshot, what follows from it, and what was decided so far.
+type pass struct {
+	s       *Snapshot
+	runtime distro.Runtime
+	input   render.Input // what all machines have in common
+	// secrets are what no message may hold, nil until somebody asks.
+	secrets *redact.Secrets
+	// machines are the registered ones, sorted by name; unregistered ones have no plan secret yet. Those that are gone are in neither.
+	machines     []*machine
+	unregistered []*machine
+	uids         map[types.UID]bool // of all of them
+	// joinable are the servers that workers may join, nil until they are asked for.
+	joinable []*machine
+	init     *machine
+	trace    []Trace
+
+	status   rkev1.RKEControlPlaneStatus
+	ticket   *rkev1.DisruptionTicket
+	first    []Effect // before marks
+	drain    []Effect
+	deliver  []Effect
+	report   []Effect
+	last     []Effect // after everything
+	warnings map[render.Warning]bool
+	// held is why the cluster is not in order although the walk goes on: machines whose plans are too large.
+	held *Wait
+	// leftOut names machines that the roll-out goes on without.
+	leftOut *Wait
+	// blocked is why the init node is not changed although it could be, while others may be.
+	blocked *Wait
+	// timer is when the next deadline passes, 0 for none.
+	timer time.Duration
+	// rendered: the plans of all machines were, whatever is waited for.
+	rendered bool
+	// unwell remembers machines that others call failing or not ready; they do not hold up later tiers.
+	unwell string
+	// evidence is what the plans of all machines have in common, nil until it is asked for.
+	evidence *evidence
+	// restoring is true while a restore brings the machines up again, none of which can be disrupted.
+	restoring bool
+}
+
+// machine is a Machine with what follows from it, and its marks as they will be after this pass.
+type machine struct {
+	*Machine
+	roles   render.Roles
+	windows bool
+	marks   Marks
+
+	// What its tier makes of it: the plan it should have, whom it joins in it, how far that is from what it has.
+	desired plan.NodePlan
+	joins   string
+	change  nodeplan.Change
+	found   finding
+	// busy: it is being changed, and counts as unavailable; sick: it does not work although nothing is being changed.
+	busy, sick bool
+	// kept: its plan stays as it is, whatever the configuration says.
+	kept bool
+	// wished: somebody has wished for a change since its plan was found.
+	wished bool
+	// read is its evidence, nil until it is asked for.
+	read *readEvidence
+	// stranded: it holds up the others, its node is lost, and nobody waits for that to pass any more.
+	stranded bool
+	// late: what restarts it stays as it is, because newer release data are all that has changed.
+	late bool
+	// sent: it gets a plan in this pass. asked: its drain is asked for, or the end of that before its change.
+	sent, asked bool
+}
+
+func newPass(s *Snapshot) *pass {
+	p := &pass{
+		s:        s,
+		runtime:  distro.RuntimeOf(s.ControlPlane.Spec.KubernetesVersion),
+		status:   s.ControlPlane.Status,
+		warnings: map[render.Warning]bool{},
+		uids:     map[types.UID]bool{},
+	}
+	p.status.Conditions = slices.Clone(p.status.Conditions)
+	for i := range s.Machines {
+		m := &s.Machines[i]
+		p.uids[m.UID] = true
+		if m.gone() {
+			continue
+		}
+		wrapped := &machine{Machine: m, roles: rolesOf(m.Labels), windows: m.Labels[rkev1.CattleOSLabel] == "windows", marks: m.Marks}
+		if m.Plan == nil {
+			p.unregistered = append(p.unregistered, wrapped)
+			continue
+		}
+		p.machines = append(p.machines, wrapped)
+	}
+	byName := func(a, b *machine) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(p.machines, byName)
+	slices.SortFunc(p.unregistered, byName)
+	p.input = render.Input{
+		ControlPlane: render.ControlPlane{
+			Namespace:        s.ControlPlane.Namespace,
+			Name:             s.ControlPlane.Name,
+			Annotations:      s.ControlPlane.Annotations,
+			Spec:             s.ControlPlane.Spec,
+			ConfigGeneration: s.ControlPlane.Status.ConfigGeneration,
+			Initialized:      p.initialized(),
+		},
+		Tokens:       s.Tokens.Values,
+		Settings:     s.Settings,
+		Release:      s.Release,
+		Objects:      objectsOf(s.Objects),
+		ClusterAgent: s.ClusterAgent,
+	}
+	if s.Memo != nil {
+		s.Memo.Begin(s.Versions, p.input, func(uid types.UID) bool {
+			return p.uids[uid]
+		})
+	}
+	return p
+}
+
+// gone reports that nothing is left of a machine but its object: Cluster API deletes the host, then what the agent was told, and then
+// tries to delete the Node, which it cannot while the cluster does not answer. Nobody waits for that.
+func (m *Machine) gone() bool {
+	return m.Deleting && !m.Held && !m.InfrastructureReady && m.Plan == nil
+}
+
+func rolesOf(labels map[string]string) render.Roles {
+	return render.Roles{
+		ETCD:         labels[rkev1.EtcdRoleLabel] == rkev1.RoleLabelValue,
+		ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == rkev1.RoleLabelValue,
+		Worker:       labels[rkev1.WorkerRoleLabel] == rkev1.RoleLabelValue,
+	}
+}
+
+func objectsOf(objects []Object) render.Objects {
+	out := render.Objects{
+		Secrets:    map[types.NamespacedName]render.Secret{},
+		ConfigMaps: map[types.NamespacedName]render.ConfigMap{},
+	}
+	for _, o := range objects {
+		key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+		switch o.Kind {
+		case "Secret":
+			out.Secrets[key] = render.Secret{Type: o.Type, Data: o.Data, Annotations: o.Annotations, Denied: o.Denied}
+		case "ConfigMap":
+			out.ConfigMaps[key] = render.ConfigMap{Data: o.Data, Annotations: o.Annotations}
+		}
+	}
+	return out
+}
+
+// initialized reports status.initialization.controlPlaneInitialized as it is after this pass.
+func (p *pass) initialized() bool {
+	v := p.status.Initialization.ControlPlaneInitialized
+	return v != nil && *v
+}
+
+// setInitialized writes the field that Cluster API reads and its copy for the printed column.
+func (p *pass) setInitialized(v bool) {
+	p.status.Initialization.ControlPlaneInitialized = &v
+	p.status.Initialized = v
+	p.input.ControlPlane.Initialized = v
+}
+
+// collect returns the registered machines that pass all filters, sorted by name.
+func (p *pass) collect(filters ...func(*machine) bool) []*machine {
+	var out []*machine
+	for _, m := range p.machines {
+		if !slices.ContainsFunc(filters, func(f func(*machine) bool) bool { return !f(m) }) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func isEtcd(m *machine) bool         { return m.roles.ETCD }
+func isControlPlane(m *machine) bool { return m.roles.ControlPlane }
+func isWorker(m *machine) bool       { return m.roles.Worker }
+func isLive(m *machine) bool         { return !m.Deleting }
+func isDeleting(m *machine) bool     { return m.Deleting }
+
+// delivered reports that a plan was written for the machine at some time, whatever its secret says now.
+func (m *machine) delivered() bool {
+	return m.Marks.RenderVersion != "" || m.Plan != nil && m.Plan.State.PlanExists
+}
+
+// canBeInit reports that the machine can start a cluster: etcd, alive, and its host exists.
+func (m *machine) canBeInit() bool {
+	return m.roles.ETCD && !m.Deleting && m.Phase != phaseFailed && m.InfrastructureReady
+}
+
+// phaseFailed is the phase of a Machine that Cluster API has given up.
+const phaseFailed = "Failed"
+
+// decision puts the outcome of the walk together.
+func (p *pass) decision(step string, wait *Wait) Decision {
+	d := Decision{Step: step, Ticket: p.ticket, Wait: wait, Trace: p.trace}
+	if wait != nil && wait.Quiet {
+		d.Status = p.s.ControlPlane.Status
+		return d
+	}
+	if p.held != nil {
+		wait = p.held // only a person ends it, and the Machines say what else there is
+		d.Wait = wait
+	}
+	if wait != nil && p.timer > 0 {
+		wait.After = p.timer
+	}
+	p.setSummary(wait)
+	d.Status = p.status
+	d.Effects = slices.Concat(p.first, p.markEffects(), p.drain, p.deliver, p.publishEffects(), p.report, p.last)
+	d.Warnings = sortedWarnings(p.warnings)
+	return d
+}
+
+// markEffects are the marks that differ from those on the Machines. Whoever is the init node no longer is told first, its plan secret
+// included: there is never a moment with two of them.
+func (p *pass) markEffects() []Effect {
+	var withdraw, set []Effect
+	for _, m := range p.machines {
+		effect := MarkMachine{Machine: m.Name, Marks: m.marks}
+		switch {
+		case m.Marks.InitNode && !m.marks.InitNode:
+			withdraw = append(withdraw, effect)
+		case m.marks != m.Marks:
+			set = append(set, effect)
+		}
+		if m.Plan.InitNode && !m.marks.InitNode {
+			withdraw = append(withdraw, WithdrawInitLabel{Machine: m.Name, Secret: m.Plan.Name})
+		}
+	}
+	return slices.Concat(withdraw, set)
+}
+
+// publishEffects repeat join URLs on plan secrets that no plan is being delivered to, once the agent has reported and its
+// report was noted: a write in the middle of an apply makes some agents start over.
+func (p *pass) publishEffects() []Effect {
+	var out []Effect
+	for _, m := range p.machines {
+		if m.marks.JoinURL != m.Plan.JoinURL && m.Plan.State.InSync && m.Plan.ProbesPassed && !m.sent {
+			out = append(out, PublishJoinURL{Machine: m.Name, Secret: m.Plan.Name, JoinURL: m.marks.JoinURL})
+		}
+	}
+	return out
+}
+
+// wakeAfter asks for another pass after that time at the latest.
+func (p *pass) wakeAfter(d time.Duration) {
+	if p.timer == 0 || d < p.timer {
+		p.timer = d
+	}
+}
+
+func sortedWarnings(set map[render.Warning]bool) []render.Warning {
+	out := make([]render.Warning, 0, len(set))
+	for w := range set {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b render.Warning) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// drainGrace is how long a drain may take beyond the time that its options allow for the pods, and the end of one in all, before a person is
+// asked for.
+const drainGrace = 5 * time.Minute
+
+// msgDrainOverdue is what a person can do about a drain that does not end.
+const (
+	msgDrainOverdue      = "; asked for since %s. " + msgDrainSkip
+	msgDrainOverdueAfter = "; asked for some time after %s. " + msgDrainSkip
+	msgDrainSkip         = "Annotate the Machine " + rkev1.DrainSkipAnnotation + "=true to go on without it"
+)
+
+// inDrain reports that a drain was asked for and has not been ended. An operator need not wait for the end.
+func (m *machine) inDrain() bool {
+	drain := m.Plan.Drain
+	return drain.Requested != "" && drain.Uncordon == "" || drain.Uncordon != "" && !m.SkipDrain
+}
+
+// over reports that a node is drained, and stays so.
+func (d Drain) over() bool { return d.Requested != "" && d.Done == d.Requested && d.Uncordon == "" }
+
+// overdueDrain is the finding about a drain, or its end, that takes longer than a drain may: a cluster whose API does not answer never drains
+// anything. Nothing goes on by itself then, for the pods may be in use.
+func (p *pass) overdueDrain(m *machine, limit time.Duration, found finding) finding {
+	since, told := m.Plan.Drain.Since, msgDrainOverdue
+	if since.IsZero() { // a program that did not say when has asked for it: after the plan came that the machine has
+		since, told = m.Plan.DeliveredAt, msgDrainOverdueAfter
+	}
+	if since.IsZero() || !p.overdueBy(since, limit) {
+		return found
+	}
+	return finding{found.message + fmt.Sprintf(told, stamp(since)), ReasonDrainOverdue}
+}
+
+// drainLimit is how long a drain with these options may take.
+func (p *pass) drainLimit(m *machine) time.Duration {
+	options := p.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
+	if m.roles.Server() {
+		options = p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+	}
+	timeout := time.Duration(options.Timeout) * time.Second
+	if timeout <= 0 {
+		timeout = lostAfter // the drainer's own
+	}
+	return timeout + drainGrace
+}
+
+// drainFirst drains the node of a machine before the delivery of its plan, if the plan asks for that. It returns nothing when the plan may be
+// delivered.
+func (r *rollOut) drainFirst(m *machine, delivery Delivery) finding {
+	options, needed := r.toDrain(m)
+	if !needed {
+		return finding{}
+	}
+	drain := m.Plan.Drain
+	if drain.Requested != options || drain.Uncordon != "" {
+		m.asked = true
+		cause := r.causeOf(m)
+		r.drain = append(r.drain, RequestDrain{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: options, Cause: cause})
+		r.addTicket(r.tier.ticket, m, delivery.Checksum, string(cause))
+		return finding{msgDraining, ReasonDraining}
+	}
+	if drain.Done == options {
+		return finding{}
+	}
+	return r.overdueDrain(m, r.drainLimit(m), finding{drainMessage(drain, msgDraining), ReasonDraining})
+}
+
+// toDrain is drainOptions for a machine whose drain nobody has called off. Of a node that is lost for long the pods have been evicted, and it
+// would confirm nothing.
+func (p *pass) toDrain(m *machine) (options string, needed bool) {
+	if m.SkipDrain || m.roles.OnlyWorker() && !m.NodeLostSince.IsZero() && p.missed(m, m.NodeLostSince) || p.opensTheCluster(m) {
+		return "", false
+	}
+	return p.drainOptions(m)
+}
+
+// opensTheCluster reports a server that nobody could drain: what drains nodes needs the kubeconfig that a server prints when it has a plan of ours,
+// and in a cluster that was made by another manager none has one yet. Hooks that somebody asked for are not passed over.
+func (p *pass) opensTheCluster(m *machine) bool {
+	if p.s.ClusterAgent.OnlyWay && p.s.Connected {
+		return false // by its agent
+	}
+	options := p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+	if m.marks.RenderVersion != AsFound || !m.roles.Server() || len(options.PreDrainHooks)+len(options.PostDrainHooks) > 0 {
+		return false
+	}
+	return len(p.collect(isLive, isControlPlane, printsKubeconfig)) == 0
+}
+
+// printsKubeconfig reports that a server has a plan by which it prints its kubeconfig.
+func printsKubeconfig(m *machine) bool {
+	if m.Plan == nil || m.Plan.State.AppliedPlan == nil {
+		return false
+	}
+	return slices.ContainsFunc(m.Plan.State.AppliedPlan.PeriodicInstructions, func(i plan.PeriodicInstruction) bool { return i.Name == render.CaptureKubeconfig })
+}
+
+// undrain ends a drain once the machine works with its plan.
+func (r *rollOut) undrain(m *machine) finding {
+	drain := m.Plan.Drain
+	if drain.Requested != "" && drain.Uncordon != drain.Requested {
+		r.drain = append(r.drain, RequestUncordon{Machine: m.Name, Secret: m.Plan.Name, At: r.s.Now, Options: drain.Requested})
+		return finding{msgUncordon, ReasonUncordoning}
+	}
+	return r.overdueDrain(m, drainGrace, finding{drainMessage(drain, msgUncordon), ReasonUncordoning})
+}
+
+// drainMessage is what the drainer says is wrong, or what is waited for. A cluster that does not answer for a moment is no news.
+func drainMessage(drain Drain, otherwise string) string {
+	if drain.Error == "" || strings.Contains(drain.Error, "error trying to reach service") {
+		return otherwise
+	}
+	return otherwise + ": " + redact.Clip(drain.Error, maxTail)
+}
+
+// drainOptions are what to ask the drainer for, as JSON with sorted keys; needed is false when the change needs no drain: there is no
+// node, nothing to do, or the same drain hash as in the plan that was applied last.
+func (p *pass) drainOptions(m *machine) (options string, needed bool) {
+	spec := p.s.ControlPlane.Spec.UpgradeStrategy.WorkerDrainOptions
+	if m.roles.Server() {
+		spec = p.s.ControlPlane.Spec.UpgradeStrategy.ControlPlaneDrainOptions
+	}
+	spec.Enabled = spec.Enabled && !p.lastOfItsKind(m)
+	if !m.HasNode || !spec.Enabled && len(spec.PreDrainHooks)+len(spec.PostDrainHooks) == 0 || m.Plan.State.AppliedPlan == nil {
+		return "", false
+	}
+	before := render.StampsOf(*m.Plan.State.AppliedPlan).Drain
+	if before == "" || before == render.StampsOf(m.desired).Drain {
+		return "", false
+	}
+	return encodeDrain(spec), true
+}
+
+// lastOfItsKind reports that a machine is the only one with etcd, or with the control plane: the cluster would be without while its pods
+// are away. The only machine of a cluster is both.
+func (p *pass) lastOfItsKind(m *machine) bool {
+	others := func(filter func(*machine) bool) int {
+		return len(p.collect(isLive, filter, func(o *machine) bool { return o != m }))
+	}
+	return m.roles.ETCD && others(isEtcd) == 0 || m.roles.ControlPlane && others(isControlPlane) == 0
+}
+
+// encodeDrain is the marker that hook owners compare: all keys sorted.
+func encodeDrain(options rkev1.DrainOptions) string {
+	fields := map[string]any{}
+	data, err := json.Marshal(options)
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	if err == nil {
+		data, err = json.Marshal(fields)
+	}
+	if err != nil {
+		return "{}" // options are plain values: this does not happen
+	}
+	return string(data)
+}

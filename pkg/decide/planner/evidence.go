@@ -1,0 +1,239 @@
+package planner
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+)
+
+// evidence tells what a plan was rendered from, so that a later change of the plan can be traced to what has changed since. It lies
+// beside the plan, in the same secret and write, and holds digests only. A node can write there: only what concerns nobody else builds on it.
+type evidence struct {
+	// Plan is the checksum of the plan that this is about.
+	Plan string `json:"plan"`
+	// Applied is the digest of the spec that all nodes had at that time.
+	Applied string `json:"applied,omitempty"`
+	// Spec are the digests of the fields of the spec that plans depend on.
+	Spec map[string]string `json:"spec,omitempty"`
+	// Other are the digests of everything else.
+	Other map[string]string `json:"other,omitempty"`
+	// Cause is why the plan disrupts the machine, empty when it does not.
+	Cause disruption.Cause `json:"cause,omitempty"`
+}
+
+// Parts of the evidence beside the spec. They are stored.
+const (
+	partAddress     = "address"     // what the address of the server that is joined follows from
+	partAgent       = "agent"       // the manifest of the agent in the cluster
+	partAnnotations = "annotations" // of the control plane
+	partJoin        = "join"        // the server that is joined, empty for the init node
+	partMachine     = "machine"     // labels, annotations and roles
+	partDriver      = "driver"      // what the driver recorded
+	partData        = "data"        // what is in the Secrets and ConfigMaps that the configuration refers to
+	partObjects     = "objects"     // the same with their annotations, which is what the first release compares
+	partRelease     = "release"     // what is known about the Kubernetes version
+	partRender      = "render"      // the render version
+	partRestores    = "restores"    // how many there were
+	partServer      = "server"      // the machine whose server is joined, as far as one is
+	partSettings    = "settings"    // of the server
+)
+
+// fieldCauses are the fields of the spec that plans depend on.
+var fieldCauses = map[string]disruption.Cause{
+	"kubernetesVersion":        disruption.EditVersion,
+	"provisionGeneration":      disruption.EditReinstall,
+	"machineGlobalConfig":      disruption.EditConfiguration,
+	"machineSelectorConfig":    disruption.EditConfiguration,
+	"machineSelectorFiles":     disruption.EditConfiguration,
+	"additionalManifest":       disruption.EditConfiguration,
+	"chartValues":              disruption.EditConfiguration,
+	"agentEnvVars":             disruption.EditConfiguration,
+	"dataDirectories":          disruption.EditConfiguration,
+	"unmanagedConfig":          disruption.EditConfiguration,
+	"etcd":                     disruption.EditEtcd,
+	"registries":               disruption.EditRegistries,
+	"networking":               disruption.EditNetworking,
+	"localClusterAuthEndpoint": disruption.EditNetworking,
+}
+
+// partCauses are the other parts whose change somebody wished for. A change of the others is nobody's wish.
+var partCauses = map[string]disruption.Cause{
+	partAnnotations: disruption.EditConfiguration,
+	partMachine:     disruption.EditMachine,
+	partRestores:    disruption.CommandRestore,
+	partSettings:    disruption.EditSettings,
+}
+
+// digest identifies a value. It is short: that something has changed is all it shall tell, and it lies where plans lie.
+func digest(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return "" // these are plain values
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:4])
+}
+
+// specDigests are those of the fields that are set.
+func specDigests(spec *rkev1.RKEControlPlaneSpec) map[string]string {
+	data, err := json.Marshal(spec)
+	fields := map[string]json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	if err != nil {
+		return nil
+	}
+	out := map[string]string{}
+	for field := range fieldCauses {
+		if raw, set := fields[field]; set {
+			out[field] = digest(raw)
+		}
+	}
+	return out
+}
+
+// evidenceOf is what the plan that a machine should have is rendered from. What all machines have in common is digested once in a pass.
+func (p *pass) evidenceOf(m *machine) evidence {
+	if p.evidence == nil {
+		p.evidence = p.commonEvidence()
+	}
+	out := *p.evidence
+	out.Other = maps.Clone(out.Other)
+	out.Other[partRender] = p.versionFor(m)
+	out.Other[partJoin] = digest(m.joins)
+	if server := p.serverAt(m.joins); server != nil {
+		out.Other[partServer], out.Other[partAddress] = digest(server.UID), server.addressDigest()
+	}
+	out.Other[partDriver] = digest([]any{m.Driver, m.Provisioned})
+	labels := maps.Clone(m.Labels)
+	delete(labels, rkev1.InitNodeLabel)
+	out.Other[partMachine] = digest([]any{labels, m.Annotations})
+	return out
+}
+
+func (p *pass) commonEvidence() *evidence {
+	cp := &p.s.ControlPlane
+	out := &evidence{Spec: specDigests(&cp.Spec), Other: map[string]string{
+		partAgent:       digest(p.s.ClusterAgent),
+		partAnnotations: digest(cp.Annotations[provv1.RKE2PrimeEnabledAnnotation]),
+		// With the token of servers, which workers do not know: a node must not be able to try what it guesses of a Secret that it may not read.
+		partData:     p.dataDigest(),
+		partObjects:  digest([]any{p.s.Tokens.Values.Server, p.s.Objects}),
+		partRelease:  digest(p.s.Release),
+		partRestores: strconv.FormatInt(cp.Status.ConfigGeneration, 10),
+		partSettings: digest(p.s.Settings),
+	}}
+	if cp.Status.AppliedSpec != nil {
+		out.Applied = digest(specDigests(cp.Status.AppliedSpec))
+	}
+	return out
+}
+
+// withheld stands for the digest of data that the cluster may not use at that time, or not all of them.
+const withheld = "withheld"
+
+// dataDigest is that of what plans can hold of the objects that the configuration refers to. Who may use an object is not part of it: to allow it,
+// or to take the right back, restarts nobody.
+func (p *pass) dataDigest() string {
+	objects := slices.Clone(p.s.Objects)
+	for i := range objects {
+		if objects[i].Denied != "" {
+			return withheld
+		}
+		objects[i].Annotations = nil
+	}
+	return digest([]any{p.s.Tokens.Values.Server, objects})
+}
+
+// dataChanged reports that an object that the configuration refers to was edited, as far as that can be told.
+func dataChanged(had, now evidence) bool {
+	before, noted := had.Other[partData]
+	switch after := now.Other[partData]; {
+	case before == withheld, after == withheld:
+		return false
+	case noted:
+		return before != after
+	}
+	return had.Other[partObjects] != now.Other[partObjects] // the first release noted this only
+}
+
+// because adds why the plan that the evidence is about disrupts its machine.
+func (e evidence) because(cause disruption.Cause) evidence {
+	e.Cause = cause
+	return e
+}
+
+// about says which plan the evidence is about, and encodes it.
+func (e evidence) about(checksum string) string {
+	e.Plan = checksum
+	data, err := json.Marshal(e)
+	if err != nil {
+		return "" // texts only
+	}
+	return string(data)
+}
+
+// CauseOf is why the plan with that checksum disrupts its machine, by what was written down beside it. It is empty when the plan disrupts
+// nothing, when the text is about another plan, and when the cause is none of those that there are: a node can write there.
+func CauseOf(text, checksum string) disruption.Cause {
+	var e evidence
+	if json.Unmarshal([]byte(text), &e) != nil || e.Plan != checksum || !slices.Contains(disruption.Causes(), e.Cause) {
+		return ""
+	}
+	return e.Cause
+}
+
+// evidence is that of the plan a machine has, or false when there is none for exactly this plan. That of a plan which was found is on the Machine.
+func (m *Machine) evidence() (evidence, bool) {
+	if m.Plan == nil {
+		return evidence{}, false
+	}
+	for _, text := range []string{m.Plan.Evidence, m.Marks.Found} {
+		var e evidence
+		if json.Unmarshal([]byte(text), &e) == nil && e.Plan == m.Plan.State.Checksum {
+			return e, true
+		}
+	}
+	return evidence{}, false
+}
+
+// readEvidence is the evidence of a machine's plan, or that there is none.
+type readEvidence struct {
+	evidence
+	found bool
+}
+
+// evidence is that of the Machine, whose texts do not change within a pass. It is shared and must not be changed.
+func (m *machine) evidence() (evidence, bool) {
+	if m.read == nil {
+		e, ok := m.Machine.evidence()
+		m.read = &readEvidence{e, ok}
+	}
+	return m.read.evidence, m.read.found
+}
+
+// Unexplained reports that a machine has a plan of which nothing says what it was made from: another manager made it and no notes were taken of
+// it, or those who read the Machine do not see them yet.
+func (m *Machine) Unexplained() bool {
+	_, explained := m.evidence()
+	return m.Plan != nil && m.Plan.State.PlanExists && !explained
+}
+
+// keptEvidence is that of the plan a machine has, for a plan that adds nothing but work to it. The work may disrupt it for a cause of its own.
+func (m *machine) keptEvidence(checksum string, cause disruption.Cause) string {
+	if e, ok := m.evidence(); ok {
+		if cause != "" {
+			e.Cause = cause
+		}
+		return e.about(checksum)
+	}
+	return ""
+}

@@ -1,0 +1,130 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// maxTail is how much of a failing command's output is repeated in conditions, in bytes.
+const maxTail = 200
+
+// retryBudget is how often an agent tries a plan before it waits for a person: about every half minute (spec/04 §1.6), ours less and less often.
+// Agents count on from one plan to the next.
+const retryBudget = 100
+
+// msgGaveUp is what a person can do about a plan that a node has given up.
+const msgGaveUp = "; the node has given up: change the configuration, or annotate the Machine " + rkev1.RetryAnnotation + "=true"
+
+// msgRefused is what a person can do about a node that does not get itself restarted.
+const msgRefused = "; annotate the Machine " + rkev1.EtcdProofSkipAnnotation + "=true to restart it without that proof"
+
+// gaveUp reports that the agent has tried the plan of a machine as often as it may. Operations count for themselves.
+func (m *machine) gaveUp() bool {
+	return m.Plan.State.PlanExists && m.spent() && render.OperationOf(m.Plan.State.Plan) == ""
+}
+
+// spent reports that the agent does not try the plan any more at which it failed.
+func (m *machine) spent() bool {
+	state := &m.Plan.State
+	return state.FailedChecksum == state.Checksum && state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures
+}
+
+// countAfter is the count of failures of a machine's agent when its next plan has failed that often. The count so far comes from the node.
+func (m *machine) countAfter(failures int) int {
+	return min(max(m.Plan.State.FailureCount, 0), math.MaxInt-retryBudget) + failures
+}
+
+// limits are the counts at which the agent of a machine gives up the next plan of its tier, and at which that counts as failed. Where its first failure shall be
+// told, that is the first of all: not every agent counts on.
+func (t tier) limits(m *machine) (maxFailures, threshold int) {
+	if threshold = 1; t.failureThreshold > 1 {
+		threshold = m.countAfter(t.failureThreshold)
+	}
+	return m.countAfter(retryBudget), threshold
+}
+
+// failureOf says why a machine's plan fails: the instruction, its exit code, the end of its output without secrets, and how often it was
+// tried, in powers of two. All of this comes from the node. Output differs from one attempt to the next, in times for example: it is told anew only
+// when the rest of the message is.
+func (p *pass) failureOf(m *machine) string {
+	state := &m.Plan.State
+	if state.FailedChecksum != state.Checksum {
+		return msgFailed
+	}
+	head, output := msgFailed, state.FailedOutput[nodeplan.OutputAgentError]
+	if failure, ok := nodeplan.FailureOf(state.FailedOutput); ok {
+		if failure.Instruction != "" {
+			head += ", instruction " + p.redact([]byte(failure.Instruction))
+		}
+		if failure.ExitCode != 0 {
+			head += fmt.Sprintf(", exit code %d", failure.ExitCode)
+			output = state.FailedOutput[failure.Instruction]
+		}
+	} else if m.refused() {
+		head += ", instruction " + render.EtcdProofInstruction
+		output = state.FailedOutput[render.EtcdProofInstruction]
+	}
+	if n := bucket(state.FailureCount); n > 1 {
+		head += fmt.Sprintf(" (%d attempts or more)", n)
+	}
+	text := p.redact(output)
+	hint := ""
+	if m.refused() {
+		hint = msgRefused
+	}
+	if text == "" {
+		return head + hint
+	}
+	if told := withoutNotes(m.Reconciled.Message); strings.HasPrefix(told, head+": ") {
+		return told + hint
+	}
+	return head + ": " + text + hint
+}
+
+// withoutNotes takes off a message what leaveOut put around it, which comes anew with every pass.
+func withoutNotes(message string) string {
+	message = strings.TrimPrefix(message, msgLeftOut)
+	if cut := strings.LastIndex(message, msgNodeLost); cut >= 0 {
+		message = message[:cut]
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(message, msgGaveUp), msgRefused)
+}
+
+// bucket is the largest power of two that is not larger than n.
+func bucket(n int) int {
+	b := 1
+	for b <= n/2 { // n comes from the node: b*2 may be more than there are numbers
+		b *= 2
+	}
+	return b
+}
+
+// redact makes one line of the end of an output, without what looks like a secret, and without the tokens of the cluster and the values of Secrets that
+// its configuration refers to.
+func (p *pass) redact(output []byte) string {
+	if p.secrets == nil {
+		p.secrets = SecretsOf(p.s)
+	}
+	return redact.Tail(output, maxTail, p.secrets)
+}
+
+// IsPlanFailure reports that the message of a condition of ours tells of a plan that fails.
+func IsPlanFailure(message string) bool { return strings.Contains(message, msgFailed) }
+
+// SecretsOf are the values in a snapshot that nobody shall read.
+func SecretsOf(s *Snapshot) *redact.Secrets {
+	known := &redact.Secrets{}
+	known.Add(s.Tokens.Values.Server, s.Tokens.Values.Agent)
+	for _, object := range s.Objects {
+		if object.Kind == string(render.KindSecret) {
+			known.AddData(object.Data)
+		}
+	}
+	return known
+}

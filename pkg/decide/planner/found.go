@@ -1,0 +1,154 @@
+package planner
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// AsFound is the render version of a machine whose plan another manager made. It renders nothing: the plan stays as it was found, byte for
+// byte, until somebody wishes for a change, and is then rendered with the newest version.
+const AsFound = "as-found"
+
+// Takeover is with which notes the machines of another manager are taken over.
+type Takeover struct {
+	// Marks by the name of the machine, of those that get some.
+	Marks map[string]Marks
+	// Problems stand in the way. A person has to end them.
+	Problems []string
+}
+
+// TakeOver says with which notes the machines of a cluster become ours. Machines with a plan of a Drover keep their own. For all others what
+// their manager noted on plan secrets is taken once, here, and noted where no node can write; TakeOver does not believe a second init node.
+// The evidence of what was there is taken with it, so that later wishes are told from what was found.
+func TakeOver(s Snapshot) Takeover {
+	s.Machines = slices.Clone(s.Machines)
+	out, taken := Takeover{Marks: map[string]Marks{}}, map[*Machine]Marks{}
+	out.takeMarks(s.Machines, taken)
+	if fields := unfinished(s.ControlPlane); len(taken) > 0 && len(fields) > 0 {
+		out.Problems = append(out.Problems, "its manager has not brought an edit to all machines (status.appliedSpec of the RKEControlPlane differs from spec in "+
+			strings.Join(fields, ", ")+"): what is taken as it is found now would stay without it; let the manager finish, or take the edit back")
+	}
+	p := newPass(&s)
+	if v := stepElect(p); !v.stop {
+		stepJoin(p)
+	} else if len(p.started()) > 0 {
+		out.Problems = append(out.Problems, v.wait.Message)
+	}
+	p.noteFound(taken, out.Marks)
+	return out
+}
+
+// takeMarks takes what their manager noted for the marks of machines that are not planned by a Drover, and keeps in taken those that they had.
+func (t *Takeover) takeMarks(machines []Machine, taken map[*Machine]Marks) {
+	var inits []note
+	for i := range machines {
+		m := &machines[i]
+		if m.Plan == nil {
+			continue
+		}
+		if m.Plan.State.PlanExists && !plannedByDrover(m) {
+			taken[m] = m.Marks
+			m.Marks = marksOfTheirs(m)
+		}
+		if m.Marks.InitNode && !m.Deleting {
+			inits = append(inits, note{name: m.Name})
+		}
+		if m.Plan.Malformed != "" {
+			t.Problems = append(t.Problems, fmt.Sprintf("the plan secret %s of machine %s is unreadable: %s", m.Plan.Name, m.Name, m.Plan.Malformed))
+		}
+	}
+	if len(inits) > 1 {
+		t.Problems = append(t.Problems, about("several machines say that they are the init node, of which one may lie; take the label off the plan secrets of "+
+			"all but the one that has started the cluster:", inits))
+	}
+}
+
+// unfinished are the fields of the spec that plans depend on and of which not all machines have what is asked for. None when nobody knows.
+func unfinished(cp ControlPlane) []string {
+	if cp.Status.AppliedSpec == nil {
+		return nil
+	}
+	applied, asked := specDigests(cp.Status.AppliedSpec), specDigests(&cp.Spec)
+	var out []string
+	for field := range fieldCauses {
+		if applied[field] != asked[field] {
+			out = append(out, field)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// noteFound gives machines that are taken the evidence of what was there, and lists the notes of those whose notes change.
+func (p *pass) noteFound(taken map[*Machine]Marks, changed map[string]Marks) {
+	for _, m := range p.machines {
+		had, found := taken[m.Machine]
+		if !found {
+			continue
+		}
+		m.joins = m.marks.JoinedTo
+		m.marks.Found = p.evidenceOf(m).about(m.Plan.State.Checksum)
+		if m.marks != had {
+			changed[m.Name] = m.marks
+		}
+	}
+}
+
+// marksOfTheirs are the notes of a manager that keeps them on plan secrets.
+func marksOfTheirs(m *Machine) Marks {
+	return Marks{
+		InitNode: m.Marks.InitNode || m.Plan.InitNode, JoinURL: cmp.Or(m.Plan.JoinURL, m.Marks.JoinURL),
+		JoinedTo:      cmp.Or(m.Plan.JoinedTo, render.JoinedServer(m.Plan.State.Plan)),
+		RenderVersion: AsFound, Version: m.Marks.Version,
+	}
+}
+
+// plannedByDrover reports that the plan that a machine has is the one that a Drover noted what it was rendered from.
+func plannedByDrover(m *Machine) bool {
+	var e evidence
+	pinned := m.Marks.RenderVersion != "" && m.Marks.RenderVersion != AsFound
+	return pinned && json.Unmarshal([]byte(m.Plan.Evidence), &e) == nil && e.Plan == m.Plan.State.Checksum
+}
+
+// With is the snapshot as it is once the notes are taken.
+func (t Takeover) With(s Snapshot) Snapshot {
+	s.Machines = slices.Clone(s.Machines)
+	for i := range s.Machines {
+		if marks, taken := t.Marks[s.Machines[i].Name]; taken {
+			s.Machines[i].Marks = marks
+		}
+	}
+	return s
+}
+
+// knows reports that what becomes of a machine's plan can be said: its version can be rendered, or the plan is still the one that was found.
+func (p *pass) knows(m *machine) bool {
+	version := p.versionFor(m)
+	if version != AsFound {
+		return p.s.Versions.Knows(version)
+	}
+	_, ok := m.evidence()
+	return ok
+}
+
+// leave leaves a machine with the plan that it was found with, as long as nobody has wished for a change since. It reports whether it does.
+func (p *pass) leave(m *machine) bool {
+	if p.versionFor(m) != AsFound {
+		return false
+	}
+	had, ok := m.evidence()
+	if !ok {
+		return false
+	}
+	if len(p.wishes(m, had)) > 0 {
+		m.wished = true
+		return false
+	}
+	m.kept, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
+	return true
+}

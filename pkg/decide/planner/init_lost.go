@@ -1,0 +1,110 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+)
+
+// lost is the wait for an init node that has started the cluster and cannot be used any more. refused says that another machine could take its place, if the
+// user had not chosen one. To give members up is advised only when none may work again, or none has for long: it loses the data.
+func (p *pass) lost(gone []*machine, refused bool) *Wait {
+	message := about("waiting for the init node, which is deleting, failed or without infrastructure; etcd is on", notesOf(gone))
+	returning := only(p.started(), p.mayReturn)
+	switch id := p.designated(); {
+	case refused:
+		message += ". Label " + rkev1.InitNodeMachineIDLabel + "=" + id + " of the Cluster lets no other machine take its place, and one could: name that one's " +
+			"machine ID in the label, or remove it"
+	case len(returning) == 0:
+		message += ". If they do not come back, delete them, " + giveUp
+	default:
+		message += whoReturns(gone, returning)
+		message += p.lastResort(message, returning)
+	}
+	return waitFor(ReasonInitNodeLost, message, WakeMachine, WakePlanSecret, WakeControlPlane)
+}
+
+// mayReturn reports that a machine has a host, as far as is known, and may have a member that works, or works again soon. What Cluster API says about the
+// machine and its infrastructure says nothing about a node that is there.
+func (p *pass) mayReturn(m *machine) bool {
+	switch {
+	case m.Deleting && !isHeld(m), (m.Phase == phaseFailed || !m.InfrastructureReady) && !m.HasNode && !m.etcdServes():
+		return false
+	case m.Plan == nil:
+		return m.HasNode && (m.NodeLostSince.IsZero() || !p.overdue(m.NodeLostSince))
+	}
+	return p.inEtcd(m) && p.mayWork(m)
+}
+
+// whoReturns says what is waited for, of machines that may work again, and what a person can do for it. A member that works and whose machine Cluster API
+// has given up is no init node for others, but is one while it is being deleted.
+func whoReturns(gone, returning []*machine) string {
+	isUnseen := func(m *machine) bool { return m.NodeUnknown }
+	isStuck := func(m *machine) bool { return !m.NodeUnknown && m.etcdServes() && !m.Deleting && !m.canBeInit() }
+	others := only(returning, func(m *machine) bool {
+		return !isUnseen(m) && !isStuck(m) && (m.canBeInit() || !slices.Contains(gone, m))
+	})
+	stuck, unseen := only(returning, isStuck), only(returning, isUnseen)
+	text := ""
+	if len(others) > 0 {
+		text += about(". Another machine takes its place as soon as its etcd works and it can be joined; that may be", notesOf(others))
+	}
+	if len(stuck) > 0 {
+		text += about(". Etcd works, but the Machine has failed or its condition InfrastructureReady is not True:", notesOf(stuck)) +
+			". Repair that, or else delete one such Machine: it stays until another machine has joined it"
+	}
+	switch {
+	case text != "":
+		return text
+	case len(unseen) > 0:
+		return about(". Nobody can look at the nodes of", notesOf(unseen)) + ": repair the connection to the cluster"
+	}
+	return about(". Repair etcd on", notesOf(returning))
+}
+
+// lastResort is what a person does who knows that none of the members can be repaired. It is told only when none has worked, or was seen, for long.
+func (p *pass) lastResort(message string, returning []*machine) string {
+	down := only(returning, func(m *machine) bool { return !m.NodeUnknown })
+	switch {
+	case slices.ContainsFunc(returning, func(m *machine) bool { return m.NodeUnknown && !p.unseenForLong(m) }), slices.ContainsFunc(down, (*machine).etcdServes):
+		return ""
+	case len(down) == 0:
+		return ". If their hosts are gone for good, delete them, " + giveUp
+	}
+	advice := about(". Only if etcd can be repaired on none of", notesOf(p.started())) + ", delete them, " + giveUp
+	if !p.saidForLong(message, advice) {
+		return ""
+	}
+	return advice
+}
+
+// saidForLong reports that the cluster has waited for the same for long. Nobody notes when a probe began to fail, but a condition when it began to tell
+// of it. Once there was more to say, that stays.
+func (p *pass) saidForLong(message, more string) bool {
+	since := p.s.Now
+	if said := conditions.Get(p.s.ControlPlane.Status.Conditions, rkev1.ConditionReady); said != nil && strings.HasPrefix(said.Message, message) {
+		if said.Message == message+more {
+			return true
+		}
+		if at, err := time.Parse(time.RFC3339, said.LastUpdateTime); err == nil {
+			since = at
+		}
+	}
+	return p.overdue(since)
+}
+
+// only are the machines of which something is true.
+func only(machines []*machine, is func(*machine) bool) []*machine {
+	return slices.DeleteFunc(slices.Clone(machines), func(m *machine) bool { return !is(m) })
+}
+
+func notesOf(machines []*machine) []note {
+	notes := make([]note, 0, len(machines))
+	for _, m := range machines {
+		notes = append(notes, note{name: m.Name})
+	}
+	return notes
+}

@@ -1,0 +1,147 @@
+package planner
+
+import (
+	"cmp"
+	"encoding/json"
+	"hash/crc32"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// joinURL is where others can join a server, empty while that is not known. port is the supervisor port.
+func (m *machine) joinURL(port int) string {
+	host := m.address()
+	if m.marks.InitNode && m.roles.OnlyETCD() {
+		host = m.etcdAddress()
+	}
+	if host == "" {
+		return ""
+	}
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// address is the machine's last internal address, or its first external one, or what was said when it was registered, or
+// what its driver recorded.
+func (m *machine) address() string {
+	internal, external := "", ""
+	for _, a := range m.Addresses {
+		switch {
+		case a.Type == "InternalIP":
+			internal = a.Address
+		case a.Type == "ExternalIP" && external == "":
+			external = a.Address
+		}
+	}
+	recorded, recordedExternal := "", ""
+	if m.Driver != nil {
+		recorded, recordedExternal = m.Driver.PrivateIPAddress, m.Driver.IPAddress
+	}
+	return cmp.Or(internal, external, firstIP(m.Annotations[rkev1.InternalAddressAnnotation]), firstIP(m.Annotations[rkev1.AddressAnnotation]),
+		recorded, recordedExternal)
+}
+
+// firstIP is the first IP address in a comma list, whose other entries may be names of interfaces.
+func firstIP(list string) string {
+	for entry := range strings.SplitSeq(list, ",") {
+		if entry = strings.TrimSpace(entry); net.ParseIP(entry) != nil {
+			return entry
+		}
+	}
+	return ""
+}
+
+// etcdAddress is the host of the client URL of the machine's own etcd member, as the node reports it.
+func (m *machine) etcdAddress() string {
+	name := strings.TrimSpace(m.output(render.EtcdName))
+	if name == "" {
+		return ""
+	}
+	for line := range strings.Lines(m.output(render.CaptureAddress)) {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var info struct {
+			Members []struct {
+				Name       string   `json:"name"`
+				ClientURLs []string `json:"clientURLs"`
+			} `json:"members"`
+		}
+		if json.Unmarshal([]byte(line), &info) != nil {
+			return ""
+		}
+		for _, member := range info.Members {
+			if member.Name == name && len(member.ClientURLs) > 0 {
+				return hostOf(member.ClientURLs[0])
+			}
+		}
+		return ""
+	}
+	return ""
+}
+
+// hostOf is the IP address in a URL that a node reported; anything else is not believed.
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || net.ParseIP(u.Hostname()) == nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// output is what a periodic instruction printed when it last succeeded.
+func (m *machine) output(name string) string {
+	out, ok := m.Plan.State.PeriodicOutput[name]
+	if !ok || out.ExitCode != 0 || out.LastSuccessfulRunTime == "" {
+		return ""
+	}
+	return string(out.Stdout)
+}
+
+// running reports that the server on the machine is there to be joined: Cluster API has seen its node, or its plan was
+// applied and all probes pass.
+func (m *machine) running() bool {
+	return m.HasNode || m.Plan.State.InSync && len(m.unhealthyProbes()) == 0
+}
+
+// chooseServer is the server that a worker joins. It keeps its server while that can be joined, so that others coming and
+// going change nothing for it; otherwise the choice spreads workers by their UID.
+func (p *pass) chooseServer(m *machine) string {
+	servers := slices.DeleteFunc(p.servers(), func(o *machine) bool { return o.UID == m.UID })
+	if joined := m.Marks.JoinedTo; joined != "" && slices.ContainsFunc(servers, func(o *machine) bool { return o.marks.JoinURL == joined }) {
+		return joined
+	}
+	servers = slices.DeleteFunc(servers, func(o *machine) bool { return !o.roles.ControlPlane })
+	if len(servers) == 0 {
+		return ""
+	}
+	return servers[spread(string(m.UID), len(servers))].marks.JoinURL
+}
+
+// servers are those that workers may stay with. Their join URLs are known when the first of a tier's machines asks.
+func (p *pass) servers() []*machine {
+	if p.joinable == nil {
+		p.joinable = p.collect((*machine).canBeJoined)
+	}
+	return slices.Clone(p.joinable)
+}
+
+// canBeJoined reports that workers may stay with a server.
+func (m *machine) canBeJoined() bool {
+	return isLive(m) && m.marks.JoinURL != "" && (m.roles.ControlPlane || m.marks.InitNode)
+}
+
+// spread maps a key to 0..n-1. The formula is the one existing clusters were built with.
+func spread(key string, n int) int {
+	sum := uint64(crc32.ChecksumIEEE([]byte(key)))
+	if sum == math.MaxUint32 {
+		sum--
+	}
+	return int(sum * uint64(n) / math.MaxUint32)
+}

@@ -1,0 +1,371 @@
+package planner
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// specEdit is any edit that rolls through the machines, or says how.
+func (m *model) specEdit(rt *rapid.T) {
+	m.w.cp.Generation++
+	spec := &m.w.cp.Spec
+	spec.ProvisionGeneration = rapid.IntRange(0, 2).Draw(rt, "generation")
+	spec.AdditionalManifest = rapid.SampledFrom([]string{"", "kind: A\n", "kind: B\n"}).Draw(rt, "manifest")
+	spec.UpgradeStrategy.ControlPlaneConcurrency = rapid.SampledFrom([]string{"", "1", "2", "50%", "0"}).Draw(rt, "servers at a time")
+	spec.UpgradeStrategy.WorkerConcurrency = rapid.SampledFrom([]string{"", "1", "2", "30%", "0"}).Draw(rt, "workers at a time")
+	spec.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = rapid.Bool().Draw(rt, "drain servers")
+	spec.UpgradeStrategy.WorkerDrainOptions.Enabled = rapid.Bool().Draw(rt, "drain workers")
+}
+
+// grown is a model with a cluster that works.
+func grown(rt *rapid.T) *model {
+	m := newModel(rt)
+	for _, pool := range []struct {
+		name, roles string
+		most        int
+	}{{"s", "etcd,control-plane", 2}, {"e", "etcd", 1}, {"c", "control-plane", 2}, {"w", "worker", 3}} {
+		for range rapid.IntRange(0, pool.most).Draw(rt, pool.name) {
+			m.added++
+			m.w.add(fmt.Sprintf("%s%d", pool.name, m.added), pool.roles).serial = m.added
+		}
+	}
+	m.added++
+	m.w.add(fmt.Sprintf("all%d", m.added), allRoles).serial = m.added
+	for range 10 {
+		if m.everythingRuns(rt); m.ready() {
+			break
+		}
+	}
+	return m
+}
+
+// someRun lets some hosts get one step further, one of them perhaps with a failure.
+func (m *model) someRun(rt *rapid.T) {
+	for _, name := range m.w.names() {
+		h := m.w.machines[name]
+		switch rapid.IntRange(0, 11).Draw(rt, name) {
+		case 0, 1, 2, 3:
+		case 4:
+			if h.failPlan(); rapid.Bool().Draw(rt, "refused") {
+				h.refuseProof(rt)
+			}
+		case 5:
+			h.probes(false)
+		case 6:
+			h.drainNode()
+		default:
+			h.drainNode()
+			h.applyPlan()
+			h.probes(true)
+			h.joinCluster(m.w.cp.Spec.KubernetesVersion)
+		}
+	}
+	m.pass(rt)
+}
+
+// refuseProof is a pass of an agent whose node does not prove what its plan begins with.
+func (h *host) refuseProof(rt *rapid.T) {
+	if h.registered && h.hasPlan() && render.HasEtcdProof(h.state().Plan) {
+		h.refusePlan(rt, true)
+	}
+}
+
+// allRefuse: nobody proves anything, somebody leaves for good, and others may be seen no more.
+func (m *model) allRefuse(rt *rapid.T) {
+	for _, name := range m.w.names() {
+		if rapid.IntRange(0, 3).Draw(rt, name) > 0 {
+			m.w.machines[name].refuseProof(rt)
+		}
+	}
+	if h := m.pick(rt); h != nil && h.is("etcd") && !h.m.Marks.InitNode {
+		delete(m.w.machines, h.m.Name)
+	}
+	m.pass(rt)
+}
+
+func (h *host) is(role string) bool { return h.m.Labels["rke.cattle.io/"+role+"-role"] == "true" }
+
+// rank is the order of tiers: etcd, control plane, workers.
+func (h *host) rank() int {
+	switch {
+	case h.is("etcd"):
+		return 0
+	case h.is("control-plane"):
+		return 1
+	}
+	return 2
+}
+
+// works: the plan that was delivered was applied and all its probes pass.
+func (h *host) works() bool {
+	state := h.state()
+	return state.InSync && !state.Failed && len((&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).unhealthyProbes()) == 0
+}
+
+func (h *host) draining() bool { return h.drain.Requested != "" || h.drain.Uncordon != "" }
+
+// member: it may hold data of etcd.
+func (h *host) member() bool {
+	state := h.state()
+	return h.is("etcd") && !h.m.Deleting && (h.m.HasNode || h.m.Marks.JoinURL != "" || !neverApplied(&state))
+}
+
+// live are the registered machines that are not deleted.
+func (m *model) live() []*host {
+	var out []*host
+	for _, name := range m.w.names() {
+		if h := m.w.machines[name]; h.registered && !h.m.Deleting {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// checkRollOut holds for everything that restarts or drains.
+func (m *model) checkRollOut(rt *rapid.T, d Decision) {
+	disturbed := map[string]bool{}
+	for _, e := range d.Effects {
+		switch e := e.(type) {
+		case RequestDrain:
+			m.checkDrain(rt, e)
+			disturbed[e.Machine] = true
+			m.checkDisturbance(rt, d, m.w.machines[e.Machine], "drained")
+		case DeliverPlan:
+			h := m.w.machines[e.Machine]
+			before := h.state()
+			after, err := nodeplan.Decode(e.Delivery.Plan)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			m.checkServer(rt, d, h, e)
+			restarts := before.PlanExists && !restartFree(&before, after) && (!neverApplied(&before) || before.FailureCount > 0)
+			if restarts || h.toldToProve() && !render.HasEtcdProof(after) {
+				disturbed[e.Machine] = true
+				m.checkDisturbance(rt, d, h, "restarted")
+				m.checkDrained(rt, h, &before, render.StampsOf(after).Drain)
+			}
+		}
+	}
+	m.checkEtcd(rt, d, disturbed)
+	m.checkGate(rt, disturbed)
+	m.checkConcurrency(rt, disturbed)
+}
+
+// checkDisturbance: there is a ticket, the pool is not paused, and all machines of the tiers before work.
+func (m *model) checkDisturbance(rt *rapid.T, d Decision, h *host, what string) {
+	if d.Ticket == nil || !slices.ContainsFunc(ticketUIDs(d), func(uid string) bool { return uid == string(h.m.UID) }) {
+		rt.Fatalf("%s is %s without a ticket", h.m.Name, what)
+	}
+	if h.m.PoolPaused || h.m.Skip {
+		rt.Fatalf("%s is %s although its pool is paused or it is left out", h.m.Name, what)
+	}
+	for _, o := range m.live() {
+		if o.rank() < h.rank() && !o.m.Skip && (!o.works() || o.draining()) {
+			rt.Fatalf("%s is %s while %s does not work, of a tier before", h.m.Name, what, o.m.Name)
+		}
+	}
+}
+
+func ticketUIDs(d Decision) []string {
+	var out []string
+	for _, t := range d.Ticket.Machines {
+		out = append(out, string(t.MachineUID))
+	}
+	return out
+}
+
+// checkDrain: the only machine, or the only one of a role that the cluster needs, is never emptied.
+func (m *model) checkDrain(rt *rapid.T, e RequestDrain) {
+	h := m.w.machines[e.Machine]
+	if !strings.Contains(e.Options, `"enabled":true`) {
+		return
+	}
+	alone := func(role string) bool {
+		return h.is(role) && !slices.ContainsFunc(m.live(), func(o *host) bool { return o != h && o.is(role) })
+	}
+	if len(m.live()) == 1 || alone("etcd") || alone("control-plane") {
+		rt.Fatalf("%s is drained, and there is no other", e.Machine)
+	}
+}
+
+// checkDrained: what has to be drained was.
+func (m *model) checkDrained(rt *rapid.T, h *host, before *nodeplan.State, after string) {
+	strategy := m.w.cp.Spec.UpgradeStrategy
+	enabled := strategy.WorkerDrainOptions.Enabled
+	if h.rank() < 2 {
+		enabled = strategy.ControlPlaneDrainOptions.Enabled
+	}
+	last := len(m.live()) == 1 || slices.ContainsFunc([]string{"etcd", "control-plane"}, func(role string) bool {
+		return h.is(role) && !slices.ContainsFunc(m.live(), func(o *host) bool { return o != h && o.is(role) })
+	})
+	lost := h.rank() == 2 && !h.m.NodeLostSince.IsZero()
+	if !enabled || last || lost || !h.m.HasNode || before.AppliedPlan == nil {
+		return
+	}
+	if hash := render.StampsOf(*before.AppliedPlan).Drain; hash != "" && hash != after && !h.drain.over() {
+		rt.Fatalf("%s gets a plan that asks for a drain, and is at %+v", h.m.Name, h.drain)
+	}
+}
+
+// checkEtcd: one member at a time, and only while all others are proven healthy.
+func (m *model) checkEtcd(rt *rapid.T, d Decision, disturbed map[string]bool) {
+	count := 0
+	for name := range disturbed {
+		h := m.w.machines[name]
+		if !h.member() {
+			continue
+		}
+		count++
+		for _, o := range m.live() {
+			// Of a member that does not work nothing is lost beside one like it, or one that refused and waits for it. One that refused and goes on working
+			// is as good as one that works.
+			nothingLost := h.idle() && (!h.serves() && (o.stuck() || o.refused() || h.draining() && o.idle()) || o.stuck() && o.serves() && m.leavesItAt(h, o))
+			if o != h && o.member() && !o.m.Skip && !nothingLost && (!o.proven() || o.draining()) {
+				rt.Fatalf("etcd member %s is disturbed while %s is not healthy", name, o.m.Name)
+			}
+		}
+	}
+	m.checkLeaving(rt, disturbed)
+	if count > 1 {
+		rt.Fatalf("%d members of etcd are disturbed at once: %+v", count, d.Ticket)
+	}
+}
+
+func (h *host) refused() bool { return (&PlanSecret{State: h.state()}).refused() }
+
+// serves: its member works, though it may have refused its plan.
+func (h *host) serves() bool {
+	return h.registered && h.m.NodeLostSince.IsZero() && EtcdServes(&PlanSecret{State: h.state()})
+}
+
+// toldToProve: its member works, and has not proven what the plan begins with that it has and may still carry out.
+func (h *host) toldToProve() bool {
+	state := h.state()
+	return h.is("etcd") && h.serves() && render.HasEtcdProof(state.Plan) && !state.InSync
+}
+
+// proven: its member works with its plan. When it is told to carry that out once more, and refuses, nothing would have been restarted.
+func (h *host) proven() bool { return h.serves() && h.state().InSync }
+
+// idle: it does not work, and is not at its plan either.
+func (h *host) idle() bool {
+	state := h.state()
+	return (!h.works() || !h.m.NodeLostSince.IsZero()) && (state.InSync || state.Failed || !state.PlanExists)
+}
+
+// stuck: it is idle, and stays so. What was drained for a plan that it refused stays drained.
+func (h *host) stuck() bool {
+	return h.idle() && (!h.draining() || h.refused() && h.drain.over())
+}
+
+// leavesItAt: that a member refused is the end of it, or a person has it and another one restarted without proof.
+func (m *model) leavesItAt(h, o *host) bool {
+	return h.m.SkipProof && o.m.SkipProof || !m.proves(o) || gaveUp(o.state())
+}
+
+// gaveUp: an agent that reports this does not try its plan any more.
+func gaveUp(state nodeplan.State) bool {
+	return state.Phase == nodeplan.PhaseFailed || (&machine{Machine: &Machine{Plan: &PlanSecret{State: state}}}).spent()
+}
+
+// checkLeaving: a member that works is left alone while one that does not has not left.
+func (m *model) checkLeaving(rt *rapid.T, disturbed map[string]bool) {
+	for _, name := range m.w.names() {
+		o := m.w.machines[name]
+		joined := o.m.HasNode || o.m.Marks.JoinURL != ""
+		if !o.registered || !o.m.Deleting || !o.m.Held || !joined || o.works() && o.m.NodeLostSince.IsZero() {
+			continue
+		}
+		for other := range disturbed {
+			if h := m.w.machines[other]; h.member() && h.works() && !h.draining() && h.m.NodeLostSince.IsZero() {
+				rt.Fatalf("etcd member %s is disturbed while %s has not left and does not work", other, name)
+			}
+		}
+	}
+}
+
+// checkConcurrency: a tier has no more machines at work than allowed. Those that did not work before do not count.
+func (m *model) checkConcurrency(rt *rapid.T, disturbed map[string]bool) {
+	strategy := m.w.cp.Spec.UpgradeStrategy
+	for rank, limit := range []string{"1", strategy.ControlPlaneConcurrency, strategy.WorkerConcurrency} {
+		counted, busy, fresh := 0, 0, 0
+		for _, h := range m.live() {
+			if h.rank() != rank || h.m.Skip {
+				continue
+			}
+			counted++
+			state := h.state()
+			silent := rank == 2 && state.PlanExists && !state.InSync && (!h.m.HasNode || !h.m.NodeLostSince.IsZero())
+			switch {
+			case disturbed[h.m.Name] && h.works() && !h.draining() && (rank > 0 || h.m.NodeLostSince.IsZero()):
+				fresh++
+			case state.AppliedPlan != nil && (!state.InSync || h.draining()) && !silent && !disturbed[h.m.Name]:
+				busy++
+			}
+		}
+		if allowed := concurrency(limit, counted); fresh > 0 && allowed > 0 && busy+fresh > allowed {
+			rt.Fatalf("%d machines of tier %d are begun while %d are at work; %d are allowed", fresh, rank, busy, allowed)
+		}
+	}
+}
+
+// checkGate: nobody who works is begun while a machine of its tier does not work with the plan that all should have. A machine has it
+// when it is not given another one; those that wait for it look the same, so only the case of a plan that failed is certain. An unreadable
+// secret hurts only its own machine: nobody knows what failed there.
+func (m *model) checkGate(rt *rapid.T, disturbed map[string]bool) {
+	for name := range disturbed {
+		h := m.w.machines[name]
+		if !h.works() || h.draining() || h.rank() == 0 {
+			continue
+		}
+		for _, o := range m.live() {
+			state, err := o.parse()
+			if err == nil && o.rank() == h.rank() && !o.m.Skip && !o.m.PoolPaused && state.Failed && !disturbed[o.m.Name] {
+				rt.Fatalf("%s is begun although %s failed with its plan", name, o.m.Name)
+			}
+		}
+	}
+}
+
+// checkServer: a worker stays with its server while that can be joined.
+func (m *model) checkServer(rt *rapid.T, d Decision, h *host, e DeliverPlan) {
+	joined := h.m.Marks.JoinedTo
+	if h.rank() != 2 || joined == "" || e.Marks.JoinedTo == joined {
+		return
+	}
+	for _, o := range m.live() {
+		url := o.m.Marks.JoinURL
+		for _, mark := range d.Effects {
+			if mark, ok := mark.(MarkMachine); ok && mark.Machine == o.m.Name {
+				url = mark.Marks.JoinURL
+			}
+		}
+		if url == joined && o.is("control-plane") {
+			rt.Fatalf("worker %s moves from %s to %s for no reason", h.m.Name, joined, e.Marks.JoinedTo)
+		}
+	}
+}
+
+// checkTimer: when nothing is to be done now, time alone changes that at the moment that was announced, and not before: nobody would look.
+func checkTimer(rt *rapid.T, s Snapshot, d Decision) {
+	if len(d.Effects) > 0 || d.Ticket != nil || !reflect.DeepEqual(d.Status, s.ControlPlane.Status) {
+		return
+	}
+	asleep := 30 * 24 * time.Hour
+	if d.Wait != nil && d.Wait.After > 0 {
+		asleep = d.Wait.After - time.Second
+	}
+	s.Now = s.Now.Add(max(0, asleep))
+	later := Decide(s)
+	if len(later.Effects) > 0 || later.Ticket != nil || !reflect.DeepEqual(later.Status, s.ControlPlane.Status) {
+		rt.Fatalf("in %s there is something to do, and nobody looks before that: %s: %+v; announced was %+v", asleep, later.Step, later.Effects, d.Wait)
+	}
+}

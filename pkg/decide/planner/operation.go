@@ -1,0 +1,240 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// Deadlines of steps: who has not done its part until then makes the operation fail.
+const (
+	// stepDeadline is for one machine, or several at once.
+	stepDeadline = 20 * time.Minute
+	// restoreDeadline is for fetching and unpacking a snapshot.
+	restoreDeadline = time.Hour
+	// restartDeadline is for one tier of machines after a restore, of which those with etcd start one after the other.
+	restartDeadline = time.Hour
+)
+
+// Conditions of an RKEControlPlane about the operation of a kind that ran last: Unknown while it runs, then True, or False
+// with the reason. They stay when the cluster is in order again.
+const (
+	ConditionSnapshotCreated     = "ETCDSnapshotCreated"
+	ConditionSnapshotRestored    = "ETCDSnapshotRestored"
+	ConditionCertificatesRotated = "CertificatesRotated"
+	ConditionKeysRotated         = "EncryptionKeysRotated"
+)
+
+// ReasonCancelled on these conditions: the request was taken back while the operation ran.
+const ReasonCancelled = "Cancelled"
+
+// kind is a kind of operation.
+type kind struct {
+	name      string // stored in records, tickets and on the CAPI cluster
+	title     string // shown to users
+	condition string
+	cause     disruption.Cause
+}
+
+var (
+	kindCreate       = kind{"etcd-snapshot-create", "etcd snapshot", ConditionSnapshotCreated, disruption.CommandSnapshot}
+	kindRestore      = kind{"etcd-restore", "etcd restore", ConditionSnapshotRestored, disruption.CommandRestore}
+	kindCertificates = kind{"rotate-certificates", "certificate rotation", ConditionCertificatesRotated, disruption.CommandRotateCertificates}
+	kindKeys         = kind{"rotate-encryption-keys", "encryption key rotation", ConditionKeysRotated, disruption.CommandRotateKeys}
+)
+
+// operation is one operation of a pass. Its record is the planner's memory beside the phase in the status: it is stored in
+// the same write, so an operation that was started is one that every later pass knows of.
+type operation struct {
+	*pass
+	kind
+	// setFailed puts the phase in the status, for kinds that have one, to failed.
+	setFailed func()
+	// hint is what users are told to do about a failure.
+	hint string
+}
+
+// record is what is remembered of a kind, the zero value when it never ran.
+func (p *pass) record(k kind) rkev1.OperationRecord {
+	for _, record := range p.status.Operations {
+		if record.Name == k.name {
+			return record
+		}
+	}
+	return rkev1.OperationRecord{Name: k.name}
+}
+
+func (p *pass) remember(record rkev1.OperationRecord) {
+	// The list is shared with the snapshot.
+	list := slices.DeleteFunc(slices.Clone(p.status.Operations), func(r rkev1.OperationRecord) bool { return r.Name == record.Name })
+	list = append(list, record)
+	slices.SortFunc(list, func(a, b rkev1.OperationRecord) int { return strings.Compare(a.Name, b.Name) })
+	p.status.Operations = list
+}
+
+func (p *pass) isRunning(k kind) bool { return p.record(k).State == rkev1.OperationStateRunning }
+
+// occupied is why an operation of a kind cannot start now, empty when it can. One runs at a time; a request waits in the
+// spec for its turn.
+func (p *pass) occupied(k kind) string {
+	for _, other := range []kind{kindCreate, kindRestore, kindCertificates, kindKeys} {
+		if other != k && p.isRunning(other) {
+			return "it waits for the " + other.title + " to end"
+		}
+	}
+	return ""
+}
+
+// start begins an operation. Nothing else happens in the pass: what nodes are told carries the attempt, and that has to be
+// stored before the first of them hears of it.
+func (o *operation) start(request any) verdict {
+	record := o.record(o.kind)
+	record.Attempt++
+	record.Request, record.State, record.Message = encoded(request), rkev1.OperationStateRunning, ""
+	record.Step, record.StepStartedAt = "", nil
+	o.remember(record)
+	o.set(o.condition, corev1.ConditionUnknown, rkev1.ReasonWaiting, "")
+	return o.next("starting")
+}
+
+func encoded(request any) string {
+	text, err := json.Marshal(request)
+	if err != nil {
+		return "" // requests are structs of numbers and texts
+	}
+	return string(text)
+}
+
+// attempt identifies the run on nodes: it differs between requests, and between two starts of one request.
+func (o *operation) attempt() string {
+	record := o.record(o.kind)
+	return fmt.Sprintf("%s#%d", record.Request, record.Attempt)
+}
+
+// next ends a pass in which the status has changed: the next phase begins when that is stored.
+func (o *operation) next(what string) verdict {
+	return stopFor(waitFor(ReasonOperation, o.title+": "+what, WakeControlPlane))
+}
+
+// succeed ends the operation.
+func (o *operation) succeed(message string) verdict {
+	o.end(rkev1.OperationStateSucceeded, "")
+	o.set(o.condition, corev1.ConditionTrue, "", message)
+	return o.next("done")
+}
+
+// fail ends the operation and keeps why. What this pass wanted to tell nodes is left unsaid.
+func (o *operation) fail(message string) verdict {
+	o.deliver, o.ticket = nil, nil
+	if o.hint != "" {
+		message += "; " + o.hint
+	}
+	o.end(rkev1.OperationStateFailed, message)
+	if o.setFailed != nil {
+		o.setFailed()
+	}
+	o.set(o.condition, corev1.ConditionFalse, rkev1.ReasonError, message)
+	return stopFor(failure(ReasonOperationFailed, o.title+" failed: "+message, WakeControlPlane))
+}
+
+// cancel ends an operation whose request is gone.
+func (o *operation) cancel() {
+	if o.isRunning(o.kind) {
+		o.end(rkev1.OperationStateCancelled, "")
+		o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed while the operation ran")
+	} else if c := conditions.Get(o.status.Conditions, o.condition); c != nil && c.Status == string(corev1.ConditionUnknown) {
+		o.set(o.condition, corev1.ConditionFalse, ReasonCancelled, "The request was removed before the operation began")
+	}
+}
+
+func (o *operation) end(state rkev1.OperationState, message string) {
+	record := o.record(o.kind)
+	record.State, record.Message, record.StepStartedAt = state, message, nil
+	o.remember(record)
+}
+
+// await is the wait for a step of the operation. It has a deadline that begins when the step does: nobody can hold up an
+// operation, and thereby the cluster, for ever.
+func (o *operation) await(step string, deadline time.Duration, message string, wake Wake, more ...Wake) verdict {
+	record := o.record(o.kind)
+	if record.Step != step || record.StepStartedAt == nil {
+		now := metav1.NewTime(o.s.Now.Truncate(time.Second))
+		record.Step, record.StepStartedAt = step, &now
+		o.remember(record)
+	}
+	left := deadline - o.s.Now.Sub(record.StepStartedAt.Time)
+	if left <= 0 {
+		return o.fail(fmt.Sprintf("%s for %s", message, deadline))
+	}
+	wait := waitFor(ReasonOperation, o.title+": "+message, wake, append(more, WakeControlPlane)...)
+	wait.After = min(left, deadline)
+	return stopFor(wait)
+}
+
+// forItsRollOut reports that machines have what an operation wants of them, and wait with changes of their own.
+func (w *Wait) forItsRollOut() bool {
+	return slices.Contains([]Reason{ReasonChangePending, ReasonPoolPaused, ReasonLeftOut, ReasonEtcdUnhealthy}, w.Reason)
+}
+
+// pause makes sure that the CAPI cluster is paused, and returns the wait for it. A pause that is there already is left to
+// whom it belongs, and one that a user took back stays taken back.
+func (o *operation) pause() *verdict {
+	if o.s.Cluster.Paused || o.s.Cluster.PausedBy != "" {
+		return nil
+	}
+	o.first = append(o.first, PauseCluster{Operation: o.name})
+	v := o.await("pausing the CAPI cluster", stepDeadline, "pausing the CAPI cluster", WakeCluster)
+	return &v
+}
+
+// needsPause reports that an operation that runs relies on Cluster API leaving machines alone.
+func (p *pass) needsPause() bool {
+	spec := &p.s.ControlPlane.Spec
+	restoring := p.status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhaseRestore ||
+		p.status.ETCDSnapshotRestorePhase == rkev1.ETCDSnapshotPhasePostRestorePodCleanup
+	return p.isRunning(kindRestore) && restoring ||
+		p.isRunning(kindCertificates) && spec.RotateCertificates != nil ||
+		p.isRunning(kindKeys) && spec.RotateEncryptionKeys != nil
+}
+
+// stopped reports that a restore has stopped what runs on a machine, and taken its data of etcd away.
+func (m *machine) stopped() bool { return m.Plan != nil && m.Plan.stopped() }
+
+func (s *PlanSecret) stopped() bool { return render.OperationOf(s.State.Plan) == render.OperationStop }
+
+// restored reports that a restore puts the data of etcd back on a machine, or has done so. Nothing runs there yet.
+func (m *machine) restored() bool { return m.Plan != nil && m.Plan.restored() }
+
+func (s *PlanSecret) restored() bool {
+	return render.OperationOf(s.State.Plan) == render.OperationRestore
+}
+
+// down reports that nothing runs on a machine, because a restore has stopped it.
+func (m *machine) down() bool { return m.stopped() || m.restored() }
+
+// isDown reports that a plan can disrupt nothing on a machine, because a restore has stopped what ran there. Windows machines
+// run on while the cluster is replaced under them, and are told to start again with all others, unless their pool is paused.
+func (p *pass) isDown(m *machine) bool {
+	return m.down() || p.restoring && m.windows && !m.PoolPaused
+}
+
+// etcdStarting reports that m has etcd and another machine's member is on its way back: they come one after the other, and the one
+// that was restored is the first.
+func (p *pass) etcdStarting(m *machine) bool {
+	return m.roles.ETCD && slices.ContainsFunc(p.machines, func(o *machine) bool {
+		if o == m || !o.roles.ETCD || o.Deleting || !o.Plan.State.PlanExists {
+			return false
+		}
+		return o.sent || o.restored() || !o.stopped() && p.progress(o) != ""
+	})
+}

@@ -1,0 +1,206 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// Class says what becomes of a machine.
+type Class string
+
+// The classes. The planner itself only knows the first three: machines are replaced, added and removed by Cluster API.
+const (
+	// ClassNone: nothing happens on the node.
+	ClassNone Class = "None"
+	// ClassInPlace: files change, and nothing is restarted.
+	ClassInPlace Class = "InPlace"
+	// ClassRestart: the distribution on the node is restarted, perhaps in another version.
+	ClassRestart Class = "Restart"
+	// ClassReplace: a new machine takes the place of this one.
+	ClassReplace Class = "Replace"
+	// ClassAdd: a new machine comes.
+	ClassAdd Class = "Add"
+	// ClassRemove: the machine goes, and none comes.
+	ClassRemove Class = "Remove"
+)
+
+// Outlook is what all machines have to expect, now or when their turn comes.
+type Outlook struct {
+	// Blocked says why no plan can be made for any machine, empty when it can.
+	Blocked string
+	// Tiers in the order in which they are configured. Each has members.
+	Tiers []TierOutlook
+	// Others are machines that no tier configures: those that are deleting or have no plan secret yet.
+	Others []MachineOutlook
+	// Operations are asked for and have not ended. They come before the tiers.
+	Operations []OperationOutlook
+	// Warnings are oddities of the configuration.
+	Warnings []render.Warning
+}
+
+// TierOutlook is a group of machines that are configured together.
+type TierOutlook struct {
+	Name string
+	// Limit is how many machines may be unavailable at a time, 0 for any number.
+	Limit int
+	// Machines in the order in which they are looked at.
+	Machines []MachineOutlook
+}
+
+// MachineOutlook is what one machine has to expect.
+type MachineOutlook struct {
+	Name string
+	// Class is None, InPlace or Restart.
+	Class Class
+	// Drained: the pods leave the node before the change.
+	Drained bool
+	// Held says why the change does not come although it is wanted, or why nothing is known yet.
+	Held string
+	// Problem says why there is no plan for the machine. A person has to end it.
+	Problem string
+
+	desired plan.NodePlan
+	known   bool
+}
+
+// Assess says what each machine has to expect when all that is waited for has come. Unlike Decide it looks at all tiers,
+// whatever holds up the first of them, and whether or not the cluster is paused.
+func Assess(s Snapshot) Outlook {
+	p := newPass(&s)
+	out := Outlook{Operations: operationsOf(&s)}
+	if v := stepElect(p); v.stop {
+		out.Blocked = v.wait.Message
+	} else {
+		stepJoin(p)
+		for _, t := range []tier{p.initTier(), p.etcdTier(), p.controlPlaneTier(), p.workerTier(false), p.workerTier(true)} {
+			if len(t.members) > 0 {
+				out.Tiers = append(out.Tiers, p.newRollOut(t).outlook())
+			}
+		}
+	}
+	for _, m := range slices.Concat(p.machines, p.unregistered) {
+		if held := m.outside(out.Blocked); held != "" {
+			out.Others = append(out.Others, MachineOutlook{Name: m.Name, Class: ClassNone, Held: held})
+		}
+	}
+	out.Warnings = sortedWarnings(p.warnings)
+	return out
+}
+
+// outside says why a machine is in no tier, empty when it is in one.
+func (m *machine) outside(blocked string) string {
+	switch {
+	case m.Deleting:
+		return "is being deleted"
+	case m.Plan == nil:
+		return "has no plan yet"
+	case m.roles == render.Roles{}:
+		return "has no role"
+	}
+	return blocked
+}
+
+func (r *rollOut) outlook() TierOutlook {
+	out := TierOutlook{Name: r.tier.name, Limit: r.limit}
+	for _, m := range r.order() {
+		out.Machines = append(out.Machines, r.expect(m))
+	}
+	return out
+}
+
+// expect is what one member has to expect.
+func (r *rollOut) expect(m *machine) MachineOutlook {
+	out := MachineOutlook{Name: m.Name, Class: ClassNone}
+	found := m.found
+	if found.message == "" {
+		out.desired, out.known = m.desired, true
+		_, found = r.encode(r.tier, m)
+	}
+	switch {
+	case found.reason == ReasonRenderFailed || found.reason == ReasonPlanTooLarge:
+		out.Problem = found.message
+		return out
+	case found.message != "":
+		out.Held = found.message
+		return out
+	case !m.Plan.State.PlanExists:
+		out.Held = "has no plan yet"
+		return out
+	}
+	out.Class = classOf(m.Plan.State.Plan, m.desired)
+	if out.Class == ClassRestart && !r.isDown(m) {
+		_, out.Drained = r.toDrain(m)
+	}
+	out.Held = r.heldUp(m)
+	return out
+}
+
+// heldUp says why a change waits for a person.
+func (r *rollOut) heldUp(m *machine) string {
+	switch {
+	case m.kept && r.knows(m):
+		return ""
+	case m.kept:
+		return r.keptMessage(m)
+	case m.change != nodeplan.ChangeMajor, m.down():
+		return ""
+	case m.PoolPaused && !m.carriesOperation():
+		return "the machine pool is paused"
+	case m.Skip && !restartFree(&m.Plan.State, m.desired):
+		return "is left out of roll-outs by annotation"
+	}
+	return ""
+}
+
+// classOf is the step from one plan to another. The copy of the spec that snapshots take along does not count: every edit
+// changes it, and the node does nothing about it.
+func classOf(before, after plan.NodePlan) Class {
+	before, after = render.WithoutEtcdProof(before), render.WithoutEtcdProof(after)
+	before.Files, after.Files = withoutMetadata(before.Files), withoutMetadata(after.Files)
+	switch nodeplan.Compare(before, after) {
+	case nodeplan.ChangeNone:
+		return ClassNone
+	case nodeplan.ChangeMinor:
+		return ClassInPlace
+	case nodeplan.ChangeMajor:
+	}
+	if restartFree(&nodeplan.State{Plan: before}, after) {
+		return ClassInPlace
+	}
+	return ClassRestart
+}
+
+func withoutMetadata(files []plan.File) []plan.File {
+	return slices.DeleteFunc(slices.Clone(files), render.IsSnapshotMetadata)
+}
+
+// ClassBetween is the step of one machine from what one snapshot wants of it to what another does, whatever the machine has.
+// A problem that comes or goes is a change in place: the node gets no plan, or one again.
+func ClassBetween(before, after MachineOutlook) Class {
+	switch {
+	case before.known && after.known && before.Problem == after.Problem:
+		return classOf(before.desired, after.desired)
+	case before.Problem != after.Problem:
+		return ClassInPlace
+	}
+	return ClassNone
+}
+
+// Stronger reports that one class does more to a machine than another.
+func (c Class) Stronger(than Class) bool {
+	order := []Class{ClassNone, ClassInPlace, ClassAdd, ClassRestart, ClassRemove, ClassReplace}
+	return slices.Index(order, c) > slices.Index(order, than)
+}
+
+// LimitText is how many machines of a tier are changed at a time, in words.
+func (t TierOutlook) LimitText() string {
+	return cmp.Or(map[int]string{0: "all at once", 1: "one at a time"}[t.Limit], strconv.Itoa(t.Limit)+" at a time")
+}
+
+// RolesText lists the roles that labels of a machine give it.
+func RolesText(labels map[string]string) string { return rolesOf(labels).String() }

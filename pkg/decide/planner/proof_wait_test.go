@@ -1,0 +1,355 @@
+package planner
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
+
+// Members that refused their plans, those that do not work and those that are drained must not wait for each other: each of these tests had nobody go on
+// for ever.
+
+func drainServers(s *rkev1.RKEControlPlaneSpec) {
+	s.UpgradeStrategy.ControlPlaneDrainOptions.Enabled = true
+}
+
+func mendAll(s *rkev1.RKEControlPlaneSpec) { s.ProvisionGeneration = 7 }
+
+// drained is a node that was drained, and stays so.
+var drained = Drain{Requested: `{"enabled":true}`, Done: `{"enabled":true}`}
+
+// twoDrained is a cluster whose servers s2 and s3 are drained for their change.
+func twoDrained(t *testing.T) (w *world, second, third *host) {
+	t.Helper()
+	w = servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	w.finish("s1")
+	w.edit(drainServers)
+	second, third = w.machines["s2"], w.machines["s3"]
+	second.drain, third.drain = drained, drained
+	return w, second, third
+}
+
+// runDrains lets the drainer do what it is asked for, and the planner what follows, for some hours.
+func (w *world) runDrains(t *testing.T) Decision {
+	t.Helper()
+	var d Decision
+	for range 4 {
+		d = w.run(t)
+		for _, name := range w.names() {
+			w.machines[name].drainNode()
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+	return d
+}
+
+// refusedBesideBroken is a cluster whose server s1 refused its plan, and s2 does not work.
+func refusedBesideBroken(t *testing.T, edits ...func(*rkev1.RKEControlPlaneSpec)) (w *world, first, second *host) {
+	t.Helper()
+	w = servers(t, map[string]string{"w": "worker"})
+	for _, edit := range append(edits, restartAll) {
+		w.edit(edit)
+	}
+	w.runDrains(t)
+	first, second = w.machines["s1"], w.machines["s2"]
+	first.refusePlan(t, true)
+	w.run(t)
+	second.probes(false)
+	return w, first, second
+}
+
+// A member that does not work is drained for the change that may mend it, and gets that change then.
+func TestDecide_DrainedForWhatMayMendIt(t *testing.T) {
+	t.Run("beside one that refused", func(t *testing.T) {
+		w, first, second := refusedBesideBroken(t, drainServers)
+		w.edit(mendAll)
+		d := w.runDrains(t)
+		if second.drain.Done == "" || !second.hasPlan() || !first.refused() {
+			t.Errorf("s2 was drained %q, and has its plan %t; wait %+v", second.drain.Done, second.hasPlan(), d.Wait)
+		}
+	})
+	t.Run("beside another one that does not work", func(t *testing.T) {
+		w := servers(t, map[string]string{"w": "worker"})
+		w.machines["s2"].probes(false)
+		w.machines["s3"].probes(false)
+		w.edit(drainServers)
+		w.edit(restartAll)
+		d := w.runDrains(t)
+		if second := w.machines["s2"]; second.drain.Done == "" || !second.hasPlan() || w.machines["s3"].drain.Requested != "" {
+			t.Errorf("s2 was drained %q, and has its plan %t; wait %+v", second.drain.Done, second.hasPlan(), d.Wait)
+		}
+	})
+}
+
+// One that works again after it was drained, and whose change has to wait for others, is drained no more: they may be waiting for the end of that.
+func TestDecide_NobodyStaysDrainedForLong(t *testing.T) {
+	t.Run("beside one that refused and gave up", func(t *testing.T) {
+		w, first, second := refusedBesideBroken(t, drainServers)
+		w.edit(mendAll)
+		w.run(t)
+		second.drainNode()
+		first.spend()
+		second.probes(true)
+		before := first.state().Checksum
+		d := w.runDrains(t)
+		if first.state().Checksum == before || first.refused() {
+			t.Errorf("s1 does not get its plan anew; s2 is at %+v; wait %+v", second.drain, d.Wait)
+		}
+	})
+	t.Run("beside one that does not work, whose change is to come", func(t *testing.T) {
+		w := servers(t, map[string]string{"w": "worker"})
+		w.edit(drainServers)
+		w.edit(restartAll)
+		w.runDrains(t)
+		w.finish("s1")
+		for range 3 {
+			w.run(t)
+			w.machines["s1"].drainNode()
+		}
+		second, third := w.machines["s2"], w.machines["s3"]
+		if second.drain.Requested == "" {
+			t.Fatal("s2 is not drained")
+		}
+		third.probes(false)
+		w.run(t)
+		second.drainNode()
+		w.run(t)
+		if second.drain.Uncordon != "" || second.hasPlan() {
+			t.Fatalf("s2 is at %+v while s3 may work again in a moment", second.drain)
+		}
+		if d := w.runDrains(t); second.hasPlan() || !third.hasPlan() {
+			t.Errorf("s2 is at %+v, s3 at %+v; wait %+v", second.drain, third.drain, d.Wait)
+		}
+	})
+}
+
+// Two that were drained, of which one had stopped to work, and that work again: one of them gives up its place.
+func TestDecide_TwoWaitDrained(t *testing.T) {
+	w, second, third := twoDrained(t)
+	d := Decide(w.snapshot(t))
+	if ended := effectsOf[RequestUncordon](d); len(ended) != 1 {
+		t.Errorf("the drains that are ended: %+v; wait %+v", ended, d.Wait)
+	}
+	if d := w.runDrains(t); !second.hasPlan() && !third.hasPlan() {
+		t.Errorf("s2 is at %+v, s3 at %+v; wait %+v", second.drain, third.drain, d.Wait)
+	}
+}
+
+// Two that gave up what they were drained for stay drained, and wait for nobody but the one of them that is restarted.
+func TestDecide_TwoHaveGivenUpDrained(t *testing.T) {
+	for name, given := range map[string]func(first, second *host){
+		"both are drained":          func(*host, *host) {},
+		"and need not be":           func(first, second *host) { first.m.SkipDrain, second.m.SkipDrain = true, true },
+		"and need not prove either": func(first, second *host) { first.m.SkipProof, second.m.SkipProof = true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, first, second := twoRefused(t)
+			first.spend()
+			second.spend()
+			first.drain, second.drain = drained, drained
+			given(first, second)
+			if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s1"}) {
+				t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
+			}
+			second.drain.Done = ""
+			if d := Decide(w.snapshot(t)); slices.Contains(deliveries(d), "s1") {
+				t.Errorf("while s2 is being drained plans go to %v", deliveries(d))
+			}
+		})
+	}
+}
+
+// A refusal holds up no change of the member because of which it is: it was no try of the change, and takes no place of those that may be unavailable.
+func TestDecide_ARefusalHoldsUpNobodyWhoDoesNotWork(t *testing.T) {
+	for name, given := range map[string]func(w *world, second *host){
+		"who is to be restarted in the same tier": func(*world, *host) {},
+		"when that is edited":                     func(w *world, _ *host) { w.edit(mendAll) },
+		"when its agent has given up":             func(_ *world, h *host) { h.spend() },
+		"when it is edited and has given up":      func(w *world, h *host) { w.edit(mendAll); h.spend() },
+		"when it need not prove anything":         func(_ *world, h *host) { h.m.SkipProof = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.roll(t, "s1")
+			w.run(t)
+			second, third := w.machines["s2"], w.machines["s3"]
+			third.probes(false)
+			second.refusePlan(t, true)
+			given(w, second)
+			if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s3"}) {
+				t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
+			}
+			third.probes(true)
+			if got := deliveries(Decide(w.snapshot(t))); slices.Contains(got, "s3") {
+				t.Errorf("while all work plans go to %v", got)
+			}
+		})
+	}
+}
+
+// A person has two that refuse restarted without proof: none waits for an agent that may try for hours. That is said where one waits for another. One override is
+// not enough: all works now, so the agent of the other one may prove what it needs at this moment, and be at its restart.
+func TestDecide_TheOverrideOfTwoThatRefuse(t *testing.T) {
+	w, first, second := twoRefused(t)
+	if message := Decide(w.snapshot(t)).Wait.Message; !strings.Contains(message, rkev1.EtcdProofSkipAnnotation) {
+		t.Errorf("nobody says what helps: %q", message)
+	}
+	for name, h := range map[string]*host{"s1": first, "s2": second} {
+		h.m.SkipProof = true
+		if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
+			t.Errorf("%s need not prove anything: plans go to %v", name, got)
+		}
+		h.m.SkipProof = false
+	}
+	first.m.SkipProof, second.m.SkipProof = true, true
+	if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s1"}) || proves(t, d, "s1") {
+		t.Errorf("both need not: plans go to %v; wait %+v", deliveries(d), d.Wait)
+	}
+	delete(second.data, nodeplan.KeyProbeStatuses)
+	if got := deliveries(Decide(w.snapshot(t))); slices.Contains(got, "s1") {
+		t.Errorf("while s2 does not work plans go to %v", got)
+	}
+}
+
+// Of six members one has left and one is left out. The proof of five others needs four; three are there, which is what a proof of four needs.
+func TestDecide_AProofThatAsksForMoreThanANewOne(t *testing.T) {
+	w := servers(t, map[string]string{"s4": "etcd", "s5": "etcd", "s6": "etcd", "w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first := w.machines["s1"]
+	w.machines["s5"].probes(false)
+	w.machines["s5"].m.Skip = true
+	first.refusePlan(t, true)
+	delete(w.machines, "s6")
+	w.run(t)
+	if othersOf(first) != 4 {
+		t.Errorf("the proof is of %d other members", othersOf(first))
+	}
+	first.refusePlan(t, true)
+	if got := deliveries(Decide(w.snapshot(t))); len(got) > 0 {
+		t.Errorf("refused once more, and plans go to %v", got)
+	}
+}
+
+// What is left of two members refuses what it cannot prove, costs nothing meanwhile, and is restarted when a person says so.
+func TestDecide_ALoneMemberThatRefuses(t *testing.T) {
+	w := ready(t, map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	first := w.machines["s1"]
+	first.refusePlan(t, true)
+	delete(w.machines, "s2")
+	w.run(t)
+	first.refusePlan(t, true)
+	w.run(t)
+	before := w.writes
+	for range 3 {
+		w.pass(t)
+	}
+	if w.writes > before {
+		t.Errorf("%d writes while nothing happens", w.writes-before)
+	}
+	first.m.SkipProof = true
+	if d := Decide(w.snapshot(t)); !slices.Equal(deliveries(d), []string{"s1"}) || proves(t, d, "s1") {
+		t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
+	}
+}
+
+// Two that do not work are drained: one gets its change, which may mend it.
+func TestDecide_TwoThatDoNotWorkAreDrained(t *testing.T) {
+	w, second, third := twoDrained(t)
+	second.probes(false)
+	third.probes(false)
+	if d := w.runDrains(t); second.hasPlan() == third.hasPlan() {
+		t.Errorf("s2 is at %+v, s3 at %+v; wait %+v", second.drain, third.drain, d.Wait)
+	}
+}
+
+// Of one that refused and does not work, and one that does not work either, one at most is drained in a pass.
+func TestDecide_OneIsDrainedInAPass(t *testing.T) {
+	w, first, second := refusedBesideBroken(t)
+	w.edit(drainServers)
+	first.unwell("kubelet")
+	second.failPlan()
+	second.m.NodeLostSince = w.now
+	w.edit(mendAll)
+	for range 3 {
+		if begun := effectsOf[RequestDrain](Decide(w.snapshot(t))); len(begun) > 1 {
+			t.Errorf("drained are %+v", begun)
+		}
+		w.run(t)
+	}
+}
+
+// When the init node leaves, one that refused its plan, or is drained for it, takes its place: nobody would tell it to go on otherwise.
+func TestDecide_TheInitNodeLeavesWhoWaits(t *testing.T) {
+	for name, tc := range map[string]struct {
+		roles map[string]string
+		edit  func(*rkev1.RKEControlPlaneSpec)
+		given func(w *world, second *host)
+	}{
+		"one that is drained": {roles: map[string]string{"w": "worker"}, edit: drainServers, given: func(_ *world, h *host) { h.drainNode() }},
+		"one that refused": {roles: map[string]string{"w": "worker"}, given: func(w *world, h *host) {
+			h.refusePlan(t, true)
+			w.run(t)
+			h.m.SkipProof = true
+		}},
+		"two of whom one refused": {roles: map[string]string{"s3": "etcd,control-plane", "w": "worker"}, given: func(w *world, h *host) {
+			h.refusePlan(t, true)
+			w.run(t)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.roles["s1"], tc.roles["s2"] = "etcd,control-plane", "etcd,control-plane"
+			w := ready(t, tc.roles)
+			if tc.edit != nil {
+				w.edit(tc.edit)
+			}
+			w.edit(restartAll)
+			w.roll(t, "s1")
+			w.run(t)
+			second := w.machines["s2"]
+			tc.given(w, second)
+			delete(w.machines, "s1")
+			d := w.runDrains(t)
+			if !second.m.Marks.InitNode && (w.machines["s3"] == nil || !w.machines["s3"].m.Marks.InitNode) {
+				t.Errorf("nobody takes the place: %+v", d.Wait)
+			}
+			if second.drain.Uncordon == "" && !second.hasPlan() {
+				t.Errorf("s2 is at %+v; wait %+v", second.drain, d.Wait)
+			}
+		})
+	}
+}
+
+// One that waits does not take the place of the init node while another one is at rest: nobody joins until it goes on.
+func TestDecide_WhoIsAtRestTakesThePlaceOfTheInitNode(t *testing.T) {
+	for name, given := range map[string]func(w *world, second *host){
+		"beside one whose drain does not end": func(_ *world, h *host) { h.drain = Drain{Requested: `{"enabled":true}`} },
+		"beside one that refused, and whose pool is paused": func(w *world, h *host) {
+			h.refusePlan(t, true)
+			w.run(t)
+			h.m.PoolPaused = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := servers(t, map[string]string{"w": "worker"})
+			w.edit(restartAll)
+			w.roll(t, "s1")
+			w.run(t)
+			given(w, w.machines["s2"])
+			delete(w.machines, "s1")
+			w.add("s4", "etcd,control-plane")
+			if d := w.run(t); !w.machines["s3"].m.Marks.InitNode {
+				t.Errorf("s3 does not take the place: %+v", d.Wait)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package render
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/decide/distro"
+)
+
+// layerComponents makes kube-controller-manager and kube-scheduler keep their certificates where probes can verify them,
+// unless the user said otherwise. RKE2 runs them in static pods that need the directory mounted.
+func (m *machinePlan) layerComponents() error {
+	if !m.roles.ControlPlane {
+		return nil
+	}
+	for _, component := range []distro.Component{distro.ControllerManager(), distro.Scheduler()} {
+		args := listOf(m.config[component.ArgKey])
+		mount := component.CertDir(m.dirs)
+		if file := argValue(args, "tls-cert-file"); file != "" {
+			mount = path.Dir(file)
+		} else if dir := argValue(args, "cert-dir"); dir != "" {
+			mount = dir
+		} else {
+			args = append(args, "cert-dir="+mount)
+		}
+		if argValue(args, "secure-port") == "" {
+			args = append(args, "secure-port="+strconv.Itoa(component.Port))
+		}
+		m.config[component.ArgKey] = args
+		if m.runtime == distro.RKE2 {
+			m.addMount(component.ExtraMountKey, mount+":"+mount)
+		}
+	}
+	return nil
+}
+
+func (m *machinePlan) addMount(key, mount string) {
+	list := listOf(m.config[key])
+	if !slices.Contains(list, any(mount)) {
+		list = append(list, mount)
+	}
+	m.config[key] = list
+}
+
+// argValue finds an argument name=value in a list; the last one wins, as it does for the component.
+func argValue(args []any, name string) string {
+	for _, item := range slices.Backward(args) {
+		text, _ := item.(string)
+		key, value, found := strings.Cut(strings.TrimLeft(text, "-"), "=")
+		if found && key == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// healthOf is where a component's health can be asked: its port and the certificate it serves with.
+func (m *machinePlan) healthOf(component distro.Component) (port, cert string) {
+	args := listOf(m.config[component.ArgKey])
+	port = argValue(args, "secure-port")
+	if port == "" {
+		port = strconv.Itoa(component.Port)
+	}
+	if cert = argValue(args, "tls-cert-file"); cert != "" {
+		return port, cert
+	}
+	dir := argValue(args, "cert-dir")
+	if dir == "" {
+		dir = component.CertDir(m.dirs)
+	}
+	return port, path.Join(dir, component.Name+".crt")
+}

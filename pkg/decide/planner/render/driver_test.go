@@ -1,0 +1,101 @@
+package render_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// archive packs files as the provisioning Job does.
+func archive(t *testing.T, files map[string]string) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	zipped := gzip.NewWriter(&out)
+	packed := tar.NewWriter(zipped)
+	for name, content := range files {
+		if err := packed.WriteHeader(&tar.Header{Name: name, Size: int64(len(content)), Mode: 0o600}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := packed.Write([]byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := zipped.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+const driverConfig = `{"DriverName":"amazonec2","Name":"demo-pool-1","Driver":{"IPAddress":"198.51.100.9","PrivateIPAddress":"10.0.0.9","SecretKey":"PASSWORD"}}`
+
+func TestDecodeDriver(t *testing.T) {
+	t.Parallel()
+	want := &render.Driver{Name: "amazonec2", IPAddress: "198.51.100.9", PrivateIPAddress: "10.0.0.9"}
+	for name, tc := range map[string]struct {
+		data []byte
+		want *render.Driver
+	}{
+		"nothing saved yet": {},
+		"an absolute path":  {data: archive(t, map[string]string{"/home/machine/machines/demo-pool-1/config.json": driverConfig}), want: want},
+		"a relative path":   {data: archive(t, map[string]string{"management-state/node/machines/demo-pool-1/config.json": driverConfig}), want: want},
+		"among others": {data: archive(t, map[string]string{
+			"machines/demo-pool-1/id_rsa": "PASSWORD", "machines/demo-pool-1/config.json": driverConfig, "certs/config.json": "{",
+		}), want: want},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := render.DecodeDriver(tc.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("driver (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDecodeDriver_Malformed(t *testing.T) {
+	t.Parallel()
+	whole := archive(t, map[string]string{"machines/a/config.json": driverConfig})
+	for name, tc := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"no gzip":           {[]byte("PASSWORD"), "no gzip archive"},
+		"cut in the middle": {whole[:len(whole)/2], "no"},
+		"no configuration":  {archive(t, map[string]string{"machines/config.json": driverConfig}), "machines/<name>/config.json"},
+		"no JSON":           {archive(t, map[string]string{"machines/a/config.json": "PASSWORD"}), "no valid JSON"},
+		"another type":      {archive(t, map[string]string{"machines/a/config.json": `{"Driver":{"IPAddress":["PASSWORD"]}}`}), "field Driver.IPAddress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := render.DecodeDriver(tc.data)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v does not say %q", err, tc.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "PASSWORD") {
+				t.Errorf("error shows content: %v", err)
+			}
+		})
+	}
+}
+
+func FuzzDecodeDriver(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("PASSWORD"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if driver, err := render.DecodeDriver(data); driver != nil && err != nil {
+			t.Error("both a driver and an error")
+		}
+	})
+}

@@ -1,0 +1,319 @@
+package render_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/distro"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// member is an etcd that tells its health and its peers as the real one does.
+type member struct {
+	off, noQuorum, silent bool
+	// known and active are peers; known is negative for versions of etcd that do not tell.
+	known, active int
+}
+
+func (m member) start(t *testing.T) (url string) {
+	t.Helper()
+	server := httptest.NewServer(m.handler())
+	t.Cleanup(server.Close)
+	if m.off {
+		server.Close()
+	}
+	return server.URL
+}
+
+// startTLS is start for a member that answers those alone who have the certificate that it puts on the node.
+func (m member) startTLS(t *testing.T, node render.Node) (url string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(m.handler())
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"etcd/client.crt": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, "etcd/client.key": {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		file := node.Dirs.ServerTLS(name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return server.URL
+}
+
+func (m member) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/health" && m.noQuorum:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"health":"false","reason":"RAFT NO LEADER"}`)
+		case r.URL.Path == "/health":
+			fmt.Fprint(w, `{"health":"true","reason":""}`)
+		case m.silent:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			if m.known >= 0 {
+				fmt.Fprint(w, "etcd_network_known_peers{Local=\"a\",Remote=\"a\"} 1\n")       // it knows itself as well
+				fmt.Fprint(w, "etcd_network_known_peers{Local=\"a\",Remote=\"removed\"} 0\n") // and who was a member once
+			}
+			for i := range max(m.known, m.active) {
+				up := 0
+				if i < m.active {
+					up = 1
+				}
+				fmt.Fprintf(w, "etcd_network_active_peers{Local=\"a\",Remote=\"%d\"} %d\n", i, up)
+				if m.known >= 0 {
+					fmt.Fprintf(w, "etcd_network_known_peers{Local=\"a\",Remote=\"%d\"} 1\n", i)
+				}
+			}
+		}
+	})
+}
+
+// nobody is an address where nothing listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return "https://" + listener.Addr().String()
+}
+
+// prove runs the proof of a plan on this machine, looking once, at a member in the place of the node's own.
+func prove(t *testing.T, p plan.NodePlan, metrics, client string) (ok bool, output string) {
+	t.Helper()
+	proof := p.Instructions[0]
+	if proof.Name != render.EtcdProofInstruction {
+		t.Fatalf("the plan begins with %s", proof.Name)
+	}
+	args := append([]string{}, proof.Args...)
+	args[3], args[4], args[len(args)-1] = metrics, client, "1"
+	out, err := exec.CommandContext(t.Context(), proof.Command, args...).CombinedOutput()
+	return err == nil, string(out)
+}
+
+func TestEtcdProof_FailsClosedUnlessEnoughOthersAreWell(t *testing.T) {
+	t.Parallel()
+	const enough = ""
+	for name, tc := range map[string]struct {
+		member member
+		others int
+		want   string
+	}{
+		"all of three":                             {member{known: 2, active: 2}, 2, enough},
+		"one of three is off":                      {member{known: 2, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
+		"one of five is off":                       {member{known: 4, active: 3}, 4, enough},
+		"two of five are off":                      {member{known: 4, active: 2}, 4, "connected to 2 of 4 other members, and needs 3"},
+		"both of two":                              {member{known: 1, active: 1}, 1, enough},
+		"the other of two is off":                  {member{known: 1}, 1, "connected to 0 of 1 other members, and needs 1"},
+		"a member nobody knows any more is off":    {member{known: 3, active: 2}, 2, "connected to 2 of 3 other members, and needs 3"},
+		"a version that does not tell its peers":   {member{known: -1, active: 2}, 2, enough},
+		"such a version, and one is off":           {member{known: -1, active: 1}, 2, "connected to 1 of 2 other members, and needs 2"},
+		"it has no quorum itself":                  {member{known: 2, active: 2, noQuorum: true}, 2, "does not say on http://"},
+		"it tells nothing":                         {member{silent: true}, 2, "does not tell how many members"},
+		"it does not run: nothing is taken away":   {member{off: true}, 2, enough},
+		"all of three, of which one was forgotten": {member{known: 2, active: 2}, 1, enough},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node, _ := nodeIn(t)
+			p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: tc.others, Delivery: "1"})
+			ok, out := prove(t, p, tc.member.start(t), nobody(t))
+			if ok != (tc.want == enough) || !strings.Contains(out, tc.want) {
+				t.Errorf("proven %v, output %q, want %q", ok, out, tc.want)
+			}
+		})
+	}
+}
+
+// A member whose health is told elsewhere than expected still serves: it is not taken for one that is off.
+func TestEtcdProof_AMemberThatServesIsNotOff(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeIn(t)
+	p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: 2, Delivery: "1"})
+	if ok, out := prove(t, p, strings.Replace(nobody(t), "https", "http", 1), member{}.start(t)); ok {
+		t.Errorf("proven: %q", out)
+	}
+}
+
+// The setting that moves the metrics takes effect with the restart that has to be proven, and so does taking it back.
+func TestEtcdProof_AsksWhereEtcdTellsItsHealthNow(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeIn(t)
+	node.Loopback = "127.0.0.1"
+	with := func(urls string) plan.NodePlan {
+		in := basicInput(distro.K3s, "init", func(in *render.Input) {
+			if urls != "" {
+				in.ControlPlane.Spec.MachineGlobalConfig.Data = map[string]any{"etcd-arg": []any{"listen-metrics-urls=" + urls}}
+			}
+		})
+		return mustPlan(t, in)
+	}
+	const usual = "http://127.0.0.1:2381"
+	for name, tc := range map[string]struct {
+		before  []string
+		desired string
+		want    string
+	}{
+		"as usual":                          {[]string{""}, "", usual},
+		"it was moved before":               {[]string{"http://127.0.0.1:12381"}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
+		"it is moved":                       {[]string{""}, "http://127.0.0.1:12381", "http://127.0.0.1:12381 " + usual},
+		"it is taken back":                  {[]string{"http://127.0.0.1:12381"}, "", "http://127.0.0.1:12381 " + usual},
+		"the plan before was not begun":     {[]string{"http://127.0.0.1:1", "http://127.0.0.1:2"}, "", "http://127.0.0.1:1 http://127.0.0.1:2 " + usual},
+		"several, of which one is outside":  {nil, "http://0.0.0.0:2381, https://10.0.0.1:3", usual + " https://10.0.0.1:3"},
+		"what is no address is of no use":   {nil, "http://127.0.0.1, unix:///x:1, http://a b:1,:2", usual},
+		"an address of the other IP family": {nil, "http://[fd00::1]:5", "http://[fd00::1]:5 " + usual},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proof := render.EtcdProof{Others: 2, Delivery: "1"}
+			for _, urls := range tc.before {
+				proof.Before = append(proof.Before, with(urls))
+			}
+			args := node.WithEtcdProof(with(tc.desired), proof).Instructions[0].Args
+			if diff := cmp.Diff(tc.want, args[3]); diff != "" {
+				t.Errorf("asked are (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Whichever address answers is believed: the one of the plan before, the one of the next, or the one where a member serves that keeps its
+// metrics elsewhere, or behind a certificate.
+func TestEtcdProof_TheFirstAddressThatAnswersCounts(t *testing.T) {
+	t.Parallel()
+	well, ill, nowhere := member{known: 2, active: 2}, member{known: 2, active: 1}, func(t *testing.T) string {
+		return strings.Replace(nobody(t), "https", "http", 1)
+	}
+	for name, tc := range map[string]struct {
+		metrics, client func(t *testing.T, node render.Node) string
+		want            bool
+	}{
+		"the first":                  {func(t *testing.T, _ render.Node) string { return well.start(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the second":                 {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + well.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"the second says no":         {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + ill.start(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, false},
+		"where it serves":            {func(t *testing.T, _ render.Node) string { return nowhere(t) }, well.startTLS, true},
+		"where it serves it says no": {func(t *testing.T, _ render.Node) string { return nowhere(t) }, ill.startTLS, false},
+		"behind a certificate":       {well.startTLS, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+		"none, and it runs":          {func(t *testing.T, _ render.Node) string { return nowhere(t) }, func(t *testing.T, _ render.Node) string { return member{silent: true}.start(t) }, false},
+		"none, for it is off":        {func(t *testing.T, _ render.Node) string { return nowhere(t) + " " + nowhere(t) }, func(t *testing.T, _ render.Node) string { return nobody(t) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node, dir := nodeIn(t)
+			node.Dirs.Data = dir
+			p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: 2, Delivery: "1"})
+			if ok, out := prove(t, p, tc.metrics(t, node), tc.client(t, node)); ok != tc.want {
+				t.Errorf("proven: %v, %s", ok, out)
+			}
+		})
+	}
+}
+
+// An agent that starts runs its plan again: nothing is restarted by that, so nothing has to be proven. Before the plan went through as a
+// whole it has to be each time, and for the next delivery anew.
+func TestEtcdProof_IsAskedForUntilThePlanWentThrough(t *testing.T) {
+	t.Parallel()
+	node, dir := nodeIn(t)
+	deliver := func(delivery string) plan.NodePlan {
+		return node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: 2, Delivery: delivery})
+	}
+	well, ill := member{known: 2, active: 2}.start(t), member{known: 2, active: 1}.start(t)
+	first := deliver("1")
+	for _, step := range []struct {
+		name   string
+		plan   plan.NodePlan
+		member string
+		want   bool
+	}{
+		{"all are well", first, well, true},
+		{"the plan failed after the proof, and one is ill by now", first, ill, false},
+	} {
+		if ok, out := prove(t, step.plan, step.member, nobody(t)); ok != step.want {
+			t.Fatalf("%s: proven %v: %s", step.name, ok, out)
+		}
+	}
+	if code := run(t, first.Instructions[len(first.Instructions)-1], ""); code != 0 {
+		t.Fatalf("the record ends with %d", code)
+	}
+	if ok, out := prove(t, first, ill, nobody(t)); !ok {
+		t.Errorf("the plan went through, and has to be proven again: %s", out)
+	}
+	for _, delivery := range []string{"2", "1 again"} {
+		if ok, _ := prove(t, deliver(delivery), ill, nobody(t)); ok {
+			t.Errorf("delivery %q counts as proven", delivery)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "etcd-healthy*"))
+	if err != nil || len(files) != 1 {
+		t.Errorf("the node keeps %v, %v", files, err)
+	}
+}
+
+// The proof belongs to the delivery: without it the plan is the one that was rendered, so that it is never a change.
+func TestEtcdProof_ComesFirstAndIsNoChange(t *testing.T) {
+	t.Parallel()
+	in := basicInput(distro.RKE2, "init", func(*render.Input) {})
+	desired := mustPlan(t, in)
+	proven := render.NodeOf(in).WithEtcdProof(desired, render.EtcdProof{Others: 2, Delivery: "1"})
+	if err := nodeplan.Check(proven); err != nil {
+		t.Error(err)
+	}
+	if render.HasEtcdProof(desired) || !render.HasEtcdProof(proven) || proven.Instructions[0].Name != render.EtcdProofInstruction {
+		t.Errorf("the plan begins with %s", proven.Instructions[0].Name)
+	}
+	if diff := cmp.Diff(desired, render.WithoutEtcdProof(proven)); diff != "" {
+		t.Errorf("without the proof it is another plan (-want +got):\n%s", diff)
+	}
+	if len(proven.Instructions) != len(desired.Instructions)+2 || render.StampsOf(proven) != render.StampsOf(desired) {
+		t.Error("the proof changes what is installed")
+	}
+}
+
+// What is known of a proof here and what the node makes of it are the same.
+func TestEtcdProofOf_NeedsWhatTheNodeNeeds(t *testing.T) {
+	t.Parallel()
+	node, _ := nodeIn(t)
+	for others := range 7 {
+		p := node.WithEtcdProof(plan.NodePlan{}, render.EtcdProof{Others: others})
+		proof := render.EtcdProofOf(p)
+		if proof.Others != others {
+			t.Fatalf("of a proof of %d others this is read: %+v", others, proof)
+		}
+		for active := range others + 1 {
+			ok, output := prove(t, p, member{known: others, active: active}.start(t), nobody(t))
+			if want := active >= proof.Needs(); ok != want {
+				t.Errorf("%d of %d others: the proof holds is %t, and %t is expected: %s", active, others, ok, want, output)
+			}
+		}
+	}
+	if got := render.EtcdProofOf(plan.NodePlan{}); got.Needs() != 0 {
+		t.Errorf("a plan without a proof needs %d others", got.Needs())
+	}
+}

@@ -1,0 +1,100 @@
+package render
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/distro"
+)
+
+// Keys of the main configuration that are read from plans which were delivered.
+const (
+	keyDatastore = "datastore-endpoint" // has servers keep the cluster's data in a database instead of etcd
+	keyDataDir   = "data-dir"
+	keyServer    = "server" // whom a node joins
+)
+
+func (m *machinePlan) layerDatastore() error {
+	if m.roles.Server() && hasDatastore(m.config[keyDatastore]) {
+		// The value is not told, it may hold a password.
+		m.warn(ReasonForeignDatastore, m.origin[keyDatastore], "Key %s is passed through: servers keep the cluster's data there, and not on the machines "+
+			"with etcd. Snapshots, restores and health checks know of etcd alone", keyDatastore)
+	}
+	return nil
+}
+
+func hasDatastore(endpoint any) bool { return endpoint != nil && endpoint != "" }
+
+// Home is where a delivered plan has a node keep the cluster's data: below which directory, and of which distribution.
+type Home struct {
+	Runtime distro.Runtime
+	Dir     string
+}
+
+// SameConfig reports that two plans write the same main configuration, byte for byte, or none: what is read of it from one is true of the other.
+func SameConfig(a, b plan.NodePlan) bool {
+	return slices.EqualFunc(configFiles(a), configFiles(b), func(a, b *plan.File) bool { return a.Path == b.Path && a.Content == b.Content })
+}
+
+// configFiles are the files of a plan that a node may take for its main configuration, in the order in which they are written.
+func configFiles(p plan.NodePlan) []*plan.File {
+	var out []*plan.File
+	rke2, k3s := distro.RKE2.ConfigFile(), distro.K3s.ConfigFile()
+	for i := range p.Files {
+		if file := &p.Files[i]; file.Path == rke2 || file.Path == k3s {
+			out = append(out, file)
+		}
+	}
+	return out
+}
+
+// valueIn reads the value of a key from a file of configuration into value, which stays as it is when there is none; false for files that cannot be
+// read, and for values of another type. Keys are exact, as they are to the distributions and not to a decoder of structures.
+func valueIn(file *plan.File, key string, value any) bool {
+	var config map[string]json.RawMessage
+	if json.Unmarshal(decoded(file.Content), &config) != nil {
+		return false
+	}
+	raw, ok := config[key]
+	return !ok || json.Unmarshal(raw, value) == nil
+}
+
+// KeepsDataElsewhere reports that a plan has a server keep the cluster's data in another datastore than etcd; known is false for plans that do not say.
+func KeepsDataElsewhere(p plan.NodePlan) (elsewhere, known bool) {
+	for _, file := range slices.Backward(configFiles(p)) {
+		var endpoint any
+		if valueIn(file, keyDatastore, &endpoint) {
+			return hasDatastore(endpoint), true
+		}
+	}
+	return false, false
+}
+
+// HomeOf reads it from a plan; false for plans that do not say. Of several files the last one stays.
+func HomeOf(p plan.NodePlan) (Home, bool) {
+	files := configFiles(p)
+	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
+		for _, file := range slices.Backward(files) {
+			dir := ""
+			if file.Path == runtime.ConfigFile() && valueIn(file, keyDataDir, &dir) {
+				return Home{runtime, path.Clean(either(dir, runtime.DefaultDataDir()))}, true
+			}
+		}
+	}
+	return Home{}, false
+}
+
+// JoinedServer reads from a delivered plan which server the node was told to join; empty for the init node and for plans
+// without configuration.
+func JoinedServer(p plan.NodePlan) string {
+	for i := range p.Files {
+		if file := &p.Files[i]; path.Base(file.Path) == "50-rancher.yaml" {
+			server := ""
+			valueIn(file, keyServer, &server)
+			return server
+		}
+	}
+	return ""
+}

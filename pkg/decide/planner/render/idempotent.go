@@ -1,0 +1,126 @@
+package render
+
+import (
+	"crypto/sha256"
+	_ "embed" // the scripts that nodes run
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/distro"
+)
+
+//go:embed scripts/idempotent.sh
+var idempotentShell string
+
+//go:embed scripts/idempotent.ps1
+var idempotentPowerShell string
+
+//go:embed scripts/set-permissions.ps1
+var windowsPermissions string
+
+// Node is what the instructions of an operation depend on.
+type Node struct {
+	Runtime distro.Runtime
+	Dirs    distro.Dirs
+	Windows bool
+	// Server is true when the node runs the server unit.
+	Server bool
+	// Loopback is the host by which the node reaches itself.
+	Loopback string
+}
+
+// NodeOf reads a Node from the input of a plan.
+func NodeOf(in Input) Node {
+	runtime := distro.RuntimeOf(in.ControlPlane.Spec.KubernetesVersion)
+	return Node{
+		Runtime:  runtime,
+		Dirs:     distro.DirsFor(runtime, in.ControlPlane.Spec.DataDirectories),
+		Windows:  in.Machine.Windows,
+		Server:   in.Machine.Roles.Server(),
+		Loopback: distro.LoopbackHost(in.ControlPlane.Spec.Networking),
+	}
+}
+
+// Unit is the systemd unit of the distribution on the node.
+func (n Node) Unit() string {
+	if n.Server {
+		return n.Runtime.ServerUnit()
+	}
+	return n.Runtime.AgentUnit()
+}
+
+// Command is a command of an operation.
+type Command struct {
+	// Name of the program and its arguments. Secrets belong into Env, never into Args: arguments are visible on the node.
+	Name string
+	Args []string
+	// Env are additional NAME=VALUE pairs.
+	Env []string
+	// Image holds the program, empty when it is on the node already.
+	Image string
+	// SaveOutput keeps the output for the planner.
+	SaveOutput bool
+}
+
+// Idempotent wraps a command so that it succeeds at most once per identifier, value and command on a node, also when the
+// plan is delivered again, the agent restarts or the command was killed half-way. identifier names the command within its
+// operation, value the request, for example its generation. Arguments and environment do not count: two commands of one
+// request that differ only in these need different identifiers.
+func (n Node) Idempotent(identifier, value string, command Command) plan.OneTimeInstruction {
+	target, hash, key := sha256Hex(value), sha256Hex(command.Name), strings.ToLower(identifier)
+	instruction := plan.OneTimeInstruction{
+		CommonInstruction: plan.CommonInstruction{
+			Name:    "idempotent-" + identifier + "-" + target + "-" + hash,
+			Image:   command.Image,
+			Env:     command.Env,
+			Command: "/bin/sh",
+			Args:    []string{"-x", n.Dirs.IdempotentScript(), key, target, hash, command.Name, n.Dirs.Provisioning},
+		},
+		SaveOutput: command.SaveOutput,
+	}
+	if n.Windows {
+		instruction.Command = "powershell.exe"
+		instruction.Args = []string{
+			distro.WindowsIdempotentScript, key, target, hash, command.Name, distro.WindowsProvisioningDir,
+		}
+	}
+	instruction.Args = append(instruction.Args, command.Args...)
+	return instruction
+}
+
+// Restart restarts the distribution once, also when its unit had failed before.
+func (n Node) Restart(identifier, value string) []plan.OneTimeInstruction {
+	if n.Windows {
+		return []plan.OneTimeInstruction{
+			n.Idempotent(identifier+"-restart", value, Command{Name: "restart-service", Args: []string{distro.WindowsService}}),
+		}
+	}
+	unit := n.Unit()
+	return []plan.OneTimeInstruction{
+		n.Idempotent(identifier+"-reset-failed", value, Command{Name: "/bin/sh", Args: []string{
+			"-c", fmt.Sprintf("if [ $(systemctl is-failed %s) = failed ]; then systemctl reset-failed %s; fi", unit, unit),
+		}}),
+		n.Idempotent(identifier+"-restart", value, Command{Name: "systemctl", Args: []string{"restart", unit}}),
+	}
+}
+
+// Stop stops the distribution once. Pods keep running.
+func (n Node) Stop(identifier, value string) plan.OneTimeInstruction {
+	return n.Idempotent(identifier+"-stop", value, Command{Name: "systemctl", Args: []string{"stop", n.Unit()}})
+}
+
+// Forget removes what the node remembers about an operation, so that the same request can run again.
+func (n Node) Forget(identifier string) plan.OneTimeInstruction {
+	return plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
+		Name:    "remove idempotency tracking",
+		Command: "/bin/sh",
+		Args:    []string{"-c", "rm -rf " + n.Dirs.Provisioning + "/idempotence/" + strings.ToLower(identifier)},
+	}}
+}
+
+func sha256Hex(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,143 @@
+package render
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/distro"
+)
+
+// InstallInstruction is the name of the instruction that installs and restarts the distribution; its stamps tell whether a
+// plan restarts or drains the node.
+const InstallInstruction = "install"
+
+const (
+	envRestartStamp  = "RESTART_STAMP"
+	envDrainHash     = "DRAIN_HASH"
+	windowsEnvPrefix = "WINS_"
+)
+
+// Stamps are the two hashes in a plan's install instruction; empty when the plan has none.
+type Stamps struct {
+	// Restart changes exactly when the node's service has to be restarted.
+	Restart string
+	// Drain changes when the node has to be drained before that. Another join server restarts but does not drain.
+	Drain string
+}
+
+// StampsOf reads the stamps of a plan, of Linux and Windows nodes alike.
+func StampsOf(p plan.NodePlan) Stamps {
+	var stamps Stamps
+	for _, instruction := range p.Instructions {
+		if instruction.Name != InstallInstruction {
+			continue
+		}
+		for _, env := range instruction.Env {
+			name, value, _ := strings.Cut(env, "=")
+			switch strings.TrimPrefix(name, windowsEnvPrefix) {
+			case envRestartStamp:
+				stamps.Restart = value
+			case envDrainHash:
+				stamps.Drain = value
+			}
+		}
+	}
+	return stamps
+}
+
+// installerImage holds the installer of one Kubernetes version, taken from the private registry if there is one.
+func (m *machinePlan) installerImage() string {
+	return InstallerImage(m.in.Settings.InstallerImage, m.privateRegistry().host, m.spec.KubernetesVersion)
+}
+
+// InstallerImage holds the installer of a Kubernetes version. Prefix is that of the settings, and registry a private one; both may be empty.
+func InstallerImage(prefix, registry, kubernetesVersion string) string {
+	image := either(prefix, DefaultInstallerImage) + string(distro.RuntimeOf(kubernetesVersion)) + ":" + strings.ReplaceAll(kubernetesVersion, "+", "-")
+	return resolveImage(registry, image)
+}
+
+// install must come after all files, because its stamps cover them.
+func (m *machinePlan) install() error {
+	image := m.installerImage()
+	stamps := m.stamps(image)
+	instruction := plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{
+		Name: InstallInstruction, Image: image, Command: "sh", Args: []string{"-c", "run.sh"},
+	}}
+	prefix := m.runtime.EnvPrefix()
+	if m.in.Machine.Windows {
+		instruction.Command, instruction.Args = "powershell.exe", []string{"-File", "run.ps1"}
+		instruction.Env = []string{windowsEnvPrefix + envRestartStamp + "=" + stamps.Restart, windowsEnvPrefix + envDrainHash + "=" + stamps.Drain}
+	} else {
+		instruction.Env = []string{envRestartStamp + "=" + stamps.Restart, envDrainHash + "=" + stamps.Drain}
+	}
+	for _, env := range m.spec.AgentEnvVars {
+		if env.Value != "" {
+			instruction.Env = append(instruction.Env, m.envOf(env.Name, env.Value))
+		}
+	}
+	if m.in.Machine.Windows {
+		instruction.Env = append(instruction.Env, prefix+"_DATA_DIR=c:"+m.dirs.Data,
+			"INSTALL_"+prefix+"_VERSION="+m.spec.KubernetesVersion)
+	} else {
+		instruction.Env = append(instruction.Env, prefix+"_DATA_DIR="+m.dirs.Data)
+	}
+	if m.roles.OnlyWorker() {
+		instruction.Env = append(instruction.Env, "INSTALL_"+prefix+"_EXEC=agent")
+	}
+	m.out.Instructions = append(m.out.Instructions, instruction)
+	return nil
+}
+
+// stamps hash what a restart depends on: two generations, the installer image, and path and content of the files that are
+// not dynamic, in their order. This is wire: another hash for the same input restarts every node.
+func (m *machinePlan) stamps(image string) Stamps {
+	restart, drain := sha256.New(), sha256.New()
+	both := func(text string) {
+		restart.Write([]byte(text))
+		drain.Write([]byte(text))
+	}
+	both(strconv.Itoa(m.spec.ProvisionGeneration))
+	both(image)
+	for _, file := range m.out.Files {
+		if file.Dynamic {
+			continue
+		}
+		both(file.Path)
+		restart.Write([]byte(file.Content))
+		if file.Path == m.runtime.ConfigFile() {
+			drain.Write(m.drainConfig)
+		} else {
+			drain.Write([]byte(file.Content))
+		}
+	}
+	both(strconv.FormatInt(m.in.ControlPlane.ConfigGeneration, 10))
+	return Stamps{Restart: hex.EncodeToString(restart.Sum(nil)), Drain: hex.EncodeToString(drain.Sum(nil))}
+}
+
+// envOf formats one environment variable. On Windows users write variables as in PowerShell: $env:NAME, quoted values, $true.
+func (m *machinePlan) envOf(name, value string) string {
+	if !m.in.Machine.Windows {
+		return name + "=" + value
+	}
+	name = strings.TrimPrefix(name, "$env:")
+	value = strings.Trim(value, `"'`)
+	if bare := strings.TrimPrefix(value, "$"); strings.EqualFold(bare, "true") || strings.EqualFold(bare, "false") {
+		value = bare
+	}
+	return name + "=" + value
+}
+
+// fileIdempotentScript delivers the script of [Idempotent] instructions ahead of the day one is needed.
+func (m *machinePlan) fileIdempotentScript() error {
+	path, content := m.dirs.IdempotentScript(), idempotentShell
+	if m.in.Machine.Windows {
+		path, content = distro.WindowsIdempotentScript, idempotentPowerShell
+	}
+	file := plan.File{Path: path, Content: base64.StdEncoding.EncodeToString([]byte(content)), Dynamic: true, Minor: true}
+	m.addFile(file)
+	return nil
+}

@@ -1,0 +1,26 @@
+package planner
+
+import (
+	"slices"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+)
+
+// Restoring reports that nodes may be down because a restore has stopped them: it is at work, or it has failed and the machines do not all run again. Who replaces
+// machines whose nodes are not well has to wait for that.
+func Restoring(cp *rkev1.RKEControlPlane) bool {
+	switch cp.Status.ETCDSnapshotRestorePhase {
+	case "", rkev1.ETCDSnapshotPhaseFinished:
+		return false
+	case rkev1.ETCDSnapshotPhaseFailed:
+	default:
+		return true
+	}
+	i := slices.IndexFunc(cp.Status.Operations, func(r rkev1.OperationRecord) bool { return r.Name == kindRestore.name })
+	if i < 0 || slices.Contains([]string{"", string(rkev1.ETCDSnapshotPhaseStarted)}, cp.Status.Operations[i].Step) {
+		return false // it has stopped nothing
+	}
+	ready := conditions.Get(cp.Status.Conditions, rkev1.ConditionReady)
+	return ready == nil || ready.Status != rkev1.ConditionTrue && !(&Wait{Reason: Reason(ready.Reason)}).forItsRollOut()
+}

@@ -1,0 +1,179 @@
+package planner
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// Roll is the command to move machines to another render version than the one that they are pinned to.
+type Roll struct {
+	// All is the version for machines whose pool is not in Pools, empty when they stay.
+	All string `json:"all,omitempty"`
+	// Pools are versions by machine pool.
+	Pools map[string]string `json:"pools,omitempty"`
+	// Problem says what of the command cannot be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// ParseRoll reads a command: a version, or POOL=VERSION, or several of them with commas in between.
+func ParseRoll(text string) Roll {
+	var out Roll
+	for entry := range strings.SplitSeq(text, ",") {
+		entry = strings.TrimSpace(entry)
+		pool, version, ofPool := strings.Cut(entry, "=")
+		switch {
+		case entry == "":
+		case !ofPool:
+			out.All = entry
+		case pool == "" || version == "":
+			out.Problem = fmt.Sprintf("%q is neither VERSION nor POOL=VERSION", entry)
+		default:
+			if out.Pools == nil {
+				out.Pools = map[string]string{}
+			}
+			out.Pools[pool] = version
+		}
+	}
+	return out
+}
+
+// String is the command as it is written.
+func (r Roll) String() string {
+	var entries []string
+	if r.All != "" {
+		entries = append(entries, r.All)
+	}
+	for _, pool := range slices.Sorted(maps.Keys(r.Pools)) {
+		entries = append(entries, pool+"="+r.Pools[pool])
+	}
+	return strings.Join(entries, ",")
+}
+
+// With adds another command: the version for some pools, or for all machines when none is named.
+func (r Roll) With(version string, pools ...string) Roll {
+	if len(pools) == 0 {
+		return Roll{All: version}
+	}
+	out := Roll{All: r.All, Pools: maps.Clone(r.Pools)}
+	if out.Pools == nil {
+		out.Pools = map[string]string{}
+	}
+	for _, pool := range pools {
+		out.Pools[pool] = version
+	}
+	return out
+}
+
+// For is the version for machines of a pool, empty when they stay.
+func (r Roll) For(pool string) string {
+	if version, named := r.Pools[pool]; named && pool != "" {
+		return version
+	}
+	return r.All
+}
+
+// ConditionRenderVersions on an RKEControlPlane is False while plans are kept as they are, because no renderer for them is there.
+const ConditionRenderVersions = "RenderVersionsKnown"
+
+// ReasonRenderVersionUnknown on that condition: a newer Drover has made plans, or was asked to.
+const ReasonRenderVersionUnknown = "RenderVersionUnknown"
+
+// asked is the version that a command moves a machine to, empty when there is none, or none that can be rendered.
+func (p *pass) asked(m *machine) string {
+	if version := p.s.Roll.For(m.Labels[rkev1.MachinePoolNameLabel]); p.s.Versions.Knows(version) {
+		return version
+	}
+	return ""
+}
+
+// versionFor is the render version of a machine's plan: the one that a command asks for, or else the one that the machine is pinned to. A
+// machine that nothing runs on needs no pin that nobody knows.
+func (p *pass) versionFor(m *machine) string {
+	pinned := m.marks.RenderVersion
+	idle := m.down() || m.Plan != nil && !m.Plan.State.PlanExists && !m.HasNode
+	switch asked := p.asked(m); {
+	case asked != "":
+		return asked
+	case pinned == "", pinned == AsFound && m.wished, idle && !p.s.Versions.Knows(pinned):
+		return p.s.Versions.Newest()
+	}
+	return pinned
+}
+
+// keep leaves a machine with the plan that it has, byte for byte, because this program cannot render its version: another one would be
+// another plan, and restart it. It reports whether it has to.
+func (p *pass) keep(m *machine) bool {
+	if p.knows(m) {
+		return false
+	}
+	m.kept, m.joins, m.desired = true, m.marks.JoinedTo, render.WithoutEtcdProof(m.Plan.State.Plan)
+	if !m.Plan.State.PlanExists {
+		m.found = finding{p.keptMessage(m), ReasonVersionUnknown}
+	}
+	return true
+}
+
+// plansApplied reports that all nodes once had what the spec wants of their plans.
+func (p *pass) plansApplied() bool {
+	applied := p.s.ControlPlane.Status.AppliedSpec
+	return applied != nil && maps.Equal(specDigests(applied), specDigests(&p.s.ControlPlane.Spec))
+}
+
+// keptMessage is about a machine that a change cannot reach.
+func (p *pass) keptMessage(m *machine) string {
+	if m.marks.RenderVersion == AsFound {
+		return "its plan is not the one that it was adopted with, and nobody can tell what has changed since; it is kept as it is"
+	}
+	return fmt.Sprintf("its plan is of render version %s, which this Drover does not know; it is kept as it is", m.marks.RenderVersion)
+}
+
+// follow pins a machine to the version that it was asked to move to, once its plan is the one of that version.
+func (p *pass) follow(m *machine) {
+	if asked := p.asked(m); asked != "" && m.Plan.State.PlanExists {
+		m.marks.RenderVersion = asked
+	}
+}
+
+// setVersions reports render versions that nobody here knows. Clusters that never had one get no condition.
+func (p *pass) setVersions() {
+	known := strings.Join(p.s.Versions.Names(), ", ")
+	var problems []string
+	var kept []note
+	var versions []string
+	for _, m := range p.machines {
+		if (m.kept || isLive(m) && m.roles.String() != "") && !p.knows(m) {
+			kept = append(kept, note{name: m.Name})
+			versions = append(versions, m.marks.RenderVersion)
+		}
+	}
+	if len(kept) > 0 {
+		slices.Sort(versions)
+		problems = append(problems, about("The plans of these machines are of render version "+strings.Join(slices.Compact(versions), ", ")+
+			", which this Drover does not know (it knows "+known+"), and are kept as they are until it does or a command moves them:", kept))
+	}
+	for _, version := range slices.Sorted(maps.Values(p.s.Roll.Pools)) {
+		problems = append(problems, p.unknownRoll(version)...)
+	}
+	problems = append(problems, p.unknownRoll(p.s.Roll.All)...)
+	if p.s.Roll.Problem != "" {
+		problems = append(problems, "The command to move machines to another render version is not understood: "+p.s.Roll.Problem)
+	}
+	switch problems = slices.Compact(problems); {
+	case len(problems) > 0:
+		p.set(ConditionRenderVersions, rkev1.ConditionFalse, ReasonRenderVersionUnknown, strings.Join(problems, "; "))
+	case p.has(ConditionRenderVersions):
+		p.set(ConditionRenderVersions, rkev1.ConditionTrue, "", "")
+	}
+}
+
+func (p *pass) unknownRoll(version string) []string {
+	if version == "" || p.s.Versions.Knows(version) {
+		return nil
+	}
+	return []string{"Machines are to move to render version " + version + ", which this Drover does not know"}
+}

@@ -1,0 +1,94 @@
+package planner
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
+
+// failFor is an agent that has tried its plan as often.
+func (h *host) failFor(attempts int) {
+	h.failPlan()
+	h.data[nodeplan.KeyFailureCount] = []byte(strconv.Itoa(attempts))
+}
+
+// limit is how often the agent of a host may try its plan.
+func (h *host) limit() string { return string(h.data[nodeplan.KeyMaxFailures]) }
+
+// W-3: a plan that fails is tried again and again, by the agent, but not for ever. Then a person has to change the configuration, or to say that
+// it shall be tried once more.
+func TestDecide_APlanIsGivenUpAfterManyFailures(t *testing.T) {
+	w := ready(t, map[string]string{"s": "etcd,control-plane", "w": "worker"})
+	w.edit(restartAll)
+	w.roll(t, "s")
+	h := w.machines["w"]
+	w.run(t)
+	h.failFor(retryBudget - 1)
+	if w.run(t); strings.Contains(h.m.Reconciled.Message, msgGaveUp) {
+		t.Fatalf("it is said to have given up: %q", h.m.Reconciled.Message)
+	}
+	h.failFor(retryBudget)
+	d := w.run(t)
+	if got := h.m.Reconciled.Message; !strings.HasSuffix(got, msgGaveUp) || !strings.Contains(got, rkev1.RetryAnnotation) || len(deliveries(d)) > 0 {
+		t.Fatalf("message %q, plans to %v", got, deliveries(d))
+	}
+	before := w.writes
+	if w.run(t); w.writes != before {
+		t.Error("the planner writes again and again")
+	}
+
+	h.m.Retry = true
+	if w.run(t); h.limit() != "200" {
+		t.Fatalf("the agent may try %s times", h.limit())
+	}
+	before = w.writes
+	if w.run(t); w.writes != before {
+		t.Error("the plan is delivered again and again")
+	}
+	h.m.Retry = false
+	h.failFor(2 * retryBudget)
+	w.run(t)
+	w.edit(restartAll)
+	w.roll(t, "s")
+	if w.run(t); h.limit() != "300" || h.state().Failed {
+		t.Errorf("after an edit the agent may try %s times; agents count on", h.limit())
+	}
+	h.applyPlan()
+	h.probes(true)
+	w.bringUp(t)
+}
+
+// A node that waits for other members of etcd has not failed: it is asked again, and stays so.
+func TestDecide_ARefusedRestartIsNeverGivenUp(t *testing.T) {
+	w := servers(t, map[string]string{"w": "worker"})
+	w.edit(restartAll)
+	w.run(t)
+	h := w.machines["s1"]
+	h.refusePlan(t, true)
+	h.data[nodeplan.KeyFailureCount] = []byte("100")
+	d := Decide(w.snapshot(t))
+	if !slices.Equal(deliveries(d), []string{"s1"}) || !proves(t, d, "s1") {
+		t.Errorf("plans go to %v; wait %+v", deliveries(d), d.Wait)
+	}
+}
+
+// Some agents count failures on from one plan to the next. Those of the last plan do not count against the next one of a Windows machine, whose first attempts may fail.
+func TestDecide_FormerFailuresDoNotCountAgainstWindows(t *testing.T) {
+	w := small(t)
+	h := w.add("w-windows", "worker")
+	h.m.Labels[rkev1.CattleOSLabel] = "windows"
+	w.bringUp(t)
+	h.report(nodeplan.KeyFailureCount, []byte("7"))
+	w.edit(restartAll)
+	w.roll(t, "s", "w")
+	w.run(t)
+	for count, failed := range map[int]bool{8: false, 11: false, 12: true} {
+		if h.failFor(count); h.state().Failed != failed {
+			t.Errorf("at a count of %d the plan has failed: %v", count, !failed)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// stepElect finds the init node, the one machine that starts the cluster and that all others join. It is chosen from the etcd machines
+// whose host exists, by name. Once it was sent off, only a machine that is a working member of the same etcd can take its place: when
+// it is deleted, failed or without a host, or its node is lost for long and the other members are a majority without it. A machine
+// that never joined would start a second cluster.
+func stepElect(p *pass) verdict {
+	if i := slices.IndexFunc(p.unregistered, func(m *machine) bool { return m.marks.InitNode && m.delivered() }); i >= 0 {
+		return stopFor(waitFor(ReasonInitNodeLost, "waiting for the plan secret of init node "+p.unregistered[i].Name, WakePlanSecret, WakeMachine))
+	}
+	marked := p.markedRightly()
+	if id := p.designated(); id != "" && !slices.ContainsFunc(marked, p.sentOff) && !p.othersStarted(id) {
+		for _, m := range marked {
+			m.marks.InitNode = false
+		}
+		return p.electDesignated(id)
+	}
+	return p.electFrom(marked)
+}
+
+// electFrom finds the init node where no machine is designated for that, or the cluster has started: one with the mark, while it can be.
+func (p *pass) electFrom(marked []*machine) verdict {
+	switch {
+	case len(marked) == 1 && marked[0].canBeInit():
+		return p.keepInit(marked[0])
+	case len(marked) > 1:
+		return p.electAmong(marked)
+	case len(marked) == 1 && !marked[0].delivered():
+		marked[0].marks.InitNode = false
+		return p.elect()
+	case len(marked) == 1:
+		return p.replaceInit(marked)
+	}
+	return p.elect()
+}
+
+// markedRightly are the machines with the mark. In a cluster that has started whoever never got a plan loses it, whoever gave it: it would
+// start another cluster.
+func (p *pass) markedRightly() []*machine {
+	marked := p.marked()
+	if len(p.started()) == 0 {
+		return marked
+	}
+	return slices.DeleteFunc(marked, func(m *machine) bool {
+		m.marks.InitNode = m.delivered()
+		return !m.delivered()
+	})
+}
+
+// keepInit stays with an init node, unless its node is lost and others can do without it.
+func (p *pass) keepInit(m *machine) verdict {
+	p.init = m
+	p.warnDesignated(m)
+	if m.NodeLostSince.IsZero() || !m.delivered() || p.designated() != "" {
+		return goOn("the init node is " + m.Name)
+	}
+	if p.unwell == "" {
+		p.unwell = "the node of init machine " + m.Name + " is unreachable since " + stamp(m.NodeLostSince)
+	}
+	next := p.nextInit()
+	if next == nil || !p.majorityWithout(m) || !p.missed(m, m.NodeLostSince) {
+		return goOn("the init node is " + m.Name + ", whose node is lost")
+	}
+	m.marks.InitNode = false
+	return p.choose(next)
+}
+
+// majorityWithout reports that most members of etcd are proven to work, and that one is not among them.
+func (p *pass) majorityWithout(m *machine) bool {
+	members := p.collect(isEtcd, isLive, p.inEtcd, func(o *machine) bool { return o != m })
+	healthy := 0
+	for _, o := range members {
+		healthy += btoi(o.etcdWorks())
+	}
+	return healthy > (len(members)+1)/2
+}
+
+// replaceInit finds another one for an init node that is no good any more, or waits. While no other machine can take its place, one that is being
+// deleted and works is still joined by those that are to replace it.
+func (p *pass) replaceInit(gone []*machine) verdict {
+	next := p.nextInit()
+	if next == nil {
+		next = p.keepMember(gone)
+	}
+	if next == nil || !p.mayBeChosen(next) {
+		return stopFor(p.lost(gone, next != nil))
+	}
+	for _, m := range gone {
+		m.marks.InitNode = false
+	}
+	return p.choose(next)
+}
+
+// nextInit is the first server that is proven to be a member of the cluster's etcd and can be joined, nil when there is none. If the user has chosen one of
+// them, it is that. One that is at rest comes before one that waits for something: others join nobody else until it goes on.
+func (p *pass) nextInit() *machine {
+	candidates := p.collect((*machine).canBeInit, (*machine).isMember, func(m *machine) bool { return !m.marks.InitNode })
+	if len(candidates) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(candidates, func(a, b *machine) int {
+		return cmp.Or(cmp.Compare(btoi(b.etcdHealthy()), btoi(a.etcdHealthy())), cmp.Compare(btoi(a.PoolPaused), btoi(b.PoolPaused)))
+	})
+	return candidates[max(0, slices.IndexFunc(candidates, p.mayBeChosen))]
+}
+
+// designated is the machine ID of the init node that the user has chosen, empty when there is none: there is no other then. It is not heard while that
+// machine is being deleted and has begun: it waits for those that are joined to it, and they wait for another one to join.
+func (p *pass) designated() string {
+	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
+	if slices.ContainsFunc(p.started(), func(m *machine) bool { return m.Deleting && m.Labels[rkev1.MachineIDLabel] == id }) {
+		return ""
+	}
+	return id
+}
+
+// mayBeChosen reports that the user has not chosen another init node.
+func (p *pass) mayBeChosen(m *machine) bool {
+	id := p.designated()
+	return id == "" || m.Labels[rkev1.MachineIDLabel] == id
+}
+
+// sentOff reports that a machine may be starting the cluster already: it was told to, or a ticket says that it is about to be and caches may not
+// show yet that it was.
+func (p *pass) sentOff(m *machine) bool { return m.delivered() || m.canBeInit() && p.hasInitTicket(m) }
+
+// hasInitTicket reports that the stored ticket is for the machine to start the cluster.
+func (p *pass) hasInitTicket(m *machine) bool {
+	ticket := p.s.ControlPlane.Status.Ticket
+	return ticket != nil && ticket.Step == ticketInit &&
+		slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
+}
+
+// marked are the machines that carry the init mark, and the one that a ticket names whose mark was not written any more.
+func (p *pass) marked() []*machine {
+	marked := p.collect(func(m *machine) bool { return m.marks.InitNode })
+	if len(marked) > 0 {
+		return marked
+	}
+	named := p.collect((*machine).canBeInit, p.hasInitTicket)
+	for _, m := range named {
+		m.marks.InitNode = true
+	}
+	return named
+}
+
+// electAmong resolves several marks, which only a person can have made: the machine that others can join stays, or else the
+// one that has a plan.
+func (p *pass) electAmong(marked []*machine) verdict {
+	keep := slices.IndexFunc(marked, func(m *machine) bool { return m.marks.JoinURL != "" })
+	if keep < 0 {
+		keep = max(0, slices.IndexFunc(marked, (*machine).delivered))
+	}
+	for i, m := range marked {
+		m.marks.InitNode = i == keep
+	}
+	if !marked[keep].canBeInit() {
+		return p.replaceInit(marked[keep : keep+1])
+	}
+	p.init = marked[keep]
+	return goOn("of several init nodes stays " + p.init.Name)
+}
+
+// reasonInitNodeStays of a warning: the user's choice of the init node comes too late.
+const reasonInitNodeStays = "InitNodeStays"
+
+// warnDesignated tells that another machine is the init node than the one that the user has chosen.
+func (p *pass) warnDesignated(m *machine) {
+	id := p.s.ControlPlane.Labels[rkev1.InitNodeMachineIDLabel]
+	if id == "" || m.Labels[rkev1.MachineIDLabel] == id {
+		return
+	}
+	message := "The cluster was started by machine " + m.Name + ", which stays the init node; while the label names another machine, no third one takes its place"
+	if p.designated() == "" {
+		message = "The machine that the label names is being deleted, and machine " + m.Name + " is the init node: remove the label, or name another machine in it"
+	}
+	p.warnings[render.Warning{Reason: reasonInitNodeStays, Field: "metadata.labels[" + rkev1.InitNodeMachineIDLabel + "]", Message: message}] = true
+}
+
+// electDesignated takes the machine that the user has chosen by its id, and no other.
+func (p *pass) electDesignated(id string) verdict {
+	chosen := p.collect(func(m *machine) bool { return m.Labels[rkev1.MachineIDLabel] == id })
+	switch {
+	case len(chosen) > 1:
+		return stopFor(failure(ReasonDesignatedAbsent, fmt.Sprintf("several machines have the machine ID %s that is designated as init node", id), WakeMachine))
+	case len(chosen) == 0 || !chosen[0].canBeInit():
+		return stopFor(waitFor(ReasonDesignatedAbsent, "unable to find designated init node matching machine ID "+id+": register it, or remove the label "+
+			rkev1.InitNodeMachineIDLabel+" of the Cluster", WakeMachine, WakePlanSecret))
+	}
+	return p.choose(chosen[0])
+}
+
+// othersStarted reports that the cluster may have been started by another machine than the one of that machine ID, which is so as well when a restore has stopped this
+// one: it has forgotten its data. Who is chosen then has to be a member.
+func (p *pass) othersStarted(id string) bool {
+	return slices.ContainsFunc(p.started(), func(m *machine) bool { return m.stopped() || m.Labels[rkev1.MachineIDLabel] != id })
+}
+
+// started are the machines of which one has started the cluster, if any did.
+func (p *pass) started() []*machine {
+	return slices.DeleteFunc(slices.Concat(p.machines, p.unregistered), func(m *machine) bool { return !m.roles.ETCD || !m.delivered() })
+}
+
+// isMember reports that a machine is proven to be a member of the cluster's etcd that others can join. One that refused its plan, or is drained for the next, waits
+// for what the init node makes go on.
+func (m *machine) isMember() bool { return m.etcdWorks() && m.marks.JoinURL != "" }
+
+// elect takes the first machine that can start the cluster, unless another one may have started it.
+func (p *pass) elect() verdict {
+	if started := p.started(); len(started) > 0 {
+		return p.replaceInit(started)
+	}
+	candidates := p.collect((*machine).canBeInit)
+	if len(candidates) == 0 {
+		return stopFor(waitFor(ReasonNoInitNode, "waiting for viable init node", WakeMachine, WakePlanSecret))
+	}
+	return p.choose(candidates[0])
+}
+
+func (p *pass) choose(m *machine) verdict {
+	m.marks.InitNode = true
+	p.init = m
+	p.warnDesignated(m)
+	if m.Deleting {
+		return goOn("the init node is " + m.Name + ", which is being deleted and stays until another one can take its place")
+	}
+	return goOn("chose the init node " + m.Name)
+}

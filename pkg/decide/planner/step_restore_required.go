@@ -1,0 +1,30 @@
+package planner
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+)
+
+// etcdReplaced is the message when no machine with the cluster's data is left. User interfaces look for it.
+const etcdReplaced = "rkecontrolplane was already initialized but no etcd machines exist that have plans, " +
+	"indicating the etcd plane has been entirely replaced. Restoration from etcd snapshot is required."
+
+// stepRestoreRequired never lets a second cluster begin where one existed: when the cluster had etcd data and no machine
+// is left that could hold them, only a restore helps.
+func stepRestoreRequired(p *pass) verdict {
+	all := slices.Concat(p.machines, p.unregistered)
+	joined := func(m *machine) bool { return m.Marks.JoinURL != "" || m.Marks.JoinedTo != "" }
+	restored := p.status.ConfigGeneration > 0 // a restore takes the condition back, and counts when the data are there
+	if !restored && !conditions.IsTrue(p.status.Conditions, rkev1.ConditionBootstrapped) && !slices.ContainsFunc(all, joined) {
+		return goOn("the cluster has no data yet")
+	}
+	if slices.ContainsFunc(all, func(m *machine) bool { return m.roles.ETCD && m.delivered() }) {
+		return goOn("machines with the cluster's data exist")
+	}
+	p.set(rkev1.ConditionStable, corev1.ConditionFalse, rkev1.ReasonWaiting, "")
+	return stopFor(failure(ReasonRestoreRequired, etcdReplaced, WakeControlPlane, WakeMachine, WakePlanSecret))
+}

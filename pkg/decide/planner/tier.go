@@ -1,0 +1,436 @@
+package planner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+)
+
+// Steps of tickets. They are stored.
+const (
+	ticketInit         = "init"
+	ticketEtcd         = "etcd"
+	ticketControlPlane = "control-plane"
+	ticketWorker       = "worker"
+)
+
+const (
+	// MaxPlanSize is the largest plan that is delivered, in bytes: the budget of one machine, whatever the size of its cluster. A secret
+	// holds 1 MiB, in which the plan is kept twice beside the node's reports.
+	MaxPlanSize = 400 << 10
+	// MaxSecretSize is the most that the data of a plan secret may hold once a plan is delivered and applied, in bytes. The API
+	// refuses secrets above 1 MiB; what is left is for further reports of the agent.
+	MaxSecretSize = 1000 << 10
+)
+
+// Messages about single machines. Those of the agent's progress are what users and their scripts know.
+const (
+	msgCheckIn      = "waiting for agent to check in and apply initial plan"
+	msgApplied      = "waiting for plan to be applied"
+	msgFailed       = "failure while applying plan"
+	msgProbes       = "waiting for probes: "
+	msgKubelet      = "waiting for kubelet to update"
+	msgPreBootstrap = "waiting for cluster pre-bootstrap to complete"
+	msgConnect      = "waiting for cluster agent to connect"
+	msgPending      = "configuration change pending"
+	msgStopped      = "; the change goes to no other machine while it does not work on "
+	msgPoolPaused   = "configuration change pending; the machine pool is paused"
+	msgEtcd         = "configuration change pending; waiting for the etcd members of"
+	msgJoinEtcd     = "waiting for its turn to join etcd, after "
+	msgDraining     = "draining node"
+	msgUncordon     = "waiting for uncordon to finish"
+	msgLeftOut      = "is left out of the roll-out by annotation; "
+	msgNodeLost     = "; its node is unreachable since "
+	msgNodeLostFor  = ". Repair it, delete the Machine, or annotate it " + rkev1.RollOutSkipAnnotation + "=true to go on without it"
+	msgTooLarge     = "the plan has %d KiB, at most %d KiB are delivered%s"
+	msgNoRoom       = "the plan does not fit into plan secret %s beside what its node reported; " +
+		"delete the keys with the names of outputs from the secret%s"
+	msgLargest = "; the largest parts are "
+)
+
+// tier is a group of machines that are configured together, before the next group is touched.
+type tier struct {
+	name    string
+	members []*machine
+	// ticket is the step that tickets for this tier name. Plans that restart something need one; first plans only where others
+	// depend on them.
+	ticket       string
+	ticketFirsts bool
+	// concurrency is how many members may be unavailable at a time, as users write it. Empty means 1.
+	concurrency string
+	// join says which server a machine joins, or why none can be named.
+	join func(*machine) (joinURL, problem string)
+	// failureThreshold is how many attempts a machine has before its plan counts as failed; 0 means 1.
+	failureThreshold int
+}
+
+// finding is what a tier found about one machine.
+type finding struct {
+	message string // empty: in order
+	reason  Reason
+}
+
+// tier brings every member one step closer to its plan. It returns a wait unless all are in order. Two kinds of members do not
+// count, and are held against the cluster at the end of the walk: those whose plans are too large or cannot be rendered by this program, whom
+// nothing but a person helps, and those that the roll-out goes on without.
+func (p *pass) tier(t tier) *Wait {
+	r := p.newRollOut(t)
+	r.run()
+	byReason := map[Reason][]note{}
+	for _, m := range t.members {
+		p.noteMachine(m, m.found.message)
+		if m.found.message != "" {
+			byReason[m.found.reason] = append(byReason[m.found.reason], note{m.Name, m.found.message})
+		}
+	}
+	p.noteUnwell(t)
+	p.hold(t.name, byReason)
+	wait := tierWait(t.name, byReason)
+	if wait == nil && slices.ContainsFunc(t.members, p.staysBehind) {
+		return p.held
+	}
+	t.needsPerson(wait)
+	changes := func(n note) bool { return strings.HasPrefix(n.message, msgPending) } // others wait for their turn to join
+	if wait != nil && r.failedAt != "" && slices.ContainsFunc(byReason[ReasonChangePending], changes) {
+		wait.Message += msgStopped + r.failedAt // said once, and not on each of the machines that wait
+	}
+	return wait
+}
+
+// needsPerson marks the wait for servers that are off for longer than anybody waits. Whoever comes after them must not be newer than they are, so
+// a person has to say that it goes on without them.
+func (t tier) needsPerson(wait *Wait) {
+	var stranded []note
+	for _, m := range t.members {
+		if wait != nil && m.stranded && m.found.reason == wait.Reason {
+			stranded = append(stranded, note{name: m.Name})
+		}
+	}
+	if len(stranded) == 0 {
+		return
+	}
+	wait.Failed = true
+	if !strings.HasSuffix(wait.Message, msgNodeLostFor) { // which one it is cannot be told from several names
+		wait.Message += about("; the nodes are unreachable for long of", stranded) + msgNodeLostFor
+	}
+}
+
+// hold remembers why the cluster is not in order because of machines that do not hold up others.
+func (p *pass) hold(name string, byReason map[Reason][]note) {
+	if notes := byReason[ReasonPlanTooLarge]; len(notes) > 0 && p.held == nil {
+		p.held = failure(ReasonPlanTooLarge, about("configuring "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane,
+			WakeConfigObject)
+	}
+	if notes := byReason[ReasonVersionUnknown]; len(notes) > 0 && p.held == nil {
+		p.held = failure(ReasonVersionUnknown, about("configuring "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster)
+	}
+	if notes := byReason[ReasonLeftOut]; len(notes) > 0 && p.leftOut == nil {
+		p.leftOut = waitFor(ReasonLeftOut, about("configuring "+name+" node(s)", notes), WakeMachine, WakePlanSecret, WakeCluster, WakeControlPlane)
+	}
+}
+
+// staysBehind reports that a server stays at another Kubernetes version than the one that is asked for, because no plan can be delivered to it.
+// Nodes must not be newer than the servers that they talk to: the tiers after it wait.
+func (p *pass) staysBehind(m *machine) bool {
+	held := m.found.reason == ReasonPlanTooLarge || m.found.reason == ReasonVersionUnknown
+	return held && m.roles.Server() && m.Plan.State.PlanExists &&
+		(m.marks.Version != "" && m.marks.Version != p.s.ControlPlane.Spec.KubernetesVersion || !p.kubeletCurrent(m))
+}
+
+// tierWait tells of the machines at which something happens or fails; of those whose turn comes later only when there are no others.
+func tierWait(name string, byReason map[Reason][]note) *Wait {
+	verbs := map[Reason]string{ReasonUncordoning: "uncordoning", ReasonDraining: "draining", ReasonDrainOverdue: "draining"}
+	for _, reasons := range [][]Reason{
+		{ReasonUncordoning}, {ReasonDrainOverdue, ReasonDraining}, {ReasonRenderFailed, ReasonConfiguring}, {ReasonEtcdUnhealthy}, {ReasonPoolPaused, ReasonChangePending},
+	} {
+		var notes []note
+		reason := reasons[0]
+		for _, r := range slices.Backward(reasons) {
+			if found := byReason[r]; len(found) > 0 {
+				notes, reason = append(notes, found...), r
+			}
+		}
+		if len(notes) == 0 {
+			continue
+		}
+		verb := cmp.Or(verbs[reason], "configuring")
+		wait := waitFor(reason, about(verb+" "+name+" node(s)", notes), WakePlanSecret, WakeMachine, WakeControlPlane, WakeCluster,
+			WakeConfigObject, WakeManagement)
+		wait.Failed = reason == ReasonRenderFailed || reason == ReasonDrainOverdue
+		return wait
+	}
+	return nil
+}
+
+// noteUnwell remembers the first tier in which others find fault with machines.
+func (p *pass) noteUnwell(t tier) {
+	var failing, unready []note
+	for _, m := range t.members {
+		switch {
+		case m.Health.Failing:
+			failing = append(failing, note{m.Name, m.Health.Message})
+		case m.Health.NotReady:
+			unready = append(unready, note{m.Name, m.Health.Message})
+		}
+	}
+	switch {
+	case p.unwell != "":
+	case len(failing) > 0:
+		p.unwell = about("failing "+t.name+" machine(s)", failing)
+	case len(unready) > 0:
+		p.unwell = about("non-ready "+t.name+" machine(s)", unready)
+	}
+}
+
+// inputFor is what the plan of a machine is rendered from.
+func (p *pass) inputFor(m *machine, joinURL string) render.Input {
+	in := p.input
+	in.Version = p.versionFor(m)
+	in.InitNode = m.marks.InitNode
+	in.JoinURL = joinURL
+	_, byHand := m.Annotations[rkev1.JoinURLAutosetDisabledAnnotation]
+	in.Machine = render.Machine{
+		Namespace:              p.s.ControlPlane.Namespace,
+		Name:                   m.Name,
+		UID:                    m.UID,
+		Labels:                 m.Labels,
+		Annotations:            m.Annotations,
+		Roles:                  m.roles,
+		Windows:                m.windows,
+		NodeName:               m.Labels[rkev1.NodeNameLabel],
+		Provisioned:            m.Provisioned,
+		Driver:                 m.Driver,
+		JoinURLAutosetDisabled: byHand,
+	}
+	return in
+}
+
+// render makes the plan a machine should have.
+func (p *pass) render(m *machine, joinURL string) (plan.NodePlan, finding) {
+	in := p.inputFor(m, joinURL)
+	desired, warnings, err := p.plan(in)
+	for _, w := range warnings {
+		p.warnings[w] = true
+	}
+	var pending *render.PendingError
+	switch {
+	case errors.As(err, &pending):
+		return desired, finding{pending.Message, ReasonConfiguring}
+	case err != nil:
+		return desired, finding{"cannot render the plan: " + err.Error(), ReasonRenderFailed}
+	}
+	if problem := p.misplaces(m, desired); problem != "" {
+		return desired, finding{"cannot deliver the plan: " + problem, ReasonRenderFailed}
+	}
+	return withdraw(render.NodeOf(in), &m.Plan.State, desired), finding{}
+}
+
+// plan renders a plan, unless it is remembered.
+func (p *pass) plan(in render.Input) (plan.NodePlan, []render.Warning, error) {
+	if p.s.Memo == nil {
+		return p.s.Versions.Plan(in)
+	}
+	return p.s.Memo.Plan(p.s.Versions, in)
+}
+
+// encode makes the delivery of a plan, or says why it cannot be delivered.
+func (p *pass) encode(t tier, m *machine) (Delivery, finding) {
+	if err := nodeplan.Check(m.desired); err != nil {
+		return Delivery{}, finding{"cannot deliver the plan: " + err.Error(), ReasonRenderFailed}
+	}
+	encoded, err := nodeplan.Encode(p.proven(m))
+	if err != nil {
+		return Delivery{}, finding{"cannot encode the plan", ReasonRenderFailed}
+	}
+	if message := m.tooLarge(m.desired, encoded, &p.s.ControlPlane.Spec); message != "" {
+		return Delivery{}, finding{message, ReasonPlanTooLarge}
+	}
+	maxFailures, threshold := t.limits(m)
+	return Delivery{Plan: encoded, Checksum: nodeplan.Checksum(encoded), MaxFailures: maxFailures, FailureThreshold: threshold}, finding{}
+}
+
+// send delivers a plan, together with the marks that go with it.
+func (p *pass) send(t tier, m *machine) finding {
+	delivery, found := p.encode(t, m)
+	if found.message != "" {
+		return found
+	}
+	first := !m.Plan.State.PlanExists
+	effect := DeliverPlan{Machine: m.Name, Secret: m.Plan.Name, Delivery: delivery, First: first}
+	evidence := p.evidenceOf(m)
+	switch kept, ok := m.evidence(); {
+	case ok && m.kept:
+		evidence = kept
+	case m.late:
+		evidence.Other[partRelease] = kept.Other[partRelease]
+	}
+	switch {
+	case first && t.ticketFirsts:
+		p.addTicket(t.ticket, m, delivery.Checksum, causeNewMachine)
+	case !first && (m.again() || !restartFree(&m.Plan.State, m.desired)):
+		effect.Cause = p.causeOf(m)
+		evidence = evidence.because(effect.Cause)
+		p.addTicket(t.ticket, m, delivery.Checksum, cmp.Or(string(effect.Cause), causeRetry))
+	}
+	m.marks.RenderVersion = p.versionFor(m)
+	m.marks.JoinedTo = m.joins
+	if !m.kept {
+		m.marks.Version = p.s.ControlPlane.Spec.KubernetesVersion
+	}
+	m.sent = true
+	effect.Marks, effect.Evidence, effect.Again = m.marks, evidence.about(delivery.Checksum), m.gaveUp()
+	p.deliver = append(p.deliver, effect)
+	if neverApplied(&m.Plan.State) {
+		return finding{msgCheckIn, ReasonConfiguring}
+	}
+	return finding{msgApplied, ReasonConfiguring}
+}
+
+// tooLarge says what to do about a plan that its secret cannot hold, empty when it can: beside the reports there are the plan
+// itself and the copy of the one that was applied, which is the old one first and the new one later.
+func (m *machine) tooLarge(p plan.NodePlan, encoded []byte, spec *rkev1.RKEControlPlaneSpec) string {
+	largest := func() string {
+		if parts := render.Largest(spec, p, namedMax); len(parts) > 0 {
+			return msgLargest + strings.Join(parts, ", ")
+		}
+		return ""
+	}
+	switch {
+	case len(encoded) > MaxPlanSize:
+		return fmt.Sprintf(msgTooLarge, len(encoded)>>10, MaxPlanSize>>10, largest())
+	case len(encoded)+max(len(encoded), m.Plan.AppliedSize)+m.Plan.ReportSize > MaxSecretSize:
+		return fmt.Sprintf(msgNoRoom, m.Plan.Name, largest())
+	}
+	return ""
+}
+
+// causeNewMachine is on tickets for first plans, which disrupt nobody but decide who starts the cluster.
+const causeNewMachine = "new machine"
+
+// causeRetry is on tickets for another try of a plan that disrupted nobody.
+const causeRetry = "another try"
+
+// addTicket puts a machine on the ticket of this pass, which goes on with those of the last one that are still at it. Of several causes
+// the ticket has the first.
+func (p *pass) addTicket(step string, m *machine, checksum, cause string) {
+	if p.ticket == nil {
+		p.ticket = &rkev1.DisruptionTicket{Step: step, Cause: cause, Machines: p.openTicket(step)}
+	}
+	p.ticket.Machines = slices.DeleteFunc(p.ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == m.UID })
+	p.ticket.Machines = append(p.ticket.Machines, rkev1.TicketMachine{MachineUID: m.UID, PlanChecksum: checksum})
+	slices.SortFunc(p.ticket.Machines, func(a, b rkev1.TicketMachine) int { return strings.Compare(string(a.MachineUID), string(b.MachineUID)) })
+}
+
+// openTicket are the machines of the stored ticket that have its plan and are not in order yet.
+func (p *pass) openTicket(step string) []rkev1.TicketMachine {
+	stored := p.s.ControlPlane.Status.Ticket
+	if stored == nil || stored.Step != step {
+		return nil
+	}
+	open := func(t rkev1.TicketMachine) bool {
+		return slices.ContainsFunc(p.machines, func(m *machine) bool {
+			return m.UID == t.MachineUID && isLive(m) && m.Plan.State.Checksum == t.PlanChecksum && p.progress(m) != ""
+		})
+	}
+	return slices.DeleteFunc(slices.Clone(stored.Machines), func(t rkev1.TicketMachine) bool { return !open(t) })
+}
+
+// carriesOperation reports that all that is left to do on a machine is to take back the plan of an operation, which changes nothing that runs.
+func (m *machine) carriesOperation() bool {
+	return render.OperationOf(m.Plan.State.Plan) != "" && restartFree(&m.Plan.State, m.desired)
+}
+
+// restartFree reports that the change reaches the node without restarting anything: what is to be run, with the stamp over
+// all files that need a restart in it, stays the same.
+func restartFree(state *nodeplan.State, desired plan.NodePlan) bool {
+	if render.OperationOf(state.Plan) != "" {
+		return render.SameInstallation(state.Plan, desired)
+	}
+	return slices.EqualFunc(render.WithoutEtcdProof(state.Plan).Instructions, render.WithoutEtcdProof(desired).Instructions, sameInstruction)
+}
+
+func sameInstruction(a, b plan.OneTimeInstruction) bool {
+	return a.SaveOutput == b.SaveOutput && a.Name == b.Name && a.Image == b.Image && a.Command == b.Command && a.Script == b.Script &&
+		slices.Equal(a.Env, b.Env) && slices.Equal(a.Args, b.Args)
+}
+
+func neverApplied(s *nodeplan.State) bool {
+	return s.AppliedPlan == nil && s.AppliedChecksum == ""
+}
+
+// unhealthyProbes are the names of the plan's probes that have not passed, those without a report included.
+func (m *machine) unhealthyProbes() []string { return m.Plan.unhealthyProbes() }
+
+func (s *PlanSecret) unhealthyProbes() []string {
+	var names []string
+	for name := range s.State.Plan.Probes {
+		if !s.State.ProbeStatuses[name].Healthy {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// progress says what a machine with the right plan still lacks, empty when nothing.
+func (p *pass) progress(m *machine) string {
+	if message := p.planProgress(m); message != "" || m.inDrain() {
+		return cmp.Or(message, msgUncordon)
+	}
+	return p.nodeProgress(m)
+}
+
+// planProgress is how far the agent is with the plan.
+func (p *pass) planProgress(m *machine) string {
+	state := &m.Plan.State
+	unhealthy := m.unhealthyProbes()
+	switch {
+	case state.Failed:
+		return p.failureOf(m)
+	case neverApplied(state) && !state.InSync:
+		return msgCheckIn
+	case state.Plan.Error != "":
+		return state.Plan.Error
+	case !state.InSync:
+		return msgApplied
+	case len(unhealthy) > 0:
+		return msgProbes + strings.Join(unhealthy, ", ")
+	}
+	return ""
+}
+
+// nodeProgress is what the node does with a plan that was applied.
+func (p *pass) nodeProgress(m *machine) string {
+	switch {
+	case !p.kubeletCurrent(m):
+		return msgKubelet
+	case m.roles.ControlPlane && p.s.ClusterAgent.PreBootstrap:
+		return msgPreBootstrap
+	case m.roles.ControlPlane && !p.s.Connected && !p.s.AgentDeployed:
+		return msgConnect
+	}
+	return ""
+}
+
+// noteMachine reports on the Machine what the planner does with it. Machines without a host have more pressing news.
+func (p *pass) noteMachine(m *machine, message string) {
+	if !m.InfrastructureReady {
+		return
+	}
+	want := Condition{Status: corev1.ConditionTrue, Reason: rkev1.ConditionReconciled}
+	if message != "" {
+		want = Condition{Status: corev1.ConditionUnknown, Reason: rkev1.ReasonWaiting, Message: message}
+	}
+	if m.Reconciled != want {
+		p.report = append(p.report, SetMachineCondition{Machine: m.Name, Condition: want})
+	}
+}

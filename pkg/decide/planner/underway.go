@@ -1,0 +1,26 @@
+package planner
+
+import (
+	"slices"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+)
+
+// UnderWay lists what was begun in a cluster and has to be ended by whoever began it: operations that run, and nodes that were drained and are to be
+// made schedulable again.
+func UnderWay(s Snapshot) []string {
+	var out []string
+	for _, k := range []kind{kindCreate, kindRestore, kindCertificates, kindKeys} {
+		if c := conditions.Get(s.ControlPlane.Status.Conditions, k.condition); c != nil && c.Status == rkev1.ConditionUnknown {
+			out = append(out, "an operation runs: "+k.title)
+		}
+	}
+	for i := range s.Machines {
+		if m := &s.Machines[i]; m.Plan != nil && !m.Deleting && (&machine{Machine: m}).inDrain() {
+			out = append(out, "the node of machine "+m.Name+" is drained")
+		}
+	}
+	slices.Sort(out)
+	return out
+}

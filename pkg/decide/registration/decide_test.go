@@ -1,0 +1,429 @@
+package registration_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/registration"
+)
+
+var noon = time.Date(2026, time.November, 21, 12, 0, 0, 0, time.UTC)
+
+const (
+	old   = "an-old-token-that-is-long-enough-to-be-one-1234567890"
+	fresh = "a-fresh-token"
+)
+
+// at is a time relative to noon, as it is stored.
+func at(d time.Duration) string { return noon.Add(d).Format(time.RFC3339) }
+
+// facts are about a token of hosts, made at noon, with a Secret that has these pairs of key and value; none without any.
+func facts(pairs ...string) *registration.Facts {
+	token := &mgmtv3.ClusterRegistrationToken{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "c-m-1", Name: "default-token", UID: "uid-1", CreationTimestamp: metav1.NewTime(noon),
+			Labels: map[string]string{mgmtv3.TokenPurposeLabel: mgmtv3.TokenPurposeNode},
+		},
+		Spec: mgmtv3.ClusterRegistrationTokenSpec{ClusterName: "c-m-1"},
+	}
+	f := &registration.Facts{Registration: token, Fresh: fresh, Now: noon, Settings: registration.Settings{ServerURL: "https://drover.example.com"}}
+	if len(pairs) > 0 {
+		f.Secret = secret(f, pairs...)
+	}
+	return f
+}
+
+func secret(f *registration.Facts, pairs ...string) *corev1.Secret {
+	s := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "c-m-1", Name: "crt-token-default-token", Labels: map[string]string{mgmtv3.TokenPurposeLabel: mgmtv3.TokenPurposeNode},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "management.cattle.io/v3", Kind: "ClusterRegistrationToken", Name: "default-token", UID: f.Registration.UID, Controller: new(true),
+			}},
+		},
+		Type: corev1.SecretTypeOpaque, Data: map[string][]byte{},
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		s.Data[pairs[i]] = []byte(pairs[i+1])
+	}
+	return s
+}
+
+// data is what the Secret holds after a decision; nil when it is not written.
+func data(d registration.Decision) map[string]string {
+	if d.Secret == nil {
+		return nil
+	}
+	out := map[string]string{}
+	for key, value := range d.Secret.Data {
+		out[key] = string(value)
+	}
+	return out
+}
+
+// spread is by how much the first time of the token with UID uid-1 is longer, with the lifetime of a month.
+const spread = 23*time.Minute + 36*time.Second
+
+// agentsFollow makes a token one of agents, to whom somebody brings new ones.
+func agentsFollow(f *registration.Facts) {
+	f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent, true
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	const month = registration.DefaultTTL
+	for name, tc := range map[string]struct {
+		facts *registration.Facts
+		edit  func(*registration.Facts)
+		want  map[string]string // nil: not written
+		event registration.Event
+		next  time.Duration // after noon; 0: none
+	}{
+		"a new token is drawn and lives for a month": {
+			facts: facts(), event: registration.Made,
+			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"a token that is fine is left alone": {
+			facts: facts("token", old, "expiresAt", at(time.Hour)), next: time.Hour,
+		},
+		"its time is over": {
+			facts: facts("token", old, "expiresAt", at(0)), event: registration.Replaced,
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
+		},
+		"it is over for a year, since nobody looked": {
+			facts: facts("token", old, "previousToken", "older", "expiresAt", at(-365*24*time.Hour), "gracePeriodExpiresAt", at(-364*24*time.Hour)), event: registration.Replaced,
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
+		},
+		"within the grace period both are good": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(time.Minute)), next: time.Minute,
+		},
+		"the grace period is over": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+		},
+		"a token before this one whose time nobody knows is not good": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", "soon"),
+			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+		},
+		"a grace period of nothing": {
+			facts: facts("token", "new", "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(time.Minute)),
+			want:  map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+		},
+		"a token that was good for ever begins to have a time": {
+			facts: facts("token", old), want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"one that is older than its time has some left": {
+			facts: facts("token", old), edit: func(f *registration.Facts) { f.Registration.CreationTimestamp = metav1.NewTime(noon.Add(-2 * month)) },
+			want: map[string]string{"token": old, "expiresAt": at(spread)}, next: spread,
+		},
+		"a time that cannot be read counts as none": {
+			facts: facts("token", old, "expiresAt", "tomorrow"), want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"tokens are good for ever here": {
+			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Settings.TTL = -1 },
+			want: map[string]string{"token": old},
+		},
+		"this one is good for ever": {
+			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(0)) },
+			want: map[string]string{"token": old},
+		},
+		"the token before still ends where tokens are good for ever": {
+			facts: facts("token", "new", "previousToken", old, "gracePeriodExpiresAt", at(0)), edit: func(f *registration.Facts) { f.Settings.TTL = -1 },
+			want: map[string]string{"token": "new"},
+		},
+		"it is to live for an hour, and is replaced": {
+			facts: facts("token", old, "expiresAt", at(0)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(60)) }, event: registration.Replaced,
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(time.Hour), "gracePeriodExpiresAt": at(48 * time.Minute)}, next: 48 * time.Minute,
+		},
+		"a minute is too short for both": {
+			facts: facts("token", old, "expiresAt", at(0)), event: registration.Replaced,
+			edit: func(f *registration.Facts) {
+				f.Registration.Spec.TTL, f.Registration.Spec.GracePeriod = new(int64(1)), new(int64(1))
+			},
+			want: map[string]string{"token": fresh, "previousToken": old, "expiresAt": at(30 * time.Minute), "gracePeriodExpiresAt": at(10 * time.Minute)}, next: 10 * time.Minute,
+		},
+		"more minutes than there are": {
+			facts: facts("token", old, "expiresAt", at(time.Hour)), edit: func(f *registration.Facts) { f.Registration.Spec.TTL = new(int64(1) << 62) }, next: time.Hour,
+		},
+		"a token of agents is kept while nobody tells them": {
+			facts: facts(), edit: func(f *registration.Facts) {
+				f.Registration.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent
+			}, event: registration.Made,
+			want: map[string]string{"token": fresh},
+		},
+		"agents are told": {
+			facts: facts(), event: registration.Made,
+			edit: func(f *registration.Facts) {
+				f.Registration.Labels[mgmtv3.TokenPurposeLabel], f.Settings.AgentsFollow = mgmtv3.TokenPurposeAgent, true
+			},
+			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"an agent has not come with the new one, and the one before stays": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(48*time.Hour), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(48 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
+		},
+		"no third one comes before": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(0), "gracePeriodExpiresAt", at(0)), edit: agentsFollow,
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(24 * time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: 24 * time.Hour,
+		},
+		"it has come": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			edit: func(f *registration.Facts) {
+				agentsFollow(f)
+				f.Secret = registration.Followed(f.Secret, "new")
+			},
+			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+		},
+		"that it had come with the token before says nothing": {
+			facts: facts("token", old, "previousToken", "older", "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			edit: func(f *registration.Facts) {
+				agentsFollow(f)
+				f.Secret = registration.Followed(f.Secret, old)
+				f.Secret.Data["token"], f.Secret.Data["previousToken"] = []byte("new"), []byte(old)
+			},
+			want: map[string]string{"token": "new", "previousToken": old, "expiresAt": at(time.Hour), "gracePeriodExpiresAt": at(24 * time.Hour)}, next: time.Hour,
+		},
+		"who says how long the token is good is obeyed": {
+			facts: facts("token", "new", "previousToken", old, "expiresAt", at(time.Hour), "gracePeriodExpiresAt", at(0)),
+			edit: func(f *registration.Facts) {
+				agentsFollow(f)
+				f.Registration.Spec.TTL = new(int64(60))
+			},
+			want: map[string]string{"token": "new", "expiresAt": at(time.Hour)}, next: time.Hour,
+		},
+		"a token for everybody is kept, too": {
+			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Labels = nil }, event: registration.Made, want: map[string]string{"token": fresh},
+		},
+		"a token in a status of old becomes the Secret's": {
+			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = old }, event: registration.Made,
+			want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"a token that the agent was given elsewhere is the first one": {
+			facts: facts(), edit: func(f *registration.Facts) { f.Brought = old }, event: registration.Made,
+			want: map[string]string{"token": old, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"and not the next one, when somebody has taken it back": {
+			facts: facts(), edit: func(f *registration.Facts) {
+				f.Brought, f.Registration.Status.TokenSecretName = old, "crt-token-default-token"
+			}, event: registration.Made, want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"what was given elsewhere can be guessed": {
+			facts: facts(), edit: func(f *registration.Facts) { f.Brought = "hunter2" }, event: registration.Made,
+			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"one that can be guessed does not": {
+			facts: facts(), edit: func(f *registration.Facts) { f.Registration.Status.Token = "hunter2" }, event: registration.Made,
+			want: map[string]string{"token": fresh, "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"somebody took the token out of the Secret": {
+			facts: facts("note", "keep"), edit: func(f *registration.Facts) { f.Registration.Status.Token = old }, event: registration.Made,
+			want: map[string]string{"token": fresh, "note": "keep", "expiresAt": at(month + spread)}, next: month + spread,
+		},
+		"keys of others stay": {
+			facts: facts("token", old, "note", "keep", "expiresAt", at(0)), event: registration.Replaced,
+			want: map[string]string{"token": fresh, "note": "keep", "previousToken": old, "expiresAt": at(month), "gracePeriodExpiresAt": at(3 * time.Hour)}, next: 3 * time.Hour,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tc.edit != nil {
+				tc.edit(tc.facts)
+				if tc.facts.Secret != nil {
+					tc.facts.Secret.Labels = tc.facts.Registration.Labels
+				}
+			}
+			d := registration.Decide(*tc.facts)
+			if diff := cmp.Diff(tc.want, data(d)); diff != "" || d.Event != tc.event {
+				t.Errorf("event %q, Secret (-want +got):\n%s", d.Event, diff)
+			}
+			var want time.Time
+			if tc.next != 0 {
+				want = noon.Add(tc.next)
+			}
+			if !d.Next.Equal(want) {
+				t.Errorf("looks again after %v, want %v", d.Next.Sub(noon), tc.next)
+			}
+			if d.Status.Token != "" {
+				t.Error("the status holds a token")
+			}
+		})
+	}
+}
+
+// A user makes the life of a token shorter: it does not live on as long as it had.
+func TestDecide_ShorterLives(t *testing.T) {
+	t.Parallel()
+	f := facts("token", old, "expiresAt", at(registration.DefaultTTL))
+	f.Registration.Spec.TTL = new(int64(60))
+	d := registration.Decide(*f)
+	if left := d.Next.Sub(noon); left < time.Hour || left >= 66*time.Minute {
+		t.Errorf("it still has %v", left)
+	}
+	f.Secret = d.Secret
+	if again := registration.Decide(*f); again.Secret != nil {
+		t.Error("it is written again")
+	}
+}
+
+func TestDecide_SecretSaysWhoseItIs(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	made := registration.Decide(*f).Secret
+	want := secret(f)
+	want.Data = made.Data
+	if diff := cmp.Diff(want, made); diff != "" {
+		t.Errorf("Secret (-want +got):\n%s", diff)
+	}
+	for name, edit := range map[string]func(*corev1.Secret){
+		"it came here with its registration": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "the-former-one" },
+		"it has no owner":                    func(s *corev1.Secret) { s.OwnerReferences = nil },
+		"it is for somebody else":            func(s *corev1.Secret) { s.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent },
+		"it does not say for whom":           func(s *corev1.Secret) { s.Labels = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := *f
+			broken.Secret = made.DeepCopy()
+			edit(broken.Secret)
+			before := broken.Secret.DeepCopy()
+			repaired := registration.Decide(broken).Secret
+			if diff := cmp.Diff(made, repaired); diff != "" {
+				t.Errorf("Secret (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, broken.Secret); diff != "" {
+				t.Errorf("the cached object was changed:\n%s", diff)
+			}
+		})
+	}
+	f.Registration.Labels, f.Secret = nil, made.DeepCopy()
+	if _, says := registration.Decide(*f).Secret.Labels[mgmtv3.TokenPurposeLabel]; says {
+		t.Error("the purpose was taken away from the registration only")
+	}
+}
+
+func TestDecide_Commands(t *testing.T) {
+	t.Parallel()
+	f := facts()
+	f.Settings.CAChecksum = "c0ffee"
+	f.Environment = []corev1.EnvVar{
+		{Name: "HTTPS_PROXY", Value: "http://proxy:3128"}, {Name: "ODD", Value: "a\"b$(c)`d`\\"}, {Name: "no name;", Value: "x"},
+		{Name: "ELSEWHERE", ValueFrom: &corev1.EnvVarSource{}},
+	}
+	const environment = `HTTPS_PROXY="http://proxy:3128" ODD="a\"b\$(c)\` + "`d\\`" + `\\" `
+	node := func(flag, environment, rest string) string {
+		return environment + "curl " + flag + "-fL https://drover.example.com/system-agent-install.sh | sudo " + environment +
+			"sh -s - --server https://drover.example.com --label 'cattle.io/os=linux' --token {token}" + rest
+	}
+	want := mgmtv3.ClusterRegistrationTokenStatus{
+		TokenSecretName: "crt-token-default-token", NodeCommand: node("", environment, " --ca-checksum c0ffee"),
+		InsecureNodeCommand: node("--insecure ", environment, " --ca-checksum c0ffee"),
+	}
+	status := func() mgmtv3.ClusterRegistrationTokenStatus {
+		got := registration.Decide(*f).Status
+		got.ExpiresAt = ""
+		return got
+	}
+	if diff := cmp.Diff(want, status()); diff != "" {
+		t.Errorf("for hosts (-want +got):\n%s", diff)
+	}
+	f.Registration.Labels[mgmtv3.TokenPurposeLabel] = mgmtv3.TokenPurposeAgent
+	want = mgmtv3.ClusterRegistrationTokenStatus{
+		TokenSecretName: "crt-token-default-token", ManifestURL: "https://drover.example.com/v3/import/{token}_c-m-1.yaml",
+		Command:         "kubectl apply -f https://drover.example.com/v3/import/{token}_c-m-1.yaml",
+		InsecureCommand: "curl --insecure -sfL https://drover.example.com/v3/import/{token}_c-m-1.yaml | kubectl apply -f -",
+	}
+	if diff := cmp.Diff(want, status()); diff != "" {
+		t.Errorf("for agents (-want +got):\n%s", diff)
+	}
+	f.Registration.Labels, f.Environment, f.Settings.CAChecksum = nil, nil, ""
+	want.NodeCommand, want.InsecureNodeCommand = node("", "", ""), node("--insecure ", "", "")
+	if diff := cmp.Diff(want, status()); diff != "" {
+		t.Errorf("for both (-want +got):\n%s", diff)
+	}
+	f.Settings.ServerURL = ""
+	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"}, status()); diff != "" {
+		t.Errorf("without an address (-want +got):\n%s", diff)
+	}
+	f.Registration.Labels = map[string]string{mgmtv3.TokenPurposeLabel: "agnet"}
+	f.Settings.ServerURL = "https://drover.example.com"
+	if diff := cmp.Diff(mgmtv3.ClusterRegistrationTokenStatus{TokenSecretName: "crt-token-default-token"}, status()); diff != "" {
+		t.Errorf("for nobody (-want +got):\n%s", diff)
+	}
+}
+
+func TestServes(t *testing.T) {
+	t.Parallel()
+	label := func(purpose string) map[string]string { return map[string]string{mgmtv3.TokenPurposeLabel: purpose} }
+	for name, tc := range map[string]struct {
+		labels      map[string]string
+		agent, node bool
+	}{
+		"no label":    {nil, true, true},
+		"for agents":  {label("agent"), true, false},
+		"for hosts":   {label("node"), false, true},
+		"for no one":  {label("agnet"), false, false},
+		"for nothing": {label(""), false, false},
+	} {
+		if registration.Serves(tc.labels, registration.ForAgent) != tc.agent || registration.Serves(tc.labels, registration.ForNode) != tc.node {
+			t.Errorf("%s: agent %v, node %v", name, !tc.agent, !tc.node)
+		}
+		if !registration.Serves(tc.labels, registration.Any) {
+			t.Errorf("%s: proves nothing", name)
+		}
+	}
+}
+
+// Whatever a Secret holds and whatever time it is: a decision settles at once, somebody is always let in, and whoever was let in before is so
+// for as long as the grace period was promised.
+func TestDecide_Invariants(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		when := rapid.Custom(func(r *rapid.T) string {
+			if rapid.Bool().Draw(r, "readable") {
+				return at(time.Duration(rapid.Int64Range(-1e6, 1e6).Draw(r, "seconds")) * time.Second)
+			}
+			return rapid.SampledFrom([]string{"", "x", "2026-13-01T00:00:00Z"}).Draw(r, "broken")
+		})
+		token := rapid.SampledFrom([]string{"", old, "another"})
+		f := facts("token", token.Draw(r, "token"), "previousToken", token.Draw(r, "previous"), "expiresAt", when.Draw(r, "expires"), "gracePeriodExpiresAt", when.Draw(r, "grace"))
+		if rapid.Bool().Draw(r, "no secret") {
+			f.Secret = nil
+		}
+		if rapid.Bool().Draw(r, "own ttl") {
+			f.Registration.Spec.TTL = new(rapid.Int64().Draw(r, "ttl"))
+		}
+		if rapid.Bool().Draw(r, "own grace") {
+			f.Registration.Spec.GracePeriod = new(rapid.Int64().Draw(r, "grace period"))
+		}
+		before := registration.Read(f.Secret).Accepted(noon)
+		d := registration.Decide(*f)
+		if d.Secret != nil {
+			f.Secret = d.Secret
+		}
+		after := registration.Read(f.Secret).Accepted(noon)
+		if len(after) == 0 || len(before) > 0 && !strings.Contains(strings.Join(after, " "), before[0]) {
+			r.Fatalf("good were %d tokens, and are %d others", len(before), len(after))
+		}
+		if !d.Next.IsZero() && !d.Next.After(noon) {
+			r.Fatalf("looks again %v ago", noon.Sub(d.Next))
+		}
+		f.Fresh = "yet another"
+		again := registration.Decide(*f)
+		if diff := cmp.Diff(d.Status, again.Status); again.Secret != nil || diff != "" {
+			r.Fatalf("does not settle: %s", diff)
+		}
+	})
+}
+
+func TestContent_IsNotPrinted(t *testing.T) {
+	t.Parallel()
+	if text := registration.Read(secret(facts(), "token", old)).String(); strings.Contains(text, old) {
+		t.Error(text)
+	}
+}

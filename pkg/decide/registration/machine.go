@@ -1,0 +1,151 @@
+package registration
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
+)
+
+// drainSeconds is how long Cluster API drains the node of a host whose Machine is deleted. Nobody says so for a host, and without it a pod that
+// cannot leave keeps the Machine for ever.
+const drainSeconds int32 = 600
+
+// nodeDeletionSeconds is how long the deletion may take before Cluster API gives the Node up, the drain and the leaving of etcd among it. Its own limit of ten
+// seconds is over before that.
+const nodeDeletionSeconds = drainSeconds + 600
+
+// Machine is what a host is in the management cluster: three objects of one name. (spec/03 §4.4.)
+type Machine struct {
+	Bootstrap *rkev1.RKEBootstrap
+	Custom    *rkev1.CustomMachine
+	Machine   *clusterv1.Machine
+}
+
+// IsHost reports that a Machine is that of a host which registers itself: nobody makes it. Machines that Drover has made have tokens of their own.
+func IsHost(machine *clusterv1.Machine) bool {
+	ref := machine.Spec.InfrastructureRef
+	return ref.APIGroup == rkev1.SchemeGroupVersion.Group && ref.Kind == "CustomMachine"
+}
+
+// MachineName is the name of the objects of a host, and of its request.
+func (h *Host) MachineName() string { return naming.MachineRequest(naming.MachineRequestCustom, h.ID) }
+
+// Machine is the host as a machine of a cluster. What it said of itself counts when the objects are made and never again.
+func (h *Host) Machine(namespace, cluster string) (Machine, error) {
+	annotations, err := h.annotations()
+	if err != nil {
+		return Machine{}, err
+	}
+	labels := h.labels(cluster)
+	meta := func(annotations map[string]string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: h.MachineName(), Labels: maps.Clone(labels), Annotations: maps.Clone(annotations)}
+	}
+	taints := map[string]string{}
+	if value := annotations[rkev1.TaintsAnnotation]; value != "" {
+		taints[rkev1.TaintsAnnotation] = value
+	}
+	reference := func(kind string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: rkev1.SchemeGroupVersion.Group, Kind: kind, Name: h.MachineName()}
+	}
+	drain, deletion := drainSeconds, nodeDeletionSeconds
+	return Machine{
+		Bootstrap: &rkev1.RKEBootstrap{ObjectMeta: meta(annotations), Spec: rkev1.RKEBootstrapSpec{ClusterName: cluster}},
+		Custom:    &rkev1.CustomMachine{ObjectMeta: meta(taints)},
+		Machine: &clusterv1.Machine{ObjectMeta: meta(taints), Spec: clusterv1.MachineSpec{
+			ClusterName: cluster,
+			Bootstrap:   clusterv1.Bootstrap{ConfigRef: reference("RKEBootstrap")}, InfrastructureRef: reference("CustomMachine"),
+			Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: &drain, NodeDeletionTimeoutSeconds: &deletion},
+		}},
+	}, nil
+}
+
+// labels are the user's, and over them those by which Drover and Cluster API know the machine.
+func (h *Host) labels(cluster string) map[string]string {
+	labels := map[string]string{rkev1.CattleOSLabel: "linux"}
+	maps.Copy(labels, h.Labels)
+	labels[clusterv1.ClusterNameLabel], labels[rkev1.ClusterNameLabel], labels[rkev1.MachineIDLabel] = cluster, cluster, h.ID
+	for label, has := range map[string]bool{
+		rkev1.EtcdRoleLabel: h.Etcd, rkev1.ControlPlaneRoleLabel: h.ControlPlane, rkev1.WorkerRoleLabel: h.Worker,
+		clusterv1.MachineControlPlaneLabel: h.ControlPlane,
+	} {
+		if has {
+			labels[label] = rkev1.RoleLabelValue
+		}
+	}
+	if h.NodeName != "" {
+		labels[rkev1.NodeNameLabel] = h.NodeName
+	}
+	return labels
+}
+
+func (h *Host) annotations() (map[string]string, error) {
+	annotations := map[string]string{}
+	for key, value := range map[string]string{rkev1.AddressAnnotation: h.Address, rkev1.InternalAddressAnnotation: h.InternalAddress} {
+		if value != "" {
+			annotations[key] = value
+		}
+	}
+	if len(h.Labels) > 0 {
+		encoded, err := json.Marshal(h.Labels)
+		if err != nil {
+			return nil, err
+		}
+		annotations[rkev1.LabelsAnnotation] = string(encoded)
+	}
+	if len(h.Taints) > 0 {
+		encoded, err := json.Marshal(h.Taints)
+		if err != nil {
+			return nil, err
+		}
+		annotations[rkev1.TaintsAnnotation] = string(encoded)
+	}
+	return annotations, nil
+}
+
+// saidAnnotations are those by which an object tells what its host said. Others come from somebody else.
+var saidAnnotations = []string{rkev1.AddressAnnotation, rkev1.InternalAddressAnnotation, rkev1.LabelsAnnotation, rkev1.TaintsAnnotation}
+
+// Correction is a merge patch after which an object that is there says what wanted says, and nothing that its host said before: labels, of which a host may say
+// almost any, are those of wanted and no others. It is for that version of the object alone; nil when there is nothing to correct.
+func Correction(there, wanted metav1.Object) ([]byte, error) {
+	labels := changes(there.GetLabels(), wanted.GetLabels())
+	said := map[string]string{}
+	for _, key := range saidAnnotations {
+		if value, says := there.GetAnnotations()[key]; says {
+			said[key] = value
+		}
+	}
+	annotations := changes(said, wanted.GetAnnotations())
+	if len(labels) == 0 && len(annotations) == 0 {
+		return nil, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": there.GetResourceVersion(), "labels": labels, "annotations": annotations,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode what %s/%s has to say: %w", there.GetNamespace(), there.GetName(), err)
+	}
+	return patch, nil
+}
+
+// changes are what makes one map of another in a merge patch: nil takes a key away.
+func changes(from, to map[string]string) map[string]any {
+	out := map[string]any{}
+	for key := range from {
+		if _, stays := to[key]; !stays {
+			out[key] = nil
+		}
+	}
+	for key, value := range to {
+		if had, has := from[key]; !has || had != value {
+			out[key] = value
+		}
+	}
+	return out
+}

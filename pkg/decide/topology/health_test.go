@@ -1,0 +1,326 @@
+package topology_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"pgregory.net/rapid"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/topology"
+)
+
+// etcdPool is a pool of members whose machines are replaced after a minute.
+func etcdPool(name string, quantity int32, edits ...func(*provv1.RKEMachinePool)) provv1.RKEMachinePool {
+	pool := provv1.RKEMachinePool{
+		Name: name, EtcdRole: true, ControlPlaneRole: true, Quantity: &quantity,
+		UnhealthyNodeTimeout: &metav1.Duration{Duration: time.Minute},
+	}
+	for _, edit := range edits {
+		edit(&pool)
+	}
+	return pool
+}
+
+func atMost(text string) func(*provv1.RKEMachinePool) {
+	return func(p *provv1.RKEMachinePool) { p.MaxUnhealthy = &text }
+}
+
+func between(text string) func(*provv1.RKEMachinePool) {
+	return func(p *provv1.RKEMachinePool) { p.UnhealthyRange = &text }
+}
+
+func unchecked(p *provv1.RKEMachinePool) { p.UnhealthyNodeTimeout = nil }
+
+// scaled leaves the size to others.
+func scaled(p *provv1.RKEMachinePool) { p.Quantity = nil }
+
+func asWorkers(p *provv1.RKEMachinePool) {
+	p.EtcdRole, p.ControlPlaneRole, p.WorkerRole = false, false, true
+}
+
+func longer(p *provv1.RKEMachinePool) {
+	p.UnhealthyNodeTimeout, p.NodeStartupTimeout = &metav1.Duration{Duration: time.Hour}, &metav1.Duration{Duration: time.Minute}
+}
+
+func healthChecks(t *testing.T, pools ...provv1.RKEMachinePool) []*clusterv1.MachineHealthCheck {
+	t.Helper()
+	return healthChecksOf(t, func(*topology.Input) {}, pools...)
+}
+
+// healthChecksOf are those of a cluster that has been running for a while.
+func healthChecksOf(t *testing.T, running func(*topology.Input), pools ...provv1.RKEMachinePool) []*clusterv1.MachineHealthCheck {
+	t.Helper()
+	in := demo(t, func(c *provv1.Cluster) {
+		config := pool(c, 0).NodeConfig
+		c.Spec.RKEConfig.MachinePools = slices.Clone(pools)
+		for i := range pools {
+			pool(c, i).NodeConfig = config
+		}
+	})
+	running(&in)
+	return find[*clusterv1.MachineHealthCheck](t, desired(t, in))
+}
+
+// selectedBy lists the MachineDeployments that a check looks after.
+func selectedBy(check *clusterv1.MachineHealthCheck) []string {
+	if name := check.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentNameLabel]; name != "" {
+		return []string{name}
+	}
+	return check.Spec.Selector.MatchExpressions[0].Values
+}
+
+// allowed is the largest number of so many machines that may be unhealthy for
+// one of them to be replaced, as Cluster API counts; 0 for never.
+func allowed(check *clusterv1.MachineHealthCheck, machines int) int {
+	limit := check.Spec.Remediation.TriggerIf
+	if limit.UnhealthyInRange != "" {
+		_, to, _ := strings.Cut(strings.Trim(limit.UnhealthyInRange, "[]"), "-")
+		number, _ := strconv.Atoi(to)
+		return min(number, machines)
+	}
+	if limit.UnhealthyLessThanOrEqualTo == nil {
+		return machines
+	}
+	number, _ := intstr.GetScaledValueFromIntOrPercent(limit.UnhealthyLessThanOrEqualTo, machines, false)
+	return min(number, machines)
+}
+
+// A restore stops every node, and no machine is replaced for that.
+func TestDesired_HealthChecksPauseForARestore(t *testing.T) {
+	t.Parallel()
+	for _, restoring := range []bool{true, false} {
+		checks := healthChecksOf(t, func(in *topology.Input) { in.Restoring = restoring }, etcdPool("a", 3), etcdPool("w", 3, asWorkers))
+		if len(checks) != 2 {
+			t.Fatalf("%d checks", len(checks))
+		}
+		for _, check := range checks {
+			if _, paused := check.Annotations[clusterv1.PausedAnnotation]; paused != restoring {
+				t.Errorf("%s: paused %v while a restore is at work: %v", check.Name, paused, restoring)
+			}
+		}
+	}
+}
+
+func TestDesired_HealthChecks(t *testing.T) {
+	t.Parallel()
+	type check struct {
+		Name, Limit   string
+		Of            []string
+		After, Joined int32 // seconds
+	}
+	for name, tc := range map[string]struct {
+		pools []provv1.RKEMachinePool
+		want  []check
+	}{
+		"none is asked for":      {pools: []provv1.RKEMachinePool{etcdPool("a", 3, unchecked)}},
+		"one pool with etcd":     {pools: []provv1.RKEMachinePool{etcdPool("a", 3)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"a pool of each machine": {pools: []provv1.RKEMachinePool{etcdPool("b", 1), etcdPool("a", 1), etcdPool("c", 1)}, want: []check{{Name: "demo-b", Limit: "49%", Of: []string{"demo-a", "demo-b", "demo-c"}, After: 60}}},
+		"the longest times count, the usual one among them": {
+			pools: []provv1.RKEMachinePool{etcdPool("a", 1), etcdPool("b", 2, longer)},
+			want:  []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a", "demo-b"}, After: 3600, Joined: 600}},
+		},
+		"workers have checks of their own": {
+			pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("w", 3, asWorkers), etcdPool("x", 3, asWorkers, between("[2-3]"), atMost("40%"))},
+			want: []check{
+				{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60},
+				{Name: "demo-w", Of: []string{"demo-w"}, After: 60},
+				{Name: "demo-x", Limit: "[2-3] 40%", Of: []string{"demo-x"}, After: 60},
+			},
+		},
+		"members that nobody looks after": {
+			pools: []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked)},
+			want:  []check{{Name: "demo-a", Limit: "25%", Of: []string{"demo-a"}, After: 60}},
+		},
+		"too many members that nobody looks after": {
+			pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, unchecked)},
+			want:  []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}},
+		},
+		"the user allows too much":         {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("100%"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows too many":         {pools: []provv1.RKEMachinePool{etcdPool("a", 3, atMost("3"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows fewer":            {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("1"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
+		"the user allows none":             {pools: []provv1.RKEMachinePool{etcdPool("a", 5, atMost("0"))}, want: []check{{Name: "demo-a", Limit: "0%", Of: []string{"demo-a"}, After: 60}}},
+		"one of the pools allows fewer":    {pools: []provv1.RKEMachinePool{etcdPool("a", 3), etcdPool("b", 2, atMost("10%"))}, want: []check{{Name: "demo-a", Limit: "10%", Of: []string{"demo-a", "demo-b"}, After: 60}}},
+		"a range from one on":              {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[1-1]"))}, want: []check{{Name: "demo-a", Limit: "20%", Of: []string{"demo-a"}, After: 60}}},
+		"a range that goes too far":        {pools: []provv1.RKEMachinePool{etcdPool("a", 5, between("[0-5]"))}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+		"a size that somebody else scales": {pools: []provv1.RKEMachinePool{etcdPool("a", 0, scaled)}, want: []check{{Name: "demo-a", Limit: "49%", Of: []string{"demo-a"}, After: 60}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []check
+			for _, c := range healthChecks(t, tc.pools...) {
+				limit := c.Spec.Remediation.TriggerIf
+				text := limit.UnhealthyInRange
+				if limit.UnhealthyLessThanOrEqualTo != nil {
+					text = strings.TrimSpace(text + " " + limit.UnhealthyLessThanOrEqualTo.String())
+				}
+				found := check{Name: c.Name, Limit: text, Of: selectedBy(c), After: *c.Spec.Checks.UnhealthyNodeConditions[0].TimeoutSeconds}
+				if joined := c.Spec.Checks.NodeStartupTimeoutSeconds; joined != nil {
+					found.Joined = *joined
+				}
+				got = append(got, found)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("checks (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// To Cluster API a time of 0 means that nodes may take for ever to appear. That
+// is longer than all other times.
+func TestDesired_HealthChecksWithoutALimitForNodesToAppear(t *testing.T) {
+	t.Parallel()
+	endless := func(p *provv1.RKEMachinePool) { p.NodeStartupTimeout = &metav1.Duration{} }
+	for name, pools := range map[string][]provv1.RKEMachinePool{
+		"a pool alone":              {etcdPool("a", 3, endless)},
+		"beside one that says none": {etcdPool("a", 2), etcdPool("b", 1, endless)},
+		"beside one with a time":    {etcdPool("a", 2, endless), etcdPool("b", 1, longer)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, check := range healthChecks(t, pools...) {
+				if got := check.Spec.Checks.NodeStartupTimeoutSeconds; got == nil || *got != 0 {
+					t.Errorf("%s waits for nodes for %v seconds", check.Name, got)
+				}
+			}
+		})
+	}
+}
+
+// Members that nobody looks after are counted as they are, not as the manifest
+// has them.
+func TestDesired_HealthChecksCountWhoIsThere(t *testing.T) {
+	t.Parallel()
+	sized := func(sizes map[string]int32) func(*topology.Input) {
+		return func(in *topology.Input) { in.Replicas = sizes }
+	}
+	registered := func(number int) func(*topology.Input) {
+		return func(in *topology.Input) { in.RegisteredMembers = number }
+	}
+	limited := func(p *provv1.RKEMachinePool) {
+		p.AutoscalingMinSize, p.AutoscalingMaxSize = new(int32(1)), new(int32(3))
+	}
+	for name, tc := range map[string]struct {
+		running func(*topology.Input)
+		pools   []provv1.RKEMachinePool
+		want    string
+	}{
+		"unchecked, not there yet":            {sized(nil), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "25%"},
+		"unchecked, scaled to three":          {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "0%"},
+		"unchecked, scaled to none":           {sized(map[string]int32{"demo-b": 0}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 0, unchecked, scaled)}, "49%"},
+		"unchecked, a size of the manifest's": {sized(map[string]int32{"demo-b": 3}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked)}, "25%"},
+		"unchecked, an autoscaler's":          {sized(map[string]int32{"demo-b": 5}), []provv1.RKEMachinePool{etcdPool("a", 4), etcdPool("b", 1, unchecked, limited)}, "0%"},
+		"checked, scaled to five":             {sized(map[string]int32{"demo-a": 5}), []provv1.RKEMachinePool{etcdPool("a", 0, scaled), etcdPool("b", 2, unchecked)}, "20%"},
+		"one registered":                      {registered(1), []provv1.RKEMachinePool{etcdPool("a", 4)}, "25%"},
+		"two registered":                      {registered(2), []provv1.RKEMachinePool{etcdPool("a", 3)}, "0%"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checks := healthChecksOf(t, tc.running, tc.pools...)
+			if len(checks) != 1 || checks[0].Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo.String() != tc.want {
+				t.Errorf("checks %+v, want one with the limit %s", checks, tc.want)
+			}
+		})
+	}
+}
+
+// However members are spread over pools and whatever the user allows: no health
+// check removes so many of them that the others are not a majority, also when
+// not all are there yet. All members that are looked after are counted together,
+// and nobody is looked after twice.
+func TestDesired_HealthChecksKeepTheQuorum(t *testing.T) {
+	t.Parallel()
+	limits := []string{"", "0", "1", "2", "5", "20%", "50%", "100%"}
+	ranges := []string{"", "[0-1]", "[1-2]", "[1-5]", "[0-0]"}
+	rapid.Check(t, func(rt *rapid.T) {
+		var pools []provv1.RKEMachinePool
+		replicas, registered := map[string]int32{}, rapid.IntRange(0, 3).Draw(rt, "registered")
+		all, checked := registered, 0
+		for i := range rapid.IntRange(1, 4).Draw(rt, "pools") {
+			pool := etcdPool(fmt.Sprintf("p%d", i), rapid.Int32Range(1, 4).Draw(rt, "quantity"),
+				atMost(rapid.SampledFrom(limits).Draw(rt, "limit")), between(rapid.SampledFrom(ranges).Draw(rt, "range")))
+			members := int(*pool.Quantity)
+			if rapid.Bool().Draw(rt, "scaled by somebody else") {
+				replicas["demo-"+pool.Name] = *pool.Quantity
+				scaled(&pool)
+			}
+			all += members
+			if rapid.IntRange(0, 3).Draw(rt, "checked") == 0 {
+				unchecked(&pool)
+			} else {
+				checked += members
+			}
+			pools = append(pools, pool)
+		}
+		cluster := demo(t).Cluster.DeepCopy()
+		config := cluster.Spec.RKEConfig.MachinePools[0].NodeConfig
+		for i := range pools {
+			pools[i].NodeConfig = config
+		}
+		cluster.Spec.RKEConfig.MachinePools = pools
+		in := prepare(t, raw(cluster))
+		in.Replicas, in.RegisteredMembers = replicas, registered
+		if errs := topology.Validate(in); len(errs) > 0 {
+			rt.Fatalf("not valid: %s", topology.Explain(errs))
+		}
+		objects, err := topology.Desired(in)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		checks := find[*clusterv1.MachineHealthCheck](t, objects)
+		if want := min(checked, 1); len(checks) != want {
+			rt.Fatalf("%d checks, want %d", len(checks), want)
+		}
+		for _, check := range checks {
+			if replaced := allowed(check, checked); replaced > 0 && checked-replaced < all/2+1 {
+				rt.Fatalf("%d of %d members may go, %d more are not looked after", replaced, checked, all-checked)
+			}
+			for there := 1; there < checked && all == checked; there++ {
+				if replaced := allowed(check, there); replaced > (there-1)/2 {
+					rt.Fatalf("%d of %d members that are there may go", replaced, there)
+				}
+			}
+		}
+	})
+}
+
+// A range of numbers cannot follow how many members there are at the moment: of
+// three that there are, of five to be, it would let two go.
+func TestValidate_RangesOfMembersBeginWithOne(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		pool provv1.RKEMachinePool
+		want int
+	}{
+		"from one on":                    {etcdPool("a", 5, between("[1-2]")), 0},
+		"from more on":                   {etcdPool("a", 5, between("[2-2]")), 1},
+		"from more on, and nobody looks": {etcdPool("a", 5, between("[2-2]"), unchecked), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := demo(t, func(c *provv1.Cluster) {
+				tc.pool.NodeConfig = pool(c, 0).NodeConfig
+				*pool(c, 0) = tc.pool
+			})
+			errs := topology.Validate(in)
+			if len(errs) != tc.want {
+				t.Fatalf("errors %s, want %d", topology.Explain(errs), tc.want)
+			}
+			for _, err := range errs {
+				if err.Field != "spec.rkeConfig.machinePools[0].unhealthyRange" || !strings.Contains(err.Detail, "must begin with 0 or 1") {
+					t.Errorf("error %v", err)
+				}
+			}
+		})
+	}
+}

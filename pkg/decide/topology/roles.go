@@ -1,0 +1,69 @@
+package topology
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
+)
+
+// RolesOf are the roles of servers that labels of a machine, or of a template of
+// machines, say.
+func RolesOf(labels map[string]string) Servers {
+	return Servers{Etcd: labels[rkev1.EtcdRoleLabel] == roleMarked, ControlPlane: labels[rkev1.ControlPlaneRoleLabel] == roleMarked}
+}
+
+// ChangesRoles reports that the pool of a MachineDeployment is edited to have
+// other roles of servers than its machines.
+func ChangesRoles(cluster *provv1.Cluster, deployment *clusterv1.MachineDeployment) bool {
+	had := RolesOf(deployment.Spec.Template.Labels)
+	return slices.ContainsFunc(pools(cluster), func(pool provv1.RKEMachinePool) bool {
+		return naming.MachineDeployment(cluster.Name, pool.Name) == deployment.Name && had != Servers{Etcd: pool.EtcdRole, ControlPlane: pool.ControlPlaneRole}
+	})
+}
+
+// anotherPool is how a cluster comes to have servers elsewhere.
+const anotherPool = "; add another pool with the roles that you want, and remove this one once the machines of that work"
+
+// validateKeptRoles keeps machines the servers that they are, and makes no others
+// of them. A member leaves etcd only when its machine is deleted; with the role
+// taken away it would be switched off where it is, count towards the quorum for
+// ever, and nobody would remove it. So what was given could not be taken back,
+// and machines that only were nodes until now would be taken for members. And API
+// servers would be gone before others serve. What only workers have, labels and
+// taints, can change at any time. Safe is to keep what the machines have.
+func validateKeptRoles(in Input, pool *provv1.RKEMachinePool, deployment string, at *field.Path) field.ErrorList {
+	had, machines := in.Roles[deployment]
+	if !machines {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, role := range []struct {
+		field        string
+		had, wanted  bool
+		taken, given string
+	}{
+		{
+			"etcdRole", had.Etcd, pool.EtcdRole,
+			"machines of the pool are members of etcd, which they leave only when they are deleted: set it back to true",
+			"machines of the pool exist and have never been members of etcd, and could not leave it again: set it back to false",
+		},
+		{
+			"controlPlaneRole", had.ControlPlane, pool.ControlPlaneRole,
+			"machines of the pool serve the cluster's API, which would be gone before others do: set it back to true",
+			"machines of the pool exist, and could not give it up again: set it back to false",
+		},
+	} {
+		switch {
+		case role.had && !role.wanted:
+			errs = append(errs, field.Forbidden(at.Child(role.field), role.taken+anotherPool))
+		case role.wanted && !role.had:
+			errs = append(errs, field.Forbidden(at.Child(role.field), role.given+anotherPool))
+		}
+	}
+	return errs.WithOrigin(safeValue)
+}

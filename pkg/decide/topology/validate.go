@@ -1,0 +1,252 @@
+package topology
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// legacyName is the form of names of clusters that were not provisioned here.
+var legacyName = regexp.MustCompile(`^c-[a-z0-9]{5}$`)
+
+// Validate says what is wrong with a Cluster, field by field and with what would
+// be right. Without rkeConfig nothing is provisioned, and nothing can be wrong.
+//
+// Whatever it reports stops the generation of objects as a whole: a cluster is
+// never half generated. In a cluster that was generated before, some of it is
+// Tolerated.
+func Validate(in Input) field.ErrorList {
+	cluster := in.Cluster
+	if cluster.Spec.RKEConfig == nil {
+		return nil
+	}
+	spec := field.NewPath("spec")
+	config := spec.Child("rkeConfig")
+	var errs field.ErrorList
+	errs = append(errs, validateName(cluster)...)
+	errs = append(errs, validateVersion(cluster, spec.Child("kubernetesVersion"))...)
+	errs = append(errs, validateEnvironment(cluster.Spec.AgentEnvVars, spec.Child("agentEnvVars"))...)
+	if agent := cluster.Spec.ClusterAgentDeploymentCustomization; agent != nil && agent.SchedulingCustomization != nil {
+		at := spec.Child("clusterAgentDeploymentCustomization", "schedulingCustomization", "podDisruptionBudget")
+		errs = append(errs, ValidateBudget(agent.SchedulingCustomization.PodDisruptionBudget, at)...)
+	}
+	errs = append(errs, validateAuthEndpoint(cluster.Spec.LocalClusterAuthEndpoint, spec.Child("localClusterAuthEndpoint"))...)
+	errs = append(errs, validateInfrastructure(cluster, config.Child("infrastructureRef"))...)
+	errs = append(errs, validateDirectories(cluster.Spec.RKEConfig.DataDirectories, config.Child("dataDirectories"))...)
+	errs = append(errs, validateRegistries(cluster.Spec.RKEConfig, config)...)
+	errs = append(errs, validateFiles(cluster.Spec.RKEConfig.MachineSelectorFiles, config.Child("machineSelectorFiles"))...)
+	ofPools := validatePools(in, config.Child("machinePools"))
+	if in.all || !anyRefused(ofPools) {
+		ofPools = append(ofPools, validateServers(KeepRoles(in), config.Child("machinePools"))...)
+	}
+	return append(errs, ofPools...)
+}
+
+// ValidateAlone is Validate without the objects that a Cluster refers to, which may
+// come later: machine configs, schemas of drivers and credentials.
+func ValidateAlone(in Input) field.ErrorList {
+	in.alone = true
+	return Validate(in)
+}
+
+// ValidateBefore is ValidateAlone of a Cluster as it was before an edit. Errors
+// that others hide are there, too: who mends one is not to blame for what that
+// uncovers. See News.
+func ValidateBefore(in Input) field.ErrorList {
+	in.all = true
+	return ValidateAlone(in)
+}
+
+// shownErrors is how many errors a message names.
+const shownErrors = 5
+
+// Explain writes errors into one line for a condition. Equal errors give equal
+// lines.
+func Explain(errs field.ErrorList) string {
+	lines := make([]string, 0, min(len(errs), shownErrors))
+	for _, err := range errs {
+		if len(lines) == shownErrors {
+			lines = append(lines, "and more after these")
+			break
+		}
+		lines = append(lines, err.Error())
+	}
+	return strings.Join(lines, "; ")
+}
+
+func validateName(cluster *provv1.Cluster) field.ErrorList {
+	at := field.NewPath("metadata", "name")
+	switch {
+	case len(cluster.Name) > naming.MaxClusterName:
+		return field.ErrorList{field.Invalid(at, cluster.Name,
+			"is too long: a cluster's name is a label of its machines; choose one of at most 63 characters")}
+	case len(validation.IsDNS1123Label(cluster.Name)) > 0:
+		return field.ErrorList{field.Invalid(at, cluster.Name,
+			"must consist of lower case letters, digits and dashes, and start and end with a letter or digit")}
+	case legacyName.MatchString(cluster.Name):
+		return field.ErrorList{field.Invalid(at, cluster.Name,
+			"has the form of names of imported clusters (c- and five characters); choose another name")}
+	default:
+		return nil
+	}
+}
+
+func validateVersion(cluster *provv1.Cluster, at *field.Path) field.ErrorList {
+	version := cluster.Spec.KubernetesVersion
+	if version == "" {
+		return field.ErrorList{field.Required(at, "kubernetesVersion not set on "+cluster.Namespace+"/"+cluster.Name+
+			": set the full version of a distribution, for example v1.36.2+rke2r1 or v1.36.2+k3s1")}
+	}
+	number, hasPrefix := strings.CutPrefix(version, "v")
+	if _, err := semver.StrictNewVersion(number); err != nil || !hasPrefix {
+		return field.ErrorList{field.Invalid(at, version,
+			"must be v and a semantic version, for example v1.36.2+rke2r1 or v1.36.2+k3s1")}
+	}
+	return nil
+}
+
+// agentDirVariable would move the agent's directory past the field meant for it.
+const agentDirVariable = "CATTLE_AGENT_VAR_DIR"
+
+func validateEnvironment(variables []rkev1.EnvVar, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, variable := range variables {
+		switch {
+		case !bootstrapdata.ValidVariable(variable.Name):
+			wrong := field.Invalid(at.Index(i).Child("name"), redact.Variable(variable.Name),
+				"must be a name that a shell's variable can have: not empty, only letters, digits and _, not a digit first")
+			if variable.Name != "" && !strings.ContainsAny(variable.Name, "= \t\n\x00") {
+				wrong = wrong.WithOrigin(safeValue) // plans of machines have it, and stay; only new machines cannot be made with it
+			}
+			errs = append(errs, wrong)
+		case variable.Name == agentDirVariable:
+			errs = append(errs, field.Forbidden(at.Index(i).Child("name"),
+				agentDirVariable+" is set from spec.rkeConfig.dataDirectories.systemAgent; set that field instead"))
+		case strings.EqualFold(variable.Name, "NO_PROXY") && strings.ContainsAny(variable.Value, " \t"):
+			errs = append(errs, field.Invalid(at.Index(i).Child("value"), field.OmitValueType{}, // proxies may have passwords
+				"must be a list separated by commas without blanks"))
+		}
+	}
+	return errs
+}
+
+// ValidateBudget says what is wrong with the disruption budget of an agent: of both amounts one is to be given, and not as 0. User interfaces write 0 for
+// the other. Safe is to have no budget.
+func ValidateBudget(wanted *provv1.PodDisruptionBudgetSpec, at *field.Path) field.ErrorList {
+	if wanted == nil {
+		return nil
+	}
+	none := func(s string) bool { return s == "" || s == "0" }
+	switch least, most := wanted.MinAvailable, wanted.MaxUnavailable; {
+	case least == most && none(least):
+		return field.ErrorList{field.Required(at, "set minAvailable or maxUnavailable to more than 0, or remove the podDisruptionBudget").WithOrigin(safeValue)}
+	case !none(least) && !none(most):
+		return field.ErrorList{field.Forbidden(at.Child("maxUnavailable"), "minAvailable is set, too: set one of them").WithOrigin(safeValue)}
+	}
+	return nil
+}
+
+func validateAuthEndpoint(endpoint rkev1.LocalClusterAuthEndpoint, at *field.Path) field.ErrorList {
+	if endpoint.Enabled && endpoint.CACerts != "" && endpoint.FQDN == "" {
+		return field.ErrorList{field.Required(at.Child("fqdn"), "set the host name that caCerts is for, or remove caCerts")}
+	}
+	if _, ok := EndpointHost(endpoint.FQDN); !ok && endpoint.FQDN != "" {
+		return field.ErrorList{field.Invalid(at.Child("fqdn"), endpoint.FQDN, "must be HOST or HOST:PORT, for example demo.example.com:6443").WithOrigin(safeValue)}
+	}
+	return nil
+}
+
+func validateInfrastructure(cluster *provv1.Cluster, at *field.Path) field.ErrorList {
+	ref := cluster.Spec.RKEConfig.InfrastructureRef
+	if ref == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	if ref.Kind == "" {
+		errs = append(errs, field.Required(at.Child("kind"), "set the kind of the infrastructure cluster"))
+	}
+	if ref.Name == "" {
+		errs = append(errs, field.Required(at.Child("name"), "set the name of the infrastructure cluster"))
+	}
+	if group, version, ok := strings.Cut(ref.APIVersion, "/"); !ok || group == "" || version == "" {
+		errs = append(errs, field.Invalid(at.Child("apiVersion"), ref.APIVersion,
+			"must be a group and a version, for example infrastructure.cluster.x-k8s.io/v1beta2"))
+	}
+	return errs
+}
+
+// unsafeInPath are characters that a shell or an expansion would interpret.
+const unsafeInPath = "\"'`*?#~=%$&;<>{}[]()|"
+
+func validateDirectories(directories rkev1.DataDirectories, at *field.Path) field.ErrorList {
+	named := []struct{ name, value string }{
+		{"systemAgent", directories.SystemAgent},
+		{"provisioning", directories.Provisioning},
+		{"k8sDistro", directories.K8sDistro},
+	}
+	var errs field.ErrorList
+	for i, directory := range named {
+		if directory.value == "" {
+			continue
+		}
+		if !path.IsAbs(directory.value) || path.Clean(directory.value) != directory.value ||
+			strings.ContainsAny(directory.value, unsafeInPath+" \t\n") {
+			errs = append(errs, field.Invalid(at.Child(directory.name), directory.value,
+				"must be an absolute path in its shortest form, without blanks, quotes and characters a shell interprets"))
+			continue
+		}
+		for _, other := range named[:i] {
+			if other.value != "" && nested(directory.value, other.value) {
+				errs = append(errs, field.Invalid(at.Child(directory.name), directory.value,
+					"must be neither "+other.name+" nor inside of it, nor contain it; choose a directory of its own"))
+			}
+		}
+	}
+	return errs
+}
+
+func nested(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/")
+}
+
+// validateRegistries refuses registries that images cannot be in. Nodes may take
+// some of them all the same, and the agent inside the cluster could not be made.
+func validateRegistries(config *provv1.RKEConfig, at *field.Path) field.ErrorList {
+	errs := validateRegistry(config.MachineGlobalConfig.Data, at.Child("machineGlobalConfig"))
+	for i, selected := range config.MachineSelectorConfig {
+		errs = append(errs, validateRegistry(selected.Config.Data, at.Child("machineSelectorConfig").Index(i).Child("config"))...)
+	}
+	return errs
+}
+
+func validateRegistry(values map[string]any, at *field.Path) field.ErrorList {
+	registry, given := values[registryKey].(string)
+	if !given || registry == "" || naming.IsRegistry(registry) {
+		return nil
+	}
+	// What machines have of it stays. The value may have a password.
+	return field.ErrorList{field.Invalid(at.Child(registryKey), redact.Address(registry), naming.RegistryForm).WithOrigin(safeValue)}
+}
+
+func validateFiles(files []rkev1.RKEProvisioningFiles, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i := range files {
+		for j, source := range files[i].FileSources {
+			if source.Secret.Name != "" && source.ConfigMap.Name != "" {
+				errs = append(errs, field.Forbidden(at.Index(i).Child("fileSources").Index(j),
+					"names a secret and a configMap; put each into an entry of its own"))
+			}
+		}
+	}
+	return errs
+}

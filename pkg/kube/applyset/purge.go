@@ -1,0 +1,83 @@
+package applyset
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rancher/wrangler/v3/pkg/apply"
+	"github.com/rancher/wrangler/v3/pkg/objectset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
+)
+
+// Purge deletes the set, as far as the caches show it. The owner may be gone already: only its kind, namespace and name count.
+func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) (Result, error) {
+	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	gone.SetGroupVersionKind(owner)
+	return s.run(ctx, identity{setID: setID, owner: gone, ownerNamespace: namespace}, kinds, nil)
+}
+
+// PurgeLive is Purge by what the API server has and not by caches. It is for the last look at a set whose objects have no owner
+// reference: one that was made a moment ago would be left for ever. The kinds need not be watched; one that is not served has no objects.
+func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
+	if err := s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name).Add(pruned), kinds); err != nil {
+		return err
+	}
+	return s.End(setID, owner, namespace, name)
+}
+
+// End lets go of what is remembered of a set whose owner is gone and whose objects go with it, by their owner references. It writes nothing.
+func (s *Set) End(setID string, owner schema.GroupVersionKind, namespace, name string) error {
+	s.settled.forget(naming.ApplySet(setID, owner.String(), name, namespace))
+	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	gone.SetGroupVersionKind(owner)
+	// wrangler keeps a limiter of rates for each set, until it is applied without objects. With no kinds there is nothing to look for.
+	if err := s.apply.WithSetID(setID).WithOwner(gone).Apply(objectset.NewObjectSet()); err != nil {
+		return fmt.Errorf("end set %s: %w", setID, err)
+	}
+	return nil
+}
+
+// PurgeKept is PurgeLive for what the set itself kept, by its label objectset.rio.cattle.io/prune, when it was not wanted any more.
+func (s *Set) PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
+	return s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name), kinds)
+}
+
+// pruned leaves out what a set keeps.
+var pruned = func() labels.Requirement {
+	requirement, err := labels.NewRequirement(apply.LabelPrune, selection.NotEquals, []string{"false"})
+	utilruntime.Must(err)
+	return *requirement
+}()
+
+func (s *Set) deleteLive(ctx context.Context, setID string, selector labels.Selector, kinds []schema.GroupVersionKind) error {
+	for _, gvk := range kinds {
+		resource, _ := meta.UnsafeGuessKindToResource(gvk) // the kinds of sets have regular plurals
+		client := s.opts.Dynamic.Resource(resource)
+		left, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("apply set %s: look for %s that are left: %w", setID, resource.Resource, err)
+		}
+		for i := range left.Items {
+			obj := &left.Items[i]
+			if obj.GetDeletionTimestamp() != nil {
+				continue
+			}
+			err := client.Namespace(obj.GetNamespace()).Delete(ctx, obj.GetName(), metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(obj.GetUID()))})
+			if err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("apply set %s: delete %s: %w", setID, describe(resource.Resource, obj.GetNamespace(), obj.GetName()), err)
+			}
+		}
+	}
+	return nil
+}

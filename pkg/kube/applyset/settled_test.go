@@ -1,0 +1,180 @@
+package applyset
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rancher/wrangler/v3/pkg/apply"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
+)
+
+// informer is the cache of a kind.
+func (f *fixture) informer(gvk schema.GroupVersionKind) cache.SharedIndexInformer {
+	f.Helper()
+	informer, err := f.set.opts.Informer(gvk)
+	check(f.T, err)
+	return informer
+}
+
+// known tells whether the next apply of these objects compares nothing.
+func (f *fixture) known() bool {
+	f.Helper()
+	_, known := f.set.settled.sets.Get(naming.ApplySet(setID, configMaps.String(), f.owner.Name, f.owner.Namespace))
+	return known
+}
+
+// A set that needs nothing is compared once. Whatever somebody does to its objects afterwards is seen and undone.
+func TestApply_SettledSetIsWatchedOver(t *testing.T) {
+	edit := func(change func(*corev1.ConfigMap)) func(*fixture) {
+		return func(f *fixture) {
+			made, err := f.kube.CoreV1().ConfigMaps("ns").Get(f.Context(), "a", metav1.GetOptions{})
+			check(f.T, err)
+			change(made)
+			_, err = f.kube.CoreV1().ConfigMaps("ns").Update(f.Context(), made, metav1.UpdateOptions{})
+			check(f.T, err)
+		}
+	}
+	const hash = "objectset.rio.cattle.io/hash"
+	tests := map[string]struct {
+		happens func(*fixture)
+		want    Result
+	}{
+		"content changed":         {edit(func(c *corev1.ConfigMap) { c.Data["k"] = "theirs" }), Result{Updated: []string{"configmaps ns/a"}}},
+		"mark of the set removed": {edit(func(c *corev1.ConfigMap) { delete(c.Labels, hash) }), Result{Updated: []string{"configmaps ns/a"}}},
+		"owner removed":           {edit(func(c *corev1.ConfigMap) { c.OwnerReferences = nil }), Result{Updated: []string{"configmaps ns/a"}}},
+		"object deleted": {func(f *fixture) {
+			check(f.T, f.kube.CoreV1().ConfigMaps("ns").Delete(f.Context(), "a", metav1.DeleteOptions{}))
+		}, Result{Created: []string{"configmaps ns/a"}}},
+		"one more in the set": {func(f *fixture) {
+			made, err := f.kube.CoreV1().ConfigMaps("ns").Get(f.Context(), "a", metav1.GetOptions{})
+			check(f.T, err)
+			more := configMap("more", "1")
+			more.Labels, more.Annotations = made.Labels, made.Annotations
+			_, err = f.kube.CoreV1().ConfigMaps("ns").Create(f.Context(), more, metav1.CreateOptions{})
+			check(f.T, err)
+		}, Result{Deleted: []string{"configmaps ns/more"}}},
+		"nothing": {func(*fixture) {}, Result{}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(f *fixture) {
+				f.apply(configMap("a", "1"), configMap("b", "1"))
+				if f.known() {
+					t.Error("a set that was just made is not known to be settled: nobody has seen it in a cache")
+				}
+				f.want("settled", Result{}, f.apply(configMap("a", "1"), configMap("b", "1")))
+				if !f.known() {
+					t.Error("a set that needed nothing is compared again")
+				}
+				test.happens(f)
+				synctest.Wait()
+				f.want("after it", test.want, f.apply(configMap("a", "1"), configMap("b", "1")))
+				f.want("changed by us", Result{Updated: []string{"configmaps ns/b"}}, f.apply(configMap("a", "1"), configMap("b", "2")))
+				f.want("settled again", Result{}, f.apply(configMap("a", "1"), configMap("b", "2")))
+			})
+		})
+	}
+}
+
+func TestPurge_ForgetsTheSet(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.apply(configMap("a", "1"))
+		f.apply(configMap("a", "1"))
+		_, err := f.set.Purge(t.Context(), setID, configMaps, "ns", "owner", both)
+		check(t, err)
+		synctest.Wait()
+		if f.known() {
+			t.Error("a set that was deleted is remembered")
+		}
+		f.want("made anew", Result{Created: []string{"configmaps ns/a"}}, f.apply(configMap("a", "1")))
+	})
+}
+
+// When the owner of a set is gone nothing is remembered of the set, and nothing is written: its objects go with the owner.
+func TestEnd_ForgetsTheSetAndWritesNothing(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.apply(configMap("a", "1"))
+		f.apply(configMap("a", "1"))
+		check(t, f.set.End(setID, configMaps, "ns", "owner"))
+		if f.known() {
+			t.Error("a set that has ended is remembered")
+		}
+		if diff := cmp.Diff([]string{"a"}, f.left()); diff != "" {
+			t.Errorf("left by End (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A create that meets the object, because the cache is behind, finds nothing to change: that is no sign that the cached objects
+// are all there is to watch over.
+func TestApply_CacheBehindIsNotSettled(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.apply(configMap("a", "1"))
+		indexer := f.informer(configMaps).GetIndexer()
+		cached, found, err := indexer.GetByKey("ns/a")
+		check(t, err)
+		if !found {
+			t.Fatal("the cache does not show the object")
+		}
+		check(t, indexer.Delete(cached))
+		f.want("with a cache that is behind", Result{}, f.apply(configMap("a", "1")))
+		if f.known() {
+			t.Error("a set whose object no cache shows is taken for settled")
+		}
+		check(t, indexer.Add(cached))
+		f.want("when the cache shows it", Result{}, f.apply(configMap("a", "1")))
+		if !f.known() {
+			t.Error("the set is compared in every reconcile")
+		}
+	})
+}
+
+// The last look at a set is one at the API server: what was made a moment ago is in no cache.
+func TestPurgeLive_FindsWhatNoCacheShows(t *testing.T) {
+	run(t, func(f *fixture) {
+		f.apply(configMap("a", "1"), configMap("b", "1"))
+		indexer := f.informer(configMaps).GetIndexer()
+		cached, _, err := indexer.GetByKey("ns/a")
+		check(t, err)
+		check(t, indexer.Delete(cached))
+		check(t, f.set.PurgeLive(t.Context(), setID, configMaps, "ns", "owner", both))
+		if left := f.left(); len(left) != 0 {
+			t.Errorf("%v are left", left)
+		}
+	})
+}
+
+// What a set keeps although it is not wanted any more goes in the end, when asked for by that name.
+func TestPurgeKept_TakesWhatTheSetKept(t *testing.T) {
+	run(t, func(f *fixture) {
+		kept := configMap("a", "1")
+		kept.Labels = map[string]string{apply.LabelPrune: "false"}
+		f.apply(kept, configMap("b", "1"))
+		check(t, f.set.PurgeLive(t.Context(), setID, configMaps, "ns", "owner", both))
+		if diff := cmp.Diff([]string{"a"}, f.left()); diff != "" {
+			t.Errorf("left by PurgeLive (-want +got):\n%s", diff)
+		}
+		check(t, f.set.PurgeKept(t.Context(), setID, configMaps, "ns", "owner", both))
+		if left := f.left(); len(left) != 0 {
+			t.Errorf("%v are left", left)
+		}
+	})
+}
+
+// left are the names of the objects of all sets.
+func (f *fixture) left() []string {
+	f.Helper()
+	list, err := f.kube.CoreV1().ConfigMaps("").List(f.Context(), metav1.ListOptions{LabelSelector: apply.LabelHash})
+	check(f.T, err)
+	var names []string
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names
+}

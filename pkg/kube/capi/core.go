@@ -1,0 +1,160 @@
+package capi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/remote"
+	"sigs.k8s.io/cluster-api/core/setup"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-io/drover/pkg/kube/capi/clustercache"
+	"github.com/drover-io/drover/pkg/kube/logs"
+)
+
+const (
+	name = "drover"
+	// resync is Cluster API's own.
+	resync = 10 * time.Minute
+	// defaultWorkers is how many objects of one kind are reconciled at the same time.
+	defaultWorkers = 20
+	cacheTimeout   = 2 * time.Minute
+	// discoveryTimeout is how long the API server may take to say which kinds it serves.
+	discoveryTimeout = 30 * time.Second
+)
+
+// managers counts the managers of this process. Some of Cluster API's metrics are registered once per manager name, and a program
+// that leads, loses the lease and leads again makes a new manager.
+var managers atomic.Int64
+
+// Options shape the core. Door is required.
+type Options struct {
+	// Door is how the controllers reach clusters.
+	Door clustercache.Door
+	// Subscribe calls back, until ctx ends, with each cluster to which the way has changed; a call may wait. Nil tells nothing, and ways are
+	// looked at every ten seconds.
+	Subscribe func(ctx context.Context, changed func(cluster types.NamespacedName))
+	// Workers is how many objects of one kind are reconciled at the same time; 20 when it is zero.
+	Workers int
+	// Log receives the controllers' lines; the standard logger when it is nil.
+	Log logrus.FieldLogger
+}
+
+// Core is Cluster API's core, made by New.
+type Core struct {
+	manager *announcing
+	scheme  *runtime.Scheme
+}
+
+// New sets the controllers up for the API server of cfg, which must serve Definitions already. Nothing runs before Start.
+func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	if opts.Log == nil {
+		opts.Log = logrus.StandardLogger()
+	}
+	managerName := name
+	if n := managers.Add(1); n > 1 {
+		managerName = fmt.Sprintf("%s-%d", name, n)
+	}
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = remote.DefaultClusterAPIUserAgent(name)
+	cfg.QPS, cfg.Burst = -1, 0
+	cfg.Wrap(func(transport http.RoundTripper) http.RoundTripper { return finishWrites{transport} })
+	manager, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: scheme,
+		Logger: logs.Logr(opts.Log, logrus.DebugLevel),
+		Controller: config.Controller{
+			CacheSyncTimeout: cacheTimeout,
+			UsePriorityQueue: new(true),
+			// Names are unique within a manager; a process may make one after another.
+			SkipNameValidation: new(true),
+		},
+		Cache:                  setup.ManagerCacheOptions(scheme, managerName, "", resync),
+		Client:                 setup.ManagerClientOptions(),
+		MapperProvider:         mapper,
+		LeaderElection:         false, // whoever starts us leads
+		Metrics:                server.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make Cluster API manager: %w", err)
+	}
+	announcing, err := announce(manager)
+	if err != nil {
+		return nil, err
+	}
+	core := &Core{manager: announcing, scheme: scheme}
+	if err := core.setup(ctx, opts); err != nil {
+		announcing.broadcaster.Shutdown()
+		return nil, fmt.Errorf("set up Cluster API: %w", err)
+	}
+	return core, nil
+}
+
+// mapper asks the API server for its kinds, and not for ever: the manager's own client has no time-out, because it watches.
+func mapper(cfg *rest.Config, client *http.Client) (meta.RESTMapper, error) {
+	limited := *client
+	limited.Timeout = discoveryTimeout
+	found, err := apiutil.NewDynamicRESTMapper(cfg, &limited)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the kinds of Cluster API: %w", err)
+	}
+	return found, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextv1.AddToScheme, storagev1.AddToScheme,
+		clusterv1.AddToScheme, addonsv1.AddToScheme, runtimev1.AddToScheme, ipamv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("make scheme of Cluster API: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// Start runs the controllers until ctx ends. It must be called, once, for what New has made to end.
+func (c *Core) Start(ctx context.Context) error {
+	defer c.manager.broadcaster.Shutdown()
+	if err := c.manager.Start(ctx); err != nil {
+		return fmt.Errorf("run Cluster API: %w", err)
+	}
+	return nil
+}
+
+// WaitForSync returns when the caches are filled, or with an error when ctx ends before.
+func (c *Core) WaitForSync(ctx context.Context) error {
+	if !c.manager.GetCache().WaitForCacheSync(ctx) {
+		return errors.New("caches of Cluster API were not filled in time")
+	}
+	return nil
+}
+
+// Metrics are those of the controllers, which Cluster API keeps process-wide.
+func Metrics() prometheus.Gatherer { return metrics.Registry }

@@ -1,0 +1,100 @@
+package planstore
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// NodeLostSince is since when a machine's node has not been heard of, or is gone. A node that says itself that it is not ready is not
+// lost, and when Cluster API could not look, nothing is known.
+func NodeLostSince(machine *clusterv1.Machine) time.Time {
+	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
+	if c == nil || c.Status == metav1.ConditionTrue {
+		return time.Time{}
+	}
+	switch c.Reason {
+	case clusterv1.MachineNodeReadyUnknownReason, clusterv1.MachineNodeDeletedReason, clusterv1.MachineNodeDoesNotExistReason:
+		return c.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// NodeUnknown reports that nobody can look at a machine's node now. What its conditions say of it is then what was seen last.
+func NodeUnknown(machine *clusterv1.Machine, cluster *clusterv1.Cluster) bool {
+	if machine.Status.NodeRef.Name == "" {
+		return false // there is no node to be seen, with or without a connection
+	}
+	if _, seen := SeenSince(cluster); !seen {
+		return true
+	}
+	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
+	return c != nil && (c.Reason == clusterv1.MachineNodeConnectionDownReason || c.Reason == clusterv1.MachineNodeInternalErrorReason)
+}
+
+// NodeUnknownSince is since when NodeUnknown holds, zero when it does not.
+func NodeUnknownSince(machine *clusterv1.Machine, cluster *clusterv1.Cluster) time.Time {
+	if !NodeUnknown(machine, cluster) {
+		return time.Time{}
+	}
+	if since, seen := SeenSince(cluster); !seen {
+		return since
+	}
+	return conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition).LastTransitionTime.Time
+}
+
+// SeenSince is since when Cluster API has been connected to a cluster without a break; seen is false while it is not. A core that does not
+// tell is believed to be connected, since ever.
+func SeenSince(cluster *clusterv1.Cluster) (since time.Time, seen bool) {
+	c := conditions.GetMeta(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
+	if c == nil {
+		return time.Time{}, true
+	}
+	return c.LastTransitionTime.Time, c.Status == metav1.ConditionTrue
+}
+
+// NodeMissedSince is NodeLostSince without the time in which nobody could look: a condition keeps its time over a break of the connection, and
+// a node that was there before it may have been lost just now.
+func NodeMissedSince(machine *clusterv1.Machine, cluster *clusterv1.Cluster) time.Time {
+	lost := NodeLostSince(machine)
+	if since, seen := SeenSince(cluster); seen && !lost.IsZero() && since.After(lost) {
+		return since
+	}
+	return lost
+}
+
+// Broken reports that a machine's node is lost, or that its plan failed or has not worked for a while. The planner sees it the same way. A
+// node can say that of itself, and nothing that makes another one look broken. secret is its plan secret, nil when there is none.
+func Broken(machine *clusterv1.Machine, secret *corev1.Secret, now time.Time, after time.Duration) bool {
+	if !NodeLostSince(machine).IsZero() {
+		return true
+	}
+	if secret == nil {
+		return false
+	}
+	plan := decode(secret)
+	late := plan.State.Failed || now.Sub(plan.DeliveredAt) >= after
+	return plan.Malformed != "" || plan.State.PlanExists && !plan.State.Works() && late
+}
+
+// Restarting reports that a plan was delivered within that time and does not work yet, as while a node is restarted with it.
+func Restarting(secret *corev1.Secret, now time.Time, within time.Duration) bool {
+	plan := decode(secret)
+	return plan.State.PlanExists && !plan.State.Works() && now.Sub(plan.DeliveredAt) < within
+}
+
+// EtcdServes reports that the member of a machine is proven to work, as the planner sees it. secret is its plan secret, nil when there is none.
+func EtcdServes(machine *clusterv1.Machine, secret *corev1.Secret) bool {
+	return secret != nil && NodeLostSince(machine).IsZero() && planner.EtcdServes(decode(secret))
+}
+
+// KeepsDataElsewhere reports that a machine keeps the cluster's data in another datastore than etcd, and has no member. secret is its plan secret, nil when
+// there is none.
+func KeepsDataElsewhere(secret *corev1.Secret) bool {
+	return secret != nil && planner.KeepsDataElsewhere(decode(secret))
+}

@@ -1,0 +1,32 @@
+package planstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// A drain, and its end, are dated when they are asked for, so that both have a deadline.
+func TestPlans_DrainsAreDated(t *testing.T) {
+	const options = `{"enabled":true}`
+	a := &api{stored: planSecret(nil)}
+	plans := NewPlans(a, a)
+	secret, err := plans.RequestDrain(a.stored, planner.RequestDrain{Machine: "m", At: noon, Options: options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decode(secret).Drain.Since; !got.Equal(noon) {
+		t.Errorf("asked for since %s", got)
+	}
+	if again, err := plans.RequestDrain(secret, planner.RequestDrain{Machine: "m", At: noon.Add(time.Hour), Options: options}); err != nil || again != secret {
+		t.Errorf("a drain that was asked for begins anew: %v", err)
+	}
+	secret, err = plans.RequestUncordon(secret, planner.RequestUncordon{Machine: "m", At: noon.Add(time.Minute), Options: options})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decode(secret).Drain.Since; !got.Equal(noon.Add(time.Minute)) {
+		t.Errorf("the end is asked for since %s", got)
+	}
+}

@@ -1,0 +1,243 @@
+package planstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// MachineClient is the part of a Machine client that is needed.
+type MachineClient interface {
+	Get(namespace, name string, options metav1.GetOptions) (*clusterv1.Machine, error)
+	UpdateStatus(*clusterv1.Machine) (*clusterv1.Machine, error)
+	Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*clusterv1.Machine, error)
+}
+
+// Machines writes to Cluster API Machines. It remembers for a while what it wrote and caches do not show yet, so that writers that share one are not in
+// conflict with each other. It is safe for concurrent use.
+type Machines struct {
+	client MachineClient
+
+	mu     sync.Mutex
+	stored map[types.UID]stored
+	// dropping is whether drop is going to be called.
+	dropping bool
+}
+
+type stored struct {
+	machine *clusterv1.Machine
+	at      time.Time
+}
+
+// shownAfter is how long caches may take to show a write. To forget one that they do not show then costs a conflict, or a condition is written only when
+// they do. Most are of Machines that nobody writes again: they are ready, or gone, and each is tens of kilobytes.
+const shownAfter = 10 * time.Second
+
+// NewMachines returns a store over a client.
+func NewMachines(client MachineClient) *Machines {
+	return &Machines{client: client, stored: map[types.UID]stored{}}
+}
+
+// newest is the cached Machine, or what was stored since it was cached.
+func (s *Machines) newest(cached *clusterv1.Machine) *clusterv1.Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, ok := s.stored[cached.UID]
+	if !ok {
+		return cached
+	}
+	order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, known.machine.ResourceVersion)
+	if err != nil || order >= 0 {
+		delete(s.stored, cached.UID)
+		return cached
+	}
+	return known.machine
+}
+
+func (s *Machines) remember(machine *clusterv1.Machine) *clusterv1.Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stored[machine.UID] = stored{machine, time.Now()}
+	s.dropLater()
+	return machine
+}
+
+// dropLater has drop called while something is remembered.
+func (s *Machines) dropLater() {
+	if !s.dropping && len(s.stored) > 0 {
+		s.dropping = true
+		time.AfterFunc(shownAfter, s.drop)
+	}
+}
+
+// drop forgets what caches have had time to show, also when nobody writes any more.
+func (s *Machines) drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.stored, func(_ types.UID, one stored) bool { return time.Since(one.at) >= shownAfter })
+	s.dropping = false
+	s.dropLater()
+}
+
+// Forget drops what is remembered of a Machine.
+func (s *Machines) Forget(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stored, uid)
+}
+
+// ReadMarks takes the planner's notes off a Machine.
+func ReadMarks(machine *clusterv1.Machine) planner.Marks {
+	return planner.Marks{
+		InitNode:      machine.Labels[rkev1.InitNodeLabel] == "true",
+		JoinURL:       machine.Annotations[rkev1.JoinURLAnnotation],
+		JoinedTo:      machine.Annotations[rkev1.JoinedToAnnotation],
+		RenderVersion: machine.Annotations[rkev1.RenderVersionAnnotation],
+		Found:         machine.Annotations[rkev1.FoundAnnotation],
+		Version:       machine.Spec.Version,
+	}
+}
+
+// UID is the UID by which the node of a Machine knows it: the one that it had when its first plan was made. It is rendered into
+// plans, and a Machine that was moved or restored to another management cluster has another one there.
+func UID(machine *clusterv1.Machine) types.UID {
+	if first := machine.Annotations[rkev1.MachineUIDAnnotation]; first != "" {
+		return types.UID(first)
+	}
+	return machine.UID
+}
+
+// Mark writes the planner's notes onto the Machine with that UID, and nothing else: other writers of the Machine are never
+// in conflict with it. A MachineSet that has seen an older Machine may take the version back once; then it is written again.
+func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clusterv1.Machine, error) {
+	initNode := ""
+	if marks.InitNode {
+		initNode = "true"
+	}
+	patch := map[string]any{"metadata": map[string]any{
+		"uid":    machine.UID,
+		"labels": map[string]any{rkev1.InitNodeLabel: orNull(initNode)},
+		"annotations": map[string]any{
+			rkev1.JoinURLAnnotation:       orNull(marks.JoinURL),
+			rkev1.JoinedToAnnotation:      orNull(marks.JoinedTo),
+			rkev1.RenderVersionAnnotation: orNull(marks.RenderVersion),
+			rkev1.MachineUIDAnnotation:    UID(machine),
+			rkev1.FoundAnnotation:         orNull(marks.Found),
+		},
+	}}
+	if marks.Version != "" {
+		patch["spec"] = map[string]any{"version": marks.Version}
+	}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("encode the notes on machine %s: %w", machine.Name, err)
+	}
+	stored, err := s.client.Patch(machine.Namespace, machine.Name, types.MergePatchType, body)
+	if err != nil {
+		return nil, fmt.Errorf("note on machine %s: %w", machine.Name, err)
+	}
+	return s.remember(stored), nil
+}
+
+// orNull is the value of a merge patch: null removes a key.
+func orNull(value string) any {
+	if value == "" {
+		return nil
+	}
+	return value
+}
+
+// SetCondition writes a condition of a Machine, into its list and into the deprecated one that older tools read. A
+// condition that is there is not written again, and nil is returned. Cluster API writes the status of Machines all the
+// time: after a conflict the Machine is read anew and written once more.
+func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want planner.Condition, now time.Time) (*clusterv1.Machine, error) {
+	base := s.newest(cached)
+	stored, err := s.setCondition(base.DeepCopy(), kind, want, now)
+	if apierrors.IsConflict(err) {
+		var live *clusterv1.Machine
+		live, err = s.client.Get(cached.Namespace, cached.Name, metav1.GetOptions{})
+		if err == nil && live.UID == cached.UID {
+			stored, err = s.setCondition(live, kind, want, now)
+		}
+	}
+	if err != nil {
+		s.Forget(cached.UID)
+		return nil, fmt.Errorf("set condition %s of machine %s: %w", kind, cached.Name, err)
+	}
+	return stored, nil
+}
+
+// setCondition returns nil when the condition is there.
+func (s *Machines) setCondition(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) (*clusterv1.Machine, error) {
+	if !setBoth(machine, kind, want, now) {
+		return nil, nil //nolint:nilnil // nothing to write is the documented answer
+	}
+	stored, err := s.client.UpdateStatus(machine)
+	if err != nil {
+		return nil, err
+	}
+	return s.remember(stored), nil
+}
+
+// ReadCondition is a condition of a Machine as the planner compares it, zero when absent.
+func ReadCondition(machine *clusterv1.Machine, kind string) planner.Condition {
+	c := conditions.GetMeta(machine.Status.Conditions, kind)
+	if c == nil {
+		return planner.Condition{}
+	}
+	return planner.Condition{Status: corev1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+}
+
+func setBoth(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) bool {
+	if ReadCondition(machine, kind) == want {
+		return false
+	}
+	conditions.SetMeta(&machine.Status.Conditions, conditions.Condition{
+		Type: kind, Status: string(want.Status), Reason: want.Reason, Message: want.Message,
+	}, machine.Generation, now)
+	setDeprecated(machine, kind, want, now)
+	return true
+}
+
+// setDeprecated writes the condition into the list that tools of the older API read.
+//
+//nolint:staticcheck // the list is deprecated, and conditions of Machines are written to both (spec/02 §1.7)
+func setDeprecated(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) {
+	if machine.Status.Deprecated == nil {
+		machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{}
+	}
+	if machine.Status.Deprecated.V1Beta1 == nil {
+		machine.Status.Deprecated.V1Beta1 = &clusterv1.MachineV1Beta1DeprecatedStatus{}
+	}
+	list := &machine.Status.Deprecated.V1Beta1.Conditions
+	next := clusterv1.Condition{
+		Type: clusterv1.ConditionType(kind), Status: want.Status, Reason: want.Reason, Message: want.Message,
+		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	}
+	if want.Status == corev1.ConditionFalse {
+		next.Severity = clusterv1.ConditionSeverityError
+	}
+	for i := range *list {
+		if (*list)[i].Type == next.Type {
+			if (*list)[i].Status == next.Status {
+				next.LastTransitionTime = (*list)[i].LastTransitionTime
+			}
+			(*list)[i] = next
+			return
+		}
+	}
+	*list = append(*list, next)
+}

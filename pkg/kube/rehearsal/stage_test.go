@@ -1,0 +1,396 @@
+package rehearsal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/testkit/memkube"
+)
+
+const (
+	namespace  = "ns"
+	management = "c-m-1"
+)
+
+// world is a stage before an API server, with the clients that are on it.
+type world struct {
+	*testing.T
+	api      *memkube.Server
+	stage    *Stage
+	clients  *clients.Clients
+	secrets  secretClient
+	accounts accountClient
+}
+
+type (
+	secretClient  = kind[*corev1.Secret, *corev1.SecretList]
+	accountClient = kind[*corev1.ServiceAccount, *corev1.ServiceAccountList]
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// play has f act on a stage, and fails when anything was written live.
+func play(t *testing.T, f func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		scheme, err := clients.NewScheme()
+		must(t, err)
+		w := &world{T: t, api: memkube.New(memkube.Options{Scheme: scheme, Namespaces: []string{namespace, management}})}
+		kinds := metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+		must(t, w.api.Add(&corev1.Secret{TypeMeta: kinds, ObjectMeta: named("there"), Data: map[string][]byte{"a": []byte("PASSWORD")}}))
+		must(t, w.api.Add(&corev1.Secret{TypeMeta: kinds, ObjectMeta: named("other")}))
+		w.clients, err = clients.New(w.api.Config("stage"), clients.Options{WithoutDynamic: true})
+		must(t, err)
+		defer w.clients.Stop()
+		live, err := dynamic.NewForConfig(w.api.Config("stage"))
+		must(t, err)
+		w.stage = New(t.Context(), Options{
+			Live: live, Discovery: w.clients.Kubernetes.Discovery(), Scheme: scheme, Namespace: namespace, ID: management, Now: time.Now(),
+		})
+		w.secrets = Kind(w.stage, w.clients.Core.Secret()).(secretClient)           //nolint:forcetypeassert // Kind makes it
+		w.accounts = Kind(w.stage, w.clients.Core.ServiceAccount()).(accountClient) //nolint:forcetypeassert // Kind makes it
+		f(w)
+		for _, write := range w.api.Writes("") {
+			t.Errorf("written live: %s", write)
+		}
+	})
+}
+
+// wants compares what would be different.
+func (w *world) wants(want ...string) {
+	w.Helper()
+	found, err := w.stage.Differences()
+	must(w.T, err)
+	var got []string
+	for _, d := range found {
+		if text := fmt.Sprint(d.Patch); strings.Contains(text, "PASSWORD") || strings.Contains(text, "UEFTU1dPUkQ") {
+			w.Errorf("contents are told: %s", text)
+		}
+		line := fmt.Sprintf("%s %s %s", d.Verb, d.Kind.Kind, d.Name)
+		if len(d.Patch) > 0 {
+			line += fmt.Sprint(" ", d.Patch)
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
+	play(t, func(w *world) {
+		w.wants()
+		made, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named("made"), Data: map[string][]byte{"b": []byte("PASSWORD")}})
+		must(t, err)
+		if made.UID == "" || made.ResourceVersion == "" || made.CreationTimestamp.IsZero() {
+			t.Errorf("%+v", made.ObjectMeta)
+		}
+		if _, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named("there")}); !apierrors.IsAlreadyExists(err) {
+			t.Errorf("what is there is made: %v", err)
+		}
+		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
+		must(t, err)
+		next := there.DeepCopy()
+		next.Labels, next.Data = map[string]string{"l": "v"}, map[string][]byte{"c": []byte("PASSWORD")}
+		next.StringData = map[string]string{"d": "PASSWORD"}
+		stored, err := w.secrets.Update(next)
+		must(t, err)
+		if stored.UID != there.UID || stored.ResourceVersion == there.ResourceVersion {
+			t.Errorf("%+v", stored.ObjectMeta)
+		}
+		if _, err := w.secrets.Update(next); !apierrors.IsConflict(err) {
+			t.Errorf("an old version is written: %v", err)
+		}
+		must(t, w.secrets.Delete(namespace, "other", nil))
+		if _, err := w.secrets.Cache().Get(namespace, "other"); !apierrors.IsNotFound(err) {
+			t.Errorf("what was deleted is seen: %v", err)
+		}
+		all, err := w.secrets.Cache().List(namespace, labels.Everything())
+		must(t, err)
+		var names []string
+		for _, one := range all {
+			names = append(names, one.Name)
+		}
+		if diff := cmp.Diff([]string{"made", "there"}, names); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		w.wants("Create Secret made", "Delete Secret other", "Update Secret there map[data:map[a:<nil> c:<nil>] metadata:map[labels:map[l:v]] stringData:map[d:<nil>]]")
+		w.stage.Assume()
+		w.wants()
+	})
+}
+
+// What somebody holds with a finalizer is deleted only when it lets go.
+func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
+	play(t, func(w *world) {
+		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
+		must(t, err)
+		for what, wrong := range map[string]*metav1.Preconditions{
+			"uid": {UID: new(types.UID("another"))}, "version": {UID: &there.UID, ResourceVersion: new("another")},
+		} {
+			if err := w.secrets.Delete(namespace, "there", &metav1.DeleteOptions{Preconditions: wrong}); !apierrors.IsConflict(err) {
+				t.Errorf("another %s is deleted: %v", what, err)
+			}
+		}
+		held := there.DeepCopy()
+		held.Finalizers = []string{"x/y"}
+		held, err = w.secrets.Update(held)
+		must(t, err)
+		w.stage.Assume()
+		is := &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &held.UID, ResourceVersion: &held.ResourceVersion}}
+		must(t, w.secrets.Delete(namespace, "there", is))
+		w.wants("Delete Secret there")
+		changes := w.stage.Changes()
+		must(t, w.secrets.Delete(namespace, "there", nil))
+		if w.stage.Changes() != changes {
+			t.Error("it is deleted twice")
+		}
+		deleted, err := w.secrets.Cache().Get(namespace, "there")
+		must(t, err)
+		if deleted.DeletionTimestamp == nil || deleted.ResourceVersion == held.ResourceVersion {
+			t.Errorf("%+v", deleted.ObjectMeta)
+		}
+		free := deleted.DeepCopy()
+		free.DeletionTimestamp, free.Labels = nil, map[string]string{"l": "v"} // no update brings it back
+		free, err = w.secrets.Update(free)
+		must(t, err)
+		if free.DeletionTimestamp == nil {
+			t.Error("an update has brought it back")
+		}
+		free.Finalizers = nil
+		_, err = w.secrets.Update(free)
+		must(t, err)
+		if _, err := w.secrets.Cache().Get(namespace, "there"); !apierrors.IsNotFound(err) {
+			t.Errorf("nobody holds it, and it is there: %v", err)
+		}
+		w.wants("Delete Secret there")
+	})
+}
+
+func TestStage_WritesOfWhatIsThereAreNone(t *testing.T) {
+	play(t, func(w *world) {
+		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
+		must(t, err)
+		stored, err := w.secrets.Update(there.DeepCopy())
+		must(t, err)
+		_, err = w.secrets.Patch(namespace, "there", types.MergePatchType, []byte(`{"metadata":{"labels":{"gone":null}}}`))
+		must(t, err)
+		if stored.ResourceVersion != there.ResourceVersion || w.stage.Changes() != 0 {
+			t.Errorf("%d changes, version %s", w.stage.Changes(), stored.ResourceVersion)
+		}
+		w.wants()
+	})
+}
+
+func TestStage_Patches(t *testing.T) {
+	play(t, func(w *world) {
+		for pt, body := range map[types.PatchType]string{
+			types.MergePatchType:          `{"metadata":{"labels":{"merge":"1"}}}`,
+			types.JSONPatchType:           `[{"op":"add","path":"/metadata/annotations","value":{"json":"1"}}]`,
+			types.StrategicMergePatchType: `{"metadata":{"finalizers":["x/y"]}}`,
+		} {
+			_, err := w.secrets.Patch(namespace, "there", pt, []byte(body))
+			must(t, err)
+		}
+		if _, err := w.secrets.Patch(namespace, "there", types.ApplyPatchType, nil); !apierrors.IsBadRequest(err) {
+			t.Errorf("a patch that is not understood: %v", err)
+		}
+		if _, err := w.secrets.Patch(namespace, "nobody", types.MergePatchType, []byte(`{}`)); !apierrors.IsNotFound(err) {
+			t.Errorf("what is not there: %v", err)
+		}
+		w.wants("Update Secret there map[metadata:map[annotations:map[json:1] finalizers:[x/y] labels:map[merge:1]]]")
+	})
+}
+
+// A controller makes an account and its token, and goes on with the token that the API server fills in.
+func TestStage_FillsInTokens(t *testing.T) {
+	play(t, func(w *world) {
+		account, err := w.accounts.Create(&corev1.ServiceAccount{ObjectMeta: named("account")})
+		must(t, err)
+		token := &corev1.Secret{ObjectMeta: named("token"), Type: corev1.SecretTypeServiceAccountToken}
+		token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "account"}
+		stored, err := w.secrets.Create(token)
+		must(t, err)
+		if stored.Annotations[corev1.ServiceAccountUIDKey] != string(account.UID) || len(stored.Data[corev1.ServiceAccountTokenKey]) == 0 {
+			t.Errorf("%+v", stored)
+		}
+	})
+}
+
+// What the user may not read leaves no half of what a controller would write.
+func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
+	play(t, func(w *world) {
+		w.api.Intercept(func(r memkube.Request) error {
+			if r.Resource.Resource == "serviceaccounts" {
+				return apierrors.NewForbidden(r.Resource.GroupResource(), r.Name, errors.New("no right"))
+			}
+			return nil
+		})
+		write := func(name string) error {
+			_, err := w.secrets.Create(&corev1.Secret{ObjectMeta: named(name)})
+			return err
+		}
+		unread, err := w.stage.Try(func() error { return write("kept") })
+		must(t, err)
+		if len(unread) > 0 {
+			t.Errorf("unread %q", unread)
+		}
+		for range 2 { // what was refused is refused again, without a request
+			unread, err = w.stage.Try(func() error {
+				must(t, write("half"))
+				must(t, w.secrets.Delete(namespace, "there", nil))
+				_, got := w.accounts.Cache().Get(namespace, "a")
+				_, listed := w.accounts.Cache().List(namespace, labels.Everything())
+				return errors.Join(got, listed)
+			})
+			must(t, err)
+			if diff := cmp.Diff([]string{"you may not get serviceaccounts in namespace ns", "you may not list serviceaccounts in namespace ns"}, unread); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+		w.wants("Create Secret kept")
+		failed := errors.New("refused")
+		if _, err := w.stage.Try(func() error { return failed }); !errors.Is(err, failed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// An API server that fails is no fault of the controllers, and it is not asked for each object of a kind that it did not list.
+func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
+	play(t, func(w *world) {
+		asked := 0
+		w.api.Intercept(func(r memkube.Request) error {
+			if r.Resource.Resource != "serviceaccounts" {
+				return nil
+			}
+			asked++
+			return apierrors.NewInternalError(errors.New("the store is down"))
+		})
+		get := func(name string) func() error {
+			return func() error {
+				_, err := w.accounts.Cache().Get(namespace, name)
+				return err
+			}
+		}
+		const down = " serviceaccounts in namespace ns: Internal error occurred: the store is down"
+		for _, step := range []struct {
+			act   func() error
+			want  string
+			asked int
+		}{
+			{get("a"), "get" + down, 1},
+			{get("a"), "get" + down, 1},
+			{func() error { w.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount")); return get("b")() }, "list" + down, 2},
+			{get("c"), "list" + down, 2},
+			{func() error { _, err := w.accounts.List(namespace, metav1.ListOptions{}); return err }, "list" + down, 3},
+		} {
+			unread, err := w.stage.Try(step.act)
+			must(t, err)
+			if diff := cmp.Diff([]string{step.want}, unread); diff != "" || asked != step.asked {
+				t.Errorf("%d requests, want %d (-want +got):\n%s", asked, step.asked, diff)
+			}
+		}
+	})
+}
+
+// Sets are kept on the stage by the code that keeps them live.
+func TestApply_KeepsSets(t *testing.T) {
+	play(t, func(w *world) {
+		owner, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
+		must(t, err)
+		kinds := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ServiceAccount"), rbacv1.SchemeGroupVersion.WithKind("Role")}
+		apply := func(objects ...runtime.Object) applyset.Result {
+			done, err := w.stage.Apply().Apply(t.Context(), "set", owner, applyset.OwnerRef, kinds, objects)
+			must(t, err)
+			return done
+		}
+		role := &rbacv1.Role{ObjectMeta: named("role"), Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, Resources: []string{"secrets"}, APIGroups: []string{""}}}}
+		apply(&corev1.ServiceAccount{ObjectMeta: named("account")}, role)
+		w.wants("Create ServiceAccount account", "Create Role role")
+		if done := apply(&corev1.ServiceAccount{ObjectMeta: named("account")}, role); done.Changed() {
+			t.Errorf("settled, and %s", done)
+		}
+		w.stage.Assume()
+		changed := role.DeepCopy()
+		changed.Rules[0].Verbs = []string{"list"}
+		apply(changed)
+		found, err := w.stage.Differences()
+		must(t, err)
+		var got []string
+		for _, d := range found {
+			got = append(got, fmt.Sprintf("%s %s %v", d.Verb, d.Name, d.Patch["rules"] != nil))
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"Delete account false", "Update role true"}, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		sets := w.stage.Secrets(w.secrets)
+		for range 2 {
+			_, err = sets.Apply(t.Context(), "set", owner, applyset.OwnerRef, []*corev1.Secret{{ObjectMeta: named("kept")}})
+			must(t, err)
+		}
+		if _, err := w.secrets.Cache().Get(namespace, "kept"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestKind_FindsByIndex(t *testing.T) {
+	play(t, func(w *world) {
+		cache := w.secrets.Cache()
+		if _, err := cache.GetByIndex("size", "1"); err == nil {
+			t.Error("an index that nobody has made finds something")
+		}
+		cache.AddIndexer("size", func(s *corev1.Secret) ([]string, error) { return []string{strconv.Itoa(len(s.Data))}, nil })
+		found, err := cache.GetByIndex("size", "1")
+		must(t, err)
+		if len(found) != 1 || found[0].Name != "there" {
+			t.Errorf("%v", found)
+		}
+		// An object of another namespace is found once all have been read, and what was written here stays.
+		must(t, w.api.Add(&corev1.Secret{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: "away"}, Data: map[string][]byte{"a": nil},
+		}))
+		must(t, w.secrets.Delete(namespace, "there", nil))
+		must(t, w.stage.ReadEverywhere(corev1.SchemeGroupVersion.WithKind("Secret")))
+		found, err = cache.GetByIndex("size", "1")
+		must(t, err)
+		if len(found) != 1 || found[0].Name != "away" {
+			t.Errorf("%v", found)
+		}
+		here, err := cache.List(namespace, labels.Everything())
+		must(t, err)
+		if len(here) != 1 || here[0].Name != "other" {
+			t.Errorf("%v", here)
+		}
+	})
+}

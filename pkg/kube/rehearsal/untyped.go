@@ -1,0 +1,195 @@
+package rehearsal
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/clients"
+)
+
+// Dynamic has the kinds of node drivers on a stage, as clients.Dynamic has them live.
+type Dynamic struct{ stage *Stage }
+
+// Dynamic returns them.
+func (s *Stage) Dynamic() Dynamic { return Dynamic{s} }
+
+// Get returns an object.
+func (d Dynamic) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	return d.stage.get(id{gvk, namespace, name})
+}
+
+// Update writes all of an object but its status.
+func (d Dynamic) Update(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return d.stage.update(object.GroupVersionKind(), object)
+}
+
+// UpdateStatus writes the status of an object.
+func (d Dynamic) UpdateStatus(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return d.stage.update(object.GroupVersionKind(), object, statusField)
+}
+
+// Kinds are none: they are listed for clusters that are deleted.
+func (Dynamic) Kinds() []schema.GroupVersionKind { return nil }
+
+// Synced is true of every kind: a stage shows what there is.
+func (Dynamic) Synced(schema.GroupVersionKind) bool { return true }
+
+// OnChange does nothing: whoever has the stage runs the handlers.
+func (Dynamic) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
+
+// OnInformer does nothing.
+func (Dynamic) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInformer)) {}
+
+// EnqueueAfter does nothing.
+func (Dynamic) EnqueueAfter(schema.GroupVersionKind, string, string, time.Duration) {}
+
+// Apply keeps sets of objects on the stage.
+func (s *Stage) Apply() *applyset.Set {
+	return applyset.New(applyset.Options{Discovery: s.opts.Discovery, Dynamic: resources{stage: s}, Scheme: s.opts.Scheme, Informer: s.informer})
+}
+
+// Secrets keeps sets of Secrets on the stage, which client writes.
+func (s *Stage) Secrets(client applyset.SecretClient) Secrets { return Secrets{s, client} }
+
+// Secrets keeps sets of Secrets. It reads none before it is asked to.
+type Secrets struct {
+	stage  *Stage
+	client applyset.SecretClient
+}
+
+// Apply makes a set what desired says.
+func (s Secrets) Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error) {
+	informer, err := s.stage.secretInformer()
+	if err != nil {
+		return applyset.Result{}, err
+	}
+	sets, err := applyset.NewSecrets(s.stage.opts.Scheme, s.client, informer)
+	if err != nil {
+		return applyset.Result{}, err
+	}
+	return sets.Apply(ctx, setID, owner, refs, desired)
+}
+
+// informer shows the objects of a kind that can be in a set of the cluster.
+func (s *Stage) informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer, error) {
+	if known, ok := s.caches[gvk]; ok {
+		return known, nil
+	}
+	objects, err := s.members(gvk)
+	if err != nil {
+		return nil, err
+	}
+	made := applyset.NewStill(cache.Indexers{})
+	for _, object := range objects {
+		replace(made, nil, object)
+	}
+	s.caches[gvk] = made
+	return made, nil
+}
+
+// members are the objects that a set of the cluster may have: in its namespace, in that of the management cluster, or one of that name.
+func (s *Stage) members(gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
+	switch gvk {
+	case mgmtv3.SchemeGroupVersion.WithKind("ClusterRegistrationToken"):
+		return s.list(gvk, s.opts.ID)
+	case mgmtv3.SchemeGroupVersion.WithKind("Cluster"), corev1.SchemeGroupVersion.WithKind("Namespace"):
+		found, err := clients.Optional(s.get(id{gvk, "", s.opts.ID}))
+		if err != nil || found == nil {
+			return nil, err
+		}
+		return []*unstructured.Unstructured{found}, nil
+	}
+	return s.list(gvk, s.opts.Namespace)
+}
+
+// secretInformer shows the Secrets that are in sets, with their type.
+func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
+	objects, err := s.list(secretKind, s.opts.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	made := applyset.NewStill(cache.Indexers{})
+	for _, object := range objects {
+		if !applyset.Kept(object) {
+			continue
+		}
+		secret, err := typed[*corev1.Secret](object)
+		if err != nil {
+			return nil, err
+		}
+		if err := made.GetIndexer().Add(secret); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// replace has an informer show what an object is now; nil is absent.
+func replace(in applyset.Still, was, now *unstructured.Unstructured) {
+	if now != nil {
+		_ = in.GetIndexer().Update(now) // its key function knows every object
+	} else if was != nil {
+		_ = in.GetIndexer().Delete(was)
+	}
+}
+
+// resources is a dynamic client of the stage. What apply does not use is not there.
+type resources struct {
+	dynamic.NamespaceableResourceInterface
+	stage     *Stage
+	resource  schema.GroupVersionResource
+	namespace string
+}
+
+// Resource implements dynamic.Interface.
+func (r resources) Resource(resource schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return resources{stage: r.stage, resource: resource}
+}
+
+// Namespace implements dynamic.NamespaceableResourceInterface.
+func (r resources) Namespace(namespace string) dynamic.ResourceInterface {
+	return resources{stage: r.stage, resource: r.resource, namespace: namespace}
+}
+
+// kind is that of the resource: apply has asked for the cache of each kind before it writes.
+func (r resources) kind() schema.GroupVersionKind {
+	for gvk := range r.stage.caches {
+		if ResourceOf(gvk) == r.resource {
+			return gvk
+		}
+	}
+	return schema.GroupVersionKind{}
+}
+
+// Create implements dynamic.ResourceInterface.
+func (r resources) Create(_ context.Context, object *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
+	object = object.DeepCopy()
+	object.SetNamespace(r.namespace)
+	return r.stage.create(r.kind(), object)
+}
+
+// Get implements dynamic.ResourceInterface.
+func (r resources) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	return r.stage.get(id{r.kind(), r.namespace, name})
+}
+
+// Patch implements dynamic.ResourceInterface.
+func (r resources) Patch(_ context.Context, name string, pt types.PatchType, data []byte, _ metav1.PatchOptions, sub ...string) (*unstructured.Unstructured, error) {
+	return r.stage.patch(id{r.kind(), r.namespace, name}, pt, data, sub...)
+}
+
+// Delete implements dynamic.ResourceInterface.
+func (r resources) Delete(_ context.Context, name string, opts metav1.DeleteOptions, _ ...string) error {
+	return r.stage.delete(id{r.kind(), r.namespace, name}, &opts)
+}

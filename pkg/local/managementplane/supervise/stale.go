@@ -1,0 +1,186 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/drover-io/drover/pkg/local/managementplane/procid"
+)
+
+// markVariable is set in the environment of every child to the run directory of its supervisor. It finds children that
+// were started in the moment before their record was written.
+const markVariable = "DROVER_SUPERVISED_BY"
+
+// staleGrace is how long children of a killed run may take to stop. It is short: that run got no grace either, so whatever
+// they keep is safe from a crash, and while they stop nobody serves the API.
+const staleGrace = time.Second
+
+// record identifies a child on disk.
+type record struct {
+	procid.ID
+	// BootID is the boot in which the process means something.
+	BootID string `json:"bootID"`
+}
+
+func environmentMark(runDir string) string { return markVariable + "=" + runDir }
+
+func recordFile(runDir, name string) string { return filepath.Join(runDir, name+".json") }
+
+func writeRecord(runDir, name string, pid int) error {
+	id, err := procid.Of(pid)
+	if err != nil {
+		return fmt.Errorf("identify process: %w", err)
+	}
+	content, err := json.Marshal(record{ID: id, BootID: bootID()})
+	if err != nil {
+		return fmt.Errorf("encode record: %w", err)
+	}
+	file := recordFile(runDir, name)
+	if err := os.WriteFile(file+".new", content, 0o600); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return fmt.Errorf("write record: %w", err)
+	}
+	return nil
+}
+
+func removeRecord(runDir, name string) { _ = os.Remove(recordFile(runDir, name)) }
+
+// endStale ends the processes that an earlier run of this directory left behind. The caller holds the lock, so that
+// run is dead.
+func endStale(ctx context.Context, opts Options) error {
+	stale, err := recorded(opts.RunDir)
+	if err != nil {
+		return err
+	}
+	all, err := marked(opts.RunDir)
+	if err != nil {
+		return err
+	}
+	for _, found := range all {
+		if _, known := stale[found.PID]; !known {
+			stale[found.PID] = found
+		}
+	}
+	if err := endProcesses(ctx, opts, stale); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(recordFile(opts.RunDir, "*"))
+	if err != nil {
+		return fmt.Errorf("list records: %w", err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("remove record: %w", err)
+		}
+	}
+	return nil
+}
+
+// recorded reads the records of the run directory by pid. A damaged record is passed over: the mark finds its process.
+func recorded(runDir string) (map[int]procid.ID, error) {
+	files, err := filepath.Glob(recordFile(runDir, "*"))
+	if err != nil {
+		return nil, fmt.Errorf("list records: %w", err)
+	}
+	out := map[int]procid.ID{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read record: %w", err)
+		}
+		var r record
+		if json.Unmarshal(content, &r) == nil && r.PID > 1 && r.BootID == bootID() {
+			out[r.PID] = r.ID
+		}
+	}
+	return out, nil
+}
+
+// marked finds the processes whose environment carries the mark of runDir.
+func marked(runDir string) ([]procid.ID, error) {
+	mark := []byte(environmentMark(runDir))
+	return procid.Find("environ", func(environment []byte) bool {
+		for variable := range bytes.SplitSeq(environment, []byte{0}) {
+			if bytes.Equal(variable, mark) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// endProcesses sends SIGTERM to all, waits, then sends SIGKILL. They are not our children: their end shows in /proc alone.
+func endProcesses(ctx context.Context, opts Options, stale map[int]procid.ID) error {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	kill := time.After(staleGrace)
+	for _, id := range stale {
+		if !id.Alive() {
+			continue
+		}
+		opts.Log.WithField("pid", id.PID).Info("Ending a process that an earlier run left behind")
+		if err := id.Signal(syscall.SIGTERM); err != nil {
+			return err
+		}
+	}
+	for {
+		maps.DeleteFunc(stale, func(_ int, id procid.ID) bool { return !id.Alive() })
+		if len(stale) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for processes %v to end: %w", slices.Sorted(maps.Keys(stale)), ctx.Err())
+		case <-kill:
+			for _, id := range stale {
+				if err := id.Signal(syscall.SIGKILL); err != nil {
+					return err
+				}
+			}
+		case <-ticker.C:
+		}
+	}
+}
+
+func bootID() string {
+	content, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// takeLock locks the file for this process; the kernel releases it when the process ends, however it ends. Children do
+// not inherit it.
+func takeLock(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		holder, _ := os.ReadFile(path)
+		file.Close()
+		return nil, fmt.Errorf("%s is in use by process %s: stop it first, or choose another directory", filepath.Dir(path), strings.TrimSpace(string(holder)))
+	}
+	if err := file.Truncate(0); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("write lock: %w", err)
+	}
+	if _, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("write lock: %w", err)
+	}
+	return file, nil
+}

@@ -1,0 +1,146 @@
+package events
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// ClusterChanged is what the change of a provisioning Cluster tells.
+func ClusterChanged(before, after *provv1.Cluster) []Event {
+	l := about(clusterKind, after)
+	condition := func(kind string) news {
+		return news{ours(before.Status.Conditions, kind), ours(after.Status.Conditions, kind)}
+	}
+	if before.DeletionTimestamp.IsZero() && !after.DeletionTimestamp.IsZero() {
+		l.normal(ReasonClusterDeleting, "The cluster is being removed")
+	}
+	if removed := condition(provv1.ConditionRemoved); removed.became(rkev1.ConditionFalse) {
+		l.warning(ReasonClusterDeletionFailed, removed.is.why())
+	}
+	if !after.DeletionTimestamp.IsZero() {
+		return l.events // the other conditions follow what is being removed
+	}
+	if created := condition(provv1.ConditionCreated); created.became(rkev1.ConditionFalse) {
+		l.warning(ReasonIdentityFailed, created.is.why())
+	}
+	progress(l, condition)
+	for kind, reason := range warnings {
+		if questioned := condition(kind); questioned.became(rkev1.ConditionFalse) {
+			l.warning(reason, questioned.is.why())
+		}
+	}
+	if !before.Status.Ready && after.Status.Ready {
+		l.normal(ReasonClusterConnected, "The API of the cluster answers; its kubeconfig is in Secret "+after.Name+"-kubeconfig")
+	}
+	return sorted(l.events)
+}
+
+// progress tells whether the spec can be, and whether all machines have what it asks for.
+func progress(l *list, condition func(string) news) {
+	switch made := condition(provv1.ConditionRKECluster); {
+	case made.became(rkev1.ConditionFalse):
+		l.warning(ReasonSpecRefused, made.is.why())
+	case made.became(rkev1.ConditionTrue):
+		l.normal(ReasonSpecApplied, "The objects of the cluster are as its spec asks for")
+	}
+	switch ready := condition(provv1.ConditionReady); {
+	case ready.became(rkev1.ConditionTrue):
+		l.normal(ReasonClusterReady, "All machines have what the spec asks for")
+	case ready.became(rkev1.ConditionFalse):
+		l.warning(ReasonClusterNotReady, ready.is.why())
+	case ready.became(rkev1.ConditionUnknown):
+		l.normal(ReasonClusterProgressing, ready.is.why())
+	}
+}
+
+// warnings are the conditions that tell, when they are False, of what works and should be looked at all the same.
+var warnings = map[string]Reason{
+	planner.ConditionConfigurationUnderstood: ReasonConfigurationQuestioned,
+	planner.ConditionEtcdQuorum:              ReasonEtcdQuorumWeak,
+	planner.ConditionRenderVersions:          ReasonRenderVersionsUnknown,
+}
+
+// sorted gives events that were found in any order one order.
+func sorted(events []Event) []Event {
+	slices.SortStableFunc(events, func(a, b Event) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
+	return events
+}
+
+// ControlPlaneChanged is what the change of an RKEControlPlane tells, mostly about its Cluster.
+func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEControlPlane) []Event {
+	own, whole := about(controlPlaneKind, after), about(clusterKind, cluster)
+	condition := func(kind string) news {
+		return news{ours(before.Status.Conditions, kind), ours(after.Status.Conditions, kind)}
+	}
+	if registered := condition(rkev1.ConditionProvisioned); registered.became(rkev1.ConditionTrue) && after.DeletionTimestamp.IsZero() {
+		own.normal(ReasonMachinesRegistered, "There are machines of all roles")
+	}
+	if bootstrapped := condition(rkev1.ConditionBootstrapped); bootstrapped.became(rkev1.ConditionTrue) {
+		own.normal(ReasonBootstrapped, "The first server runs")
+	}
+	if stable := condition(rkev1.ConditionStable); stable.left() && after.DeletionTimestamp.IsZero() {
+		own.warning(ReasonRoleLost, stable.is.why())
+	}
+	upgrade(whole, before, after)
+	for _, record := range after.Status.Operations {
+		at := slices.IndexFunc(before.Status.Operations, func(r rkev1.OperationRecord) bool { return r.Name == record.Name })
+		was := rkev1.OperationRecord{}
+		if at >= 0 {
+			was = before.Status.Operations[at]
+		}
+		operation(whole, was, record)
+	}
+	return slices.Concat(own.events, whole.events)
+}
+
+// upgrade tells of another Kubernetes version: when it was asked for, and when all nodes have it.
+func upgrade(l *list, before, after *rkev1.RKEControlPlane) {
+	if was, is := before.Spec.KubernetesVersion, after.Spec.KubernetesVersion; was != is && was != "" {
+		l.normal(ReasonUpgradeStarted, fmt.Sprintf("Kubernetes %s is asked for, after %s", is, was))
+	}
+	had, has := before.Status.AppliedSpec, after.Status.AppliedSpec
+	if had != nil && has != nil && had.KubernetesVersion != has.KubernetesVersion {
+		l.normal(ReasonUpgradeFinished, fmt.Sprintf("All nodes have Kubernetes %s, after %s", has.KubernetesVersion, had.KubernetesVersion))
+	}
+}
+
+// operation tells how an operation stands. Its request is not told: users wrote it.
+func operation(l *list, was, is rkev1.OperationRecord) {
+	if was.State == is.State && was.Attempt == is.Attempt {
+		return
+	}
+	switch is.State {
+	case rkev1.OperationStateRunning:
+		l.normal(ReasonOperationStarted, is.Name)
+	case rkev1.OperationStateSucceeded:
+		l.normal(ReasonOperationSucceeded, is.Name)
+	case rkev1.OperationStateFailed:
+		l.warning(ReasonOperationFailed, is.Name, is.Message)
+	case rkev1.OperationStateCancelled:
+		l.normal(ReasonOperationCancelled, is.Name, "its request was taken back")
+	}
+}
+
+// PoolChanged is what the change of a MachineDeployment tells about its Cluster: Cluster API replaces machines for another template.
+func PoolChanged(cluster *provv1.Cluster, before, after *clusterv1.MachineDeployment) []Event {
+	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
+	if was.InfrastructureRef == is.InfrastructureRef && was.Bootstrap.ConfigRef == is.Bootstrap.ConfigRef {
+		return nil
+	}
+	l := about(clusterKind, cluster)
+	machines := "its machines are"
+	if after.Spec.Replicas != nil {
+		machines = fmt.Sprintf("its %d machines are", *after.Spec.Replicas)
+	}
+	l.normal(ReasonPoolRollOut, fmt.Sprintf("MachineDeployment %s has another template of machines, %s: %s replaced, cause %s",
+		after.Name, is.InfrastructureRef.Name, machines, disruption.EditPool))
+	return l.events
+}

@@ -1,0 +1,132 @@
+package events
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// Event is what is told about one object.
+type Event struct {
+	// Object is what the event is about.
+	Object corev1.ObjectReference
+	// Type is Normal, or Warning for what a person should look at.
+	Type string
+	// Reason is a constant of this package.
+	Reason Reason
+	// Message is a sentence for people, of at most MaxMessage bytes.
+	Message string
+}
+
+// MaxMessage is the length of the longest message, in bytes. The API server refuses those of more than 1024.
+const MaxMessage = 1000
+
+var (
+	clusterKind      = provv1.SchemeGroupVersion.WithKind("Cluster")
+	controlPlaneKind = rkev1.SchemeGroupVersion.WithKind("RKEControlPlane")
+	machineKind      = clusterv1.GroupVersion.WithKind("Machine")
+	driverKind       = mgmtv3.SchemeGroupVersion.WithKind("NodeDriver")
+)
+
+// list collects the events of one object.
+type list struct {
+	object corev1.ObjectReference
+	events []Event
+}
+
+// about begins a list. Objects of caches do not say of which kind they are.
+func about(kind schema.GroupVersionKind, object metav1.Object) *list {
+	version, name := kind.ToAPIVersionAndKind()
+	return &list{object: corev1.ObjectReference{
+		APIVersion: version, Kind: name, Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(),
+		ResourceVersion: object.GetResourceVersion(),
+	}}
+}
+
+func (l *list) normal(reason Reason, parts ...string) { l.add(corev1.EventTypeNormal, reason, parts) }
+
+func (l *list) warning(reason Reason, parts ...string) { l.add(corev1.EventTypeWarning, reason, parts) }
+
+// add tells the parts that are not empty, with colons between them.
+func (l *list) add(kind string, reason Reason, parts []string) {
+	var said []string
+	for _, part := range parts {
+		if part = strings.TrimSpace(part); part != "" {
+			said = append(said, part)
+		}
+	}
+	l.events = append(l.events, Event{Object: l.object, Type: kind, Reason: reason, Message: bounded(strings.Join(said, ": "))})
+}
+
+// bounded cuts a text at a letter, so that it is no longer than a message may be.
+func bounded(text string) string {
+	const mark = "…"
+	if len(text) <= MaxMessage {
+		return text
+	}
+	end := MaxMessage - len(mark)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + mark
+}
+
+// said is what a condition tells, of either kind.
+type said struct{ status, reason, message string }
+
+func ours(conditions []rkev1.GenericCondition, kind string) said {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return said{c.Status, c.Reason, c.Message}
+		}
+	}
+	return said{}
+}
+
+func theirs(conditions []metav1.Condition, kind string) said {
+	for _, c := range conditions {
+		if c.Type == kind {
+			return said{string(c.Status), c.Reason, c.Message}
+		}
+	}
+	return said{}
+}
+
+// news is the difference between what a condition told and what it tells. A message alone is none: it changes while something goes on.
+type news struct{ was, is said }
+
+// became reports that the condition has come to that status, or has another reason for it.
+func (n news) became(status string) bool {
+	return n.is.status == status && (n.was.status != status || n.was.reason != n.is.reason)
+}
+
+// left reports that the condition was True and is not any more.
+func (n news) left() bool {
+	return n.was.status == rkev1.ConditionTrue && n.is.status != rkev1.ConditionTrue
+}
+
+// why is the reason, unless it says nothing that the status does not, and the message.
+func (s said) why() string {
+	switch {
+	case s.reason == "" || s.reason == rkev1.ReasonError || s.reason == rkev1.ReasonWaiting:
+		return s.message
+	case s.message == "":
+		return s.reason
+	}
+	return s.reason + ": " + s.message
+}
+
+// longest is how much is repeated of a text that others made, such as the output of a node driver, in bytes.
+const longest = 200
+
+// redacted is one short line of the end of such a text, without what looks like a secret.
+func redacted(text string) string { return redact.Tail([]byte(text), longest, nil) }

@@ -1,0 +1,83 @@
+package events
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+)
+
+// InfrastructureChanged is what the change of a <Driver>Machine tells.
+func InfrastructureChanged(before, after *unstructured.Unstructured) []Event {
+	l := about(after.GroupVersionKind(), after)
+	condition := func(kind string) news { return news{untyped(before, kind), untyped(after, kind)} }
+	switch created := condition(rkev1.ConditionCreateJob); {
+	case created.became(rkev1.ConditionUnknown):
+		l.normal(ReasonHostCreating, "A Job makes the host")
+	case created.became(rkev1.ConditionTrue):
+		l.normal(ReasonHostCreated, "The host was made")
+	case created.became(rkev1.ConditionFalse):
+		l.warning(ReasonHostCreateFailed, redacted(problem(after)))
+	}
+	switch deleted := condition(rkev1.ConditionDeleteJob); {
+	case deleted.became(rkev1.ConditionUnknown):
+		l.normal(ReasonHostDeleting, "A Job removes the host")
+	case deleted.became(rkev1.ConditionFalse):
+		l.warning(ReasonHostDeleteFailed, deleted.is.reason, redacted(problem(after)))
+	}
+	ready := condition(rkev1.ConditionReady)
+	if ready.became(rkev1.ConditionFalse) && machinejob.Blocked(ready.is.reason) {
+		l.warning(ReasonHostBlocked, ready.is.why())
+	}
+	return l.events
+}
+
+// problem is what a Job ended with, which may be what a driver printed.
+func problem(machine *unstructured.Unstructured) string {
+	text, _, _ := unstructured.NestedString(machine.Object, "status", "failureMessage")
+	return text
+}
+
+// isHostFailure reports a reason for which a host is not there and a person has to look.
+func isHostFailure(reason string) bool {
+	switch reason {
+	case rkev1.ReasonCreateError, rkev1.ReasonDeleteError, machinejob.ReasonUnconfirmed:
+		return true
+	}
+	return machinejob.Blocked(reason)
+}
+
+// untyped reads a condition of an object that has no Go type.
+func untyped(object *unstructured.Unstructured, kind string) said {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range conditions {
+		c, _ := item.(map[string]any)
+		if c["type"] != kind {
+			continue
+		}
+		status, _ := c["status"].(string)
+		reason, _ := c["reason"].(string)
+		message, _ := c["message"].(string)
+		return said{status, reason, message}
+	}
+	return said{}
+}
+
+// DriverChanged is what the change of a NodeDriver tells.
+func DriverChanged(before, after *mgmtv3.NodeDriver) []Event {
+	l := about(driverKind, after)
+	condition := func(kind string) news {
+		return news{ours(before.Status.Conditions, kind), ours(after.Status.Conditions, kind)}
+	}
+	for _, kind := range []string{mgmtv3.NodeDriverConditionDownloaded, mgmtv3.NodeDriverConditionInstalled} {
+		if failed := condition(kind); failed.became(rkev1.ConditionFalse) && failed.is.message != "" {
+			l.warning(ReasonDriverFailed, failed.is.why())
+			return l.events // one failure is told by both
+		}
+	}
+	if condition(mgmtv3.NodeDriverConditionInstalled).became(rkev1.ConditionTrue) {
+		l.normal(ReasonDriverInstalled, "The driver can be used")
+	}
+	return l.events
+}

@@ -1,0 +1,121 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// MachineCreated is what a new Machine tells.
+func MachineCreated(machine *clusterv1.Machine) []Event {
+	l := about(machineKind, machine)
+	text := "A machine of cluster " + machine.Spec.ClusterName
+	if pool := machine.Labels[clusterv1.MachineDeploymentNameLabel]; pool != "" {
+		text += ", by MachineDeployment " + pool
+	}
+	l.normal(ReasonMachineCreated, text)
+	return l.events
+}
+
+// MachineRemoved is what a Machine that is gone tells about its Cluster. One that goes with its Cluster tells nothing.
+func MachineRemoved(cluster *provv1.Cluster, machine *clusterv1.Machine) []Event {
+	if !cluster.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	l := about(clusterKind, cluster)
+	l.normal(ReasonMachineRemoved, "Machine "+machine.Name+" is gone")
+	return l.events
+}
+
+// MachineChanged is what the change of a Machine tells.
+func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) []Event {
+	l := about(machineKind, after)
+	if !after.DeletionTimestamp.IsZero() {
+		if before.DeletionTimestamp.IsZero() {
+			removal(l, cluster, after)
+		}
+		return l.events // Cluster API tells of the removal itself
+	}
+	condition := func(kind string) news {
+		return news{theirs(before.Status.Conditions, kind), theirs(after.Status.Conditions, kind)}
+	}
+	host(l, condition)
+	planFailure(l, condition)
+	if !before.Status.NodeRef.IsDefined() && after.Status.NodeRef.IsDefined() {
+		l.normal(ReasonNodeRegistered, "Its node is "+after.Status.NodeRef.Name)
+	}
+	if healthy := condition(clusterv1.MachineNodeHealthyCondition); healthy.left() {
+		l.warning(ReasonNodeUnhealthy, healthy.is.why())
+	}
+	if checked := condition(clusterv1.MachineHealthCheckSucceededCondition); checked.became(rkev1.ConditionFalse) {
+		l.warning(ReasonHealthCheckFailed, checked.is.why())
+	}
+	if ready := condition(clusterv1.MachineReadyCondition); ready.became(rkev1.ConditionTrue) {
+		l.normal(ReasonMachineReady, "The machine is ready")
+	}
+	return l.events
+}
+
+// host tells of the two halves of a machine, as Cluster API repeats them.
+func host(l *list, condition func(string) news) {
+	data := condition(clusterv1.MachineBootstrapConfigReadyCondition)
+	if data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError) {
+		l.warning(ReasonBootstrapDataFailed, data.is.why())
+	}
+	switch made := condition(clusterv1.MachineInfrastructureReadyCondition); {
+	case made.became(rkev1.ConditionTrue):
+		l.normal(ReasonInfrastructureReady, "Its host was made")
+	case made.became(rkev1.ConditionFalse) && isHostFailure(made.is.reason):
+		l.warning(ReasonInfrastructureFailed, made.is.reason, redacted(made.is.message))
+	}
+}
+
+// planFailure tells of a plan that fails. The planner tells it first, and in which instruction; PlanApplied tells it when that is final,
+// also where the planner is not at work.
+func planFailure(l *list, condition func(string) news) {
+	reconciled, applied := condition(rkev1.ConditionReconciled), condition(rkev1.ConditionPlanApplied)
+	failed := func(s said) bool { return s.status != rkev1.ConditionTrue && planner.IsPlanFailure(s.message) }
+	switch {
+	case failed(reconciled.is) && !failed(reconciled.was):
+		l.warning(ReasonPlanFailed, reconciled.is.message)
+	case applied.became(rkev1.ConditionFalse) && !failed(reconciled.is):
+		l.warning(ReasonPlanFailed, applied.is.message)
+	}
+}
+
+// removal tells why a machine goes.
+func removal(l *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
+	checked := theirs(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+	made := theirs(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+	current := theirs(machine.Status.Conditions, clusterv1.MachineUpToDateCondition)
+	_, chosen := machine.Annotations[clusterv1.DeleteMachineAnnotation]
+	switch {
+	case !cluster.DeletionTimestamp.IsZero():
+		l.normal(ReasonMachineDeleting, "The cluster is being removed")
+	case made.status == rkev1.ConditionFalse && made.reason == rkev1.ReasonCreateError:
+		l.warning(ReasonMachineReplaced, replaced, caused(disruption.HealthMachineFailed))
+	case checked.status == rkev1.ConditionFalse:
+		l.warning(ReasonMachineReplaced, replaced, caused(disruption.HealthCheckFailed), checked.why())
+	case current.status == rkev1.ConditionFalse && current.reason == clusterv1.MachineNotUpToDateReason:
+		l.normal(ReasonMachineReplaced, replaced, caused(disruption.EditPool))
+	case chosen:
+		l.normal(ReasonMachineDeleting, "The machine was chosen to go first, by annotation "+clusterv1.DeleteMachineAnnotation)
+	default:
+		l.normal(ReasonMachineDeleting, "Its pool shall have fewer machines, or somebody has deleted it")
+	}
+}
+
+// replaced begins what is told of a machine in whose place another one comes.
+const replaced = "Another machine takes its place"
+
+func caused(cause disruption.Cause) string { return fmt.Sprintf("cause %s", cause) }
+
+// short is the beginning of a checksum, by which people tell plans apart.
+func short(checksum string) string { return strings.TrimSpace(checksum[:min(len(checksum), 12)]) }

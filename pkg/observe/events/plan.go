@@ -1,0 +1,82 @@
+package events
+
+import (
+	"bytes"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/disruption"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// PlanChanged is what the change of a plan Secret tells about its Machine. Of the Secret's data nothing is told but the checksum of the
+// plan. A ticket that names the machine tells why its node is drained; nil tells nothing.
+func PlanChanged(machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after *corev1.Secret) []Event {
+	if after.Type != rkev1.SecretTypeMachinePlan {
+		return nil
+	}
+	l := about(machineKind, machine)
+	delivery(l, before, after)
+	if after.Annotations[rkev1.PlanProbesPassedAnnotation] != "" && before.Annotations[rkev1.PlanProbesPassedAnnotation] == "" {
+		l.normal(ReasonPlanApplied, "Plan "+checksum(after)+" was applied and all its probes pass")
+	}
+	drain(l, machine, ticket, before.Annotations, after.Annotations)
+	return l.events
+}
+
+func checksum(secret *corev1.Secret) string {
+	return short(nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]))
+}
+
+func delivery(l *list, before, after *corev1.Secret) {
+	had, has := before.Data[nodeplan.KeyPlan], after.Data[nodeplan.KeyPlan]
+	again := before.Annotations[rkev1.PlanUpdatedTimeAnnotation] != after.Annotations[rkev1.PlanUpdatedTimeAnnotation]
+	if len(has) == 0 || bytes.Equal(had, has) && !again {
+		return
+	}
+	cause := planner.CauseOf(after.Annotations[rkev1.PlanEvidenceAnnotation], nodeplan.Checksum(has))
+	switch {
+	case cause != "":
+		l.normal(ReasonMachineRestarting, "Plan "+checksum(after)+" was delivered, which restarts what runs there", caused(cause))
+	case len(had) == 0:
+		l.normal(ReasonPlanDelivered, "The first plan "+checksum(after)+" was delivered")
+	case bytes.Equal(had, has):
+		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" is to be tried again")
+	default:
+		l.normal(ReasonPlanDelivered, "Plan "+checksum(after)+" was delivered, which restarts nothing")
+	}
+}
+
+// drain tells of a drain before a restart; those before a removal are Cluster API's.
+func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after map[string]string) {
+	was, is := before[rkev1.DrainAnnotation], after[rkev1.DrainAnnotation]
+	done := func(annotations map[string]string) bool {
+		return annotations[rkev1.DrainDoneAnnotation] != "" && annotations[rkev1.DrainDoneAnnotation] == annotations[rkev1.DrainAnnotation]
+	}
+	switch {
+	case is != "" && is != was:
+		l.normal(ReasonDrainStarted, "Its node is drained before a restart", ticketCause(ticket, machine))
+	case is != "" && done(after) && !done(before):
+		l.normal(ReasonDrainFinished, "Its node is drained")
+	case is == "" && was != "" && before[rkev1.UncordonAnnotation] != "":
+		l.normal(ReasonUncordoned, "Its node takes pods again")
+	}
+	if problem := after[rkev1.DrainErrorAnnotation]; problem != "" && before[rkev1.DrainErrorAnnotation] == "" {
+		l.warning(ReasonDrainFailed, redacted(problem))
+	}
+}
+
+// ticketCause is why a machine is about to be disrupted, if the ticket is about it and tells one of the known causes.
+func ticketCause(ticket *rkev1.DisruptionTicket, machine *clusterv1.Machine) string {
+	if ticket == nil || !slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == machine.UID }) {
+		return ""
+	}
+	if cause := disruption.Cause(ticket.Cause); slices.Contains(disruption.Causes(), cause) {
+		return caused(cause)
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestDocs_EveryMetricHasARow compares docs/metrics.md with the code.
+func TestDocs_EveryMetricHasARow(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| `drover_") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	for _, d := range Definitions() {
+		labels := " "
+		if len(d.Labels) > 0 {
+			labels = " `" + strings.Join(d.Labels, "`, `") + "` "
+		}
+		want = append(want, fmt.Sprintf("| `%s` | %s |%s| %s |", d.Name, d.Type, labels, strings.ReplaceAll(d.Help, "\\\"", "\"")))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows of docs/metrics.md, wanted by the code (-) and there (+):\n%s", diff)
+	}
+}
+
+// TestDefinitions_FollowConventions: units are seconds, counters end in _total, and nothing else does.
+func TestDefinitions_FollowConventions(t *testing.T) {
+	for _, d := range Definitions() {
+		if (d.Type == TypeCounter) != strings.HasSuffix(d.Name, "_total") {
+			t.Errorf("%s is a %s", d.Name, d.Type)
+		}
+		if d.Type == TypeHistogram && !strings.HasSuffix(d.Name, "_duration_seconds") {
+			t.Errorf("%s: durations end in _duration_seconds", d.Name)
+		}
+		if !strings.HasPrefix(d.Name, "drover_") || !strings.HasSuffix(d.Help, ".") {
+			t.Errorf("%s: prefix and help have to be sentences of ours", d.Name)
+		}
+	}
+}
+
+// TestReasons_AllOfTheProgramAreKnown: a reason that is Other helps nobody.
+func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
+	for path, names := range constants(t, "../../decide/planner/decision.go", "../../controllers/*/*.go", "../../decide/machinejob/*.go", "../../decide/tenancy/*.go") {
+		for name, value := range names {
+			if strings.HasPrefix(strings.ToLower(name), "reason") && !known[value] && !ofManagement[value] {
+				t.Errorf("%s: %s is %q, which pkg/observe/metrics does not know", path, name, value)
+			}
+		}
+	}
+}
+
+// TestReasons_HaveAPageEach: who reads an alert finds what its reason or code means.
+func TestReasons_HaveAPageEach(t *testing.T) {
+	for _, value := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(known)), Codes()...)))) {
+		if _, err := os.Stat("../../../docs/reasons/" + value + ".md"); err != nil {
+			t.Errorf("reason %s of metrics needs a page docs/reasons/%s.md", value, value)
+		}
+	}
+}
+
+// ofManagement are reasons on objects of which no metric is made.
+var ofManagement = map[string]bool{"Reconciling": true, "Disconnected": true}

@@ -1,0 +1,103 @@
+package metrics
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+const reasonPaused = string(planner.ReasonPaused)
+
+// pauses are those that somebody has set. One of an operation of ours ends with it, and removals go on meanwhile: it is none of them. Nor is that of a
+// pool, which is about changes of its template: its machines are made and removed all the same.
+type pauses struct {
+	*Source
+	cores  map[types.NamespacedName]*clusterv1.Cluster
+	planes map[types.NamespacedName]*rkev1.RKEControlPlane
+	now    time.Time
+	// before and held are when machines were seen held, before this look and with it: no condition of a Machine tells of the pause of something else.
+	before, held map[types.UID]time.Time
+}
+
+// cluster gives a cluster that is being removed the reason that holds it: Cluster API does nothing about one that is paused, or has the annotation.
+func (p pauses) cluster(key types.NamespacedName, s standing) standing {
+	core := p.cores[key]
+	if core == nil || s.state != stateDeleting {
+		return s
+	}
+	if (s.reason == reasonDeleting || s.reason == reasonOverdue) && (pausedBySomebody(core) || annotated(core.Annotations)) {
+		s.reason = reasonPaused
+		return s
+	}
+	s.since = resumed(core.Status.Conditions, s.since)
+	return s
+}
+
+// machine gives a machine that is being made or removed the reason that holds it.
+func (p pauses) machine(machine *clusterv1.Machine, s standing) standing {
+	switch s.state {
+	case stateCreating, stateJoining, stateDeleting:
+	default:
+		return s
+	}
+	if p.hold(machine, s.state) {
+		p.held[machine.UID] = p.now
+		s.reason = reasonPaused
+		return s
+	}
+	s.since = resumed(machine.Status.Conditions, s.since)
+	if last, seen := p.before[machine.UID]; seen {
+		p.held[machine.UID] = last
+		if last.After(s.since) {
+			s.since = last
+		}
+	}
+	return s
+}
+
+// hold tells whether somebody has paused what a machine waits for. Its host is asked about by who makes and removes that, its RKEBootstrap by those who
+// make the machine, and plans are delivered once it has a host.
+func (p pauses) hold(machine *clusterv1.Machine, state string) bool {
+	key := types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
+	if pausedBySomebody(p.cores[key]) || annotated(machine.Annotations) ||
+		state != stateJoining && annotated(p.Annotations(machine.Namespace, machine.Spec.InfrastructureRef)) {
+		return true
+	}
+	if state == stateDeleting {
+		return false
+	}
+	plane := p.planes[key]
+	return state == stateJoining && plane != nil && annotated(plane.Annotations) || annotated(p.Annotations(machine.Namespace, machine.Spec.Bootstrap.ConfigRef))
+}
+
+func pausedBySomebody(core *clusterv1.Cluster) bool {
+	return core != nil && core.Spec.Paused != nil && *core.Spec.Paused && core.Annotations[rkev1.PausedByOperationAnnotation] == ""
+}
+
+func annotated(annotations map[string]string) bool {
+	_, paused := annotations[clusterv1.PausedAnnotation]
+	return paused
+}
+
+// resumed is when an object began to wait, or the end of its pause if that came later: it could not get on before.
+func resumed(list []metav1.Condition, since time.Time) time.Time {
+	paused := conditions.GetMeta(list, clusterv1.PausedCondition)
+	if paused != nil && paused.Status == clusterFalse && paused.LastTransitionTime.After(since) {
+		return paused.LastTransitionTime.Time
+	}
+	return since
+}
+
+func byKey[T metav1.Object](list []T) map[types.NamespacedName]T {
+	out := make(map[types.NamespacedName]T, len(list))
+	for _, object := range list {
+		out[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}] = object
+	}
+	return out
+}

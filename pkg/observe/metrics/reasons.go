@@ -1,0 +1,130 @@
+package metrics
+
+import (
+	"slices"
+	"sync"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/bootstrapdata"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/tenancy"
+)
+
+// Reasons and codes that are said by metrics alone.
+const (
+	// reasonDeleting: it is being removed.
+	reasonDeleting = "Deleting"
+	// reasonOverdue: that takes too long.
+	reasonOverdue = "DeletionOverdue"
+	// reasonInfrastructure: there is no machine yet.
+	reasonInfrastructure = "InfrastructureNotReady"
+	// reasonNode: there is a machine, and its node has not come up.
+	reasonNode = "NodeMissing"
+	// reasonUnhealthy: its node is not healthy.
+	reasonUnhealthy = "NodeUnhealthy"
+	// reasonPlan: its plan failed.
+	reasonPlan = "PlanFailed"
+	// reasonOther stands for every reason that is not known here.
+	reasonOther = "Other"
+)
+
+// Codes of operations that failed.
+const (
+	codeSnapshot     = "SnapshotFailed"
+	codeRestore      = "RestoreFailed"
+	codeCertificates = "CertificateRotationFailed"
+	codeKeys         = "EncryptionKeyRotationFailed"
+)
+
+// failureReasons are the reasons of conditions that a person has to look at, besides those of the planner.
+var failureReasons = []string{
+	rkev1.ReasonError, rkev1.ReasonCreateError, rkev1.ReasonDeleteError,
+	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonState, machinejob.ReasonUnconfirmed, tenancy.ReasonAccessDenied,
+	"InvalidSpec", reasonOverdue, "ManagementNameTaken", bootstrapdata.ReasonBadInput,
+}
+
+// known are the values of the label reason.
+var known = func() map[string]bool {
+	out := map[string]bool{}
+	for _, reason := range planner.Reasons() {
+		out[string(reason)] = true
+	}
+	for _, reason := range slices.Concat(failureReasons, []string{
+		rkev1.ReasonWaiting, machinejob.ReasonCreating, machinejob.ReasonDeleting, machinejob.ReasonBackOff, machinejob.ReasonProtected,
+		reasonDeleting, reasonInfrastructure, reasonNode, reasonUnhealthy, reasonPlan, reasonOther,
+	}) {
+		out[reason] = true
+	}
+	return out
+}()
+
+// bounded is a reason as a label: what others invented is reasonOther.
+func bounded(reason string) string {
+	if known[reason] {
+		return reason
+	}
+	return reasonOther
+}
+
+// Codes are the values of the label of the counter of failures, sorted.
+func Codes() []string {
+	codes := slices.Concat(failureReasons, []string{reasonUnhealthy, reasonPlan, reasonOther, codeSnapshot, codeRestore, codeCertificates, codeKeys})
+	for _, reason := range planner.Reasons() {
+		codes = append(codes, string(reason))
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
+}
+
+// Reasons remembers why each cluster is not ready, in the planner's words: the condition says only Waiting or Error there, as tools
+// expect it to. It is empty after a restart, and complete again after the first pass over all clusters.
+type Reasons struct {
+	mu sync.Mutex
+	of map[string]noted
+}
+
+type noted struct {
+	reason string
+	failed bool
+}
+
+// Note remembers what a cluster waits for, by namespace/name; nil is nothing. A nil Reasons remembers nothing.
+func (r *Reasons) Note(key string, wait *planner.Wait) {
+	if r == nil || wait != nil && wait.Quiet {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if wait == nil {
+		delete(r.of, key)
+		return
+	}
+	if r.of == nil {
+		r.of = map[string]noted{}
+	}
+	r.of[key] = noted{string(wait.Reason), wait.Failed}
+}
+
+// Forget is told of a cluster that is gone.
+func (r *Reasons) Forget(key string) { r.Note(key, nil) }
+
+// reason is the planner's, or the given one.
+func (r *Reasons) reason(key, otherwise string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := r.of[key]; n.reason != "" {
+		return bounded(n.reason)
+	}
+	return bounded(otherwise)
+}
+
+// code is what a failed cluster counts as.
+func (r *Reasons) code(key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := r.of[key]; n.failed {
+		return bounded(n.reason)
+	}
+	return rkev1.ReasonError
+}

@@ -1,0 +1,201 @@
+package tracing
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
+
+const scope = "github.com/drover-io/drover"
+
+// Names of spans. Queries are made of them.
+const (
+	spanMachine        = "machine"
+	spanBootstrapData  = "bootstrap data"
+	spanInfrastructure = "infrastructure"
+	spanAgent          = "agent"
+	spanPlan           = "plan"
+	spanNode           = "node"
+	spanReady          = "ready"
+)
+
+// Machines makes the traces of machines. It is told of machines and plans as caches see them.
+type Machines struct {
+	tracer trace.Tracer
+	// derived: the provider takes identifiers from us.
+	derived bool
+	now     func() time.Time
+
+	mu sync.Mutex
+	// awaited are the machines that have not been ready, and when their agents were heard of first.
+	awaited map[types.UID]time.Time
+}
+
+// NewMachines makes traces by a provider. One that is not a *Provider chooses the identifiers of spans itself; the identifier of the trace
+// is ours all the same, by a parent that does not exist.
+func NewMachines(provider trace.TracerProvider) *Machines {
+	_, derived := provider.(*Provider)
+	return &Machines{tracer: provider.Tracer(scope), derived: derived, now: time.Now, awaited: map[types.UID]time.Time{}}
+}
+
+// MachineSeen is told of every Machine in a cache, also of those that are there when it is filled.
+func (m *Machines) MachineSeen(machine *clusterv1.Machine) {
+	if wasReady(machine) || !machine.DeletionTimestamp.IsZero() {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, known := m.awaited[machine.UID]; !known {
+		m.awaited[machine.UID] = time.Time{}
+	}
+}
+
+// wasReady reports a machine that is ready, or was: it is not ready since a time at which it was a node already.
+func wasReady(machine *clusterv1.Machine) bool {
+	ready := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition)
+	if ready == nil || !machine.Status.NodeRef.IsDefined() {
+		return false
+	}
+	return ready.Status == metav1.ConditionTrue || ready.LastTransitionTime.After(machine.Status.LastUpdated.Time)
+}
+
+// MachineChanged makes the trace of a machine that is ready, or that goes before it was. Plan is its plan Secret, nil when there is none.
+func (m *Machines) MachineChanged(machine *clusterv1.Machine, plan *corev1.Secret) {
+	switch {
+	case !machine.DeletionTimestamp.IsZero():
+		if agent, awaited := m.take(machine.UID); awaited {
+			m.make(machine, stagesOf(machine, plan, agent), machine.DeletionTimestamp.Time, "removed before it was ready")
+		}
+	case conditions.IsTrueMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition) && worksBy(plan):
+		if agent, awaited := m.take(machine.UID); awaited {
+			end := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition).LastTransitionTime.Time
+			m.make(machine, stagesOf(machine, plan, agent), end, "")
+		}
+	}
+}
+
+// PlanChanged notes when an agent is heard of first, and makes the trace of a machine that was ready before its plan had passed its probes.
+func (m *Machines) PlanChanged(machine *clusterv1.Machine, before, after *corev1.Secret) {
+	if !reported(before) && reported(after) {
+		m.mu.Lock()
+		if at, awaited := m.awaited[machine.UID]; awaited && at.IsZero() {
+			m.awaited[machine.UID] = m.now()
+		}
+		m.mu.Unlock()
+	}
+	if !worksBy(before) && worksBy(after) {
+		m.MachineChanged(machine, after)
+	}
+}
+
+// MachineRemoved forgets a machine.
+func (m *Machines) MachineRemoved(machine *clusterv1.Machine) { m.take(machine.UID) }
+
+func (m *Machines) take(uid types.UID) (agent time.Time, awaited bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	agent, awaited = m.awaited[uid]
+	delete(m.awaited, uid)
+	return agent, awaited
+}
+
+// worksBy reports that a plan was applied and has passed its probes.
+func worksBy(plan *corev1.Secret) bool {
+	return plan != nil && plan.Annotations[rkev1.PlanProbesPassedAnnotation] != ""
+}
+
+// reported tells whether an agent has written to a plan Secret.
+func reported(plan *corev1.Secret) bool {
+	for _, key := range []string{nodeplan.KeyLastApplyTime, nodeplan.KeyAppliedChecksum, nodeplan.KeyFailedChecksum, nodeplan.KeyProbeStatuses} {
+		if len(plan.Data[key]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// stage is one span below that of the machine.
+type stage struct {
+	name       string
+	begin, end time.Time
+}
+
+// stagesOf are the stages that a machine has gone through, as far as their times are known.
+func stagesOf(machine *clusterv1.Machine, plan *corev1.Secret, agent time.Time) []stage {
+	created := machine.CreationTimestamp.Time
+	since := func(kind string) time.Time {
+		if c := conditions.GetMeta(machine.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+		return time.Time{}
+	}
+	host := since(clusterv1.MachineInfrastructureReadyCondition)
+	var node, delivered, passed time.Time
+	if machine.Status.NodeRef.IsDefined() {
+		node = machine.Status.LastUpdated.Time // the phase has changed with the node, and not since
+	}
+	if plan != nil {
+		delivered, _ = time.Parse(time.RFC3339, plan.Annotations[rkev1.PlanUpdatedTimeAnnotation])
+		passed, _ = time.Parse(time.RFC3339, plan.Annotations[rkev1.PlanProbesPassedAnnotation])
+	}
+	var out []stage
+	for _, s := range []stage{
+		{spanBootstrapData, created, since(clusterv1.MachineBootstrapConfigReadyCondition)},
+		{spanInfrastructure, created, host},
+		{spanAgent, host, agent},
+		{spanPlan, delivered, passed},
+		{spanNode, host, node},
+		{spanReady, node, since(clusterv1.MachineReadyCondition)},
+	} {
+		if !s.begin.IsZero() && !s.end.IsZero() {
+			if s.end.Before(s.begin) {
+				s.end = s.begin // times of objects have whole seconds
+			}
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// make makes a trace. A machine ends with the last of its stages; failed says why it is no success.
+func (m *Machines) make(machine *clusterv1.Machine, stages []stage, end time.Time, failed string) {
+	for _, s := range stages {
+		if s.end.After(end) {
+			end = s.end
+		}
+	}
+	ctx := context.Background()
+	if !m.derived {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: TraceID(machine.UID), SpanID: spanID(machine.UID, ""), TraceFlags: trace.FlagsSampled, Remote: true,
+		}))
+	}
+	named := func(ctx context.Context, name string) context.Context {
+		return context.WithValue(ctx, spanKey{}, span{machine.UID, name})
+	}
+	ctx, whole := m.tracer.Start(named(ctx, spanMachine), spanMachine, trace.WithTimestamp(machine.CreationTimestamp.Time), trace.WithAttributes(
+		attribute.String("k8s.namespace.name", machine.Namespace), attribute.String("drover.cluster", machine.Spec.ClusterName),
+		attribute.String("drover.machine", machine.Name), attribute.String("drover.machine.uid", string(machine.UID)),
+		attribute.String("drover.pool", machine.Labels[clusterv1.MachineDeploymentNameLabel]), attribute.String("drover.node", machine.Status.NodeRef.Name),
+	))
+	for _, s := range stages {
+		_, part := m.tracer.Start(named(ctx, s.name), s.name, trace.WithTimestamp(s.begin))
+		part.End(trace.WithTimestamp(s.end))
+	}
+	if failed != "" {
+		whole.SetStatus(codes.Error, failed)
+	}
+	whole.End(trace.WithTimestamp(end))
+}

@@ -1,0 +1,128 @@
+package adopt
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/rival"
+	"github.com/drover-io/drover/pkg/operate/inspect"
+)
+
+// Rancher manages every cluster that it finds, whoever has had it.
+func TestRival_IsRancherForWhoeverHasTheCluster(t *testing.T) {
+	for owner, want := range map[inspect.Ownership]bool{
+		inspect.OwnerUnmarked: true, inspect.OwnerReleased: true, inspect.OwnerOther: true, inspect.OwnerNone: true, inspect.OwnerSame: false,
+	} {
+		rancher := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: rival.DeploymentNamespace, Name: rival.DeploymentName}}
+		got, err := Rival(t.Context(), fake.NewClientset(rancher), inspect.Adoption{Owner: owner}, noon)
+		if err != nil || (got != "") != want || want && !strings.Contains(got, "Rancher is running: Deployment cattle-system/rancher wants replicas. Switch it off (kubectl") {
+			t.Errorf("%s: %q, %v", owner, got, err)
+		}
+		if got, err = Rival(t.Context(), fake.NewClientset(), inspect.Adoption{Owner: owner}, noon); err != nil || got != "" {
+			t.Errorf("%s, without Rancher: %q, %v", owner, got, err)
+		}
+	}
+}
+
+// lease is one that a replica of an instance has renewed. That of the leader says the instance in the name of its holder, those of replicas in a label.
+func lease(name, instance string, ago time.Duration) *coordinationv1.Lease {
+	out := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: rival.DroverNamespace, Name: name},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: new("replica"), LeaseDurationSeconds: new(int32(13)), RenewTime: new(metav1.NewMicroTime(noon.Add(-ago))),
+		},
+	}
+	if name == rival.DroverLease {
+		out.Spec.HolderIdentity = new(rival.Holder("drover-0", "replica", instance))
+	} else {
+		out.Labels = map[string]string{rival.ReplicaLabel: rival.Digest(instance)}
+	}
+	return out
+}
+
+func older(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	lease.Spec.HolderIdentity = new("drover-0_0a1b2c3d-0000-4000-8000-000000000000")
+	return lease
+}
+
+// Of Drovers one leads, so that no other one that takes a cluster would manage it; and one that has the cluster is seen by its replicas' leases.
+func TestRival_IsAnotherDroverThatIsAlive(t *testing.T) {
+	all := []inspect.Ownership{inspect.OwnerUnmarked, inspect.OwnerReleased, inspect.OwnerOther}
+	const leads, replica = rival.DroverLease, "drover-replica-x"
+	for name, tc := range map[string]struct {
+		objects []runtime.Object
+		owners  []inspect.Ownership
+		want    string // empty: there is none
+	}{
+		"nobody, as after a restore, or beside a host": {owners: all},
+		"the one that takes it leads":                  {objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "b", time.Second)}, owners: all},
+		"another leads": {
+			objects: []runtime.Object{lease(leads, "c", time.Second)}, owners: all,
+			want: "an instance of Drover with the digest " + rival.Digest("c") + " leads here (drover-0_replica_",
+		},
+		"another leads, and its name is known": {
+			objects: []runtime.Object{lease(leads, "a", time.Second), controllers.Settings{}.ConfigMap("a")}, owners: all,
+			want: `instance "a" of Drover leads here`,
+		},
+		"the one before has led":           {objects: []runtime.Object{lease(leads, "a", time.Minute), lease(replica, "a", time.Minute)}, owners: all},
+		"a leader that does not say whose": {objects: []runtime.Object{older(lease(leads, "a", time.Second))}, owners: all},
+		"the one before waits": {
+			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerOther},
+			want: `instance "a" of Drover, which has the cluster, runs here: one of its replicas renews lease drover-system/drover-replica-x. Stop it`,
+		},
+		"the one before waits, and has let go of it": {
+			objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerReleased},
+		},
+		"the cluster is its own": {objects: []runtime.Object{lease(leads, "a", time.Second)}, owners: []inspect.Ownership{inspect.OwnerSame}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, owner := range tc.owners {
+				a := inspect.Adoption{Owner: owner, Mark: "a", Instance: "b"}
+				got, err := Rival(t.Context(), fake.NewClientset(tc.objects...), a, noon)
+				if err != nil || (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+					t.Errorf("%s: %q, %v, want %q", owner, got, err, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// What may not be read is not taken for absent. There are no clients for writes here: nothing is written.
+func TestTake_RefusedBesideAnotherDrover(t *testing.T) {
+	for name, tc := range map[string]struct {
+		verb    string // of Leases that may not be read
+		objects []runtime.Object
+		want    string
+		refused bool
+	}{
+		"it leads":                           {objects: []runtime.Object{lease(rival.DroverLease, "a", time.Second)}, want: "leads here", refused: true},
+		"it waits":                           {objects: []runtime.Object{lease("drover-replica-x", "a", time.Second)}, want: "runs here", refused: true},
+		"who leads may not be read":          {verb: "get", want: "read the lease"},
+		"replicas may not be listed":         {verb: "list", want: "list the Leases of replicas of Drover: forbidden"},
+		"the leader is known, and no others": {verb: "list", objects: []runtime.Object{lease(rival.DroverLease, "a", time.Second)}, want: "leads here", refused: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(tc.objects...)
+			client.PrependReactor("*", "leases", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return action.GetVerb() == tc.verb && action.GetNamespace() == rival.DroverNamespace, nil, errors.New("forbidden")
+			})
+			a := inspect.Adoption{Owner: inspect.OwnerOther, Mark: "a", Instance: "b"}
+			err := Take(t.Context(), &clients.Clients{Kubernetes: client}, a, Limits{From: "a", Now: noon})
+			_, refused := errors.AsType[*Refusal](err)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || refused != tc.refused {
+				t.Errorf("%v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,49 @@
+package backup
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/registration"
+)
+
+// replacedSince warns of the tokens of imported clusters whose time is over: the agents there may have been brought others since the backup was
+// made, which only the management cluster knew that is lost.
+func replacedSince(objects []*unstructured.Unstructured, now time.Time) []string {
+	clusters := imported(objects)
+	var out []string
+	for _, object := range objects {
+		var secret corev1.Secret
+		cluster := clusters[object.GetNamespace()]
+		if cluster == "" || object.GetKind() != kindSecret || into(object, &secret) != nil {
+			continue
+		}
+		if _, token := registration.IsSecretName(secret.Name); !token || !registration.Serves(secret.Labels, registration.ForAgent) {
+			continue
+		}
+		if expiry := registration.Read(&secret).ExpiresAt; !expiry.IsZero() && !expiry.After(now) {
+			out = append(out, fmt.Sprintf("%s: the time of this token ended at %s, and the agent of the imported cluster %s may have got another one since, with which it is not let in; "+
+				"then apply the manifest in that cluster again", describe(object), expiry.Format(time.RFC3339), cluster))
+		}
+	}
+	return out
+}
+
+// imported are the clusters that were made elsewhere, as NAMESPACE/NAME, by their identities, in whose namespaces their tokens are.
+func imported(objects []*unstructured.Unstructured) map[string]string {
+	out := map[string]string{}
+	for _, object := range objects {
+		var cluster provv1.Cluster
+		if object.GroupVersionKind().GroupKind() != provisioningKind || into(object, &cluster) != nil {
+			continue
+		}
+		if cluster.Spec.RKEConfig == nil && cluster.Status.ClusterName != "" {
+			out[cluster.Status.ClusterName] = cluster.Namespace + "/" + cluster.Name
+		}
+	}
+	return out
+}

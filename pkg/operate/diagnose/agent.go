@@ -1,0 +1,157 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
+
+// agentLogs is where the agent says what it does.
+const agentLogs = "see its log on the host: journalctl -u rancher-system-agent"
+
+// maxTail is how much of a failing instruction's output is repeated, in bytes.
+const maxTail = 300
+
+func (w *World) plan(m *Machine) Link {
+	l := link(LinkPlan, "Secret "+w.Namespace+"/"+naming.PlanSecret(m.Spec.Bootstrap.ConfigRef.Name))
+	switch {
+	case !m.ours():
+		return l
+	case m.Known == nil && w.Unread["plans"] != "":
+		return l.unknown(w.Unread["plans"])
+	case m.Known == nil || m.Known.Plan == nil:
+		return l.waiting(w, "there is no Secret for its plan", m.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "RKEBootstrap", "Secret (plan)")
+	case m.Known.Plan.Malformed != "":
+		return l.broken("its plan Secret cannot be read", "correct what the message names in the Secret").because("", m.Known.Plan.Malformed).
+			until("the Secret", "Secret (plan)")
+	case !m.Known.Plan.State.PlanExists:
+		return w.noPlan(m, l)
+	}
+	return l
+}
+
+// noPlan is a machine that has not been given a plan: its turn has not come, or something is in the way.
+func (w *World) noPlan(m *Machine, l Link) Link {
+	l = l.waiting(w, "it has no plan yet", time.Time{}, 0).until("the planner", "RKEControlPlane", "Machine", "Secret (plan)")
+	l.Do = []string{w.explain()}
+	if m.Explained != nil {
+		l.Why = m.Explained.Message
+	}
+	if l.Why == "" && w.Decision != nil && w.Decision.Wait != nil {
+		l = l.because(string(w.Decision.Wait.Reason), w.Decision.Wait.Message)
+	}
+	if w.anotherComesFirst(m) {
+		l.State = Behind
+	}
+	return l
+}
+
+// anotherComesFirst reports that another machine has a plan and is not done with it: the one at hand waits for its turn.
+func (w *World) anotherComesFirst(m *Machine) bool {
+	return slices.ContainsFunc(w.Machines, func(other Machine) bool {
+		return other.Name != m.Name && other.Known != nil && other.Known.Plan != nil && other.Known.Plan.State.PlanExists && !other.Known.Plan.State.Works()
+	})
+}
+
+// agent is whether the agent on the host carries the plan out.
+func (w *World) agent(m *Machine) Link {
+	l := link(LinkAgent, "agent of "+m.Name)
+	if m.Known == nil || m.Known.Plan == nil || !m.Known.Plan.State.PlanExists || m.Known.Plan.Malformed != "" {
+		return l
+	}
+	plan := m.Known.Plan
+	state := &plan.State
+	last := lastReport(state)
+	heard := last != "" || state.AppliedChecksum != "" || state.FailedChecksum != ""
+	switch {
+	case !heard:
+		return w.silent(m, l)
+	case failing(state):
+		return w.failing(m, l)
+	case !state.InSync:
+		return l.waiting(w, "it has not carried its plan out yet; its last report: "+orNever(last), plan.DeliveredAt, patiently,
+			"it may have stopped: see whether the host runs and reaches the server: drover ping URL, on the host", agentLogs).
+			until("the agent's report", "Secret (plan)")
+	case state.Works():
+		return l
+	}
+	return l.waiting(w, "probes do not pass: "+strings.Join(unhealthy(state), ", "), plan.DeliveredAt, patiently,
+		"see the component's log on the host: crictl ps -a, journalctl -u rke2-server -u rke2-agent -u k3s -u k3s-agent", agentLogs).
+		until("the agent's report", "Secret (plan)")
+}
+
+// silent is an agent that was never heard of.
+func (w *World) silent(m *Machine, l Link) Link {
+	ping := "see whether the host reaches the server: drover ping URL, on the host"
+	since := m.Known.Plan.DeliveredAt
+	if m.Labels[rkev1.MachineIDLabel] != "" {
+		return l.waiting(w, "it has connected, and has not reported on its plan yet", since, patiently, agentLogs, ping).until("the agent's report", "Secret (plan)")
+	}
+	if !m.TokenUsed.IsZero() {
+		return l.waiting(w, "the install script has asked for the agent's connection, and the agent has not reported", sooner(since, m.TokenUsed), patiently, agentLogs, ping).
+			until("the agent's report", "Secret (plan)")
+	}
+	return l.waiting(w, "it has never connected", since, patiently, ping,
+		"see whether the install script has run on the host: cloud-init status --long, journalctl -u cloud-final", agentLogs).until("the agent", "Machine", "Secret (plan)")
+}
+
+// failing reports that the plan at hand has failed, by the agent's last word.
+func failing(state *nodeplan.State) bool {
+	return state.Failed || state.FailureCount > 0 && state.FailedChecksum == state.Checksum && !state.InSync
+}
+
+func (w *World) failing(m *Machine, l Link) Link {
+	state := &m.Known.Plan.State
+	what, output := "its plan fails", state.FailedOutput[nodeplan.OutputAgentError]
+	if failure, ok := nodeplan.FailureOf(state.FailedOutput); ok {
+		what += " at instruction " + failure.Instruction
+		if failure.ExitCode != 0 {
+			what += fmt.Sprintf(", exit code %d", failure.ExitCode)
+			output = state.FailedOutput[failure.Instruction]
+		}
+	}
+	if state.FailureCount > 1 {
+		what += fmt.Sprintf(", tried %d times", state.FailureCount)
+	}
+	do := []string{"correct what the output says, in the Cluster or on the host", agentLogs}
+	if state.MaxFailures > 0 && state.FailureCount >= state.MaxFailures {
+		what += "; the node has given up"
+		do = append(do, "have it tried again: kubectl -n "+w.Namespace+" annotate machines.cluster.x-k8s.io "+m.Name+" "+rkev1.RetryAnnotation+"=true")
+	}
+	l = l.broken(what, do...).since(m.Known.Plan.DeliveredAt).until("the node's next attempt", "Secret (plan)")
+	l.Why = redactTail(output, w)
+	return l
+}
+
+// lastReport is when the agent carried a plan out last, as it says itself.
+func lastReport(state *nodeplan.State) string {
+	at, err := time.Parse(time.UnixDate, state.LastApplyTime)
+	if err != nil {
+		return state.LastApplyTime
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func orNever(text string) string {
+	if text == "" {
+		return "never"
+	}
+	return text
+}
+
+// unhealthy are the probes of the plan that have not passed.
+func unhealthy(state *nodeplan.State) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(state.Plan.Probes)) {
+		if !state.ProbeStatuses[name].Healthy {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,271 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// Conditions that are looked at by these names.
+const (
+	conditionConnected = mgmtv3.ClusterConditionConnected
+	conditionReady     = provv1.ConditionReady
+	conditionProbe     = clusterv1.ClusterRemoteConnectionProbeCondition
+)
+
+// warnings are conditions of the control plane by which it tells of what works and should be looked at all the same.
+var warnings = []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum, planner.ConditionRenderVersions}
+
+// clusterLinks lead from the Cluster to what its machines depend on. A cluster that is being removed needs its owner alone.
+func (w *World) clusterLinks() []Link {
+	if w.Cluster == nil {
+		return nil
+	}
+	links := []Link{w.owner()}
+	if w.deleting() {
+		return append(links, w.pause())
+	}
+	links = append(links, w.credential(), w.driver(), w.cluster(), w.management())
+	if w.Cluster.Spec.RKEConfig == nil {
+		return links // it was imported: nothing is provisioned
+	}
+	return append(links, w.core(), w.pause(), w.infrastructure(), w.configuration())
+}
+
+func (w *World) clusterName() string { return "Cluster " + w.Namespace + "/" + w.Name }
+
+func (w *World) owner() Link {
+	l := link(LinkOwner, w.clusterName())
+	mark := w.Cluster.Annotations[rkev1.InstanceAnnotation]
+	// The command looks first whether the manager before is alive, and notes what it finds: a mark that is set by hand does neither.
+	takeOver := "or take it over: drover adopt " + w.Name + " -n " + w.Namespace
+	switch released := w.Cluster.Annotations[rkev1.ReleasedByAnnotation]; {
+	case mark == "" && released != "":
+		return l.broken("instance "+released+" has let go of it, and nobody has taken it since", "manage it where it has gone", takeOver).until("an adoption", "Cluster")
+	case mark == "" && len(w.Machines) > 0:
+		return l.broken("it is nobody's, and has machines: another manager has made them, so this one leaves it alone",
+			"manage it with what has made it", takeOver)
+	case mark == "":
+		return l.waiting(w, "no server has taken it yet", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).
+			until("the server", "Cluster")
+	case w.Unread["settings"] == "" && len(w.Instances) > 0 && !contains(w.Instances, mark):
+		return l.broken("it belongs to instance "+mark+", and the servers here are "+strings.Join(w.Instances, ", "),
+			"start the server of that instance, with its --instance-id", takeOver)
+	case w.Leads != "" && w.Leads != mark && w.leader().State == OK:
+		return l.broken("it belongs to instance "+mark+", and "+w.Leads+" leads here: only one does in a management cluster, but for those inside other programs",
+			"stop "+w.Leads+", so that instance "+mark+" leads; if that runs inside another program, see the log of that", "or hand it over: drover adopt "+w.Name+" -n "+w.Namespace+" --release, and adopt it with "+w.Leads).
+			until("the other instance", "timer")
+	}
+	return l
+}
+
+func (w *World) credential() Link {
+	l := link(LinkCredential, "credentials of clouds")
+	if why := w.Unread["credentials"]; why != "" {
+		return l.unknown(why)
+	}
+	for _, c := range w.Credentials {
+		if !c.Exists {
+			l.Object = "Secret " + c.Reference
+			return l.broken("the credential that "+c.Field+" names does not exist", "make the Secret, or correct "+c.Field).
+				until("the Secret", "Secret (credential)", "Cluster")
+		}
+	}
+	return l
+}
+
+func (w *World) driver() Link {
+	l := link(LinkDriver, "node drivers")
+	if why := w.Unread["nodedrivers"]; why != "" {
+		return l.unknown(why)
+	}
+	for _, d := range w.Drivers {
+		if found := w.oneDriver(d); found.State != OK {
+			return found
+		}
+	}
+	return l
+}
+
+func (w *World) oneDriver(d Driver) Link {
+	l := link(LinkDriver, "NodeDriver "+d.Name)
+	describe := "see its conditions: kubectl describe nodedrivers.management.cattle.io " + d.Name
+	switch {
+	case d.Driver == nil:
+		return l.broken("there is no such driver", "make a NodeDriver, or correct machineConfigRef.kind of the pool").until("the driver", "NodeDriver")
+	case !d.Driver.Spec.Active:
+		return l.broken("it is not active", "activate it: kubectl patch nodedrivers.management.cattle.io "+d.Driver.Name+` --type=merge -p '{"spec":{"active":true}}'`).
+			until("the driver", "NodeDriver")
+	}
+	for _, kind := range []string{mgmtv3.NodeDriverConditionDownloaded, mgmtv3.NodeDriverConditionInstalled} {
+		if c := conditions.Get(d.Driver.Status.Conditions, kind); c != nil && c.Status == rkev1.ConditionFalse {
+			return l.broken("it could not be installed", "correct spec.url and spec.checksum of the NodeDriver, or the way from the server to that URL", describe).of(c).
+				until("the download", "NodeDriver", "timer")
+		}
+	}
+	created := d.Driver.CreationTimestamp.Time
+	switch {
+	case !driverschema.IsLocal(d.Driver.Spec.URL) && d.Driver.Status.AppliedURL == "":
+		return l.waiting(w, "it is not downloaded yet", created, briefly, describe, serverLogs()).until("the download", "NodeDriver")
+	case len(d.MissingKinds) > 0:
+		return l.waiting(w, "kinds of its machines are not served yet: "+strings.Join(d.MissingKinds, ", "), created, briefly, describe, serverLogs()).
+			until("the definitions", "DynamicSchema", "CustomResourceDefinition")
+	}
+	return l
+}
+
+// cluster is whether what the user asked for was understood.
+func (w *World) cluster() Link {
+	l := link(LinkCluster, w.clusterName())
+	for _, kind := range []string{provv1.ConditionCreated, provv1.ConditionRKECluster} {
+		c := conditions.Get(w.Cluster.Status.Conditions, kind)
+		if c != nil && c.Status == rkev1.ConditionFalse {
+			return l.broken("what is asked for cannot be done", "correct what the message names; drover preview -f FILE says whether that is enough").of(c).
+				until("an edit", "Cluster")
+		}
+		if c != nil && c.Status == rkev1.ConditionUnknown && c.Message != "" {
+			return l.waiting(w, "its objects are being made", parse(c.LastUpdateTime), briefly, serverLogs()).of(c).until("what the message names", "Cluster", "timer")
+		}
+	}
+	return l
+}
+
+func (w *World) management() Link {
+	l := link(LinkManagement, "management Cluster "+w.Cluster.Status.ClusterName)
+	if why := w.Unread["management clusters"]; why != "" {
+		return l.unknown(why)
+	}
+	if w.Management != nil {
+		return l
+	}
+	if w.Cluster.Status.ClusterName == "" {
+		l.Object = "management Cluster"
+	}
+	return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+}
+
+// core is whether Cluster API's core looks at the cluster.
+func (w *World) core() Link {
+	l := link(LinkCore, "Cluster API's core")
+	switch {
+	case w.Core == nil:
+		return l.waiting(w, "the CAPI Cluster does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+	case w.Core.Status.ObservedGeneration == 0 && len(w.Core.Status.Conditions) == 0:
+		return l.waiting(w, "no core of Cluster API has looked at the CAPI Cluster", w.Core.CreationTimestamp.Time, briefly,
+			"start the server with --capi=embedded, or with --capi=external install the core: clusterctl init", serverLogs()).
+			until("the core", "Cluster (CAPI)")
+	}
+	return l
+}
+
+func (w *World) coreCondition(kind string) *metav1.Condition {
+	if w.Core == nil {
+		return nil
+	}
+	return conditions.GetMeta(w.Core.Status.Conditions, kind)
+}
+
+func (w *World) pause() Link {
+	l := link(LinkPause, "CAPI Cluster "+w.Namespace+"/"+w.Name)
+	if w.Core == nil {
+		return l
+	}
+	paused := w.coreCondition(clusterv1.PausedCondition)
+	operation := w.Core.Annotations[rkev1.PausedByOperationAnnotation]
+	_, annotated := w.Core.Annotations[clusterv1.PausedAnnotation]
+	if w.ControlPlane != nil {
+		if _, also := w.ControlPlane.Annotations[clusterv1.PausedAnnotation]; also && !annotated {
+			annotated, l.Object = true, "RKEControlPlane "+w.Namespace+"/"+w.Name
+		}
+	}
+	switch {
+	case operation != "":
+		return l // the operation says how far it is, and takes the pause back
+	case w.Core.Spec.Paused != nil && *w.Core.Spec.Paused:
+		return l.broken("somebody has paused it: nothing changes", "end the pause: kubectl -n "+w.Namespace+" patch clusters.cluster.x-k8s.io "+w.Name+
+			` --type=merge -p '{"spec":{"paused":false}}'`).ofMeta(paused).until("the end of the pause", "Cluster (CAPI)")
+	case annotated:
+		return l.broken("somebody has paused it: nothing changes", "take the annotation "+clusterv1.PausedAnnotation+" away").ofMeta(paused).
+			until("the end of the pause", "Cluster (CAPI)", "RKEControlPlane")
+	}
+	return l
+}
+
+func (w *World) infrastructure() Link {
+	l := link(LinkInfrastructure, "RKECluster "+w.Namespace+"/"+w.Name)
+	if ref := w.Cluster.Spec.RKEConfig.InfrastructureRef; ref != nil {
+		l.Object = ref.Kind + " " + ref.Name
+	} else if w.Infrastructure == nil {
+		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+	}
+	if w.Core == nil {
+		return l
+	}
+	ready := w.Core.Status.Initialization.InfrastructureProvisioned
+	if ready == nil || !*ready {
+		return l.waiting(w, "the infrastructure of the cluster is not ready", w.Core.CreationTimestamp.Time, briefly, "see the controllers of that kind", serverLogs()).
+			ofMeta(w.coreCondition(clusterv1.ClusterInfrastructureReadyCondition)).until("the infrastructure", "Cluster (CAPI)")
+	}
+	return l
+}
+
+// ownReasons are those of waits that no machine can end: what is wrong is in the control plane itself.
+var ownReasons = []planner.Reason{
+	planner.ReasonNoCluster, planner.ReasonInvalidVersion, planner.ReasonTokensLost, planner.ReasonTokensUnusable, planner.ReasonRestoreRequired,
+	planner.ReasonDesignatedAbsent, planner.ReasonRenderFailed, planner.ReasonPlanTooLarge, planner.ReasonVersionUnknown, planner.ReasonOperationFailed,
+	planner.ReasonTokens, planner.ReasonAgentManifest, planner.ReasonMissingRole,
+}
+
+// configuration is what the planner cannot begin without.
+func (w *World) configuration() Link {
+	l := link(LinkConfiguration, "RKEControlPlane "+w.Namespace+"/"+w.Name)
+	switch {
+	case w.ControlPlane == nil:
+		return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
+	case w.Decision == nil || w.Decision.Wait == nil || !slices.Contains(ownReasons, w.Decision.Wait.Reason):
+		return l
+	case w.Decision.Wait.Reason == planner.ReasonMissingRole && len(w.Machines) < w.wanted():
+		return l // the machines are on their way
+	}
+	return w.wait(l)
+}
+
+// rollout is what the planner waits for otherwise. Most often that is a machine.
+func (w *World) rollout(machinesWork bool) Link {
+	l := link(LinkRollout, "RKEControlPlane "+w.Namespace+"/"+w.Name)
+	if w.Decision == nil || w.Decision.Wait == nil {
+		return l
+	}
+	return w.wait(l).behind(machinesWork)
+}
+
+// wait is what the planner waits for.
+func (w *World) wait(l Link) Link {
+	wait := w.Decision.Wait
+	ready := conditions.Get(w.ControlPlane.Status.Conditions, rkev1.ConditionReady)
+	if ready != nil && ready.Status != rkev1.ConditionTrue {
+		l = l.since(parse(ready.LastUpdateTime))
+	}
+	wakes := make([]string, 0, len(wait.Wakes)+1)
+	for _, wake := range wait.Wakes {
+		wakes = append(wakes, string(wake))
+	}
+	if wait.After != "" {
+		wakes = append(wakes, "timer")
+	}
+	l.State, l.What = Waiting, "the planner waits"
+	if wait.NeedsPerson {
+		l.State, l.What = Broken, "the planner waits for somebody"
+	}
+	l.Do = []string{w.explain()}
+	return l.because(string(wait.Reason), wait.Message).until("what the planner names", wakes...)
+}

@@ -1,0 +1,130 @@
+package diagnose
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// holders say who takes a finalizer away, and what it waits for.
+var holders = map[string]string{
+	provv1.RKEClusterFinalizer:           "Drover (provisioningcluster), when the Cluster API objects are gone",
+	provv1.ProvisioningClusterFinalizer:  "Drover (cluster), when the management cluster is gone",
+	mgmtv3.ManagementClusterFinalizer:    "Drover (cluster), when the provisioning Cluster is gone",
+	rkev1.PlanControlPlaneFinalizer:      "Drover (rkecontrolplane), when the servers of the cluster are gone",
+	rkev1.BootstrapEtcdRemovalFinalizer:  "Drover (bootstrap), when the etcd member has left",
+	rkev1.UnmanagedMachineFinalizer:      "Drover, when the registered host is given back",
+	rkev1.MachineProvisionFinalizer:      "Drover (machineprovision), when the host is removed",
+	clusterv1.ClusterFinalizer:           "Cluster API's core, when machines, infrastructure and control plane are gone",
+	clusterv1.MachineFinalizer:           "Cluster API's core, when the node is drained and host and bootstrap data are gone",
+	clusterv1.MachineSetFinalizer:        "Cluster API's core, when its Machines are gone",
+	clusterv1.MachineDeploymentFinalizer: "Cluster API's core, when its MachineSets are gone",
+	metav1.FinalizerDeleteDependents:     "Kubernetes' garbage collector, when what belongs to the object is gone",
+}
+
+// held lists the finalizers of an object, each with who takes it away.
+func held(finalizers []string) string {
+	var out []string
+	for _, f := range finalizers {
+		who := holders[f]
+		if who == "" {
+			who = "somebody else: find out which program has set it"
+		}
+		out = append(out, f+" ("+who+")")
+	}
+	return strings.Join(out, "; ")
+}
+
+// removalLinks are those of a Machine that is being deleted: the host goes first, then the Machine.
+func (w *World) removalLinks(m *Machine) []Link {
+	return []Link{w.leaving(m), w.hostRemoval(m), w.machineRemoval(m)}
+}
+
+// leaving is the etcd member of the machine, which has to leave before the host may go.
+func (w *World) leaving(m *Machine) Link {
+	l := link(LinkMachine, "Machine "+w.Namespace+"/"+m.Name)
+	if _, held := m.Annotations[rkev1.PreTerminateAnnotation]; !held {
+		return l
+	}
+	l = l.waiting(w, "its etcd member has not left the cluster yet", m.DeletionTimestamp.Time, deletionDeadline,
+		"do what the message says, see whether etcd has a quorum, and the node runs", w.explain(),
+		"when the member is gone for good: annotate the RKEBootstrap "+m.Spec.Bootstrap.ConfigRef.Name+" "+rkev1.ForceRemoveEtcdAnnotation+
+			"=true; if no other member works, the data are lost with it, and a snapshot has to be restored on other machines").
+		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition))
+	if m.Bootstrap != nil {
+		l = l.ofMeta(conditions.GetMeta(m.Bootstrap.Status.Conditions, rkev1.ConditionEtcdMemberLeft))
+	}
+	return l.until("Drover (bootstrap)", "Node", "Machine", "RKEBootstrap").since(m.DeletionTimestamp.Time)
+}
+
+func (w *World) hostRemoval(m *Machine) Link {
+	ref := m.Spec.InfrastructureRef
+	l := link(LinkHost, ref.Kind+" "+w.Namespace+"/"+ref.Name)
+	if m.Host == nil || m.Host.DeletionTimestamp == nil || !m.Host.Driven {
+		return l
+	}
+	ready := conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)
+	failed := ready != nil && ready.Status == rkev1.ConditionFalse &&
+		contains([]string{rkev1.ReasonDeleteError, machinejob.ReasonCredential, machinejob.ReasonUnconfirmed}, ready.Reason)
+	if failed {
+		return l.broken("the host cannot be removed", "mend what the message names; it is tried again, at the latest after an hour",
+			"or remove the host in the cloud yourself, then: kubectl -n "+w.Namespace+" annotate "+strings.ToLower(ref.Kind)+" "+ref.Name+" "+rkev1.ForceMachineRemoveAnnotation+"=true").
+			of(ready).until("another attempt", "timer", "Secret (state)")
+	}
+	if m.Job != nil {
+		return w.jobOf(m, "remove the host")
+	}
+	return l.waiting(w, "the host is being removed", m.Host.DeletionTimestamp.Time, deletionDeadline, w.get(ref.Kind, ref.Name), serverLogs()).
+		of(ready).because("", "held by "+held(m.Host.Finalizers)).until("the end of the Job", "Job").since(m.Host.DeletionTimestamp.Time)
+}
+
+func (w *World) machineRemoval(m *Machine) Link {
+	l := link(LinkDeletion, "Machine "+w.Namespace+"/"+m.Name)
+	deleting := conditions.GetMeta(m.Status.Conditions, clusterv1.MachineDeletingCondition)
+	l = l.waiting(w, "it is being deleted, held by "+held(m.Finalizers), m.DeletionTimestamp.Time, deletionDeadline,
+		w.get("machines.cluster.x-k8s.io", m.Name), "see the objects that it waits for; finalizers are not taken away by hand before the host is known to be gone")
+	return l.ofMeta(deleting).until("whoever holds it", "Machine").since(m.DeletionTimestamp.Time)
+}
+
+// deletion is what is left of a cluster that is being removed, when its machines are gone.
+func (w *World) deletion(machinesWork bool) Link {
+	l := link(LinkDeletion, w.clusterName())
+	since := w.Cluster.DeletionTimestamp.Time
+	parts := map[string]metav1.ObjectMeta{l.Object: w.Cluster.ObjectMeta}
+	if w.Core != nil {
+		parts["CAPI Cluster "+w.Namespace+"/"+w.Name] = w.Core.ObjectMeta
+	}
+	if w.ControlPlane != nil {
+		parts["RKEControlPlane "+w.Namespace+"/"+w.Name] = w.ControlPlane.ObjectMeta
+	}
+	if w.Infrastructure != nil {
+		parts["RKECluster "+w.Namespace+"/"+w.Name] = w.Infrastructure.ObjectMeta
+	}
+	var holds []string
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		if meta := parts[name]; len(meta.Finalizers) > 0 {
+			holds = append(holds, name+" by "+held(meta.Finalizers))
+		}
+	}
+	l = l.waiting(w, "it is being deleted; held are: "+strings.Join(holds, ", "), since, deletionDeadline, serverLogs(),
+		"look for objects of the cluster that are left: drover support-bundle lists them")
+	if len(w.Machines) > 0 {
+		l.What = "it is being deleted, and has machines still"
+	}
+	return l.of(conditions.Get(w.Cluster.Status.Conditions, provv1.ConditionRemoved)).until("whoever holds it", "Cluster", "CAPI Cluster", "Machine").
+		since(since).behind(machinesWork)
+}
+
+func redactTail(output []byte, w *World) string { return redact.Tail(output, maxTail, w.Secrets) }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,196 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// How long a link may be in the making before it counts as broken.
+const (
+	// briefly is for what a controller does at once.
+	briefly = 2 * time.Minute
+	// patiently is for what a machine does: to boot, to download, to join.
+	patiently = 20 * time.Minute
+	// deletionDeadline is after how long a deletion is overdue, the default of the server's setting.
+	deletionDeadline = 30 * time.Minute
+)
+
+// maxWhy bounds what is repeated of a message, in bytes.
+const maxWhy = 400
+
+// Diagnose finds the first broken link of every chain.
+func Diagnose(w World) Report {
+	root := Branch{Title: "Cluster " + w.Namespace + "/" + w.Name, Links: w.managementPlane()}
+	root.Links = append(root.Links, w.clusterLinks()...)
+	pools := w.pools()
+	root.Branches = append(root.Branches, pools...)
+	working := !slices.ContainsFunc(pools, func(b Branch) bool { return !b.works() })
+	if w.deleting() {
+		root.Branches = append(root.Branches, Branch{Title: "Removal", Links: []Link{w.deletion(working)}})
+	} else {
+		root.Branches = append(root.Branches,
+			Branch{Title: "Control plane", Links: []Link{w.rollout(working)}}, Branch{Title: "API", Links: w.api(working)})
+	}
+	w.finish(&root)
+	out := Report{Cluster: w.Namespace + "/" + w.Name, At: w.Now, Tree: root, Notes: w.notes()}
+	out.Findings = root.findings(nil)
+	out.Result = resultOf(out.Findings)
+	return out
+}
+
+// finish takes secrets out of what is told, shortens it, and adds advice that its words give.
+func (w *World) finish(b *Branch) {
+	for i := range b.Links {
+		l := &b.Links[i]
+		if l.State == OK {
+			l.Since, l.Reason, l.Why = nil, "", ""
+			continue
+		}
+		l.Do = append(hints(l.What+" "+l.Reason+" "+l.Why), l.Do...)
+		l.What, l.Why = w.told(l.What), w.told(l.Why)
+	}
+	for i := range b.Branches {
+		w.finish(&b.Branches[i])
+	}
+}
+
+// told is a text as it may be told: one line, short, without secrets.
+func (w *World) told(text string) string {
+	text = strings.Join(strings.Fields(redact.Text(w.Secrets.Mask(text))), " ")
+	if len(text) > maxWhy {
+		text = redact.Clip(text, maxWhy)
+	}
+	return text
+}
+
+// notes are what could not be read, and what works and is odd.
+func (w *World) notes() []string {
+	var out []string
+	for _, kind := range slices.Sorted(maps.Keys(w.Unread)) {
+		out = append(out, "could not read "+kind+": "+w.told(w.Unread[kind]))
+	}
+	for _, hook := range w.Unasked {
+		out = append(out, w.told("the API server does without a webhook of Drover's, so mistakes show in conditions only: "+hook.Name+": "+hook.Problem))
+	}
+	if w.ControlPlane == nil {
+		return out
+	}
+	for _, c := range w.ControlPlane.Status.Conditions {
+		if c.Status == rkev1.ConditionFalse && contains(warnings, c.Type) && c.Message != "" {
+			out = append(out, w.told(c.Message))
+		}
+	}
+	return out
+}
+
+// link begins a link that works.
+func link(name Name, object string) Link { return Link{Name: name, Object: object, State: OK} }
+
+// broken marks a link.
+func (l Link) broken(what string, do ...string) Link {
+	l.State, l.What, l.Do = Broken, what, do
+	return l
+}
+
+// waiting marks a link that is in the making since a time, and takes too long after some more. A time that is not known is never too long ago.
+func (l Link) waiting(w *World, what string, since time.Time, patience time.Duration, do ...string) Link {
+	l.State, l.What = Waiting, what
+	l = l.since(since)
+	if !since.IsZero() && w.Now.Sub(since) > patience {
+		l.State, l.Do = Broken, do
+	}
+	return l
+}
+
+func (l Link) unknown(why string) Link {
+	l.State, l.What = Unknown, why
+	return l
+}
+
+func (l Link) since(at time.Time) Link {
+	if !at.IsZero() {
+		at = at.UTC()
+		l.Since = &at
+	}
+	return l
+}
+
+func (l Link) because(reason, why string) Link {
+	l.Reason, l.Why = reason, why
+	return l
+}
+
+// until says what is waited for, and the kinds whose events wake who goes on then.
+func (l Link) until(waitsFor string, wokenBy ...string) Link {
+	l.WaitsFor, l.WokenBy = waitsFor, wokenBy
+	return l
+}
+
+// of takes over what a condition says. The time is that of its last change.
+func (l Link) of(c *rkev1.GenericCondition) Link {
+	if c == nil {
+		return l
+	}
+	return l.because(c.Reason, c.Message).since(parse(cmp.Or(c.LastUpdateTime, c.LastTransitionTime)))
+}
+
+// ofMeta is of for conditions of Cluster API's kind.
+func (l Link) ofMeta(c *metav1.Condition) Link {
+	if c == nil {
+		return l
+	}
+	return l.because(c.Reason, c.Message).since(c.LastTransitionTime.Time)
+}
+
+// ofEvent takes over what an Event says, where nothing better is known.
+func (l Link) ofEvent(e *Event) Link {
+	if e == nil || l.Why != "" {
+		return l
+	}
+	return l.because(e.Reason, e.Message)
+}
+
+func parse(text string) time.Time {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{} // a time that cannot be read is not known
+	}
+	return at
+}
+
+func contains(list []string, text string) bool { return slices.Contains(list, text) }
+
+// explain is the command that tells more about a cluster.
+func (w *World) explain() string {
+	return fmt.Sprintf("see what the planner says: drover explain %s -n %s", w.Name, w.Namespace)
+}
+
+// serverLogs is where the controllers say what they do.
+func serverLogs() string {
+	return "see the logs of the leading server: kubectl -n drover-system logs deploy/drover, or the output of drover server"
+}
+
+// get is the command that shows an object.
+func (w *World) get(kind, name string) string {
+	return fmt.Sprintf("look at it: kubectl -n %s describe %s %s", w.Namespace, strings.ToLower(kind), name)
+}
+
+// newest is the pod that was made last, nil when there is none.
+func newest(pods []*corev1.Pod) *corev1.Pod {
+	if len(pods) == 0 {
+		return nil
+	}
+	return slices.MaxFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+}

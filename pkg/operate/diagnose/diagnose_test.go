@@ -1,0 +1,392 @@
+package diagnose
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// fault breaks one link.
+type fault struct {
+	name string
+	// link that is then the first broken one, in the branch of the title; the trunk has none.
+	branch string
+	link   Name
+	state  State
+	breaks func(w *World)
+}
+
+// trunk is the branch that all others depend on.
+const trunk = "Cluster fleet-default/demo"
+
+// faults are in the order of the links: those of the trunk, then those of branches.
+var faults = []fault{
+	{"kinds that are not served", trunk, LinkDefinitions, Broken, func(w *World) { w.MissingKinds = []string{"RKEBootstrap"} }},
+	{"a webhook without pods", trunk, LinkAdmission, Broken, func(w *World) {
+		w.Webhooks = []Webhook{{Name: "ValidatingWebhookConfiguration guard, webhook guard.example.com", Problem: "Service guard/guard has no ready endpoints"}}
+	}},
+	{"a clock that is ahead", trunk, LinkClock, Broken, func(w *World) {
+		w.Lease = w.Lease.DeepCopy()
+		w.Lease.ManagedFields = []metav1.ManagedFieldsEntry{{Time: new(at(noon.Add(-time.Second)))}}
+		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(4 * time.Minute)}
+	}},
+	{"a leader that is gone", trunk, LinkLeader, Broken, func(w *World) {
+		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: w.Lease.Spec.RenewTime.Add(-5 * time.Minute)}
+		for i := range w.Lease.ManagedFields {
+			w.Lease.ManagedFields[i].Time = new(at(w.Lease.ManagedFields[i].Time.Add(-5 * time.Minute)))
+		}
+	}},
+	{"another instance's cluster", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations[rkev1.InstanceAnnotation] = "elsewhere" }},
+	{"a credential that is gone", trunk, LinkCredential, Broken, func(w *World) { w.Credentials[0].Exists = false }},
+	{"a driver that is not active", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver.Spec.Active = false }},
+	{"a spec that cannot be done", trunk, LinkCluster, Broken, func(w *World) {
+		w.Cluster.Status.Conditions[1] = condition("RKECluster", "False", "InvalidSpec", "spec.kubernetesVersion: Required value")
+	}},
+	{"a management cluster that was not made", trunk, LinkManagement, Broken, func(w *World) { w.Management, w.Cluster.Status.ClusterName = nil, "" }},
+	{"no core", trunk, LinkCore, Broken, func(w *World) { w.Core.Status.ObservedGeneration, w.Core.Status.Conditions = 0, nil }},
+	{"a pause", trunk, LinkPause, Broken, func(w *World) { w.Core.Spec.Paused = new(true) }},
+	{"infrastructure that is not ready", trunk, LinkInfrastructure, Broken, func(w *World) { w.Core.Status.Initialization.InfrastructureProvisioned = nil }},
+	{"tokens that are lost", trunk, LinkConfiguration, Broken, func(w *World) {
+		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonTokensLost, Message: "The join tokens are lost", Wakes: []planner.Wake{planner.WakeStateSecret}, NeedsPerson: true}
+	}},
+
+	{"a pool without a MachineDeployment", "Pool servers", LinkPool, Broken, func(w *World) { w.Deployments = w.Deployments[1:] }},
+	{"quota", "Pool servers", LinkMachines, Broken, func(w *World) {
+		if d := w.deployment("servers"); d != nil {
+			d.Spec.Replicas = new(int32(2))
+		}
+		w.Events = append(w.Events, Event{Kind: "MachineSet", Name: "demo-servers-x", Reason: "FailedCreate", Message: "exceeded quota: few, requested: 1", Last: noon})
+	}},
+	{"a machine that is left out", "Machine s-1", LinkMachine, Broken, func(w *World) {
+		w.of("s-1").Annotations = map[string]string{rkev1.RollOutSkipAnnotation: "true"}
+	}},
+	{"bootstrap data that cannot be made", "Machine s-1", LinkBootstrap, Broken, func(w *World) {
+		w.of("s-1").Bootstrap.Status.Conditions = []metav1.Condition{meta("Ready", "False", "BadInput", "spec.agentEnvVars: no shell can have variables with the names [\"a b\"]")}
+	}},
+	{"a host whose credential is gone", "Machine s-1", LinkHost, Broken, func(w *World) {
+		w.of("s-1").unhosted()
+		w.of("s-1").Job = nil
+		w.of("s-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "CredentialMissing", "Secret fleet-default/cloud, the cloud credential of the machine, does not exist")}
+	}},
+	{"a Job that failed", "Machine s-1", LinkJob, Broken, func(w *World) {
+		m := w.of("s-1")
+		m.unhosted()
+		m.Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, LastTransitionTime: at(noon.Add(-time.Minute))}}
+		m.Pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "quota of instances reached, password: hunter2"},
+		}}}
+	}},
+	{"a plan Secret that cannot be read", "Machine s-1", LinkPlan, Broken, func(w *World) {
+		w.of("s-1").Known.Plan.Malformed = "plan of Secret fleet-default/s-1-machine-plan is not JSON"
+	}},
+	{"an instruction that fails", "Machine s-1", LinkAgent, Broken, func(w *World) {
+		w.of("s-1").unplanned()
+		state := &w.of("s-1").Known.Plan.State
+		state.FailureCount, state.FailedChecksum, state.Failed, state.MaxFailures = 100, "c", true, 100
+		state.FailedOutput = map[string][]byte{
+			nodeplan.OutputFailure: nodeplan.Failure{Instruction: "install", ExitCode: 7}.Encode(), "install": []byte("curl: no route to host, with token: K10aaaaaaaaaa::server:abc"),
+		}
+	}},
+	{"a node that is lost", "Machine s-1", LinkNode, Broken, func(w *World) {
+		w.of("s-1").Known.NodeLostSince = noon.Add(-10 * time.Minute)
+		w.of("s-1").Status.Conditions = append(w.of("s-1").Status.Conditions[:0:0], meta("NodeHealthy", "Unknown", "NodeUnhealthy", "Node.Ready: Kubelet stopped posting node status"))
+		w.of("s-1").Status.NodeRef.Name = "node-s-1"
+	}},
+	{"an image that cannot be pulled", "Machine w-1", LinkJob, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: `Back-off pulling image "rancher/machine:none"`},
+		}}}
+	}},
+	{"an agent that never connected", "Machine w-1", LinkAgent, Broken, func(w *World) {
+		w.of("w-1").unplanned()
+		w.of("w-1").Known.Plan.DeliveredAt = noon.Add(-time.Hour)
+		w.of("w-1").Labels[rkev1.MachineIDLabel], w.of("w-1").TokenUsed = "", time.Time{}
+	}},
+	{"a roll-out that waits for somebody", "Control plane", LinkRollout, Broken, func(w *World) {
+		if w.Decision.Wait != nil {
+			return // it waits for one thing
+		}
+		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonEtcdUnhealthy, Message: "etcd members do not answer", Wakes: []planner.Wake{planner.WakeMachine}, NeedsPerson: true}
+	}},
+	{"an API that cannot be reached", "API", LinkConnection, Broken, func(w *World) {
+		if w.Core.Status.ObservedGeneration == 0 {
+			return // nobody looks
+		}
+		w.Core.Status.Conditions = []metav1.Condition{meta("RemoteConnectionProbe", "False", "ProbeFailed", "Remote connection probe failed: dial tcp 192.0.2.1:6443: i/o timeout")}
+	}},
+}
+
+// others break the same links in other ways.
+var others = []fault{
+	{"no server ever", trunk, LinkLeader, Broken, func(w *World) { w.Lease, w.Instances = nil, nil }},
+	{"a lease that was given back", trunk, LinkLeader, Waiting, func(w *World) { w.Lease.Spec.HolderIdentity = new("") }},
+	{"a clock that is behind", trunk, LinkClock, Broken, func(w *World) {
+		w.Lease.ManagedFields = []metav1.ManagedFieldsEntry{{Time: new(at(noon))}}
+		w.Lease.Spec.RenewTime = &metav1.MicroTime{Time: noon.Add(-time.Hour)}
+	}},
+	{"another instance leads", trunk, LinkOwner, Broken, func(w *World) { w.Leads = "elsewhere" }},
+	{"another manager's machines", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations = nil }},
+	{"a cluster that was let go of", trunk, LinkOwner, Broken, func(w *World) {
+		w.Cluster.Annotations, w.Machines = map[string]string{rkev1.ReleasedByAnnotation: "elsewhere"}, nil
+	}},
+	{"a cluster that nobody has taken", trunk, LinkOwner, Broken, func(w *World) { w.Cluster.Annotations, w.Machines = nil, nil }},
+	{"a cluster of this minute", trunk, LinkOwner, Waiting, func(w *World) {
+		w.Cluster.Annotations, w.Machines, w.Cluster.CreationTimestamp = nil, nil, at(noon.Add(-time.Second))
+	}},
+	{"no such driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].Driver = nil }},
+	{"a driver that is being downloaded", trunk, LinkDriver, Waiting, func(w *World) {
+		w.Drivers[0].Driver.Status.AppliedURL, w.Drivers[0].Driver.CreationTimestamp = "", at(noon.Add(-time.Second))
+	}},
+	{"a driver that cannot be downloaded", trunk, LinkDriver, Broken, func(w *World) {
+		w.Drivers[0].Driver.Status.Conditions = []rkev1.GenericCondition{condition("Downloaded", "False", "Error", "the checksum is another")}
+	}},
+	{"kinds of a driver", trunk, LinkDriver, Broken, func(w *World) { w.Drivers[0].MissingKinds = []string{"SimMachine"} }},
+	{"no CAPI Cluster", trunk, LinkCore, Broken, func(w *World) { w.Core = nil }},
+	{"a pause by annotation", trunk, LinkPause, Broken, func(w *World) { w.ControlPlane.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }},
+	{"no RKECluster", trunk, LinkInfrastructure, Broken, func(w *World) { w.Infrastructure = nil }},
+	{"no control plane", trunk, LinkConfiguration, Broken, func(w *World) { w.ControlPlane, w.Decision = nil, nil }},
+	{"a pool that is paused", "Pool workers", LinkPool, Broken, func(w *World) { w.Cluster.Spec.RKEConfig.MachinePools[0].Paused = true }},
+	{"a machine on its way", "Pool workers", LinkMachines, Waiting, func(w *World) {
+		w.Deployments[1].Spec.Replicas = new(int32(2))
+		w.Deployments[1].Status.Conditions = []metav1.Condition{{Type: "ScalingUp", Status: "True", LastTransitionTime: at(noon.Add(-time.Second))}}
+	}},
+	{"no bootstrap object", "Machine w-1", LinkBootstrap, Broken, func(w *World) { w.of("w-1").Bootstrap = nil }},
+	{"no host object", "Machine w-1", LinkHost, Broken, func(w *World) { w.of("w-1").Host = nil }},
+	{"a host whose credential may not be used", "Machine w-1", LinkHost, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Job = nil
+		w.of("w-1").Host.Status.Conditions = []rkev1.GenericCondition{condition("Ready", "False", "AccessDenied", "Secret other/cloud may not be used")}
+	}},
+	{"a host that has failed", "Machine w-1", LinkHost, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Job, w.of("w-1").Host.Status.FailureReason = nil, "CreateError"
+	}},
+	{"a host that is not begun", "Machine w-1", LinkHost, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Host.Status.Conditions = nil
+	}},
+	{"a Job that runs", "Machine w-1", LinkJob, Waiting, func(w *World) { w.of("w-1").unhosted() }},
+	{"a Job that gets no pod", "Machine w-1", LinkJob, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Pods = nil
+		w.Events = []Event{{Kind: "Job", Name: "w-1-machine-provision", Reason: "FailedCreate", Message: "exceeded quota: pods", Last: noon}}
+	}},
+	{"a pod without room", "Machine w-1", LinkJob, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}
+	}},
+	{"a host without an ID", "Machine w-1", LinkJob, Broken, func(w *World) {
+		w.of("w-1").unhosted()
+		w.of("w-1").Job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: at(past)}}
+	}},
+	{"no plan Secret", "Machine w-1", LinkPlan, Broken, func(w *World) { w.of("w-1").Known.Plan = nil }},
+	{"an agent that is about to connect", "Machine w-1", LinkAgent, Waiting, func(w *World) {
+		w.of("w-1").unplanned()
+		w.of("w-1").Labels[rkev1.MachineIDLabel], w.of("w-1").TokenUsed = "", time.Time{}
+	}},
+	{"an agent that has stopped", "Machine w-1", LinkAgent, Broken, func(w *World) {
+		w.of("w-1").Known.Plan.DeliveredAt = noon.Add(-time.Hour)
+		w.of("w-1").Known.Plan.State.InSync, w.of("w-1").Known.Plan.State.AppliedChecksum = false, "former"
+	}},
+	{"a probe that does not pass", "Machine w-1", LinkAgent, Broken, func(w *World) { w.of("w-1").Known.Plan.State.ProbeStatuses = nil }},
+	{"a node that does not come", "Machine w-1", LinkNode, Broken, func(w *World) { w.of("w-1").Status.NodeRef = clusterv1.MachineNodeReference{} }},
+	{"a node that is ill", "Machine w-1", LinkNode, Broken, func(w *World) {
+		w.of("w-1").Status.Conditions[1] = meta("NodeHealthy", "False", "NodeUnhealthy", "DiskPressure")
+	}},
+	{"no kubeconfig", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig = false }},
+	{"an agent that never connected", "API", LinkKubeconfig, Broken, func(w *World) { w.Kubeconfig, w.ReachedByAgent = false, true }},
+	{"an API that never answered", "API", LinkConnection, Broken, func(w *World) { w.Management.Status.Conditions, w.Core.Status.Conditions = nil, nil }},
+	{"a cluster that says it is not ready", "API", LinkReady, Broken, func(w *World) {
+		w.Cluster.Status.Conditions[2] = condition("Ready", "Unknown", "Waiting", "configuring")
+	}},
+}
+
+func TestDiagnose_HealthyIsSilent(t *testing.T) {
+	r := Diagnose(healthy())
+	if r.Result != OK || len(r.Findings) > 0 || len(r.Notes) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDiagnose_NamesTheLinkThatIsBroken(t *testing.T) {
+	for _, f := range slices.Concat(faults, others) {
+		t.Run(f.name, func(t *testing.T) {
+			w := healthy()
+			f.breaks(&w)
+			r := Diagnose(w)
+			if len(r.Findings) != 1 {
+				t.Fatalf("findings: %+v", r.Findings)
+			}
+			found := r.Findings[0]
+			if got := found.Chain[len(found.Chain)-1]; got != f.branch || found.Name != f.link || found.State != f.state || r.Result != f.state {
+				t.Errorf("got %s of %s, %s; want %s of %s, %s", found.Name, got, found.State, f.link, f.branch, f.state)
+			}
+			if f.name == "a host whose credential may not be used" && found.What != "the host cannot be made" {
+				t.Errorf("says: %s", found.What)
+			}
+			if found.What == "" || f.state == Broken && len(found.Do) == 0 {
+				t.Errorf("nothing is said: %+v", found)
+			}
+		})
+	}
+}
+
+// A cluster comes to this server by drover adopt, which looks whether the manager before is alive. Nobody is told to mark it by hand, or to take another
+// instance's place.
+func TestDiagnose_NeverAdvisesToMarkACluster(t *testing.T) {
+	adopts := 0
+	for _, f := range slices.Concat(faults, others) {
+		w := healthy()
+		f.breaks(&w)
+		for _, found := range Diagnose(w).Findings {
+			advice := strings.Join(found.Do, "\n")
+			if strings.Contains(advice, rkev1.InstanceAnnotation) || strings.Contains(advice, "--instance-id=") {
+				t.Errorf("%s: %s", f.name, advice)
+			}
+			adopts += strings.Count(advice, "drover adopt demo -n "+w.Namespace)
+		}
+	}
+	if adopts != 4 {
+		t.Errorf("drover adopt is named %d times, want it for another instance's, one that another keeps from its own, another manager's and a released cluster", adopts)
+	}
+}
+
+// Whatever is broken, of each chain the first is named, and nothing else.
+func TestDiagnose_NamesTheFirstOfEachChain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := healthy()
+		want, seen := []string{}, map[string]bool{}
+		inTrunk, machines, seenHost := false, false, false
+		drawn := rapid.SliceOfNDistinct(rapid.IntRange(0, len(faults)-1), 1, 6, rapid.ID[int]).Draw(t, "faults")
+		if rapid.Bool().Draw(t, "trunk works") {
+			drawn = slices.DeleteFunc(drawn, func(i int) bool { return faults[i].branch == trunk })
+		}
+		slices.Sort(drawn)
+		for _, i := range drawn {
+			f := faults[i]
+			if f.name == "a Job that failed" && seenHost {
+				continue // there is no Job when the host cannot be made
+			}
+			if f.link == LinkNode && f.branch == "Machine s-1" && w.of("s-1").Status.NodeRef.Name == "" {
+				continue // nor is there a node
+			}
+			seenHost = seenHost || f.link == LinkHost
+			f.breaks(&w)
+			pool := strings.HasPrefix(f.branch, "Machine s-") && (seen["Pool servers"])
+			switch {
+			case inTrunk, seen[f.branch], pool, f.branch == "Control plane" && machines, f.branch == "API" && machines:
+				continue
+			}
+			want = append(want, f.branch+": "+string(f.link))
+			seen[f.branch] = true
+			inTrunk = f.branch == trunk
+			machines = machines || strings.HasPrefix(f.branch, "Machine ") || strings.HasPrefix(f.branch, "Pool ")
+		}
+		got := []string{}
+		for _, found := range Diagnose(w).Findings {
+			got = append(got, found.Chain[len(found.Chain)-1]+": "+string(found.Name))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("findings (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A machine whose turn has not come is not what is wrong.
+func TestDiagnose_AMachineWaitsForItsTurn(t *testing.T) {
+	w := healthy()
+	w.of("s-1").unplanned()
+	w.of("w-1").unplanned()
+	w.of("w-1").Known.Plan.State.PlanExists = false
+	w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonConfiguring, Message: "configuring bootstrap node(s) s-1", Wakes: []planner.Wake{planner.WakePlanSecret}}
+	r := Diagnose(w)
+	if len(r.Findings) != 1 || r.Findings[0].Object != "agent of s-1" || r.Result != Waiting {
+		t.Errorf("%s, findings: %+v", r.Result, r.Findings)
+	}
+}
+
+func TestDiagnose_WhatMayNotBeReadIsANote(t *testing.T) {
+	w := healthy()
+	w.Unread = map[string]string{"leases": "leases is forbidden", "nodedrivers": "forbidden", "definitions": "forbidden"}
+	w.Lease, w.Drivers, w.MissingKinds = nil, nil, []string{"Cluster"}
+	r := Diagnose(w)
+	want := []string{"could not read definitions: forbidden", "could not read leases: leases is forbidden", "could not read nodedrivers: forbidden"}
+	if diff := cmp.Diff(want, r.Notes); diff != "" || r.Result != OK {
+		t.Errorf("%s, notes (-want +got):\n%s", r.Result, diff)
+	}
+}
+
+// What the API server does without breaks nothing, and somebody should know.
+func TestDiagnose_AWebhookOfOurOwnThatIsNotAskedIsANote(t *testing.T) {
+	w := healthy()
+	w.Unasked = []Webhook{{Name: "ValidatingWebhookConfiguration drover, reference.admission.drover.io", Problem: "it has no authorities"}}
+	r := Diagnose(w)
+	if r.Result != OK || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "reference.admission.drover.io: it has no authorities") {
+		t.Errorf("%s, notes: %v", r.Result, r.Notes)
+	}
+}
+
+func TestPrint(t *testing.T) {
+	secret := healthy()
+	secret.Secrets.Add("correct-horse")
+	several := healthy()
+	for _, f := range faults {
+		if slices.Contains([]string{"an instruction that fails", "an image that cannot be pulled", "a roll-out that waits for somebody"}, f.name) {
+			f.breaks(&several)
+		}
+	}
+	several.of("s-1").Known.Plan.State.FailedOutput["install"] = []byte("pulled as correct-horse, no route to host")
+	several.Secrets = secret.Secrets
+	pool, alone := healthy(), healthy()
+	faults[3].breaks(&alone)
+	pool.Cluster.Spec.RKEConfig.MachinePools[0].Paused = true
+	pool.Unread = map[string]string{"webhooks": "forbidden"}
+	for name, tc := range map[string]struct {
+		w   World
+		all bool
+	}{
+		"healthy": {healthy(), false}, "healthy-all": {healthy(), true}, "several": {several, false}, "several-all": {several, true}, "leader": {alone, false}, "pool": {pool, false},
+		"removal": {removed(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			r := Diagnose(tc.w)
+			r.Print(&out, tc.all)
+			path := filepath.Join("testdata", "print", name+".txt")
+			if *update {
+				if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), out.String()); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if bytes.Contains(out.Bytes(), []byte("correct-horse")) {
+				t.Error("a secret is told")
+			}
+		})
+	}
+}

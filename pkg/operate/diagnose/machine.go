@@ -1,0 +1,211 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+)
+
+// machineLinks lead from a Machine to its node.
+func (w *World) machineLinks(m *Machine) []Link {
+	if m.DeletionTimestamp != nil {
+		return w.removalLinks(m)
+	}
+	if w.deleting() {
+		return []Link{link(LinkMachine, "Machine "+m.Name)} // its turn to go comes after others
+	}
+	return []Link{w.machine(m), w.bootstrap(m), w.host(m), w.job(m), w.plan(m), w.agent(m), w.node(m)}
+}
+
+func (w *World) machine(m *Machine) Link {
+	l := link(LinkMachine, "Machine "+w.Namespace+"/"+m.Name)
+	if _, paused := m.Annotations[clusterv1.PausedAnnotation]; paused {
+		return l.broken("somebody has paused it", "take the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", "Machine")
+	}
+	if strings.EqualFold(m.Annotations[rkev1.RollOutSkipAnnotation], "true") {
+		return l.broken("somebody leaves it out of roll-outs", "take the annotation "+rkev1.RollOutSkipAnnotation+" away").until("the annotation", "Machine")
+	}
+	return l
+}
+
+// ours reports that the machine's bootstrap data are Drover's.
+func (m *Machine) ours() bool { return m.Spec.Bootstrap.ConfigRef.Kind == "RKEBootstrap" }
+
+func (w *World) bootstrap(m *Machine) Link {
+	name := m.Spec.Bootstrap.ConfigRef.Name
+	l := link(LinkBootstrap, "RKEBootstrap "+w.Namespace+"/"+name)
+	if !m.ours() {
+		l.Object = m.Spec.Bootstrap.ConfigRef.Kind + " " + name
+		return l
+	}
+	if m.Bootstrap == nil {
+		return l.waiting(w, "it does not exist", m.CreationTimestamp.Time, briefly, w.get("machines.cluster.x-k8s.io", m.Name)).
+			until("Cluster API's core", "MachineSet")
+	}
+	ready := conditions.GetMeta(m.Bootstrap.Status.Conditions, rkev1.ConditionReady)
+	switch {
+	case ready != nil && ready.Status == metav1.ConditionFalse:
+		return l.broken("the machine's bootstrap data cannot be made", "correct what the message names").ofMeta(ready).until("a change", "Cluster", "RKEControlPlane")
+	case m.Bootstrap.Status.DataSecretName == nil:
+		return l.waiting(w, "the machine has no bootstrap data yet", m.Bootstrap.CreationTimestamp.Time, briefly, serverLogs()).
+			ofEvent(w.lastWarning("RKEBootstrap", name)).until("the server", "Machine", "RKEControlPlane", "ServiceAccount", "Secret (token)")
+	}
+	return l
+}
+
+// ready reports that the host exists and is known by an ID, or that somebody else says so.
+func (m *Machine) hostReady() bool {
+	return m.Status.NodeRef.Name != "" || conditions.IsTrueMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+}
+
+func (w *World) host(m *Machine) Link {
+	ref := m.Spec.InfrastructureRef
+	l := link(LinkHost, ref.Kind+" "+w.Namespace+"/"+ref.Name)
+	if m.Host == nil {
+		if why := w.Unread["machines of drivers"]; why != "" {
+			return l.unknown(why)
+		}
+		return l.waiting(w, "it does not exist", m.CreationTimestamp.Time, briefly, w.get("machines.cluster.x-k8s.io", m.Name)).until("Cluster API's core", "MachineSet")
+	}
+	if !m.Host.Driven {
+		return w.foreignHost(m, l)
+	}
+	ready := conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)
+	_, paused := m.Host.Annotations[clusterv1.PausedAnnotation]
+	switch {
+	case m.hostReady():
+		return l
+	case paused:
+		return l.broken("somebody has paused it", "take the annotation "+clusterv1.PausedAnnotation+" away").until("the end of the pause", ref.Kind)
+	case ready != nil && machinejob.Blocked(ready.Reason):
+		return l.broken("the host cannot be made", "make what the message names").of(ready).until("another look", "timer")
+	case m.Host.Status.FailureReason != "" && m.Job == nil:
+		l = l.broken("making the host failed", "see the message; the machine is replaced by a new one",
+			"to keep a failed machine for a look, set --delete-machine-on-failure-after of the server").of(ready).until("the deletion of the Machine", "Machine")
+		if l.Why == "" {
+			l.Why = m.Host.Status.FailureMessage
+		}
+		return l
+	case conditions.Get(m.Host.Status.Conditions, rkev1.ConditionCreateJob) == nil:
+		return l.waiting(w, "making the host has not begun", m.Host.CreationTimestamp.Time, briefly, w.get(ref.Kind, ref.Name), serverLogs()).
+			ofEvent(w.lastWarning(m.Host.Kind, m.Host.Name)).until("the server", "Machine", "Cluster (CAPI)")
+	}
+	return l
+}
+
+// foreignHost is that of another provider, or one that its user has registered.
+func (w *World) foreignHost(m *Machine, l Link) Link {
+	if m.hostReady() {
+		return l
+	}
+	return l.waiting(w, "the host is not ready", m.Host.CreationTimestamp.Time, patiently, w.get(m.Host.Kind, m.Host.Name)).
+		ofMeta(conditions.GetMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)).until("its provider, or the host's agent", m.Host.Kind)
+}
+
+func (w *World) job(m *Machine) Link {
+	if m.Host == nil || !m.Host.Driven || m.hostReady() {
+		return link(LinkJob, "Job of "+m.Name)
+	}
+	return w.jobOf(m, "make the host")
+}
+
+// jobOf tells how far the Job of a host is.
+func (w *World) jobOf(m *Machine, purpose string) Link {
+	name := m.Host.Status.JobName
+	if m.Job != nil {
+		name = m.Job.Name
+	}
+	l := link(LinkJob, "Job "+w.Namespace+"/"+name)
+	logs := fmt.Sprintf("see its output: kubectl -n %s logs job/%s", w.Namespace, name)
+	describe := w.get("job", name)
+	if m.Job == nil {
+		if why := w.Unread["jobs"]; why != "" {
+			return l.unknown(why)
+		}
+		return l.waiting(w, "the Job that shall "+purpose+" does not exist", m.Host.CreationTimestamp.Time, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
+			of(conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)).until("the server", "Job")
+	}
+	observed, pod := machinejob.Observe(m.Job, m.Pods), newest(m.Pods)
+	started := m.Job.CreationTimestamp.Time
+	switch {
+	case observed.Phase == machinejob.PhaseFailed:
+		what := "the Job that shall " + purpose + " failed"
+		if code := exitCode(pod); code != 0 {
+			what += fmt.Sprintf(" with exit code %d", code)
+		}
+		return l.broken(what, logs, "correct what the output says; a machine that could not be made is replaced by a new one").
+			because(rkev1.ReasonCreateError, observed.Message).since(observed.Ended).until("the deletion of the Machine, or another attempt", "Machine", "timer")
+	case observed.Phase == machinejob.PhaseSucceeded:
+		return l.waiting(w, "the host was made, and its ID is not known yet", observed.Ended, briefly, w.get(m.Host.Kind, m.Host.Name), serverLogs()).
+			until("the ID of the host", "Secret (state)", "Secret (plan)")
+	case pod == nil:
+		l = l.waiting(w, "the Job that shall "+purpose+" has no pod", started, briefly, describe).until("the pod", "Pod", "Job")
+		if e := w.lastWarning("Job", m.Job.Name); e != nil {
+			l = l.broken(l.What, describe).because(e.Reason, e.Message).since(e.Last)
+		}
+		return l
+	case observed.Message != "":
+		reason, why, _ := strings.Cut(observed.Message, ": ")
+		return l.broken("the pod "+pod.Name+" does not start", w.get("pod", pod.Name)).because(reason, why).since(pod.CreationTimestamp.Time).
+			until("the pod", "Pod")
+	}
+	return l.waiting(w, "the Job that shall "+purpose+" runs", started, patiently, logs).
+		of(conditions.Get(m.Host.Status.Conditions, rkev1.ConditionReady)).until("the end of the Job", "Job", "Pod").since(started)
+}
+
+func exitCode(pod *corev1.Pod) int32 {
+	if pod == nil {
+		return 0
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+			return ended.ExitCode
+		}
+	}
+	return 0
+}
+
+func (w *World) node(m *Machine) Link {
+	l := link(LinkNode, "Node of "+m.Name)
+	if m.Status.NodeRef.Name != "" {
+		l.Object = "Node " + m.Status.NodeRef.Name
+	}
+	healthy := conditions.GetMeta(m.Status.Conditions, clusterv1.MachineNodeHealthyCondition)
+	if m.Status.NodeRef.Name == "" {
+		since := m.CreationTimestamp.Time
+		if m.Known != nil && m.Known.Plan != nil && !m.Known.Plan.DeliveredAt.IsZero() {
+			since = m.Known.Plan.DeliveredAt
+		}
+		return l.waiting(w, "its node has not come up", since, patiently,
+			"see the distribution's log on the host: journalctl -u rke2-server -u rke2-agent -u k3s -u k3s-agent", w.explain()).
+			ofMeta(healthy).until("the node", "Machine", "Node").since(since)
+	}
+	do := []string{"see whether the host runs and reaches the servers of the cluster", "see the node: kubectl --kubeconfig FILE describe node " + m.Status.NodeRef.Name}
+	if m.Known != nil && !m.Known.NodeLostSince.IsZero() {
+		return l.broken("the node is not heard of any more", do...).ofMeta(healthy).since(m.Known.NodeLostSince).
+			until("the node, or a machine health check that replaces the machine", "Machine", "Node")
+	}
+	if healthy != nil && healthy.Status == metav1.ConditionFalse {
+		return l.broken("the node is not healthy", do[1:]...).ofMeta(healthy).until("the node", "Machine", "Node")
+	}
+	if healthy != nil && healthy.Status == metav1.ConditionUnknown {
+		return l.unknown(healthy.Message)
+	}
+	return l
+}
+
+// sooner is the first of two times, of those that are known.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,183 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/drover-io/drover/pkg/decide/conditions"
+)
+
+// maxSkew is by how much the clock of a server may differ from that of the API server.
+const maxSkew = 10 * time.Second
+
+// defaultLease is how long a lease holds that does not say so.
+const defaultLease = 15 * time.Second
+
+// managementPlane are the links that all clusters share.
+func (w *World) managementPlane() []Link {
+	return []Link{w.definitions(), w.admission(), w.clock(), w.leader()}
+}
+
+func (w *World) definitions() Link {
+	l := link(LinkDefinitions, "CustomResourceDefinitions")
+	if why := w.Unread["definitions"]; why != "" {
+		return l.unknown(why)
+	}
+	if len(w.MissingKinds) == 0 {
+		return l
+	}
+	return l.broken("these kinds are not served: "+strings.Join(w.MissingKinds, ", "),
+		"install the chart drover-crd, or start the server with --crds=install", "look for conflicts: kubectl get crd -o wide").
+		until("the definitions", "CustomResourceDefinition")
+}
+
+func (w *World) admission() Link {
+	l := link(LinkAdmission, "webhooks for kinds of this cluster")
+	if why := w.Unread["webhooks"]; why != "" {
+		return l.unknown(why)
+	}
+	if len(w.Webhooks) == 0 {
+		return l
+	}
+	first := w.Webhooks[0]
+	l.Object = first.Name
+	return l.broken("the API server has to ask a webhook that does not answer, so it refuses to write objects of this cluster",
+		"make its pods run; see its Service and Endpoints", "or take its configuration away if nothing needs it any more").because("", first.Problem)
+}
+
+// clock compares the time that the leader wrote with the time at which it was written.
+func (w *World) clock() Link {
+	l := link(LinkClock, "the server's clock")
+	said, written := w.renewed()
+	skew := said.Sub(written)
+	if skew.Abs() <= maxSkew {
+		return l
+	}
+	direction := "ahead of"
+	if skew < 0 {
+		direction = "behind"
+	}
+	return l.broken(fmt.Sprintf("the clock of the leading server is %s %s that of the API server: deadlines and certificates are judged wrongly",
+		skew.Abs().Round(time.Second), direction), "synchronise the clocks of the machines that run the server and the API server")
+}
+
+// renewed is when the leader has renewed its lease, by its own clock and by that of the API server. Both are zero when it never has.
+func (w *World) renewed() (said, written time.Time) {
+	if w.Lease == nil || w.Lease.Spec.RenewTime == nil {
+		return said, written
+	}
+	said = w.Lease.Spec.RenewTime.Time
+	for _, field := range w.Lease.ManagedFields {
+		if field.Time != nil && field.Time.After(written) {
+			written = field.Time.Time
+		}
+	}
+	switch {
+	case !written.IsZero():
+	case said.After(w.Now): // nobody renews a lease in the future
+		written = w.Now
+	default:
+		written = said
+	}
+	return said, written
+}
+
+func (w *World) leader() Link {
+	l := link(LinkLeader, "Lease drover-system/drover")
+	if why := w.Unread["leases"]; why != "" {
+		return l.unknown(why)
+	}
+	do := []string{"see whether the server runs: kubectl -n drover-system get pods, or systemctl status of drover server"}
+	if w.Lease == nil {
+		if len(w.Instances) > 0 || w.Unread["settings"] != "" {
+			return l // a server that is alone holds no lease
+		}
+		return l.broken("no server has ever led here", do...).until("a server that takes the lease", "timer")
+	}
+	spec, duration := w.Lease.Spec, defaultLease
+	if spec.LeaseDurationSeconds != nil {
+		duration = time.Duration(*spec.LeaseDurationSeconds) * time.Second
+	}
+	holder := ""
+	if spec.HolderIdentity != nil {
+		holder = *spec.HolderIdentity
+	}
+	_, renewed := w.renewed()
+	switch {
+	case holder == "" && w.Now.Sub(renewed) <= duration+defaultLease:
+		return l.waiting(w, "no server leads at the moment", renewed, time.Minute, do...).until("another replica that takes the lease", "timer")
+	case holder == "":
+		return l.broken("no server leads: the last one gave the lease back", do...).since(renewed).until("a server that takes the lease", "timer")
+	case w.Now.Sub(renewed) > duration:
+		return l.broken("no server leads: "+holder+" has not renewed the lease", append(do, serverLogs())...).since(renewed.Add(duration)).
+			until("a server that takes the lease", "timer")
+	}
+	return l
+}
+
+// api is how the cluster is reached.
+func (w *World) api(machinesWork bool) []Link {
+	if w.Cluster == nil {
+		return nil
+	}
+	return []Link{w.kubeconfig(machinesWork), w.connection(machinesWork), w.ready(machinesWork)}
+}
+
+// behind marks a link that does not work because machines do not.
+func (l Link) behind(machinesWork bool) Link {
+	if !machinesWork && l.held() {
+		l.State = Behind
+	}
+	return l
+}
+
+func (w *World) kubeconfig(machinesWork bool) Link {
+	l := link(LinkKubeconfig, "Secret "+w.Namespace+"/"+w.Name+"-kubeconfig")
+	if w.Kubeconfig {
+		return l
+	}
+	if why := w.Unread["secrets"]; why != "" {
+		return l.unknown(why)
+	}
+	if w.ReachedByAgent {
+		return l.waiting(w, "the agent inside the cluster has not connected yet", w.Cluster.CreationTimestamp.Time, patiently, w.explain(),
+			"see the agent, on a server of the cluster: kubectl logs -n cattle-system deployment/cattle-cluster-agent",
+			"check that servers of the cluster reach the server: drover ping URL").
+			until("the agent's first connection", "agent").behind(machinesWork)
+	}
+	return l.waiting(w, "no server of the cluster has reported its kubeconfig", w.Cluster.CreationTimestamp.Time, patiently, w.explain(), serverLogs()).
+		until("the report of the first server's agent", "Secret (plan)").behind(machinesWork)
+}
+
+func (w *World) connection(machinesWork bool) Link {
+	l := link(LinkConnection, "management Cluster "+w.Cluster.Status.ClusterName)
+	if w.Management == nil {
+		return l
+	}
+	connected := conditions.Get(w.Management.Status.Conditions, conditionConnected)
+	probe := w.coreCondition(conditionProbe)
+	switch {
+	case probe != nil && probe.Status == "False":
+		return l.broken("Cluster API cannot reach the API of the cluster",
+			"check that the address in the kubeconfig is reached from the server: kubectl --kubeconfig FILE get --raw /readyz",
+			"check load balancers and firewalls before port 6443 of the servers").ofMeta(probe).
+			until("an answer of the API", "timer").behind(machinesWork)
+	case connected == nil || connected.Status != "True":
+		return l.waiting(w, "the API of the cluster has not answered yet", w.Cluster.CreationTimestamp.Time, patiently,
+			"check that port 6443 of the servers is reached from the server", serverLogs()).of(connected).
+			until("an answer of the API", "Cluster (CAPI)", "timer").behind(machinesWork)
+	}
+	return l
+}
+
+// ready is what is left when nothing else is wrong.
+func (w *World) ready(machinesWork bool) Link {
+	l := link(LinkReady, "Cluster "+w.Namespace+"/"+w.Name)
+	c := conditions.Get(w.Cluster.Status.Conditions, conditionReady)
+	if c == nil || c.Status == "True" {
+		return l
+	}
+	return l.waiting(w, "the cluster is not ready", parse(c.LastUpdateTime), patiently, w.explain()).of(c).
+		until("the control plane", "RKEControlPlane").behind(machinesWork)
+}

@@ -1,0 +1,181 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/controllers/planner"
+	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/decide/clustermanifest"
+	"github.com/drover-io/drover/pkg/decide/planner/render"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/rehearsal"
+	"github.com/drover-io/drover/pkg/releases"
+)
+
+// Options say how to look at clusters.
+type Options struct {
+	// Config reaches the management cluster, with the rights of the user.
+	Config *rest.Config
+	// Version of the program, for the user agent.
+	Version string
+	// Override changes the settings that the server has published; nil leaves them as they are. With others than the server's, plans look
+	// different from what is on nodes.
+	Override func(*controllers.Settings)
+	// Releases describes Kubernetes versions, as the server's table does.
+	Releases releases.Table
+	// Now defaults to the clock.
+	Now func() time.Time
+}
+
+// Reader looks at the clusters of one namespace. It remembers what it has read: make one for each look. It is used by one
+// goroutine.
+type Reader struct {
+	opts      Options
+	namespace string
+	clients   *clients.Clients
+	plans     planner.Deps
+	topology  provisioningcluster.Deps
+	planner   *planner.Reader
+	desired   *provisioningcluster.Reader
+	settings  controllers.Settings
+	live      dynamic.Interface
+	clock     *clock
+}
+
+// New returns a reader. It makes no API call. Close ends it.
+func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
+	config := rest.CopyConfig(opts.Config)
+	seen := &clock{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return readOnly{seen.watch(next)} })
+	c, err := clients.New(config, clients.Options{Version: opts.Version, WithoutDynamic: true})
+	if err != nil {
+		return nil, err
+	}
+	live, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make clients: %w", err)
+	}
+	clusters, controlPlanes := readOnce(c.Provisioning.Cluster(), namespace), readOnce(c.RKE.RKEControlPlane(), namespace)
+	capiClusters, machines := readOnce(c.CAPI.Cluster(), namespace), readOnce(c.CAPI.Machine(), namespace)
+	secrets := readOnce(c.Core.Secret(), namespace)
+	r := &Reader{opts: opts, namespace: namespace, clients: c, live: live, clock: seen}
+	r.plans = planner.Deps{
+		ProvisioningClusters: clusters, ControlPlanes: controlPlanes, Clusters: capiClusters, Machines: machines, Secrets: secrets,
+		Bootstraps: readOnce(c.RKE.RKEBootstrap(), namespace), ConfigMaps: readOnce(c.Core.ConfigMap(), namespace),
+		Snapshots:          readOnce(c.RKE.ETCDSnapshot(), namespace),
+		ManagementClusters: readOnceGlobal(c.Management.Cluster()),
+		Release:            opts.Releases.Release, Settings: func() render.Settings { return r.settings.Render() }, Now: opts.Now,
+		ClusterAgents: func() bool { return r.settings.ClusterAgentImage != "" },
+		AgentProblem:  r.agentProblem,
+	}
+	r.topology = provisioningcluster.Deps{
+		Clusters: clusters, CAPIClusters: capiClusters, Machines: machines, ControlPlanes: controlPlanes, Secrets: secrets,
+		MachineDeployments: readOnce(c.CAPI.MachineDeployment(), namespace), DynamicSchemas: readOnceGlobal(c.Management.DynamicSchema()),
+		DynamicKinds: machineConfigs{get: func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+			return live.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		}},
+	}
+	r.planner, r.desired = planner.NewReader(r.plans), provisioningcluster.NewReader(r.topology)
+	return r, nil
+}
+
+// agentProblem is what the server would find.
+func (r *Reader) agentProblem(cluster *mgmtv3.Cluster) string {
+	if r.settings.ClusterAgentImage == "" {
+		return ""
+	}
+	return clustermanifest.Problem(r.settings.AgentSource(r.settings.ClusterAgentImage), cluster)
+}
+
+// Close gives everything back.
+func (r *Reader) Close() { r.clients.Stop() }
+
+// Cluster returns a cluster of the namespace.
+func (r *Reader) Cluster(name string) (*provv1.Cluster, error) {
+	cluster, err := r.plans.ProvisioningClusters.Cache().Get(r.namespace, name)
+	if err != nil {
+		_, err = UnreadCluster(err, r.namespace, name)
+		return nil, err
+	}
+	return cluster, nil
+}
+
+// Names lists the clusters of the namespace.
+func (r *Reader) Names() ([]string, error) {
+	list, err := r.clients.Provisioning.Cluster().List(r.namespace, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list clusters of %s: %w", r.namespace, err)
+	}
+	names := make([]string, 0, len(list.Items))
+	for i := range list.Items {
+		names = append(names, list.Items[i].Name)
+	}
+	return names, nil
+}
+
+// learn reads the settings that the server of a cluster has published. It returns why they are not known, empty when they are.
+func (r *Reader) learn(cluster *provv1.Cluster) (unknown string) {
+	r.settings = controllers.Settings{}
+	instance := ""
+	if cluster != nil {
+		instance = cluster.Annotations[rkev1.InstanceAnnotation]
+	}
+	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
+	if err != nil {
+		unknown = "they cannot be read: " + err.Error()
+	} else if found, ok := controllers.PublishedSettings(published.Items, instance); ok {
+		r.settings = found
+	} else {
+		unknown = "it has not published them"
+	}
+	if r.opts.Override != nil {
+		r.opts.Override(&r.settings)
+	}
+	return unknown
+}
+
+// ControlPlaneResource is that of RKEControlPlanes, for IsAbout and IsAbsent.
+func ControlPlaneResource() schema.GroupResource {
+	return rkev1.SchemeGroupVersion.WithResource("rkecontrolplanes").GroupResource()
+}
+
+// controlPlane returns the control plane of a cluster, nil when there is none.
+func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
+	controlPlane, err := r.plans.ControlPlanes.Cache().Get(r.namespace, name)
+	if IsAbsent(err, ControlPlaneResource(), name) {
+		return nil, nil //nolint:nilnil // nil is the documented answer
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read control plane %s/%s: %w", r.namespace, name, err)
+	}
+	return controlPlane, nil
+}
+
+// machineConfigs gets machine configs. The other methods of the interface are for controllers, and never called.
+type machineConfigs struct {
+	provisioningcluster.DynamicKinds
+	get func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
+	// edited come before what there is, by kind and name.
+	edited map[string]*unstructured.Unstructured
+}
+
+// Get implements provisioningcluster.DynamicKinds. The plural is what driverschema gives these kinds.
+func (m machineConfigs) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	if found := m.edited[gvk.Kind+"/"+name]; found != nil {
+		return found, nil
+	}
+	return m.get(rehearsal.ResourceOf(gvk), namespace, name)
+}

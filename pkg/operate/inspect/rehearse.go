@@ -1,0 +1,386 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rancher/wrangler/v3/pkg/generic"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/controllers"
+	"github.com/drover-io/drover/pkg/controllers/bootstrap"
+	"github.com/drover-io/drover/pkg/controllers/cluster"
+	"github.com/drover-io/drover/pkg/controllers/clusteragent"
+	"github.com/drover-io/drover/pkg/controllers/clusterregistrationtoken"
+	"github.com/drover-io/drover/pkg/controllers/machineprovision"
+	plancontroller "github.com/drover-io/drover/pkg/controllers/planner"
+	"github.com/drover-io/drover/pkg/controllers/plansecret"
+	"github.com/drover-io/drover/pkg/controllers/provisioningcluster"
+	"github.com/drover-io/drover/pkg/controllers/rkecluster"
+	"github.com/drover-io/drover/pkg/controllers/rkecontrolplane"
+	"github.com/drover-io/drover/pkg/decide/conditions"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/decide/topology"
+	"github.com/drover-io/drover/pkg/kube/access"
+	"github.com/drover-io/drover/pkg/kube/applyset"
+	"github.com/drover-io/drover/pkg/kube/clients"
+	"github.com/drover-io/drover/pkg/kube/planstore"
+	"github.com/drover-io/drover/pkg/kube/rehearsal"
+	"github.com/drover-io/drover/pkg/reach/proxy"
+)
+
+// rounds are after how many all controllers have to be at rest. Each acts on what the others have written, as events would have it.
+const rounds = 8
+
+// play is the controllers of the server on a stage: they act, and write nothing.
+type play struct {
+	*Reader
+	//nolint:containedctx // the handlers get none
+	ctx      context.Context
+	name     string
+	id       string
+	instance string
+	stage    *rehearsal.Stage
+	at       time.Time
+	log      logrus.FieldLogger
+	set      *applyset.Set
+	plan     plancontroller.Deps
+	// ours: the cluster is the instance's already.
+	ours bool
+	// unread says of what it is not known what would be written, and failed what would not be brought about, and why.
+	unread, failed map[subject]string
+}
+
+// subject is what a controller looks after, of a machine or of the cluster.
+type subject struct{ what, machine string }
+
+// rehearse has the controllers act on a cluster with the mark of an instance and with notes on its machines, until they are at rest. It returns all that
+// they have written, with notes on what is not known, because the user may not read something, and on what would fail.
+func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string, error) {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	at := r.serverNow()
+	p := &play{
+		Reader: r, ctx: ctx, name: of.Name, id: of.Status.ClusterName, instance: out.Instance, at: at, log: log, ours: out.Owner == OwnerSame,
+		unread: map[subject]string{}, failed: map[subject]string{},
+		stage: rehearsal.New(ctx, rehearsal.Options{
+			Live: r.live, Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Namespace: r.namespace, ID: of.Status.ClusterName, Now: at,
+		}),
+	}
+	p.set = p.stage.Apply()
+	p.plan = p.planner()
+	if err := p.begin(out.Takeover.Marks); err != nil {
+		return nil, nil, err
+	}
+	if why := p.others(); why != "" {
+		out.Notes = append(out.Notes, why)
+	}
+	notes, err := p.perform(of.Spec.RKEConfig != nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.doubts(out); err != nil {
+		return nil, nil, err
+	}
+	found, err := p.stage.Differences()
+	return found, append(p.notes(), notes...), err
+}
+
+// perform lets the controllers act until they are at rest.
+func (p *play) perform(provisioned bool) (notes []string, err error) {
+	for range rounds {
+		before := p.stage.Changes()
+		if err := p.round(provisioned); err != nil {
+			return nil, err
+		}
+		if err := p.ctx.Err(); err != nil { // it is not the API server's fault
+			return nil, err
+		}
+		if p.stage.Changes() == before {
+			return nil, nil
+		}
+	}
+	return []string{fmt.Sprintf("the controllers were not at rest after %d passes: more may be written than is listed", rounds)}, nil
+}
+
+// begin marks the cluster, and notes on its machines what whoever adopts it notes.
+func (p *play) begin(marks map[string]planner.Marks) error {
+	if p.ours {
+		return nil
+	}
+	p.stage.ReadAll(clusterv1.GroupVersion.WithKind("Machine"))
+	store := planstore.NewMachines(p.plan.Machines)
+	for name, of := range marks {
+		machine, err := p.plan.Machines.Cache().Get(p.namespace, name)
+		if err == nil {
+			_, err = store.Mark(machine, of)
+		}
+		if err != nil {
+			return fmt.Errorf("read machine %s: %w", name, err)
+		}
+	}
+	mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q,%q:null}}}`, rkev1.InstanceAnnotation, p.instance, rkev1.ReleasedByAnnotation)
+	if _, err := p.plan.ProvisioningClusters.Patch(p.namespace, p.name, types.MergePatchType, mark); err != nil {
+		return fmt.Errorf("read cluster %s/%s: %w", p.namespace, p.name, err)
+	}
+	p.stage.Assume()
+	return nil
+}
+
+// try runs one handler. What cannot be read is told, and what the handler would write then is not known.
+func (p *play) try(of subject, act func() error) {
+	delete(p.unread, of)
+	delete(p.failed, of)
+	unread, err := p.stage.Try(act)
+	switch {
+	case len(unread) > 0:
+		p.unread[of] = strings.Join(unread, "; ")
+	case err != nil:
+		p.failed[of] = err.Error()
+	}
+}
+
+// round has every controller act once, in the order in which an object passes them.
+func (p *play) round(provisioned bool) error {
+	of, err := p.plan.ProvisioningClusters.Cache().Get(p.namespace, p.name)
+	if err != nil {
+		return err
+	}
+	p.try(subject{what: "the objects of the cluster"}, func() error { return provisioningcluster.Rehearse(p.ctx, p.provisioning(), of) })
+	if of, err = p.plan.ProvisioningClusters.Cache().Get(p.namespace, p.name); err != nil {
+		return err
+	}
+	p.try(subject{what: "the management cluster and the kubeconfig"}, func() error { return cluster.Rehearse(p.ctx, p.management(), of) })
+	p.try(subject{what: "the Secrets of registration tokens"}, p.tokens)
+	p.try(subject{what: "the Secrets of the agent of the cluster"}, func() error { return p.agent(of) })
+	if !provisioned {
+		return nil
+	}
+	p.try(subject{what: "the fields of the RKECluster"}, p.infrastructure)
+	machines, err := p.plan.Machines.Cache().List(p.namespace, labels.Everything())
+	if err != nil {
+		return fmt.Errorf("list machines: %w", err)
+	}
+	machines = slices.DeleteFunc(machines, func(m *clusterv1.Machine) bool { return m.Spec.ClusterName != p.name })
+	p.readParts(machines)
+	for _, machine := range machines {
+		p.machine(machine)
+	}
+	p.try(subject{what: "the fields of the RKEControlPlane"}, p.controlPlane)
+	return nil
+}
+
+// readParts reads what belongs to machines, all of a kind at once.
+func (p *play) readParts(machines []*clusterv1.Machine) {
+	if len(machines) == 0 {
+		return
+	}
+	p.stage.ReadAll(rkev1.SchemeGroupVersion.WithKind("RKEBootstrap"))
+	p.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("Secret"))
+	p.stage.ReadAll(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	for _, machine := range machines {
+		if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
+			p.stage.ReadAll(hostKind(ref))
+		}
+	}
+}
+
+func hostKind(ref clusterv1.ContractVersionedObjectReference) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
+}
+
+// machine runs the controllers of the parts of a machine.
+func (p *play) machine(machine *clusterv1.Machine) {
+	if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "RKEBootstrap" {
+		p.try(subject{"accounts, rights and Secrets", machine.Name}, func() error {
+			object, err := clients.Optional(p.plan.Bootstraps.Cache().Get(machine.Namespace, ref.Name))
+			if err != nil || object == nil {
+				return err
+			}
+			return bootstrap.Rehearse(p.ctx, p.bootstraps(), object)
+		})
+		p.try(subject{"reports", machine.Name}, func() error {
+			secret, err := clients.Optional(p.plan.Secrets.Cache().Get(machine.Namespace, naming.PlanSecret(ref.Name)))
+			if err != nil || secret == nil {
+				return err
+			}
+			return plansecret.Rehearse(p.reports(), secret)
+		})
+	}
+	if ref := machine.Spec.InfrastructureRef; ref.APIGroup == driverschema.MachineGroup {
+		p.try(subject{partsOfHost, machine.Name}, func() error {
+			host, err := clients.Optional(p.host(machine))
+			if err != nil || host == nil {
+				return err
+			}
+			return machineprovision.Rehearse(p.ctx, p.hosts(), host)
+		})
+	}
+}
+
+// controlPlane runs the controllers of the control plane.
+func (p *play) controlPlane() error {
+	object, err := clients.Optional(p.plan.ControlPlanes.Cache().Get(p.namespace, p.name))
+	if err != nil || object == nil {
+		return err
+	}
+	err = rkecontrolplane.Rehearse(rkecontrolplane.Deps{
+		ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance, Now: p.now,
+	}, object)
+	object, missing := p.plan.ControlPlanes.Cache().Get(p.namespace, p.name)
+	if missing != nil {
+		return errors.Join(err, missing)
+	}
+	return errors.Join(err, plancontroller.Rehearse(p.plan, object))
+}
+
+func (p *play) infrastructure() error {
+	clusters := rehearsal.Kind(p.stage, p.clients.RKE.RKECluster())
+	object, err := clients.Optional(clusters.Cache().Get(p.namespace, p.name))
+	if err != nil || object == nil {
+		return err
+	}
+	return rkecluster.Rehearse(rkecluster.Deps{
+		RKEClusters: clusters, CAPIClusters: p.plan.Clusters, Clusters: p.plan.ProvisioningClusters, InstanceID: p.instance,
+	}, object)
+}
+
+func (p *play) tokens() error {
+	tokens := rehearsal.Kind(p.stage, p.clients.Management.ClusterRegistrationToken())
+	all, err := tokens.Cache().List(p.id, labels.Everything())
+	for _, token := range all {
+		err = errors.Join(err, clusterregistrationtoken.Rehearse(clusterregistrationtoken.Deps{
+			Tokens: tokens, ManagementClusters: p.plan.ManagementClusters, Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets,
+			InstanceID: p.instance, Settings: p.settings.Registration(p.installsAgents()), Now: p.now, Log: p.log,
+		}, token))
+	}
+	return err
+}
+
+// installsAgents reports whether clusters get agents: the server publishes no image where they get none.
+func (p *play) installsAgents() bool { return p.settings.ClusterAgentImage != "" }
+
+func (p *play) agent(of *provv1.Cluster) error {
+	if !p.installsAgents() {
+		return nil
+	}
+	return clusteragent.Rehearse(p.ctx, clusteragent.Deps{
+		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
+		Secrets: p.plan.Secrets, InstanceID: p.instance, Log: p.log, Source: p.settings.AgentSource(p.settings.ClusterAgentImage),
+	}, of)
+}
+
+// now is when all of it is played.
+func (p *play) now() time.Time { return p.at }
+
+func (p *play) planner() plancontroller.Deps {
+	c, s := p.clients, p.stage
+	deps := p.Reader.plans
+	deps.InstanceID, deps.Log, deps.Access, deps.Now = p.instance, p.log, everything{}, p.now
+	deps.ProvisioningClusters, deps.ControlPlanes = rehearsal.Kind(s, c.Provisioning.Cluster()), rehearsal.Kind(s, c.RKE.RKEControlPlane())
+	deps.Bootstraps, deps.Clusters, deps.Machines = rehearsal.Kind(s, c.RKE.RKEBootstrap()), rehearsal.Kind(s, c.CAPI.Cluster()), rehearsal.Kind(s, c.CAPI.Machine())
+	deps.Secrets, deps.ConfigMaps = rehearsal.Kind(s, c.Core.Secret()), rehearsal.Kind(s, c.Core.ConfigMap())
+	deps.Snapshots, deps.ManagementClusters = rehearsal.Kind(s, c.RKE.ETCDSnapshot()), rehearsal.Global(s, c.Management.Cluster())
+	return deps
+}
+
+func (p *play) provisioning() provisioningcluster.Deps {
+	return provisioningcluster.Deps{
+		Clusters: p.plan.ProvisioningClusters, CAPIClusters: p.plan.Clusters, Machines: p.plan.Machines,
+		MachineDeployments: rehearsal.Kind(p.stage, p.clients.CAPI.MachineDeployment()), ControlPlanes: p.plan.ControlPlanes,
+		DynamicSchemas: rehearsal.Global(p.stage, p.clients.Management.DynamicSchema()), Secrets: p.plan.Secrets,
+		DynamicKinds: p.stage.Dynamic(), Apply: p.set, Access: everything{}, InstanceID: p.instance, Now: p.now,
+	}
+}
+
+func (p *play) management() cluster.Deps {
+	return cluster.Deps{
+		Clusters: p.plan.ProvisioningClusters, ManagementClusters: p.plan.ManagementClusters, ControlPlanes: p.plan.ControlPlanes,
+		Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Secrets: p.plan.Secrets, Namespaces: rehearsal.Global(p.stage, p.clients.Core.Namespace()),
+		Apply: p.set, Prober: silent{}, Tunnel: sessions{p.plan.ManagementClusters.Cache(), p.ours}, Endpoints: p.settings.Endpoints(), TokenNamespace: controllers.SystemNamespace,
+		InstanceID: p.instance, Registry: topology.Registry{URL: p.settings.SystemDefaultRegistry}, Now: p.now,
+	}
+}
+
+func (p *play) bootstraps() bootstrap.Deps {
+	c, s := p.clients, p.stage
+	return bootstrap.Deps{
+		Bootstraps: p.plan.Bootstraps, ControlPlanes: p.plan.ControlPlanes, Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters,
+		Clusters: p.plan.ProvisioningClusters, Secrets: p.plan.Secrets, ServiceAccounts: rehearsal.Kind(s, c.Core.ServiceAccount()), Apply: p.set,
+		Downstream: silent{}, Settings: p.settings.Bootstrap(), InstanceID: p.instance, Log: p.log, Now: p.now,
+	}
+}
+
+func (p *play) reports() plansecret.Deps {
+	return plansecret.Deps{
+		InstanceID: p.instance, Secrets: p.plan.Secrets, Machines: p.plan.Machines, ControlPlanes: p.plan.ControlPlanes.Cache(),
+		ProvisioningClusters: p.plan.ProvisioningClusters.Cache(), Now: p.now,
+	}
+}
+
+func (p *play) hosts() machineprovision.Deps {
+	c, s := p.clients, p.stage
+	return machineprovision.Deps{
+		Dynamic: s.Dynamic(), Machines: p.plan.Machines, CAPIClusters: p.plan.Clusters, Clusters: p.plan.ProvisioningClusters,
+		Bootstraps: p.plan.Bootstraps, NodeDrivers: rehearsal.Global(s, c.Management.NodeDriver()), Jobs: rehearsal.Kind(s, c.Batch.Job()),
+		Pods: rehearsal.Kind(s, c.Core.Pod()), Secrets: p.plan.Secrets, Apply: p.set, ApplySecrets: s.Secrets(p.plan.Secrets), Access: everything{},
+		Settings: p.settings.Machines, InstanceID: p.instance, Now: p.now,
+	}
+}
+
+// everything lets every Secret be used: which of them a cluster may is looked at, and told, before its objects are compared.
+type everything struct{}
+
+// Check implements the Access of the controllers.
+func (everything) Check(*provv1.Cluster, types.NamespacedName, map[string]string) (access.Verdict, string) {
+	return access.Allowed, ""
+}
+
+// OnChange implements the Access of the controllers.
+func (everything) OnChange(func(types.NamespacedName)) {}
+
+// silent are clusters that nobody asks: what is looked at is the management cluster.
+type silent struct{}
+
+// Client implements the Downstream of the controllers.
+func (silent) Client(context.Context, types.NamespacedName) (kubernetes.Interface, error) {
+	return nil, proxy.ErrNotAvailable
+}
+
+// Answered implements cluster.Prober.
+func (silent) Answered(types.NamespacedName) bool { return false }
+
+// Forget implements cluster.Prober.
+func (silent) Forget(types.NamespacedName) {}
+
+// sessions are the agents that were connected to the instance when it looked last. Those of clusters of others have to come to it first.
+type sessions struct {
+	management generic.NonNamespacedCacheInterface[*mgmtv3.Cluster]
+	ours       bool
+}
+
+// Connected implements cluster.Tunnel.
+func (s sessions) Connected(id string) bool {
+	found, err := s.management.Get(id)
+	return err == nil && s.ours && conditions.IsTrue(found.Status.Conditions, mgmtv3.ClusterConditionAgentDeployed) &&
+		conditions.IsTrue(found.Status.Conditions, mgmtv3.ClusterConditionConnected)
+}
+
+// Subscribe implements cluster.Tunnel.
+func (sessions) Subscribe(context.Context, func(string)) {}

@@ -1,0 +1,143 @@
+package inspect
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// partsOfHost are what the controller of hosts looks after.
+const partsOfHost = "parts of the host"
+
+// notes say what the list lacks, a line for machines of which the same is said.
+func (p *play) notes() []string {
+	lines := map[string][]string{}
+	for of, why := range p.unread {
+		line := of.what + "%s are not compared: " + strings.ReplaceAll(why, "%", "%%")
+		lines[line] = append(lines[line], of.machine)
+	}
+	for of, why := range p.failed {
+		line := of.what + "%s would not be brought about: " + strings.ReplaceAll(why, "%", "%%")
+		lines[line] = append(lines[line], of.machine)
+	}
+	var out []string
+	for line, machines := range lines {
+		out = append(out, fmt.Sprintf(line, ofMachines(machines)))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ofMachines names machines, not too many of them. There is one without a name where it is not about machines.
+func ofMachines(names []string) string {
+	const most = 3
+	slices.Sort(names)
+	switch {
+	case names[0] == "":
+		return ""
+	case len(names) == 1:
+		return " of machine " + names[0]
+	case len(names) > most:
+		return fmt.Sprintf(" of machines %s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return " of machines " + strings.Join(names, ", ")
+}
+
+// others reads the Clusters of other namespaces, and says why they are not known: one of them can say that the management cluster is its own.
+func (p *play) others() string {
+	err := p.stage.ReadEverywhere(provv1.SchemeGroupVersion.WithKind("Cluster"))
+	switch {
+	case err == nil:
+		return ""
+	case apierrors.IsForbidden(err):
+		return "whether a Cluster of another namespace has the same management cluster is not compared: you may not list clusters.provisioning.cattle.io in all namespaces"
+	}
+	return "whether a Cluster of another namespace has the same management cluster is not compared: " + err.Error()
+}
+
+// host is the infrastructure object of a machine.
+func (p *play) host(machine *clusterv1.Machine) (*unstructured.Unstructured, error) {
+	ref := machine.Spec.InfrastructureRef
+	return p.stage.Dynamic().Get(hostKind(ref), machine.Namespace, ref.Name)
+}
+
+// doubts counts machines as replaced whose controller could not be rehearsed, if what there is of them does not say that their host was made: nobody
+// knows that they stay, and who adopts the cluster is to ask for it.
+func (p *play) doubts(out *Adoption) error {
+	unknown := map[string]bool{}
+	for _, of := range slices.Concat(slices.Collect(maps.Keys(p.unread)), slices.Collect(maps.Keys(p.failed))) {
+		if of.what == partsOfHost {
+			unknown[of.machine] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		machine, err := p.plan.Machines.Cache().Get(p.namespace, name)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read machine %s: %w", name, err)
+		}
+		why, err := p.doubt(machine)
+		if err != nil {
+			return err
+		}
+		if why != "" && out.replace(name) {
+			out.Notes = append(out.Notes, fmt.Sprintf("machine %s counts as one that is replaced: %s, and what becomes of it is not known", name, why))
+		}
+	}
+	return nil
+}
+
+// doubt says why a machine may be one of which no host could be made; empty when it is not.
+func (p *play) doubt(machine *clusterv1.Machine) (string, error) {
+	ref := machine.Spec.InfrastructureRef
+	host, err := p.host(machine)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil && machine.Status.Initialization.InfrastructureProvisioned != nil && *machine.Status.Initialization.InfrastructureProvisioned:
+		return "", nil
+	case err != nil:
+		//nolint:nilerr // it is the answer
+		return fmt.Sprintf("its %s %s cannot be read, and it does not say itself that its host was made", ref.Kind, ref.Name), nil
+	}
+	var status rkev1.RKEMachineStatus
+	text, err := json.Marshal(host.Object["status"])
+	if err == nil {
+		err = json.Unmarshal(text, &status)
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the status of %s %s: %w", ref.Kind, ref.Name, err)
+	case !machinejob.InDoubt(status):
+		return "", nil
+	case status.FailureReason != "":
+		return fmt.Sprintf("its %s %s says %s", ref.Kind, ref.Name, status.FailureReason), nil
+	}
+	return fmt.Sprintf("its %s %s does not say that its host was made", ref.Kind, ref.Name), nil
+}
+
+// replace has a machine be one that is replaced. It reports false for those that go anyway, or are none of the cluster's.
+func (a *Adoption) replace(name string) bool {
+	at := slices.IndexFunc(a.Machines, func(m AdoptedMachine) bool { return m.Name == name })
+	if at < 0 || a.Machines[at].Class == planner.ClassRemove {
+		return false
+	}
+	a.Machines[at].Class = planner.ClassReplace
+	if planner.ClassReplace.Stronger(a.Result) {
+		a.Result = planner.ClassReplace
+	}
+	return true
+}

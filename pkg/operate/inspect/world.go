@@ -1,0 +1,286 @@
+package inspect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/machinejob"
+	"github.com/drover-io/drover/pkg/decide/naming"
+	"github.com/drover-io/drover/pkg/decide/planner"
+	"github.com/drover-io/drover/pkg/operate/diagnose"
+)
+
+// credentials reads the Secrets that the Cluster and its pools name for clouds.
+func (g *gatherer) credentials() error {
+	fields := map[string]string{"spec.cloudCredentialSecretName": g.w.Cluster.Spec.CloudCredentialSecretName}
+	if g.w.Cluster.Spec.RKEConfig != nil {
+		for i, pool := range g.w.Cluster.Spec.RKEConfig.MachinePools {
+			fields[fmt.Sprintf("spec.rkeConfig.machinePools[%d].cloudCredentialSecretName", i)] = pool.CloudCredentialSecretName
+		}
+	}
+	for field, reference := range fields {
+		namespace, name := machinejob.CredentialRef(reference, g.namespace)
+		if name == "" {
+			continue
+		}
+		var secret *corev1.Secret
+		err := one(g, "credentials", &secret, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(namespace, name) })
+		if err != nil {
+			return err
+		}
+		if secret != nil {
+			g.w.Secrets.AddData(secret.Data)
+		}
+		g.w.Credentials = append(g.w.Credentials, diagnose.Credential{Reference: reference, Field: field, Exists: secret != nil})
+	}
+	slices.SortFunc(g.w.Credentials, func(a, b diagnose.Credential) int { return strings.Compare(a.Field, b.Field) })
+	return nil
+}
+
+// configSuffix ends the kinds of machine configs.
+const configSuffix = "Config"
+
+// drivers reads what the pools need to make machines.
+func (g *gatherer) drivers() error {
+	if g.w.Cluster.Spec.RKEConfig == nil {
+		return nil
+	}
+	bases := driverKinds(g.w.Cluster.Spec.RKEConfig.MachinePools)
+	if len(bases) == 0 {
+		return nil
+	}
+	list, err := g.clients.Management.NodeDriver().List(metav1.ListOptions{})
+	if err != nil {
+		return g.may("nodedrivers", err)
+	}
+	for base := range bases {
+		driver := diagnose.Driver{Name: strings.ToLower(base), Driver: driverNamed(list.Items, strings.ToLower(base))}
+		for groupVersion, kind := range map[string]string{driverschema.ConfigGroup + "/v1": base + configSuffix, driverschema.MachineGroup + "/v1": base + "Machine"} {
+			served, err := g.kinds(groupVersion)
+			if err == nil && !served[kind] {
+				driver.MissingKinds = append(driver.MissingKinds, kind)
+			}
+		}
+		slices.Sort(driver.MissingKinds)
+		g.w.Drivers = append(g.w.Drivers, driver)
+	}
+	slices.SortFunc(g.w.Drivers, func(a, b diagnose.Driver) int { return strings.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// driverKinds are what the kinds of the machine configs of pools begin with. Pools of other providers need no driver.
+func driverKinds(pools []provv1.RKEMachinePool) map[string]bool {
+	bases := map[string]bool{}
+	for _, pool := range pools {
+		if pool.NodeConfig == nil || pool.NodeConfig.APIVersion != "" && pool.NodeConfig.GroupVersionKind().Group != driverschema.ConfigGroup {
+			continue
+		}
+		if base, ok := strings.CutSuffix(pool.NodeConfig.Kind, configSuffix); ok && base != "" {
+			bases[base] = true
+		}
+	}
+	return bases
+}
+
+// driverNamed finds a driver by its name, or by the name that its kinds have.
+func driverNamed(drivers []mgmtv3.NodeDriver, name string) *mgmtv3.NodeDriver {
+	for i := range drivers {
+		if drivers[i].Name == name {
+			return &drivers[i]
+		}
+	}
+	for i := range drivers {
+		if strings.EqualFold(driverschema.DisplayName(&drivers[i]), name) {
+			return &drivers[i]
+		}
+	}
+	return nil
+}
+
+// machines reads the Machines of the cluster with their parts.
+func (g *gatherer) machines() error {
+	of := labels.SelectorFromSet(labels.Set{clusterv1.ClusterNameLabel: g.w.Name})
+	machines, err := g.plans.Machines.Cache().List(g.namespace, of)
+	if err != nil {
+		return g.may("machines", err)
+	}
+	slices.SortFunc(machines, func(a, b *clusterv1.Machine) int { return strings.Compare(a.Name, b.Name) })
+	jobs, err := g.clients.Batch.Job().List(g.namespace, metav1.ListOptions{})
+	if err := g.may("jobs", err); err != nil {
+		return err
+	}
+	pods, err := g.clients.Core.Pod().List(g.namespace, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel})
+	if err := g.may("pods", err); err != nil {
+		return err
+	}
+	for _, machine := range machines {
+		m := diagnose.Machine{Machine: machine}
+		if err := g.parts(&m); err != nil {
+			return err
+		}
+		if jobs != nil && m.Host != nil {
+			m.Job = jobOf(jobs.Items, m.Host)
+		}
+		if pods != nil && m.Job != nil {
+			m.Pods = podsOf(pods.Items, m.Job)
+		}
+		g.w.Machines = append(g.w.Machines, m)
+	}
+	return nil
+}
+
+// parts reads what belongs to a machine.
+func (g *gatherer) parts(m *diagnose.Machine) error {
+	for i := range g.known {
+		if g.known[i].Name == m.Name {
+			m.Known = &g.known[i]
+		}
+	}
+	if g.w.Decision != nil {
+		at := slices.IndexFunc(g.w.Decision.Machines, func(e planner.ExplainedMachine) bool { return e.Name == m.Name })
+		if at >= 0 {
+			m.Explained = &g.w.Decision.Machines[at]
+		}
+	}
+	if err := g.host(m); err != nil {
+		return err
+	}
+	ref := m.Spec.Bootstrap.ConfigRef
+	if ref.Kind != "RKEBootstrap" {
+		return nil
+	}
+	err := one(g, "rkebootstraps", &m.Bootstrap, func() (*rkev1.RKEBootstrap, error) { return g.plans.Bootstraps.Cache().Get(m.Namespace, ref.Name) })
+	if err != nil {
+		return err
+	}
+	var token *corev1.Secret
+	name := naming.SafeConcat(naming.BootstrapSecret(ref.Name), "token")
+	err = one(g, "secrets", &token, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(m.Namespace, name) })
+	if err == nil && token != nil {
+		m.TokenUsed, _ = time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation]) // a time that cannot be read is not known
+		g.w.Secrets.AddData(token.Data)
+	}
+	return err
+}
+
+// host reads the infrastructure machine.
+func (g *gatherer) host(m *diagnose.Machine) error {
+	ref := m.Spec.InfrastructureRef
+	resource, err := g.resource(ref.APIGroup, ref.Kind)
+	if err != nil || resource.Resource == "" {
+		return err
+	}
+	object, err := g.live.Resource(resource).Namespace(m.Namespace).Get(g.ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return g.may("machines of drivers", err)
+	}
+	m.Host, err = hostOf(object, ref.APIGroup == driverschema.MachineGroup)
+	return err
+}
+
+// resource finds how a kind is served, whichever version of its group it is in. It is empty when it is not served.
+func (g *gatherer) resource(group, kind string) (schema.GroupVersionResource, error) {
+	key := group + "/" + kind
+	if known, ok := g.resources[key]; ok {
+		return known, nil
+	}
+	found := schema.GroupVersionResource{}
+	served, err := g.clients.Kubernetes.Discovery().ServerGroups()
+	if err != nil {
+		return found, fmt.Errorf("ask which groups are served: %w", err)
+	}
+	at := slices.IndexFunc(served.Groups, func(served metav1.APIGroup) bool { return served.Name == group })
+	if at >= 0 {
+		list, err := g.clients.Kubernetes.Discovery().ServerResourcesForGroupVersion(served.Groups[at].PreferredVersion.GroupVersion)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return found, fmt.Errorf("ask which kinds %s has: %w", group, err)
+		}
+		for i := 0; list != nil && i < len(list.APIResources); i++ {
+			if r := list.APIResources[i]; r.Kind == kind && !strings.Contains(r.Name, "/") {
+				found = schema.GroupVersionResource{Group: group, Version: served.Groups[at].PreferredVersion.Version, Resource: r.Name}
+			}
+		}
+	}
+	g.resources[key] = found
+	return found, nil
+}
+
+func hostOf(object *unstructured.Unstructured, driven bool) (*diagnose.Host, error) {
+	host := &diagnose.Host{Kind: object.GetKind(), Driven: driven, ObjectMeta: metav1.ObjectMeta{
+		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Annotations: object.GetAnnotations(), Finalizers: object.GetFinalizers(),
+		CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
+	}}
+	host.ProviderID, _, _ = unstructured.NestedString(object.Object, "spec", "providerID") // what is no text is no ID
+	if !driven {
+		return host, nil // the status of others has other fields
+	}
+	raw, err := json.Marshal(object.Object["status"])
+	if err == nil {
+		err = json.Unmarshal(raw, &host.Status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read status of %s %s/%s: %w", host.Kind, host.Namespace, host.Name, err)
+	}
+	return host, nil
+}
+
+// jobOf is the Job that matters for a host: of those that remove it the newest, as long as it is being removed, else the one that makes it.
+func jobOf(jobs []batchv1.Job, host *diagnose.Host) *batchv1.Job {
+	var found *batchv1.Job
+	for i := range jobs {
+		job := &jobs[i]
+		owned := slices.ContainsFunc(job.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == host.UID })
+		removes := job.Labels[rkev1.InfraRemoveLabel] == "true"
+		if !owned || removes != (host.DeletionTimestamp != nil) {
+			continue
+		}
+		if found == nil || found.CreationTimestamp.Before(&job.CreationTimestamp) {
+			found = job
+		}
+	}
+	return found
+}
+
+func podsOf(pods []corev1.Pod, job *batchv1.Job) []*corev1.Pod {
+	var out []*corev1.Pod
+	for i := range pods {
+		if pods[i].Labels[batchv1.JobNameLabel] == job.Name {
+			out = append(out, &pods[i])
+		}
+	}
+	return out
+}
+
+// events reads warnings in the namespace. The decision picks those of objects of the cluster.
+func (g *gatherer) events() error {
+	list, err := g.clients.Kubernetes.CoreV1().Events(g.namespace).List(g.ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+	if err != nil {
+		return g.may("events", err)
+	}
+	for i := range list.Items {
+		e := &list.Items[i]
+		if e.Type != corev1.EventTypeWarning {
+			continue
+		}
+		last := cmp.Or(e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time)
+		g.w.Events = append(g.w.Events, diagnose.Event{Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name, Reason: e.Reason, Message: e.Message, Last: last})
+	}
+	return nil
+}

@@ -1,0 +1,94 @@
+package preview
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// fieldOf is the field of the Cluster that asks for an operation.
+func fieldOf(o planner.OperationOutlook) string { return join([]any{partSpec, partRKE, o.Field}) }
+
+// asked is the most that operations do to a machine which a side asks for, and the cluster as it is does not.
+func (c *comparison) asked(to *side, machine string) planner.Class {
+	class := planner.ClassNone
+	for _, o := range to.outlook.Operations {
+		was := slices.ContainsFunc(c.before.outlook.Operations, func(b planner.OperationOutlook) bool { return b.Field == o.Field && b.Request == o.Request })
+		if !was && o.Touches(machine) {
+			class = strongest(class, o.Class)
+		}
+	}
+	return class
+}
+
+// operate puts on the line of a machine what operations do to it.
+func (c *comparison) operate(line *Machine) {
+	for _, o := range c.after.outlook.Operations {
+		if o.Touches(line.Name) {
+			line.Class = strongest(line.Class, o.Class)
+		}
+	}
+}
+
+func strongest(a, b planner.Class) planner.Class {
+	if b.Stronger(a) {
+		return b
+	}
+	return a
+}
+
+// operationStages are those of the operations, which come before the tiers.
+func operationStages(operations []planner.OperationOutlook, machines map[string]*Machine) []Stage {
+	var out []Stage
+	for _, o := range operations {
+		for _, given := range o.Stages {
+			stage := Stage{Name: given.Name, Pace: given.Pace}
+			for _, name := range given.Machines {
+				if m := machines[name]; m != nil && staysItself(m) {
+					stage.Machines = append(stage.Machines, name)
+					m.Stage = cmp.Or(m.Stage, len(out)+1)
+				}
+			}
+			if len(stage.Machines) > 0 {
+				out = append(out, stage)
+			}
+		}
+	}
+	return out
+}
+
+// staysItself reports that a machine is changed, and neither replaced nor removed.
+func staysItself(m *Machine) bool {
+	return m.Class == planner.ClassInPlace || m.Class == planner.ClassRestart
+}
+
+// operations are those of the edited cluster that have not ended.
+func (c *comparison) operations() []Operation {
+	var out []Operation
+	for _, o := range c.after.outlook.Operations {
+		out = append(out, Operation{Field: fieldOf(o), Running: o.Running, Held: o.Held, Problem: o.Problem, Stuck: o.Stuck})
+	}
+	return out
+}
+
+// operationNotes tell of operations what no line of a machine does.
+func (c *comparison) operationNotes() []string {
+	var notes []string
+	for _, o := range c.after.outlook.Operations {
+		switch {
+		case o.Problem != "":
+			notes = append(notes, fmt.Sprintf("%s: the %s would fail, and touch no machine: %s", fieldOf(o), o.Title, o.Problem))
+		case o.Stuck != "":
+			notes = append(notes, fmt.Sprintf("%s: the %s is under way, and cannot go on: %s", fieldOf(o), o.Title, o.Stuck))
+		case o.Held != "" && len(o.Stages) > 0:
+			notes = append(notes, fmt.Sprintf("%s: the %s does not begin now: %s", fieldOf(o), o.Title, o.Held))
+		case o.Running && len(o.Stages) == 0:
+			notes = append(notes, fmt.Sprintf("%s: the %s is under way, and stops and starts no machine any more", fieldOf(o), o.Title))
+		case len(o.Stages) == 0:
+			notes = append(notes, fmt.Sprintf("%s: the %s begins later, on machines that are not there yet", fieldOf(o), o.Title))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,124 @@
+package preview
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/planner"
+)
+
+// stages fills in the order in which machines are changed: the planner's tiers, one after the other, and Cluster API's pools,
+// which begin at once beside them.
+func (c *comparison) stages(r *Report) {
+	byName := map[string]*Machine{}
+	for i := range r.Machines {
+		byName[r.Machines[i].Name] = &r.Machines[i]
+	}
+	r.Order = operationStages(c.after.outlook.Operations, byName)
+	for _, tier := range c.after.outlook.Tiers {
+		stage := Stage{Name: tier.Name, Pace: tier.LimitText()}
+		for _, expected := range tier.Machines {
+			if m := byName[expected.Name]; staysItself(m) && expected.Class != planner.ClassNone {
+				stage.Machines = append(stage.Machines, m.Name)
+				m.Stage = cmp.Or(m.Stage, len(r.Order)+1)
+			}
+		}
+		if len(stage.Machines) > 0 {
+			r.Order = append(r.Order, stage)
+		}
+	}
+	pools := c.poolNames()
+	for name := range c.before.pools {
+		if _, stays := c.after.pools[name]; !stays {
+			pools = append(pools, name)
+		}
+	}
+	slices.Sort(pools[len(c.after.pools):])
+	for _, name := range pools {
+		c.poolStage(r, name)
+	}
+}
+
+func (c *comparison) poolStage(r *Report, name string) {
+	stage, replaced, touched := Stage{Name: "pool " + name, Pace: "beside the tiers, all at once"}, false, false
+	for i := range r.Machines {
+		m := &r.Machines[i]
+		if m.Pool != name || m.Class != planner.ClassReplace && m.Class != planner.ClassAdd && m.Class != planner.ClassRemove {
+			continue
+		}
+		replaced, touched = replaced || m.Class == planner.ClassReplace, true
+		m.Stage = len(r.Order) + 1
+		if m.Name != "" {
+			stage.Machines = append(stage.Machines, m.Name)
+		}
+	}
+	if replaced {
+		stage.Pace = "beside the tiers, " + c.after.pools[name].pace()
+	}
+	if touched {
+		r.Order = append(r.Order, stage)
+	}
+}
+
+// fields are all that differ, with the most that each does to any machine.
+func (c *comparison) fields(machines []Machine) []Cause {
+	var out []Cause
+	for _, one := range c.changes {
+		field := Cause{one.text(c.indexes), planner.ClassNone}
+		for _, m := range machines {
+			for _, cause := range m.Causes {
+				if cause.Field == field.Field && cause.Class.Stronger(field.Class) {
+					field.Class = cause.Class
+				}
+			}
+		}
+		out = append(out, field)
+	}
+	return out
+}
+
+func (c *comparison) notes(r Report) []string {
+	notes := c.operationNotes()
+	notes = append(notes, c.rollNotes(r)...)
+	if cluster := c.in.Snapshot.Cluster; cluster != nil && cluster.Paused {
+		notes = append(notes, "the cluster is paused: nothing but operations happens until it is resumed")
+	}
+	if c.after.outlook.Blocked != "" && !r.New && len(r.Machines) > 0 {
+		notes = append(notes, "no plans can be made now: "+c.after.outlook.Blocked)
+	}
+	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Pending }) {
+		notes = append(notes, "what is pending comes without the edit too; if the cluster is at rest, this command does not have the settings of the server "+
+			"(--system-default-registry and others)")
+	}
+	if slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Class == planner.ClassRemove && c.leaving[m.Name] }) {
+		notes = append(notes, "which machines a smaller pool loses is chosen by Cluster API when it happens")
+	}
+	return notes
+}
+
+// rollNotes say what of an edited command to move machines to another render version nobody will follow.
+func (c *comparison) rollNotes(r Report) []string {
+	field := join([]any{partMeta, "annotations", rkev1.RollAnnotation})
+	if !slices.ContainsFunc(r.Fields, func(f Cause) bool { return f.Field == field }) {
+		return nil
+	}
+	var notes []string
+	roll, known := c.after.snapshot.Roll, c.after.snapshot.Versions
+	if roll.Problem != "" {
+		notes = append(notes, field+" is not understood: "+roll.Problem)
+	}
+	versions := slices.Sorted(maps.Values(roll.Pools))
+	if roll.All != "" {
+		versions = slices.Sorted(slices.Values(append(versions, roll.All)))
+	}
+	for _, version := range slices.Compact(versions) {
+		if !known.Knows(version) {
+			notes = append(notes, fmt.Sprintf("%s asks for render version %q, which is not known, known are %s", field, version, strings.Join(known.Names(), ", ")))
+		}
+	}
+	return notes
+}

@@ -1,0 +1,353 @@
+package supportbundle
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
+
+func object(apiVersion, kind, name string, content map[string]any) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	maps.Copy(o.Object, content)
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetName(name)
+	if kind != "DynamicSchema" && kind != "NodeDriver" {
+		o.SetNamespace("fleet-default")
+	}
+	return o
+}
+
+func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func gz(text string) string {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	_, _ = w.Write([]byte(text)) // to memory
+	_ = w.Close()
+	return out.String()
+}
+
+func list(items ...any) []any { return items }
+
+type tree = map[string]any
+
+// place is where a secret lies; it makes the objects, and the texts, that hold it.
+type place struct {
+	name string
+	put  func(secret string) ([]*unstructured.Unstructured, map[string]string)
+}
+
+func secretOf(kind string, data tree) func(string) ([]*unstructured.Unstructured, map[string]string) {
+	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		filled := tree{}
+		for key, value := range data {
+			filled[key] = b64(fmt.Sprintf(value.(string), s))
+		}
+		// What reports say of it elsewhere has to go, too.
+		condition := object("cluster.x-k8s.io/v1beta2", "Machine", "m-"+kind[strings.LastIndex(kind, "/")+1:], tree{"status": tree{"conditions": list(tree{
+			"type": "Reconciled", "status": "False", "message": "exit code 1: the program said " + s + " and ended",
+		})}})
+		return []*unstructured.Unstructured{object("v1", "Secret", "s", tree{"type": kind, "data": filled}), condition}, map[string]string{"logs/a.log": "before " + s + " after " + b64("x"+s) + "\n"}
+	}
+}
+
+func objectWith(apiVersion, kind string, content func(s string) tree) func(string) ([]*unstructured.Unstructured, map[string]string) {
+	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		return []*unstructured.Unstructured{object(apiVersion, kind, "o", content(s))}, nil
+	}
+}
+
+func textWith(format string) func(string) ([]*unstructured.Unstructured, map[string]string) {
+	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		return []*unstructured.Unstructured{object("v1", "Event", "e", tree{"message": fmt.Sprintf(format, s)})}, map[string]string{"logs/b.log": "at noon " + fmt.Sprintf(format, s) + " and on\n"}
+	}
+}
+
+func planWith(change func(p *plan.NodePlan, s string)) func(string) ([]*unstructured.Unstructured, map[string]string) {
+	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		p := plan.NodePlan{}
+		change(&p, s)
+		encoded, err := nodeplan.Encode(p)
+		if err != nil {
+			panic(err)
+		}
+		output, err := json.Marshal(map[string][]byte{"install": []byte("it printed " + s + " and ended")})
+		if err != nil {
+			panic(err)
+		}
+		data := tree{nodeplan.KeyPlan: b64(string(encoded)), nodeplan.KeyAppliedPlan: b64(string(encoded)), nodeplan.KeyFailedOutput: b64(gz(string(output)))}
+		return []*unstructured.Unstructured{object("v1", "Secret", "m-machine-plan", tree{"type": rkev1.SecretTypeMachinePlan, "data": data})}, nil
+	}
+}
+
+func file(path, format string) func(*plan.NodePlan, string) {
+	return func(p *plan.NodePlan, s string) {
+		p.Files = append(p.Files, plan.File{Path: path, Content: b64(fmt.Sprintf(format, s))})
+	}
+}
+
+func spec(path string, value func(s string) any) func(string) ([]*unstructured.Unstructured, map[string]string) {
+	return func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		content := tree{}
+		if err := unstructured.SetNestedField(content, value(s), strings.Split("spec.rkeConfig."+path, ".")...); err != nil {
+			panic(err)
+		}
+		cluster := object("provisioning.cattle.io/v1", "Cluster", "demo", content)
+		applied, err := json.Marshal(cluster.Object)
+		if err != nil {
+			panic(err)
+		}
+		cluster.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": string(applied), "objectset.rio.cattle.io/applied": b64(gz(string(applied)))})
+		controlPlane := object("rke.cattle.io/v1", "RKEControlPlane", "demo", tree{"spec": content["spec"].(tree)["rkeConfig"]})
+		controlPlane.SetAnnotations(map[string]string{rkev1.ClusterSpecAnnotation: b64(gz(string(applied)))})
+		return []*unstructured.Unstructured{cluster, controlPlane}, nil
+	}
+}
+
+// places are all places where users and Drover keep secrets.
+var places = []place{
+	{"a Secret of a user", secretOf("Opaque", tree{"anything": "%s"})},
+	{"a cloud credential", secretOf("provisioning.cattle.io/cloud-credential", tree{"amazonec2credentialConfig-secretKey": "%s"})},
+	{"a registry's password", secretOf(rkev1.SecretTypeAuthConfig, tree{"username": "robot", "password": "%s"})},
+	{"a registry's pair", secretOf("kubernetes.io/dockerconfigjson", tree{".dockerconfigjson": `{"auths":{"r.example.com":{"username":"robot","password":"%s"}}}`})},
+	{"a basic pair", secretOf("kubernetes.io/basic-auth", tree{"username": "robot", "password": "%s"})},
+	{"a kubeconfig", secretOf("cluster.x-k8s.io/secret", tree{"value": "apiVersion: v1\nusers:\n- name: a\n  user:\n    token: %s\n"})},
+	{"tokens of a cluster", secretOf(rkev1.SecretTypeClusterState, tree{"serverToken": "%s", "agentToken": "%[1]s"})},
+	{"a token of an account", secretOf("kubernetes.io/service-account-token", tree{"token": "%s", "namespace": "fleet-default"})},
+	{"bootstrap data", secretOf(rkev1.SecretTypeBootstrap, tree{"value": "#!/bin/sh\nexport CATTLE_TOKEN='%s'\n"})},
+	{"a key", secretOf("kubernetes.io/tls", tree{"tls.key": "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----\n"})},
+	{"a request", secretOf(rkev1.SecretTypeMachineRequest, tree{"data": `{"token":["%s"]}`})},
+
+	{"a token of the configuration", spec("machineGlobalConfig.token", func(s string) any { return s })},
+	{"a key of S3", spec("machineGlobalConfig.etcd-s3-secret-key", func(s string) any { return s })},
+	{"a key nobody knows", spec("machineGlobalConfig.new-key", func(s string) any { return tree{"deep": list(s)} })},
+	{"an argument", spec("machineGlobalConfig.kube-apiserver-arg", func(s string) any { return list("audit-webhook-token=" + s) })},
+	{"a datastore", spec("machineGlobalConfig.datastore-endpoint", func(s string) any { return "postgres://u:" + s + "@db/x" })},
+	{"a selector's configuration", spec("machineSelectorConfig", func(s string) any { return list(tree{"config": tree{"agent-token": s}}) })},
+	{"chart values", spec("chartValues", func(s string) any { return tree{"rke2-calico": tree{"x": list(tree{"y": s})}} })},
+	{"a manifest", spec("additionalManifest", func(s string) any { return "kind: Secret\nstringData:\n  a: " + s })},
+	{"variables", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		return []*unstructured.Unstructured{object("provisioning.cattle.io/v1", "Cluster", "demo", tree{"spec": tree{"agentEnvVars": list(tree{"name": "HTTPS_PROXY", "value": "http://u:" + s + "@proxy"}, tree{"name": "A", "value": s})}})}, nil
+	}},
+	{"user data of a pool", spec("machinePools", func(s string) any {
+		return list(tree{"name": "a", "userdata": tree{"inlineUserdata": "#cloud-config\nchpasswd: " + s}})
+	})},
+	{"user data of a bootstrap", objectWith("rke.cattle.io/v1", "RKEBootstrap", func(s string) tree {
+		return tree{"spec": tree{"userdata": tree{"inlineUserdata": "#cloud-config\nwrite_files:\n- content: " + b64(s+" and more of it")}}}
+	})},
+	{"a registration token", objectWith("management.cattle.io/v3", "ClusterRegistrationToken", func(s string) tree {
+		return tree{"status": tree{"token": s, "nodeCommand": "curl x | sh -s - --token " + s + " --worker", "manifestUrl": "https://x/v3/import/" + s + "_c-m.yaml"}}
+	})},
+	{"a ConfigMap of a user", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		values := object("v1", "ConfigMap", "mine", tree{"data": tree{"a": s}})
+		return []*unstructured.Unstructured{values}, map[string]string{"logs/values.log": "read " + s + " from it\n"}
+	}},
+	{"binary data of a ConfigMap", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		values := object("v1", "ConfigMap", "packed", tree{"binaryData": tree{"b": b64(s)}})
+		return []*unstructured.Unstructured{values}, map[string]string{"logs/binary.log": "read " + s + " from it\n"}
+	}},
+	{"an annotation", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		o := object("cluster.x-k8s.io/v1beta2", "Machine", "m", nil)
+		o.SetAnnotations(map[string]string{"example.com/password": s})
+		return []*unstructured.Unstructured{o}, nil
+	}},
+	{"an archive that nobody knows", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		o := object("cluster.x-k8s.io/v1beta2", "Machine", "packed", tree{"status": tree{"message": "got " + b64("the answer was "+s+" and no more")}})
+		o.SetAnnotations(map[string]string{"example.com/state": b64(gz(`{"a":"` + s + `"}`))})
+		return []*unstructured.Unstructured{o}, nil
+	}},
+	{"variables of a pod", objectWith("v1", "Pod", func(s string) tree {
+		return tree{"spec": tree{"containers": list(tree{"name": "c", "env": list(tree{"name": "X", "value": s}), "args": list("--sim-ssh-password", s, "--sim-token="+s)})}}
+	})},
+	{"a driver's URL", objectWith("management.cattle.io/v3", "NodeDriver", func(s string) tree {
+		return tree{"spec": tree{"url": "https://u:" + s + "@x/driver?sig=" + s}}
+	})},
+	{"a field that the schema marks", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		schema := object("management.cattle.io/v3", "DynamicSchema", "simconfig", tree{"spec": tree{"resourceFields": tree{"odd": tree{"type": "password"}, "size": tree{"type": "string"}}}})
+		return []*unstructured.Unstructured{
+			schema, object("rke-machine-config.cattle.io/v1", "SimConfig", "c", tree{"odd": s, "size": "small"}),
+			object("rke-machine.cattle.io/v1", "SimMachine", "m", tree{"spec": tree{"odd": s}}),
+			object("rke-machine.cattle.io/v1", "SimMachineTemplate", "t", tree{"spec": tree{"template": tree{"spec": tree{"odd": s}}}}),
+			object("batch/v1", "Job", "j", tree{"spec": tree{"args": list("--sim-odd=" + s)}}),
+		}, nil
+	}},
+	{"a field that the driver marks", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		driver := object("management.cattle.io/v3", "NodeDriver", "sim", nil)
+		driver.SetAnnotations(map[string]string{"privateCredentialFields": "other", "nodedriver.cattle.io/file-to-field-aliases": "content:contentFile"})
+		return []*unstructured.Unstructured{driver, object("rke-machine-config.cattle.io/v1", "SimConfig", "c", tree{"other": s, "content": s})}, nil
+	}},
+	{"a field of a driver without a schema", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		return []*unstructured.Unstructured{
+			object("rke-machine-config.cattle.io/v1", "OddConfig", "c", tree{"rootWord": s, "tags": list("a", s)}),
+			object("rke-machine.cattle.io/v1", "OddMachine", "m", tree{"spec": tree{"rootWord": s, "deep": tree{"x": s}}}),
+			object("rke-machine.cattle.io/v1", "OddMachineTemplate", "t", tree{"spec": tree{"template": tree{"spec": tree{"rootWord": s}}}}),
+		}, map[string]string{"logs/odd.log": "tried " + s + " in vain\n"}
+	}},
+	{"a root password of a driver whose schema marks none", func(s string) ([]*unstructured.Unstructured, map[string]string) {
+		schema := object("management.cattle.io/v3", "DynamicSchema", "linodeconfig", tree{"spec": tree{"resourceFields": tree{"rootPass": tree{"type": "string"}}}})
+		return []*unstructured.Unstructured{
+			schema, object("rke-machine-config.cattle.io/v1", "LinodeConfig", "c", tree{"rootPass": s}),
+			object("batch/v1", "Job", "j", tree{"spec": tree{"args": list("--linode-root-pass", s)}}),
+		}, map[string]string{"logs/linode.log": "rootPass: " + s + "\n"}
+	}},
+	{"a file of a driver", objectWith("rke-machine-config.cattle.io/v1", "SimConfig", func(s string) tree { return tree{"script": "#!/bin/sh\n" + s} })},
+
+	{"the configuration in a plan", planWith(file("/etc/rancher/rke2/config.yaml.d/50-rancher.yaml", `{"token":%q,"cni":"calico"}`))},
+	{"registries in a plan", planWith(file("/etc/rancher/rke2/registries.yaml", "configs:\n  r.example.com:\n    auth:\n      password: %s\n"))},
+	{"a file in a plan", planWith(func(p *plan.NodePlan, s string) {
+		file("/etc/secret.conf", "key = %s")(p, s)
+		p.Instructions = append(p.Instructions, plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{Name: "x", Env: []string{"A_TOKEN=" + s}}})
+	})},
+	{"variables in a plan", planWith(func(p *plan.NodePlan, s string) {
+		p.Instructions = append(p.Instructions, plan.OneTimeInstruction{CommonInstruction: plan.CommonInstruction{Name: "install", Env: []string{"AWS_SECRET_ACCESS_KEY=" + s}}})
+	})},
+	{"arguments in a plan", planWith(func(p *plan.NodePlan, s string) {
+		p.PeriodicInstructions = append(p.PeriodicInstructions, plan.PeriodicInstruction{CommonInstruction: plan.CommonInstruction{Name: "p", Args: []string{"--s3-secret-key", s, "--token=" + s}}})
+	})},
+
+	{"a message", textWith("password: %s")}, {"a flag in a message", textWith("ran curl --token %s x")}, {"a header in a message", textWith("Authorization: Bearer %s")},
+	{"a URL in a message", textWith("get https://u:%s@x/")}, {"a signed URL in a message", textWith("get https://x/y?X-Amz-Signature=%s")},
+	{"JSON in a message", textWith(`{"client_secret":"%s"}`)}, {"a variable in a message", textWith("AWS_SECRET_ACCESS_KEY=%s")},
+}
+
+// Whatever holds secrets, the bundle holds none of them: not as they are, and not encoded.
+func TestFiles_HoldNoSecrets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in, secrets := Input{Texts: map[string]string{}}, map[string]string{}
+		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(places)-1), 1, 6, rapid.ID[int]).Draw(t, "places") {
+			p := places[i]
+			// Random, and of no letters that could be a word.
+			secret := rapid.StringMatching(`[A-Z][0-9][a-z][A-Z0-9]{2}[A-Za-z0-9]{9,24}[0-9][A-Z][a-z]`).Draw(t, "secret")
+			objects, texts := p.put(secret)
+			secrets[secret] = p.name
+			in.Objects = append(in.Objects, objects...)
+			for path, text := range texts {
+				in.Texts[path] += text
+			}
+			in.Unread = append(in.Unread, "token: "+secret)
+		}
+		files, err := Files(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			for secret, name := range secrets {
+				if where := find(string(f.Data), secret, 0); where != "" {
+					t.Fatalf("%s: the secret of %s is told, %s:\n%s", f.Path, name, where, f.Data)
+				}
+			}
+		}
+	})
+}
+
+var encodedWords = regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}`)
+
+// find looks for a secret in a text, also in base64 and gzip within it.
+func find(text, secret string, depth int) string {
+	if strings.Contains(text, secret) {
+		return fmt.Sprintf("%d times encoded", depth)
+	}
+	if depth > 3 {
+		return ""
+	}
+	if r, err := gzip.NewReader(strings.NewReader(text)); err == nil {
+		plain, _ := io.ReadAll(r) // what can be read of it
+		if where := find(string(plain), secret, depth+1); where != "" {
+			return where
+		}
+	}
+	for _, word := range encodedWords.FindAllString(text, -1) {
+		for start := range min(4, len(word)) {
+			for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+				part := word[start:]
+				if plain, err := encoding.DecodeString(part[:len(part)-len(part)%4]); err == nil {
+					if where := find(string(plain), secret, depth+1); where != "" {
+						return where
+					}
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// What looks like a word may be a password, too: of a driver that nobody describes no value is told, neither in its objects nor in its Jobs.
+func TestFiles_HideShortValuesOfADriverWithoutASchema(t *testing.T) {
+	files, err := Files(Input{Objects: []*unstructured.Unstructured{
+		object("rke-machine-config.cattle.io/v1", "OddConfig", "c", tree{"word": "hunter2", "size": int64(7)}),
+		object("batch/v1", "Job", "j", tree{"spec": tree{"args": list("--odd-word=hunter2", "--odd-other", "hunter2", "--hostname-override=demo-1")}}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		all.Write(f.Data)
+	}
+	if strings.Contains(all.String(), "hunter2") {
+		t.Errorf("the value is told:\n%s", all.String())
+	}
+	for _, want := range []string{"--hostname-override=demo-1", "kind: OddConfig", "size: 7"} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("%q is not told:\n%s", want, all.String())
+		}
+	}
+}
+
+// What helps is still there.
+func TestFiles_TellWhatIsNoSecret(t *testing.T) {
+	machine := object("cluster.x-k8s.io/v1beta2", "Machine", "demo-workers-7xk2p", tree{"spec": tree{"providerID": "aws:///eu-central-1a/i-0abc"}, "status": tree{"conditions": list(tree{
+		"type": "Reconciled", "reason": "Error", "message": "Secret fleet-default/cloud, the cloud credential of the machine, does not exist",
+	})}})
+	cluster := object("provisioning.cattle.io/v1", "Cluster", "demo", tree{"spec": tree{
+		"cloudCredentialSecretName": "cattle-global-data:cloud", "kubernetesVersion": "v1.36.2+rke2r1",
+		"rkeConfig": tree{"machineGlobalConfig": tree{"cni": "cilium", "token": "a"}, "registries": tree{"configs": tree{"r.example.com": tree{"authConfigSecretName": "robot"}}}},
+	}})
+	secret := object("v1", "Secret", "cloud", tree{"type": "Opaque", "data": tree{"password": b64("correct"), "namespace": b64("fleet-default")}})
+	settings := object("v1", "ConfigMap", "drover-settings", tree{"data": tree{"system-default-registry": "r.example.com"}})
+	settings.SetLabels(map[string]string{settingsLabel: "true"})
+	encoded, err := nodeplan.Encode(plan.NodePlan{Files: []plan.File{{Path: "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml", Content: b64(`{"cni":"cilium"}`)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	planSecret := object("v1", "Secret", "m-machine-plan", tree{"type": rkev1.SecretTypeMachinePlan, "data": tree{"plan": b64(string(encoded)), "failure-count": b64("3")}})
+	files, err := Files(Input{Objects: []*unstructured.Unstructured{machine, cluster, secret, settings, planSecret}, Texts: map[string]string{"logs/drover.log": "level=info msg=\"This replica leads\"\n"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][]string{
+		"objects/namespaces/fleet-default/machine.cluster.x-k8s.io/demo-workers-7xk2p.yaml": {"aws:///eu-central-1a/i-0abc", "Secret fleet-default/cloud, the cloud credential of the machine, does"},
+		"objects/namespaces/fleet-default/cluster.provisioning.cattle.io/demo.yaml":         {"cattle-global-data:cloud", "v1.36.2+rke2r1", "cni: cilium", "authConfigSecretName: robot", "token: (hidden, 1 bytes)"},
+		"objects/namespaces/fleet-default/secret/cloud.yaml":                                {"password: (hidden, 7 bytes)", "namespace: (hidden, 13 bytes)"},
+		"objects/namespaces/fleet-default/configmap/drover-settings.yaml":                   {"system-default-registry: r.example.com"},
+		"plans/fleet-default/m-machine-plan.yaml":                                           {"failureCount: 3", "cni: cilium", "/etc/rancher/rke2/config.yaml.d/50-rancher.yaml"},
+		"logs/drover.log": {`level=info msg="This replica leads"`}, "unread.txt": {"Everything"}, "README.txt": {"plans/"},
+	} {
+		at := slices.IndexFunc(files, func(f File) bool { return f.Path == path })
+		if at < 0 {
+			t.Errorf("there is no file %s", path)
+			continue
+		}
+		for _, text := range want {
+			if !strings.Contains(string(files[at].Data), text) {
+				t.Errorf("%s does not say %q:\n%s", path, text, files[at].Data)
+			}
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package supportbundle
+
+import (
+	"encoding/base64"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/driverschema"
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+const (
+	kindSecret = "Secret"
+	// settingsLabel marks ConfigMaps with the settings of servers, which hold no secrets.
+	settingsLabel = "drover.io/settings"
+	// longest is how long a value of a driver's configuration may be to be shown: longer ones are files.
+	longest = 200
+)
+
+// hider takes secrets out of objects, and remembers them.
+type hider struct {
+	known *redact.Secrets
+	// passwords are the fields of drivers whose values are hidden, by driver.
+	passwords map[string]map[string]bool
+	// described are the drivers whose schemas could be read. Of others nobody knows which fields hold secrets.
+	described map[string]bool
+	// undescribed are the beginnings of flags of the other drivers that there are objects of.
+	undescribed []string
+}
+
+func newHider(objects []*unstructured.Unstructured) *hider {
+	h := &hider{known: &redact.Secrets{}, passwords: map[string]map[string]bool{}, described: map[string]bool{}}
+	h.known.Except("default", "kube-system", "rancher", "cattle", "docker.io")
+	for _, object := range objects {
+		h.known.Except(object.GetName(), object.GetNamespace(), object.GetKind())
+		switch object.GetKind() {
+		case "DynamicSchema":
+			h.learnSchema(object)
+		case "NodeDriver":
+			h.learnDriver(object)
+		}
+	}
+	for _, object := range objects {
+		if driver := driverOf(object.GetKind()); ofDriver(object) && !h.described[driver] {
+			h.undescribed = append(h.undescribed, "--"+driver+"-")
+		}
+	}
+	return h
+}
+
+// ofDriver reports that an object holds the configuration of a driver.
+func ofDriver(object *unstructured.Unstructured) bool {
+	group := object.GroupVersionKind().Group
+	return group == driverschema.ConfigGroup || group == driverschema.MachineGroup
+}
+
+// driverOf is the driver of a kind, in lower case.
+func driverOf(kind string) string {
+	for _, suffix := range []string{"MachineTemplate", "Machine", "Config"} {
+		if base, ok := strings.CutSuffix(kind, suffix); ok {
+			return strings.ToLower(base)
+		}
+	}
+	return strings.ToLower(kind)
+}
+
+// learnSchema notes which fields of a driver's configuration hold passwords.
+func (h *hider) learnSchema(object *unstructured.Unstructured) {
+	driver := strings.TrimSuffix(object.GetName(), "config")
+	h.described[strings.ToLower(driver)] = true
+	fields, _, _ := unstructured.NestedMap(object.Object, "spec", "resourceFields") // what is no schema tells nothing
+	for name, described := range fields {
+		if properties, ok := described.(map[string]any); ok && properties["type"] == "password" {
+			h.private(driver, name)
+		}
+	}
+}
+
+// learnDriver notes what its annotations say about fields.
+func (h *hider) learnDriver(object *unstructured.Unstructured) {
+	annotations := object.GetAnnotations()
+	for _, names := range []string{annotations[mgmtv3.PrivateCredentialFieldsAnnotation], annotations[mgmtv3.PasswordFieldsAnnotation]} {
+		for name := range strings.SplitSeq(names, ",") {
+			h.private(object.GetName(), strings.TrimSpace(name))
+		}
+	}
+	aliases, err := driverschema.ParseAliases(annotations)
+	if err != nil {
+		return // what cannot be read names no fields
+	}
+	for name := range aliases {
+		h.private(object.GetName(), name)
+	}
+}
+
+func (h *hider) private(driver, field string) {
+	driver = strings.ToLower(driver)
+	if h.passwords[driver] == nil {
+		h.passwords[driver] = map[string]bool{}
+	}
+	h.passwords[driver][field] = true
+}
+
+// object is an object without secrets of its own.
+func (h *hider) object(object *unstructured.Unstructured) map[string]any {
+	tree := object.DeepCopy().Object
+	h.metadata(tree)
+	group := object.GroupVersionKind().Group
+	switch {
+	case group == "" && object.GetKind() == kindSecret:
+		h.secret(tree)
+		return tree
+	case group == "" && object.GetKind() == "ConfigMap":
+		if object.GetLabels()[settingsLabel] != "true" {
+			h.configMap(tree)
+		}
+		return tree
+	case ofDriver(object):
+		h.driver(object.GetKind(), tree)
+	}
+	for key, child := range tree {
+		if key != "metadata" {
+			tree[key] = h.walk(key, child)
+		}
+	}
+	return tree
+}
+
+// keptAnnotations have names of which one could think that they hold secrets.
+var keptAnnotations = []string{
+	rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation, rkev1.AuthorizedSecretDeletesAnnotation, rkev1.BootstrapTokenAnnotation,
+	rkev1.BootstrapTokenInvalidatedAnnotation, rkev1.ServiceAccountSecretRefAnnotation,
+}
+
+// metadata takes out copies of objects: those may be copies of secrets.
+func (h *hider) metadata(tree map[string]any) {
+	unstructured.RemoveNestedField(tree, "metadata", "managedFields")
+	annotations, _, _ := unstructured.NestedMap(tree, "metadata", "annotations") // what are no annotations is nothing to tell
+	for name, value := range annotations {
+		text, _ := value.(string)
+		switch {
+		case strings.HasSuffix(name, "last-applied-configuration"), strings.HasPrefix(name, "objectset.rio.cattle.io/applied"):
+			delete(annotations, name)
+		case name == rkev1.ClusterSpecAnnotation:
+			annotations[name] = hidden(len(text))
+		case redact.Named(name) && !slices.Contains(keptAnnotations, name):
+			annotations[name] = h.hide(text)
+		}
+	}
+	if len(annotations) > 0 {
+		_ = unstructured.SetNestedMap(tree, annotations, "metadata", "annotations") // they come from there
+	} else {
+		unstructured.RemoveNestedField(tree, "metadata", "annotations")
+	}
+}
+
+// unlearned are types of Secrets whose data is not remembered text by text: plans say many things that are no secrets, and the others are archives.
+var unlearned = []string{rkev1.SecretTypeMachinePlan, rkev1.SecretTypeMachineState, "helm.sh/release.v1"}
+
+func (h *hider) secret(tree map[string]any) {
+	if !slices.Contains(unlearned, field(tree, "type")) {
+		data := map[string][]byte{}
+		encoded, _, _ := unstructured.NestedStringMap(tree, "data") // what is no data holds no secrets
+		for key, value := range encoded {
+			if plain, err := base64.StdEncoding.DecodeString(value); err == nil {
+				data[key] = plain
+			}
+		}
+		h.known.AddData(data)
+	}
+	sizes(tree, "data", true)
+	delete(tree, "stringData")
+}
+
+// configMap hides what users keep in a ConfigMap.
+func (h *hider) configMap(tree map[string]any) {
+	plain, _, _ := unstructured.NestedStringMap(tree, "data") // what is no data is not told either
+	for key, value := range plain {
+		h.named(key, value)
+	}
+	encoded, _, _ := unstructured.NestedStringMap(tree, "binaryData")
+	for key, value := range encoded {
+		if content, err := base64.StdEncoding.DecodeString(value); err == nil {
+			h.named(key, string(content))
+		}
+	}
+	sizes(tree, "data", false)
+	sizes(tree, "binaryData", true)
+}
+
+// sizes replaces values by their sizes.
+func sizes(tree map[string]any, name string, encoded bool) {
+	values, ok := tree[name].(map[string]any)
+	if !ok {
+		return
+	}
+	for key, value := range values {
+		text, _ := value.(string)
+		size := len(text)
+		if encoded {
+			size = base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(text, "=")))
+		}
+		values[key] = hidden(size)
+	}
+}
+
+// driver hides fields of the configuration of a driver, which is at the top of a config and in the spec of machines and their templates.
+func (h *hider) driver(kind string, tree map[string]any) {
+	driver := driverOf(kind)
+	fields := tree
+	for _, into := range [][]string{{"spec", "template", "spec"}, {"spec"}} {
+		if found, ok, err := unstructured.NestedFieldNoCopy(tree, into...); ok && err == nil {
+			if below, isMap := found.(map[string]any); isMap {
+				fields = below
+				break
+			}
+		}
+	}
+	for name, value := range fields {
+		text, ok := value.(string)
+		switch {
+		case slices.Contains(everywhere, name):
+		case !h.described[driver]:
+			fields[name] = h.texts(name, value)
+		case ok && (h.passwords[driver][name] || len(text) > longest || strings.Contains(text, "\n")):
+			fields[name] = h.hide(text)
+		}
+	}
+}
+
+// everywhere are fields of the objects of every driver, which hold no secrets.
+var everywhere = []string{"apiVersion", "kind", "metadata", "status", "providerID", "common"}
+
+// texts hides every text below a node of that name.
+func (h *hider) texts(name string, node any) any {
+	switch value := node.(type) {
+	case string:
+		if value != "" {
+			return h.named(name, value)
+		}
+	case []any:
+		for i, child := range value {
+			value[i] = h.texts(name, child)
+		}
+	case map[string]any:
+		for key, child := range value {
+			value[key] = h.texts(key, child)
+		}
+	}
+	return node
+}
+
+// words are texts that are made of words, numbers and short codes: names, hosts, paths, sentences.
+var words = regexp.MustCompile(`^(?:(?:[A-Z]?[a-z]{1,14}|[A-Z]{1,14}|[0-9]{1,5}|[a-z0-9]{1,7})(?:[\s./:,_=-]+|$))+$`)
+
+// hideFree is hide for a value that may be anything. What is made of words may be said elsewhere, in another sense.
+func (h *hider) hideFree(text string) string {
+	if words.MatchString(text) {
+		return hidden(len(text))
+	}
+	return h.hide(text)
+}
+
+// hide remembers a value, and is what stands for it.
+func (h *hider) hide(text string) string {
+	if text == "" {
+		return ""
+	}
+	h.known.AddText(text)
+	return hidden(len(text))
+}

@@ -1,0 +1,150 @@
+package supportbundle
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/drover-io/drover/pkg/decide/redact"
+)
+
+// free are fields that users write freely: their values are hidden, however deep.
+var free = []string{"chartValues", "additionalManifest", "inlineUserdata", "userdata", "userData", "customData", "cloudConfig", "cloud-config", "caBundle", "endpointCA"}
+
+// configs are fields with configuration of nodes: only values of keys are shown that are known to hold no secrets.
+var configs = []string{"machineGlobalConfig", "config"}
+
+// commands are fields with command lines, in which tokens stand.
+var commands = []string{"command", "insecureCommand", "nodeCommand", "insecureNodeCommand", "windowsNodeCommand", "insecureWindowsNodeCommand", "manifestUrl"}
+
+// open are keys of the configuration of nodes whose values are shown.
+var open = []string{
+	"cni", "cluster-cidr", "service-cidr", "cluster-dns", "cluster-domain", "service-node-port-range", "disable", "disable-kube-proxy", "disable-cloud-controller", "disable-network-policy",
+	"disable-scheduler", "disable-apiserver", "disable-controller-manager", "disable-etcd", "tls-san", "profile", "protect-kernel-defaults", "selinux", "debug", "node-label", "node-taint",
+	"node-name", "node-ip", "node-external-ip", "server", "data-dir", "etcd-expose-metrics", "etcd-disable-snapshots", "etcd-snapshot-retention", "etcd-snapshot-schedule-cron",
+	"etcd-s3", "etcd-s3-bucket", "etcd-s3-region", "etcd-s3-folder", "etcd-s3-skip-ssl-verify", "flannel-backend", "flannel-iface", "egress-selector-mode", "write-kubeconfig-mode", "cluster-init",
+	"secrets-encryption", "system-default-registry", "ingress-controller", "enable-servicelb", "embedded-registry", "supervisor-metrics", "private-registry", "advertise-address",
+	"kube-apiserver-arg", "kube-controller-manager-arg", "kube-scheduler-arg", "kubelet-arg", "kube-proxy-arg", "etcd-arg", "kube-cloud-controller-manager-arg", "cloud-provider-name",
+	"kube-apiserver-extra-mount", "kube-controller-manager-extra-mount", "kube-scheduler-extra-mount", "agent-token-file", "token-file",
+}
+
+// walk hides what is secret below a field of that name.
+func (h *hider) walk(name string, node any) any {
+	switch {
+	case slices.Contains(free, name):
+		return h.all(name, node)
+	case slices.Contains(commands, name):
+		if text, ok := node.(string); ok {
+			return h.hide(text)
+		}
+	}
+	switch value := node.(type) {
+	case map[string]any:
+		if slices.Contains(configs, name) {
+			return h.config(value)
+		}
+		return h.fields(value)
+	case []any:
+		if name == "args" || name == "command" {
+			return h.arguments(value)
+		}
+		out := make([]any, 0, len(value))
+		for _, child := range value {
+			out = append(out, h.walk(name, child))
+		}
+		return out
+	case string:
+		if redact.Named(name) {
+			return h.hide(value)
+		}
+	}
+	return node
+}
+
+// fields walks through a map. One that is a variable, with name and value, has its value hidden.
+func (h *hider) fields(value map[string]any) map[string]any {
+	_, named := value["name"].(string)
+	out := make(map[string]any, len(value))
+	for key, child := range value {
+		text, isText := child.(string)
+		if named && key == "value" && isText {
+			out[key] = h.named(field(value, "name"), text)
+			continue
+		}
+		out[key] = h.walk(key, child)
+	}
+	return out
+}
+
+// config hides the values of keys that may hold secrets.
+func (h *hider) config(value map[string]any) map[string]any {
+	out := make(map[string]any, len(value))
+	for key, child := range value {
+		if slices.Contains(open, key) {
+			out[key] = h.arguments(child)
+			continue
+		}
+		out[key] = h.all(key, child)
+	}
+	return out
+}
+
+// all hides every text below a node of that name, and keeps the names.
+func (h *hider) all(name string, node any) any {
+	switch value := node.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(value))
+		for key, child := range value {
+			out[key] = h.all(key, child)
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(value))
+		for _, child := range value {
+			out = append(out, h.all(name, child))
+		}
+		return out
+	case string:
+		return h.named(name, value)
+	case nil, bool:
+		return value
+	}
+	return "(hidden)" // numbers may be secrets, too
+}
+
+// named hides a value of that name.
+func (h *hider) named(name, value string) string {
+	if redact.Named(name) {
+		return h.hide(value)
+	}
+	return h.hideFree(value)
+}
+
+// arguments hides the values of flags whose names announce a secret.
+func (h *hider) arguments(node any) any {
+	list, ok := node.([]any)
+	if !ok {
+		return node
+	}
+	out, secret := make([]any, 0, len(list)), false
+	for _, item := range list {
+		text, isText := item.(string)
+		name, value, assigned := strings.Cut(text, "=")
+		switch {
+		case !isText:
+			out = append(out, item)
+		case secret:
+			out = append(out, h.hide(text))
+		case assigned && h.secretFlag(name):
+			out = append(out, name+"="+h.hide(value))
+		default:
+			out = append(out, text)
+		}
+		secret = isText && !assigned && !secret && strings.HasPrefix(text, "-") && h.secretFlag(text)
+	}
+	return out
+}
+
+// secretFlag reports that the value of a flag, or of an argument like one, may not be told.
+func (h *hider) secretFlag(name string) bool {
+	return redact.Named(name) || slices.ContainsFunc(h.undescribed, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}

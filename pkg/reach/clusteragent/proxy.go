@@ -1,0 +1,338 @@
+package clusteragent
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	stdlog "log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
+)
+
+const (
+	impersonate     = "Impersonate-"
+	impersonateUser = impersonate + "User"
+	// copyBuffer is how much is passed on at once, in bytes.
+	copyBuffer = 64 << 10
+)
+
+// foreign are headers by which others say who a request is from. They mean nothing to us and must not reach the API server.
+var foreign = []string{"Authorization", "Cookie", "Forwarded", "Proxy-", "X-Forwarded-", "X-Remote-", "X-Drover-", "X-Api-Tunnel-"}
+
+// proxy answers requests of the server by asking the cluster's API server.
+type proxy struct {
+	target     *url.URL
+	credential *credential
+	plain      *http.Transport
+	upgrades   *http.Transport
+	log        logrus.FieldLogger
+	answering  underWay
+}
+
+func newProxy(o Options) (*proxy, error) {
+	target, err := url.Parse(o.APIServer)
+	if err != nil {
+		return nil, fmt.Errorf("APIServer: %w", err)
+	}
+	authorities, err := os.ReadFile(o.APIServerCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("APIServerCAFile: %w", err)
+	}
+	roots, err := pool(authorities)
+	if err != nil {
+		return nil, fmt.Errorf("APIServerCAFile: %s: %w", o.APIServerCAFile, err)
+	}
+	transport := func(set ...func(*http.Protocols, bool)) *http.Transport {
+		p := new(http.Protocols)
+		for _, each := range set {
+			each(p, true)
+		}
+		http2 := wire.HTTP2()
+		http2.SendPingTimeout, http2.PingTimeout = 10*time.Second, 5*time.Second
+		return &http.Transport{
+			DialContext:     (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			Protocols:       p, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
+			HTTP2: http2,
+		}
+	}
+	return &proxy{
+		target: target, credential: &credential{path: o.APIServerTokenFile}, log: o.Log,
+		plain:    transport((*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2),
+		upgrades: transport((*http.Protocols).SetHTTP1),
+	}, nil
+}
+
+// RoundTrip passes a request on: those that change to another protocol need a connection of their own.
+func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
+	transport, upgrade := p.plain, request.Header.Get("Upgrade") != ""
+	if upgrade {
+		transport = p.upgrades
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	if request.Body != nil && !upgrade {
+		wire.EndWithContext(request.Context(), response)
+	}
+	wire.PassOn(response)
+	return response, nil
+}
+
+// close waits until no request is answered any more, and closes the connections to the API server. What requests come through has to be closed before.
+func (p *proxy) close() {
+	p.answering.wait()
+	p.plain.CloseIdleConnections()
+	p.upgrades.CloseIdleConnections()
+}
+
+// handler answers requests.
+func (p *proxy) handler() http.Handler {
+	reverse := &httputil.ReverseProxy{
+		Rewrite: p.rewrite, Transport: p, FlushInterval: wire.LongestHold, BufferPool: buffers{}, ErrorHandler: p.failed,
+		ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		p.answering.add(1)
+		defer p.answering.add(-1)
+		if r.Header.Get(impersonateUser) == "" {
+			answer(rw, http.StatusForbidden, "Forbidden", "the request names no user: header Impersonate-User has to be set")
+			return
+		}
+		token, err := p.credential.get()
+		if err != nil {
+			p.log.WithError(err).Error("Cannot answer requests")
+			answer(rw, http.StatusServiceUnavailable, "ServiceUnavailable", "the cluster agent cannot read its credential")
+			return
+		}
+		r = r.WithContext(context.WithValue(r.Context(), tokenKey{}, token))
+		if protocol := r.Header.Get(wire.HeaderUpgrade); protocol != "" && r.ProtoMajor == 2 {
+			p.upgrade(rw, r, protocol)
+			return
+		}
+		reverse.ServeHTTP(final{rw}, r)
+	})
+}
+
+// final passes on final answers only: the server passes no others on, and one that is sent while its request is reset makes net/http read headers that httputil
+// writes.
+type final struct{ http.ResponseWriter }
+
+// Unwrap lets http.ResponseController flush and hijack.
+func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
+// WriteHeader keeps interim answers here.
+func (f final) WriteHeader(code int) {
+	if code >= http.StatusOK {
+		f.ResponseWriter.WriteHeader(code)
+	}
+}
+
+type tokenKey struct{}
+
+// rewrite makes the request one of the agent's own.
+func (p *proxy) rewrite(r *httputil.ProxyRequest) {
+	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.target.Scheme, p.target.Host, p.target.Host
+	r.Out.URL.RawQuery = r.In.URL.RawQuery // As it came: what cannot be parsed is the API server's matter.
+	// For whom the request is made is not for one hop alone, whatever its header Connection says: without, the agent itself would be meant.
+	for name, values := range r.In.Header {
+		if strings.HasPrefix(name, impersonate) {
+			r.Out.Header[name] = slices.Clone(values)
+		}
+	}
+	for name := range r.Out.Header {
+		for _, unwanted := range foreign {
+			if name == unwanted || strings.HasSuffix(unwanted, "-") && strings.HasPrefix(name, unwanted) {
+				delete(r.Out.Header, name)
+			}
+		}
+	}
+	token, _ := r.In.Context().Value(tokenKey{}).(string)
+	r.Out.Header.Set("Authorization", "Bearer "+token)
+}
+
+// failed answers a request that the API server did not.
+func (p *proxy) failed(rw http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) {
+		p.log.WithField("path", r.URL.Path).Debug("A request was given up")
+	} else {
+		p.log.WithError(err).WithField("path", r.URL.Path).Warn("The API server does not answer")
+	}
+	answer(rw, http.StatusBadGateway, "ServiceUnavailable", "the cluster agent cannot reach the cluster's API server")
+}
+
+// answer is an answer of ours, in the form of the API server's.
+func answer(rw http.ResponseWriter, code int, reason, message string) {
+	rw.Header().Set("Content-Type", "application/json")
+	rw.WriteHeader(code)
+	_ = json.NewEncoder(rw).Encode(map[string]any{
+		"kind": "Status", "apiVersion": "v1", "metadata": struct{}{}, "status": "Failure", "reason": reason, "code": code, "message": message,
+	})
+}
+
+// server answers what is dialed through sessions.
+func (p *proxy) server() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler: p.handler(), Protocols: protocols, ReadHeaderTimeout: 30 * time.Second, ErrorLog: stdlog.New(debugLog{p.log}, "", 0),
+		HTTP2: wire.HTTP2(),
+	}
+}
+
+// debugLog takes the lines of the standard library.
+type debugLog struct{ log logrus.FieldLogger }
+
+func (d debugLog) Write(line []byte) (int, error) {
+	d.log.Debug(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// underWay counts requests. Unlike a sync.WaitGroup it can be waited for while there are none and one more begins.
+type underWay struct {
+	mu    sync.Mutex
+	n     int
+	ended chan struct{} // closed when there are none; nil while nobody waits
+}
+
+func (u *underWay) add(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.n += n
+	if u.n == 0 && u.ended != nil {
+		close(u.ended)
+		u.ended = nil
+	}
+}
+
+func (u *underWay) wait() {
+	u.mu.Lock()
+	if u.n == 0 {
+		u.mu.Unlock()
+		return
+	}
+	if u.ended == nil {
+		u.ended = make(chan struct{})
+	}
+	ended := u.ended
+	u.mu.Unlock()
+	<-ended
+}
+
+// buffers are shared by all requests.
+type buffers struct{}
+
+var bufferPool = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
+
+func (buffers) Get() []byte { return bufferPool.Get().(*[copyBuffer]byte)[:] }
+func (buffers) Put(b []byte) {
+	bufferPool.Put((*[copyBuffer]byte)(b))
+}
+
+// switchboard is the listener of that server: what sessions dial is accepted here.
+type switchboard struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newSwitchboard() *switchboard {
+	return &switchboard{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+// dial is a connection to that server.
+func (b *switchboard) dial() (*wire.Dialed, error) {
+	dialed, accepted := wire.Pipe()
+	select {
+	case b.conns <- accepted:
+		return dialed, nil
+	case <-b.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Accept returns the next connection.
+func (b *switchboard) Accept() (net.Conn, error) {
+	select {
+	case conn := <-b.conns:
+		return conn, nil
+	case <-b.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends the listener.
+func (b *switchboard) Close() error {
+	b.once.Do(func() { close(b.done) })
+	return nil
+}
+
+// Addr is an address that says nothing.
+func (b *switchboard) Addr() net.Addr { return &net.UnixAddr{Name: wire.AgentHost, Net: "unix"} }
+
+// sessionDialer dials for one session.
+type sessionDialer struct {
+	switchboard *switchboard
+	room        func() // waits until the session has room for more
+
+	mu      sync.Mutex
+	dialed  []*wire.Dialed
+	stopped bool
+}
+
+// dial is the session's Dialer. Only the one address exists; what is refused is told to the server, and the session goes on. The context
+// means nothing here: it is over from the beginning.
+func (d *sessionDialer) dial(_ context.Context, network, address string) (net.Conn, error) {
+	if network != wire.AgentNetwork || address != wire.AgentAddress {
+		return refused{reason: errors.New("address may not be dialed")}, nil
+	}
+	conn, err := d.switchboard.dial()
+	if err != nil {
+		return nil, err
+	}
+	conn.Room = d.room
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	d.dialed = append(slices.DeleteFunc(d.dialed, (*wire.Dialed).Closed), conn)
+	return conn, nil
+}
+
+// refused is dialed where nothing may be: it ends at once, and says why. Of an error of the Dialer the server would be told before the session's
+// connection has ended, and its answer would end that a second time, in another goroutine.
+type refused struct {
+	net.Conn
+	reason error
+}
+
+func (r refused) Read([]byte) (int, error)  { return 0, r.reason }
+func (r refused) Write([]byte) (int, error) { return 0, r.reason }
+func (r refused) Close() error              { return nil }
+
+// stop closes all that was dialed, and returns when nobody writes to the session any more. Nothing can be dialed from then on.
+func (d *sessionDialer) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	for _, conn := range d.dialed {
+		conn.Stop()
+	}
+}

@@ -1,0 +1,228 @@
+package clusteragent
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
+)
+
+// authorityOf is one that makes certificates of servers.
+type authorityOf struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	pem         string
+}
+
+func newAuthority(tb testing.TB, name string) *authorityOf {
+	tb.Helper()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	a := &authorityOf{}
+	a.certificate, a.key = sign(tb, template, template, nil)
+	a.pem = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))
+	return a
+}
+
+// sign signs a certificate for a new key; with no key of a signer, it signs itself.
+func sign(tb testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if by == nil {
+		by = key
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, by)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(raw)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return certificate, key
+}
+
+// serving is a certificate for a server on this machine.
+func (a *authorityOf) serving(tb testing.TB) tls.Certificate {
+	tb.Helper()
+	certificate, key := sign(tb, &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}, a.certificate, a.key)
+	return tls.Certificate{Certificate: [][]byte{certificate.Raw}, PrivateKey: key}
+}
+
+func TestChecksum_IsOfExactlyOneNewlineAtTheEnd(t *testing.T) {
+	sum := sha256.Sum256([]byte("-----END CERTIFICATE-----\n"))
+	want := hex.EncodeToString(sum[:])
+	for name, content := range map[string]string{
+		"no newline": "-----END CERTIFICATE-----", "one": "-----END CERTIFICATE-----\n", "three": "-----END CERTIFICATE-----\n\n\n",
+	} {
+		given := []byte(content)
+		if got := Checksum(given); got != want {
+			t.Errorf("%s: checksum is %s, want %s", name, got, want)
+		}
+		if string(given) != content {
+			t.Errorf("%s: what was given is changed", name)
+		}
+	}
+	// A part of a larger text may be given, of which the rest belongs to somebody else.
+	whole := []byte("abc|def")
+	_ = Checksum(whole[:3])
+	if string(whole) != "abc|def" {
+		t.Errorf("what comes behind is changed: %q", whole)
+	}
+}
+
+func TestTrust_ByChecksumOfWhatTheServerGivesOut(t *testing.T) {
+	own, other := newAuthority(t, "own"), newAuthority(t, "other")
+	for name, test := range map[string]struct {
+		given, checksum string
+		want            string // a part of the log; empty is a session
+	}{
+		"the authority of the server":            {own.pem, Checksum([]byte(own.pem)), ""},
+		"in capital letters":                     {own.pem, strings.ToUpper(Checksum([]byte(own.pem))), ""},
+		"without a newline at its end":           {strings.TrimSpace(own.pem), Checksum([]byte(own.pem)), ""},
+		"several, as while they are exchanged":   {other.pem + own.pem, Checksum([]byte(other.pem + own.pem)), ""},
+		"the same in another order":              {own.pem + other.pem, Checksum([]byte(other.pem + own.pem)), "checksum is"},
+		"one is missing of several":              {own.pem, Checksum([]byte(other.pem + own.pem)), "checksum is"},
+		"one more than was meant":                {own.pem + other.pem, Checksum([]byte(own.pem)), "checksum is"},
+		"another authority, of another checksum": {other.pem, Checksum([]byte(own.pem)), "checksum is"},
+		"the checksum of another authority":      {other.pem, Checksum([]byte(other.pem)), "unknown authority"},
+		"no authority":                           {"", Checksum([]byte(own.pem)), "leave the checksum out"},
+		"the right checksum of no certificate":   {"hello", Checksum([]byte("hello")), "no certificate as PEM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrover(t, "a")
+			d.TLS.Certificates = []tls.Certificate{own.serving(t)}
+			d.authorities = test.given
+			o := options(t, d.URL, "", newAPIServer(t))
+			o.CAChecksum = test.checksum
+			var written *log
+			o.Log, written = newLog(t)
+			start(t, o)
+			if test.want == "" {
+				d.await(t)
+				return
+			}
+			poll(t, "tried", func() bool { return strings.Contains(written.String(), "Cannot connect") })
+			if !strings.Contains(written.String(), test.want) {
+				t.Errorf("the log does not say %q:\n%s", test.want, written)
+			}
+			for _, path := range []string{wire.PathRegister, wire.PathConnect} {
+				if asked := d.requests(path); len(asked) > 0 {
+					t.Errorf("a server that is not trusted gets %v", asked[0].Header)
+				}
+			}
+			// What is asked before anybody is trusted says nothing about the cluster.
+			for _, asked := range d.requests(settingCA) {
+				if len(asked.Header) > 3 || asked.Header.Get(wire.HeaderToken) != "" || asked.URL.RawQuery != "" {
+					t.Errorf("a server that is not trusted yet is told %v", asked.Header)
+				}
+			}
+		})
+	}
+}
+
+func TestTrust_WhatWasPinnedIsAskedForOnce(t *testing.T) {
+	d := newDrover(t, "a", "b", "c")
+	o := options(t, d.URL, "", newAPIServer(t))
+	o.CAChecksum = Checksum([]byte(d.authorities))
+	start(t, o)
+	for range 3 {
+		d.await(t)
+	}
+	if got := len(d.requests(settingCA)); got != 1 {
+		t.Errorf("asked %d times, want once", got)
+	}
+}
+
+func TestTrust_ByFile(t *testing.T) {
+	own, other := newAuthority(t, "own"), newAuthority(t, "other")
+	for name, test := range map[string]struct{ file, checksum, want string }{
+		"the authority of the server":    {own.pem, "", ""},
+		"several":                        {other.pem + own.pem, "", ""},
+		"and it has to have a checksum":  {own.pem, Checksum([]byte(own.pem)), ""},
+		"another authority":              {other.pem, "", "unknown authority"},
+		"another checksum":               {own.pem, Checksum([]byte(other.pem)), "checksum is"},
+		"not a certificate":              {"hello", "", "no certificate as PEM"},
+		"empty, while it is being given": {"", "", "no certificate as PEM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrover(t, "a")
+			d.TLS.Certificates = []tls.Certificate{own.serving(t)}
+			o := options(t, d.URL, "", newAPIServer(t))
+			o.CAFile, o.CAChecksum = writeFile(t, filepath.Join(t.TempDir(), "ca"), test.file), test.checksum
+			var written *log
+			o.Log, written = newLog(t)
+			start(t, o)
+			if test.want != "" {
+				poll(t, "tried", func() bool { return strings.Contains(written.String(), "Cannot connect") })
+				if !strings.Contains(written.String(), test.want) {
+					t.Errorf("the log does not say %q:\n%s", test.want, written)
+				}
+				writeFile(t, o.CAFile, own.pem) // It is read anew.
+				if test.checksum != "" {
+					return
+				}
+			}
+			d.await(t)
+			if asked := d.requests(settingCA); len(asked) > 0 {
+				t.Error("the server is asked for what the file says")
+			}
+		})
+	}
+}
+
+// With neither a file nor a checksum, those of the system are trusted, and not everybody.
+func TestTrust_ByTheSystem(t *testing.T) {
+	d := newDrover(t, "a")
+	o := options(t, d.URL, "", newAPIServer(t))
+	var written *log
+	o.Log, written = newLog(t)
+	start(t, o)
+	poll(t, "tried", func() bool { return strings.Contains(written.String(), "Cannot connect") })
+	if asked := d.requests(wire.PathRegister); len(asked) > 0 || !strings.Contains(written.String(), "unknown authority") {
+		t.Errorf("the server was asked %d times:\n%s", len(asked), written)
+	}
+}
+
+// The server is asked through the same proxy for its authorities and for sessions, and the proxy learns nothing of either.
+func TestTrust_ProxyIsUsedThroughout(t *testing.T) {
+	d := newDrover(t, "a")
+	o := options(t, d.URL, "", newAPIServer(t))
+	o.CAChecksum = Checksum([]byte(d.authorities))
+	asked := make(chan string, 100)
+	o.Proxy = func(r *http.Request) (*url.URL, error) {
+		asked <- r.URL.Scheme + " " + r.URL.Path
+		return nil, nil
+	}
+	start(t, o)
+	d.await(t)
+	if got, want := <-asked, "https "+settingCA; got != want {
+		t.Errorf("first the proxy is chosen for %q, want %q", got, want)
+	}
+	if got, want := <-asked, "https "+wire.PathRegister; got != want {
+		t.Errorf("then the proxy is chosen for %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,157 @@
+package clusterproxy
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
+)
+
+// errNobody says that a request does not show who sent it, or that what it shows is not good.
+var errNobody = errors.New("the caller is not known")
+
+// authenticator finds out who sent a request. The first way that a request uses decides: a bearer token that is not good is not made up for by a
+// certificate. Nobody is anonymous.
+type authenticator struct {
+	tokens         TokenStore
+	tokenNamespace string
+	lookup         func(id string) (namespace, name string, ok bool)
+	reviews        *tokenReviews
+	clientCA       func() *x509.CertPool
+	host           RequestAuthenticator
+}
+
+// authenticate returns the caller. The error is errNobody, or says what could not be found out.
+func (a *authenticator) authenticate(r *http.Request) (Caller, error) {
+	if a.host != nil {
+		return a.ofHost(r)
+	}
+	token, presented, err := bearerToken(r.Header)
+	switch {
+	case err != nil:
+		return Caller{}, err
+	case presented && strings.HasPrefix(token, BearerPrefix):
+		return a.ofToken(token)
+	case presented && endpointtoken.IsOne(token):
+		return Caller{}, fmt.Errorf("the token is for a cluster, and not for the way there: %w", errNobody)
+	case presented && a.reviews == nil:
+		return Caller{}, fmt.Errorf("no tokens of the management cluster are accepted: %w", errNobody)
+	case presented:
+		return a.reviews.caller(r.Context(), token)
+	}
+	return a.ofCertificate(r)
+}
+
+// ofHost asks the program that Drover is part of.
+func (a *authenticator) ofHost(r *http.Request) (Caller, error) {
+	found, ok, err := a.host.Authenticate(r)
+	if err != nil {
+		return Caller{}, fmt.Errorf("ask the host who calls: %w", err)
+	}
+	if !ok || found == nil {
+		return Caller{}, errNobody
+	}
+	return known(Caller{Identity: identityOf(found)})
+}
+
+// ofToken looks a token of ours up.
+func (a *authenticator) ofToken(token string) (Caller, error) {
+	if a.tokens == nil {
+		return Caller{}, errNobody
+	}
+	found, err := a.tokens.GetByIndex(TokenIndex, indexKey(digestOf(token)))
+	if err != nil {
+		return Caller{}, fmt.Errorf("look a token up: %w", err)
+	}
+	caller, ok := tokenRules{own: a.tokenNamespace, lookup: a.lookup, now: time.Now()}.verify(token, found)
+	if !ok {
+		return Caller{}, errNobody
+	}
+	return known(caller)
+}
+
+// ofCertificate takes the user from a client certificate: its common name, and its organizations as groups, as Kubernetes does.
+func (a *authenticator) ofCertificate(r *http.Request) (Caller, error) {
+	if a.clientCA == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || foreign(r) {
+		return Caller{}, errNobody
+	}
+	roots := a.clientCA()
+	if roots == nil { // nil would mean the authorities of the system
+		return Caller{}, errNobody
+	}
+	own, others := r.TLS.PeerCertificates[0], x509.NewCertPool()
+	for _, certificate := range r.TLS.PeerCertificates[1:] {
+		others.AddCert(certificate)
+	}
+	options := x509.VerifyOptions{Roots: roots, Intermediates: others, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	if _, err := own.Verify(options); err != nil {
+		return Caller{}, fmt.Errorf("client certificate: %w", errNobody)
+	}
+	return known(Caller{Identity: Identity{Name: own.Subject.CommonName, Groups: own.Subject.Organization}})
+}
+
+// foreign reports whether a browser sent a request for a page of another server. A browser shows its user's certificate with such requests, too, unlike
+// a bearer token.
+func foreign(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site != "same-origin" && site != "none"
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	from, err := url.Parse(origin)
+	return err != nil || !strings.EqualFold(from.Host, r.Host)
+}
+
+// known lets nobody through who did not prove who they are, whatever said so.
+func known(caller Caller) (Caller, error) {
+	if caller.isNobody() {
+		return Caller{}, errNobody
+	}
+	caller.Identity = caller.authenticated()
+	return caller, nil
+}
+
+// longestToken is more than any token has, in bytes: nobody is asked about what is longer.
+const longestToken = 16 << 10
+
+// bearerToken finds the token of a request: in Authorization, or, as browsers can do it, among WebSocket subprotocols. Beside it there has to be
+// another subprotocol, one that can be answered. presented is false if the request has none; an error is errNobody.
+func bearerToken(in http.Header) (token string, presented bool, err error) {
+	if values := in["Authorization"]; len(values) > 0 {
+		token, err := oneBearer(values)
+		return token, true, err
+	}
+	if !strings.EqualFold(upgradeOf(in), "websocket") {
+		return "", false, nil
+	}
+	tokens, others := splitProtocols(in[protocolHeader])
+	if len(tokens) == 0 {
+		return "", false, nil
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(tokens[0])
+	if err != nil || len(tokens) != 1 || len(others) == 0 || len(decoded) == 0 || !utf8.Valid(decoded) {
+		return "", true, fmt.Errorf("the bearer token among the WebSocket subprotocols cannot be used: %w", errNobody)
+	}
+	return string(decoded), true, nil
+}
+
+// oneBearer reads header Authorization.
+func oneBearer(values []string) (string, error) {
+	fields := strings.Fields(values[0])
+	if len(values) != 1 || len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {
+		return "", fmt.Errorf("header Authorization is not one bearer token: %w", errNobody)
+	}
+	if len(fields[1]) > longestToken {
+		return "", fmt.Errorf("the bearer token is longer than any: %w", errNobody)
+	}
+	return fields[1], nil
+}

@@ -1,0 +1,166 @@
+package clusterproxy
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
+)
+
+// longestAsking is more than anybody needs to ask for a token, in bytes.
+const longestAsking = 64 << 10
+
+// issue answers who asks for a token for the authorized endpoint of a cluster, in the form of Kubernetes' TokenRequest. Who gets one is who is let through
+// to the cluster here.
+func (p *Proxy) issue(e *exchange) error {
+	e.verb = "create"
+	return p.atEndpoint(e, EndpointTokensPrefix, http.MethodPost, func(ctx context.Context) error {
+		life, no := p.lifeAsked(e.w, e.r)
+		if no != nil {
+			return no
+		}
+		endpoint, err := p.options.Endpoint(e.at.Cluster)
+		if err != nil {
+			return noEndpoint(err)
+		}
+		return e.sign(endpoint, life)
+	})
+}
+
+// atEndpoint answers a request about the authorized endpoint of a cluster, from those who are let through to the cluster as themselves.
+func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(context.Context) error) error {
+	path := escapedPath(e.r.URL)
+	id := strings.TrimPrefix(path, prefix)
+	switch {
+	case !isID(id) || p.options.Endpoint == nil:
+		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path names no cluster"}
+	case e.r.Method != method:
+		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "the method of this path is " + method}
+	}
+	e.at = target{Cluster: id, Rest: path}
+	defer p.metrics.Begin(false)()
+	leave, err := p.admit(e)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	e.setDeadlines()
+	if no := e.named(); no != nil {
+		return no
+	}
+	ctx, cancel := context.WithTimeout(e.r.Context(), p.options.RequestTimeout)
+	defer cancel()
+	if err := p.authorizer.access(ctx, e.caller, id); err != nil {
+		return err
+	}
+	return answer(ctx)
+}
+
+// named decides whom a token names: the caller, as the cluster knows it.
+func (e *exchange) named() *refusal {
+	if e.caller.Machine || e.caller.Cluster != "" {
+		return forbidden("a token of Drover's own is for Drover's endpoints: log in to the management cluster to get one for the cluster itself")
+	}
+	if no := e.caller.unfit(); no != nil {
+		return no
+	}
+	asked, no := askedIdentity(e.r.Header)
+	if no == nil && asked != nil {
+		no = badRequest("a token is for whoever asks for it: leave the headers Impersonate-… out, and impersonate in the cluster")
+	}
+	if no != nil {
+		return no
+	}
+	e.what.As, no = names{}.identity(e.caller.authenticated())
+	return no
+}
+
+// lifeAsked is how long a token shall be good for: what was asked for, and at most what is allowed.
+func (p *Proxy) lifeAsked(w http.ResponseWriter, r *http.Request) (time.Duration, *refusal) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestAsking))
+	if err != nil {
+		return 0, badRequest("the body cannot be read, or is larger than that of any TokenRequest")
+	}
+	var asked authenticationv1.TokenRequest
+	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
+		return 0, badRequest("the body must be a TokenRequest of authentication.k8s.io/v1, or nothing")
+	}
+	seconds := asked.Spec.ExpirationSeconds
+	switch {
+	case len(asked.Spec.Audiences) > 0 || asked.Spec.BoundObjectRef != nil:
+		return 0, badRequest("spec.audiences and spec.boundObjectRef must not be set: the token is for the cluster in the path")
+	case seconds == nil || *seconds > int64(p.options.EndpointTokenLife/time.Second):
+		return p.options.EndpointTokenLife, nil
+	case *seconds < int64(endpointtoken.LeastLife/time.Second):
+		return 0, badRequest(fmt.Sprintf("spec.expirationSeconds must be at least %d", int64(endpointtoken.LeastLife/time.Second)))
+	}
+	return time.Duration(*seconds) * time.Second, nil
+}
+
+// noEndpoint tells who may reach a cluster why there is no token for it.
+func noEndpoint(err error) error {
+	switch {
+	case errors.Is(err, endpointtoken.ErrOff):
+		return &refusal{code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: err.Error()}
+	case errors.Is(err, endpointtoken.ErrNotYet):
+		return unavailable(err.Error(), 5)
+	case errors.Is(err, endpointtoken.ErrSpoiled): // tokens that were given before are good, so this is no refusal of them
+		return unavailable(err.Error(), 0)
+	}
+	return fmt.Errorf("find the keys of a cluster's endpoint: %w", err)
+}
+
+// sign makes the token and answers with it.
+func (e *exchange) sign(endpoint endpointtoken.Endpoint, life time.Duration) error {
+	drawn := make([]byte, 16)
+	if _, err := io.ReadFull(rand.Reader, drawn); err != nil {
+		return fmt.Errorf("draw the identifier of a token: %w", err)
+	}
+	as, now := e.what.As, time.Now().UTC().Truncate(time.Second)
+	claims := endpointtoken.Claims{
+		ID: hex.EncodeToString(drawn), Audience: endpoint.Audience, Issued: now, Expires: now.Add(life),
+		User: authenticationv1.UserInfo{Username: as.Name, UID: as.UID, Groups: as.Groups},
+	}
+	for key, values := range as.Extra {
+		if claims.User.Extra == nil {
+			claims.User.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		claims.User.Extra[key] = values
+	}
+	token, err := endpoint.Keys.Sign(claims)
+	if errors.Is(err, endpointtoken.ErrTooLong) {
+		return forbidden(err.Error())
+	}
+	if err != nil {
+		return err
+	}
+	e.tokenID = claims.ID
+	e.tell(http.StatusCreated, authenticationv1.TokenRequest{
+		TypeMeta: metav1.TypeMeta{APIVersion: authenticationv1.SchemeGroupVersion.String(), Kind: "TokenRequest"},
+		Spec:     authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(life / time.Second))},
+		Status:   authenticationv1.TokenRequestStatus{Token: token, ExpirationTimestamp: metav1.NewTime(claims.Expires)},
+	})
+	return nil
+}
+
+// tell answers with an object that nobody keeps on the way.
+func (e *exchange) tell(code int, object any) {
+	header := e.w.Header()
+	header.Set(auditIDHeader, e.id)
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	e.w.WriteHeader(code)
+	_ = json.NewEncoder(e.w).Encode(object) // the client is gone if this fails
+}

@@ -1,0 +1,184 @@
+package clusterproxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-io/drover/pkg/observe/metrics"
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
+)
+
+// Proxy answers requests to downstream clusters. It is safe for concurrent use.
+type Proxy struct {
+	options       Options
+	authenticator *authenticator
+	authorizer    *authorizer
+	limiter       *limiter
+	longLimiter   *limiter
+	forwarder     *httputil.ReverseProxy
+	metrics       *metrics.ProxyRequests
+	// authorities remembers what EndpointAuthority said.
+	authorities *memo[saidAuthority]
+}
+
+// New returns the proxy, and registers its metrics. The error says which option is wrong.
+func New(o Options) (*Proxy, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	if o.Audit == nil {
+		o.Audit = logRecords(o.Log)
+	}
+	measured, err := metrics.NewProxyRequests(o.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		options: o, authorizer: newAuthorizer(o), metrics: measured, authorities: newAuthorities(),
+		limiter: newLimiter(o.MaxInFlight, o.MaxInFlightPerCaller), longLimiter: newLimiter(o.MaxLongRunning, o.MaxLongRunningPerCaller),
+		authenticator: &authenticator{tokens: o.Tokens, tokenNamespace: o.TokenNamespace, lookup: o.Lookup, clientCA: o.ClientCA, host: o.Authenticator},
+	}
+	if o.TokenReviews != nil {
+		p.authenticator.reviews = newTokenReviews(o.TokenReviews, o.Audiences)
+	}
+	p.forwarder = &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: byExchange{}, FlushInterval: wire.LongestHold, BufferPool: newBuffers(), ModifyResponse: modify, ErrorHandler: failed,
+		ErrorLog: log.New(debugLog{o.Log}, "", 0),
+	}
+	return p, nil
+}
+
+// debugLog gets what net/http says about connections that break. Clients break them all the time.
+type debugLog struct{ log logrus.FieldLogger }
+
+func (d debugLog) Write(line []byte) (int, error) {
+	d.log.Debug(string(line))
+	return len(line), nil
+}
+
+// ServeHTTP answers a request. It panics with http.ErrAbortHandler to cut an answer that cannot be completed, as net/http wants it.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e := p.newExchange(w, r)
+	defer e.end()
+	serve, path := p.serve, escapedPath(r.URL)
+	switch {
+	case strings.HasPrefix(path, EndpointTokensPrefix):
+		serve = p.issue
+	case strings.HasPrefix(path, EndpointsPrefix):
+		serve = p.servers
+	}
+	if err := serve(e); err != nil {
+		e.refuse(p.refusalOf(err))
+	}
+}
+
+// serve is the way of a request. An error is a refusal, or says what went wrong here.
+func (p *Proxy) serve(e *exchange) error {
+	if e.r.Method == http.MethodConnect || e.r.Method == http.MethodTrace {
+		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "this method is not passed on"}
+	}
+	at, ok := splitPath(escapedPath(e.r.URL), p.options.Prefixes)
+	if !ok {
+		return &refusal{code: http.StatusNotFound, reason: metav1.StatusReasonNotFound, message: "the path names no cluster"}
+	}
+	e.at = at
+	if no := e.classify(); no != nil {
+		return no
+	}
+	defer p.metrics.Begin(e.long)()
+	leave, err := p.admit(e)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := p.authorize(e); err != nil {
+		return err
+	}
+	gone, no := e.stay()
+	if no != nil {
+		return no
+	}
+	defer gone()
+	if e.long {
+		leave()
+	}
+	if e.transport, err = p.options.Transport(at.Cluster); err != nil {
+		if errors.Is(err, p.options.NotConnected) {
+			return notConnected(at.Cluster)
+		}
+		return fmt.Errorf("find the way to cluster %s: %w", at.Cluster, err)
+	}
+	p.forward(e)
+	return nil
+}
+
+// admit finds out who asks, and takes a place for the request until leave is called.
+func (p *Proxy) admit(e *exchange) (leave func(), err error) {
+	if e.caller, err = p.authenticator.authenticate(e.r); err != nil {
+		return nil, err
+	}
+	leave, no := e.enter()
+	if no != nil {
+		return nil, no
+	}
+	return leave, nil
+}
+
+// authorize decides as whom a request goes on, and asks whether it may.
+func (p *Proxy) authorize(e *exchange) error {
+	decided, no := decide(e.caller, e.r.Header, p.options.PassSystemGroups)
+	if no != nil {
+		return no
+	}
+	e.what = decided
+	ctx, cancel := context.WithTimeout(e.r.Context(), p.options.RequestTimeout)
+	defer cancel()
+	if err := p.authorizer.access(ctx, e.caller, e.at.Cluster); err != nil {
+		return err
+	}
+	return p.authorizer.impersonate(ctx, e.caller, decided)
+}
+
+// refusalOf turns an error into what a client may know of it. What went wrong here is logged.
+func (p *Proxy) refusalOf(err error) *refusal {
+	var no *refusal
+	switch {
+	case errors.As(err, &no):
+		return no
+	case errors.Is(err, errNobody):
+		return unauthorized()
+	case errors.Is(err, context.Canceled):
+		return clientGone()
+	}
+	p.options.Log.WithError(err).Warn("Cannot answer a request to a cluster")
+	return unavailable("this server cannot find out at the moment whether the request is allowed, or how to reach the cluster", 1)
+}
+
+// end tells audit and metrics, and answers when the program has failed.
+func (e *exchange) end() {
+	failure := recover()
+	if err, _ := failure.(error); failure != nil && !errors.Is(err, http.ErrAbortHandler) {
+		e.proxy.options.Log.WithField("stack", string(debug.Stack())).Errorf("A request to a cluster failed: %v", failure)
+		if e.w.status == 0 {
+			e.refuse(&refusal{code: http.StatusInternalServerError, reason: metav1.StatusReasonInternalError, message: "this server failed"})
+			failure = nil
+		}
+	}
+	e.cut = failure != nil
+	e.proxy.options.Audit(e.record(StageEnded))
+	e.proxy.metrics.Observe(e.verb, e.w.status, e.long, time.Since(e.start))
+	if failure != nil {
+		panic(http.ErrAbortHandler)
+	}
+}

@@ -1,0 +1,238 @@
+package connect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/registration"
+)
+
+const (
+	agentPath = "/v3/connect/agent"
+	idHeader  = "X-Cattle-Id"
+)
+
+// machineID is what a machine may call itself: it becomes a label.
+var machineID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// refusal is an answer other than 200. Its message goes to the machine, so it says nothing a stranger should not know.
+type refusal struct {
+	code    int
+	message string
+}
+
+func (r *refusal) Error() string { return r.message }
+
+func refused(code int, message string) error { return &refusal{code: code, message: message} }
+
+// errUnknown covers everything about a token that is not good, in one answer.
+var errUnknown = refused(http.StatusUnauthorized, "")
+
+// connectAgent exchanges a bootstrap token, or the registration token of a cluster, for the connection of a machine (spec/03 §4.3). Install scripts try again after
+// any answer but 200, so the codes are for people: 400 the request, 401 the token, 403 the machine, 409 another identity,
+// 503 come again.
+func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
+	if !s.Synced() {
+		unavailable(w, "caches are not filled yet")
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.Wait)
+	defer cancel()
+	defer s.untilEnding(cancel)()
+	connection, err := s.connection(ctx, r)
+	var no *refusal
+	switch {
+	case err == nil:
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Cache-Control", "no-store")
+		_ = json.NewEncoder(w).Encode(connection) // the client is gone if this fails
+	case errors.As(err, &no) && no.message == "":
+		w.WriteHeader(no.code)
+	case errors.As(err, &no) && no.code == http.StatusServiceUnavailable:
+		unavailable(w, no.message)
+	case errors.As(err, &no):
+		http.Error(w, no.message, no.code)
+	case errors.Is(err, context.Canceled):
+		unavailable(w, "this replica is about to end") // unless the machine has gone, and reads no answer
+	default:
+		s.Log.WithError(err).Error("Cannot connect a machine")
+		http.Error(w, "the server could not do this, see its log", http.StatusInternalServerError)
+	}
+}
+
+// untilEnding calls cancel when this replica is about to end, until stop is called.
+func (s *server) untilEnding(cancel func()) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-s.Ending:
+			cancel()
+		case <-stopped:
+		}
+	}()
+	return func() { close(stopped) }
+}
+
+// connectionInfo is the answer. Agents require all three to be set.
+type connectionInfo struct {
+	KubeConfig string `json:"kubeConfig"`
+	Namespace  string `json:"namespace"`
+	SecretName string `json:"secretName"`
+}
+
+func (s *server) connection(ctx context.Context, r *http.Request) (*connectionInfo, error) {
+	id := r.Header.Get(idHeader)
+	if id == "" {
+		return nil, errUnknown
+	}
+	if !machineID.MatchString(id) {
+		return nil, refused(http.StatusBadRequest, "header "+idHeader+" must be at most 63 letters, digits, dots, dashes and underscores")
+	}
+	who, err := s.letIn(ctx, r, id)
+	if err != nil {
+		return nil, err
+	}
+	account, err := s.planAccount(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.planToken(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.remember(who.bootstrap, token); err != nil {
+		return nil, err
+	}
+	kubeconfig, err := s.kubeconfig(s.baseURL(r), token)
+	if err != nil {
+		return nil, err
+	}
+	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace, SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
+}
+
+// letIn finds the machine of a request, by the token of the machine or that of a cluster that takes hosts.
+func (s *server) letIn(ctx context.Context, r *http.Request, id string) (*identity, error) {
+	token := bearer(r)
+	if cluster, ok := s.Registrations.Lookup(token, registration.ForNode); ok && s.HostCluster != nil {
+		return s.registered(ctx, cluster, r)
+	}
+	return s.introduced(ctx, token, id)
+}
+
+// introduced follows a bootstrap token to its machine and ties that to the identity. When somebody else has written to the machine at the same time, it
+// tries again as soon as the cache shows what they wrote.
+func (s *server) introduced(ctx context.Context, presented, id string) (*identity, error) {
+	for {
+		who, err := s.identify(presented)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.bind(who, id); !errors.Is(err, errChanged) {
+			return who, err
+		}
+		err = until(ctx, func() (bool, error) {
+			current, err := s.MachineCache.Get(who.machine.Namespace, who.machine.Name)
+			if err != nil {
+				return false, notFoundIsUnknown(err)
+			}
+			return current.ResourceVersion != who.machine.ResourceVersion, nil
+		})
+		if err != nil {
+			return nil, waiting(err, errChanged.Error())
+		}
+	}
+}
+
+// identity is what a bootstrap token stands for.
+type identity struct {
+	token     *corev1.Secret
+	bootstrap *rkev1.RKEBootstrap
+	machine   *clusterv1.Machine
+}
+
+// identify follows a bootstrap token to its machine: token, account, RKEBootstrap, Machine, each confirmed by UID, so that an
+// object made anew under an old name opens nothing.
+func (s *server) identify(presented string) (*identity, error) {
+	token := s.findToken(indexBootstrapToken, presented, func(secret *corev1.Secret) []string {
+		return []string{BootstrapToken(accountToken(secret))}
+	})
+	if token == nil || token.Annotations[rkev1.BootstrapTokenInvalidatedAnnotation] == "true" {
+		return nil, errUnknown
+	}
+	account := s.account(token, rkev1.ServiceAccountRoleBootstrap)
+	if account == nil {
+		return nil, errUnknown
+	}
+	bootstrap, machine, err := s.ownersOf(account)
+	if err != nil {
+		return nil, err
+	}
+	if machine.DeletionTimestamp != nil || bootstrap.DeletionTimestamp != nil {
+		return nil, refused(http.StatusForbidden, "this machine is being deleted")
+	}
+	return &identity{token: token, bootstrap: bootstrap, machine: machine}, nil
+}
+
+// ownersOf returns the RKEBootstrap an account belongs to, and the Machine that belongs to, which the account must name too.
+func (s *server) ownersOf(account *corev1.ServiceAccount) (*rkev1.RKEBootstrap, *clusterv1.Machine, error) {
+	owner := ownerOf(account.OwnerReferences, "RKEBootstrap")
+	if owner == nil {
+		return nil, nil, errUnknown
+	}
+	bootstrap, err := s.BootstrapCache.Get(account.Namespace, owner.Name)
+	if err != nil || bootstrap.UID != owner.UID {
+		return nil, nil, notFoundIsUnknown(err)
+	}
+	machineOwner := ownerOf(bootstrap.OwnerReferences, "Machine")
+	if machineOwner == nil || machineOwner.Name != account.Labels[rkev1.MachineNameLabel] {
+		return nil, nil, errUnknown
+	}
+	machine, err := s.MachineCache.Get(bootstrap.Namespace, machineOwner.Name)
+	if err != nil || machine.UID != machineOwner.UID {
+		return nil, nil, notFoundIsUnknown(err)
+	}
+	return bootstrap, machine, nil
+}
+
+func notFoundIsUnknown(err error) error {
+	if err == nil || apierrors.IsNotFound(err) {
+		return errUnknown
+	}
+	return fmt.Errorf("read from cache: %w", err)
+}
+
+func ownerOf(references []metav1.OwnerReference, kind string) *metav1.OwnerReference {
+	for i := range references {
+		if references[i].Kind == kind {
+			return &references[i]
+		}
+	}
+	return nil
+}
+
+// kubeconfig is the connection as a kubeconfig; its entries are called agent by the protocol.
+func (s *server) kubeconfig(server, token string) (string, error) {
+	const name = "agent"
+	data, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: server, CertificateAuthorityData: withNewline(s.CACerts)}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return "", fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return string(data), nil
+}

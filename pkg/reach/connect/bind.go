@@ -1,0 +1,281 @@
+package connect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/naming"
+)
+
+// pollInterval is how often a waiting request looks into the caches.
+const pollInterval = 100 * time.Millisecond
+
+// bind ties a machine to the identity that first presents its bootstrap token, for good (spec/03 §7.5): whoever else reads
+// the token, say a pod from the machine's metadata, cannot use it. Install scripts are repeated, and answers get lost, so the
+// same identity may come again, until the token is marked as out of use. A machine keeps its identity on its disk, and
+// one that has lost its disk is another Machine; to let another identity in nevertheless, somebody who may change the Machine
+// takes its label away.
+func (s *server) bind(who *identity, id string) error {
+	known := who.machine.Labels[rkev1.MachineIDLabel]
+	switch {
+	case known != "" && known != id:
+		return refused(http.StatusConflict, "this machine is registered with another identity already; install the agent with that one ("+
+			"CATTLE_ID), or take the label "+rkev1.MachineIDLabel+" from its Machine to let this one in")
+	case known == "":
+		if err := s.introduce(who.machine, id); err != nil {
+			return err
+		}
+	}
+	if who.token.Annotations[rkev1.LastAccessAnnotation] == "" {
+		if err := s.alone(who.machine, id); err != nil {
+			return err
+		}
+	}
+	return s.recordUse(who.token)
+}
+
+// alone takes an identity back that another Machine has as well: machines made from one disk may reach different replicas in the same
+// moment, and no cache shows one of them what the other one got. Who looks after his own write sees the write before it. The use of
+// the token is recorded afterwards, so that a replica that ends in between leaves the look to the next one.
+func (s *server) alone(machine *clusterv1.Machine, id string) error {
+	holders, err := s.MachineClient.List(metav1.NamespaceAll, metav1.ListOptions{LabelSelector: rkev1.MachineIDLabel + "=" + id})
+	if err != nil {
+		return fmt.Errorf("look for other machines with the identity of %s: %w", machine.Name, err)
+	}
+	if !slices.ContainsFunc(holders.Items, func(m clusterv1.Machine) bool { return m.UID != machine.UID }) {
+		return nil
+	}
+	patch, err := mergePatch(map[string]any{"labels": map[string]any{rkev1.MachineIDLabel: nil}})
+	if err != nil {
+		return err
+	}
+	if _, err := s.MachineClient.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch); err != nil {
+		return fmt.Errorf("take the identity of machine %s back: %w", machine.Name, err)
+	}
+	return errTaken
+}
+
+// errTaken says what to do about a host that was made from the disk of another.
+var errTaken = refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
+	"or is left from a former machine, and install the agent again")
+
+// errChanged says that somebody else has written to the machine at the same time.
+var errChanged = refused(http.StatusServiceUnavailable, "the machine has just changed, try again")
+
+// introduce records the identity of a machine that has none.
+func (s *server) introduce(machine *clusterv1.Machine, id string) error {
+	taken, err := s.taken(machine, id)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return errTaken
+	}
+	// The resource version makes two identities that come at once collide.
+	patch, err := mergePatch(map[string]any{
+		"resourceVersion": machine.ResourceVersion, "labels": map[string]string{rkev1.MachineIDLabel: id},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = s.MachineClient.Patch(machine.Namespace, machine.Name, types.MergePatchType, patch)
+	if apierrors.IsConflict(err) {
+		return errChanged
+	}
+	if err != nil {
+		return fmt.Errorf("record the identity of machine %s: %w", machine.Name, err)
+	}
+	s.Log.WithField("namespace", machine.Namespace).WithField("cluster", machine.Spec.ClusterName).WithField("machine", machine.Name).Info("Machine has introduced itself")
+	return nil
+}
+
+// taken tells whether another Machine, of whichever cluster, has an identity. When none has, it is claimed for this one.
+func (s *server) taken(machine *clusterv1.Machine, id string) (bool, error) {
+	holders, err := s.MachineCache.GetByIndex(indexMachineID, id)
+	if err != nil {
+		return false, fmt.Errorf("look the identity up: %w", err)
+	}
+	for _, holder := range holders {
+		if holder.UID != machine.UID {
+			return true, nil
+		}
+	}
+	return !s.claims.claim(id, machine.UID, s.Now()), nil
+}
+
+// claimFor is how long the caches may take to show an identity that was recorded.
+const claimFor = time.Minute
+
+// claims are identities that were recorded, or are about to be, and that the caches may not show yet: machines made from one
+// disk start at the same time. Each replica has its own; alone looks beyond.
+type claims struct {
+	mu   sync.Mutex
+	held map[string]claim
+}
+
+type claim struct {
+	by types.UID
+	at time.Time
+}
+
+// claim reports whether the machine may have the identity.
+func (c *claims) claim(id string, by types.UID, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.held, func(_ string, old claim) bool { return now.Sub(old.at) >= claimFor })
+	if old, held := c.held[id]; held && old.by != by {
+		return false
+	}
+	if c.held == nil {
+		c.held = map[string]claim{}
+	}
+	c.held[id] = claim{by: by, at: now}
+	return true
+}
+
+// recordUse writes the time of use, but not for every repetition of an install script.
+func (s *server) recordUse(token *corev1.Secret) error {
+	last, err := time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation])
+	if err == nil && s.Now().Sub(last) < time.Minute {
+		return nil
+	}
+	patch, err := mergePatch(map[string]any{"annotations": map[string]string{rkev1.LastAccessAnnotation: s.Now().UTC().Format(time.RFC3339)}})
+	if err != nil {
+		return err
+	}
+	if _, err := s.SecretClient.Patch(token.Namespace, token.Name, types.MergePatchType, patch); err != nil {
+		return fmt.Errorf("record the use of token %s: %w", token.Name, err)
+	}
+	return nil
+}
+
+func mergePatch(metadata map[string]any) ([]byte, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
+	}
+	return patch, nil
+}
+
+// planAccount waits for the account the agent of a machine works with.
+func (s *server) planAccount(ctx context.Context, who *identity) (*corev1.ServiceAccount, error) {
+	var found *corev1.ServiceAccount
+	err := until(ctx, func() (bool, error) {
+		accounts, err := s.ServiceAccountCache.GetByIndex(indexPlanAccount, who.machine.Namespace+"/"+who.machine.Name)
+		if err != nil {
+			return false, fmt.Errorf("look the plan account up: %w", err)
+		}
+		for _, account := range accounts {
+			owner := ownerOf(account.OwnerReferences, "RKEBootstrap")
+			if owner != nil && owner.UID == who.bootstrap.UID && account.Labels[rkev1.PlanSecretNameLabel] != "" && account.DeletionTimestamp == nil {
+				found = account
+			}
+		}
+		return found != nil, nil
+	})
+	return found, waiting(err, "the plan account of this machine is not there yet")
+}
+
+// planToken returns the token of a plan account. It makes the Secret that holds it when there is none, and waits until the
+// token controller has filled it in.
+func (s *server) planToken(ctx context.Context, account *corev1.ServiceAccount) (string, error) {
+	name := naming.SafeConcat(account.Name, "token")
+	if _, namespacedName, referenced := cutReference(account); referenced {
+		name = namespacedName
+	}
+	secret, err := s.SecretCache.Get(account.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		secret, err = s.createToken(account, naming.SafeConcat(account.Name, "token"))
+	}
+	if err != nil {
+		return "", fmt.Errorf("make the token of account %s: %w", account.Name, err)
+	}
+	name = secret.Name
+	err = until(ctx, func() (bool, error) {
+		current, err := s.SecretCache.Get(account.Namespace, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("read from cache: %w", err)
+		}
+		secret = current
+		return isAccountToken(current) && types.UID(current.Annotations[corev1.ServiceAccountUIDKey]) == account.UID, nil
+	})
+	if err != nil {
+		return "", waiting(err, "the plan token of this machine is not there yet")
+	}
+	return string(accountToken(secret)), nil
+}
+
+// cutReference returns the token Secret that an account names, if it is in the account's own namespace.
+func cutReference(account *corev1.ServiceAccount) (namespace, name string, ok bool) {
+	reference := account.Annotations[rkev1.ServiceAccountSecretRefAnnotation]
+	for i := range reference {
+		if reference[i] == '/' {
+			namespace, name = reference[:i], reference[i+1:]
+			return namespace, name, namespace == account.Namespace && name != ""
+		}
+	}
+	return "", "", false
+}
+
+// createToken makes the Secret under a name that follows from the account's, so that replicas asked at once make one.
+func (s *server) createToken(account *corev1.ServiceAccount, name string) (*corev1.Secret, error) {
+	yes := true
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:   account.Namespace,
+			Name:        name,
+			Labels:      map[string]string{rkev1.ServiceAccountNameLabel: account.Name},
+			Annotations: map[string]string{corev1.ServiceAccountNameKey: account.Name},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "v1", Kind: "ServiceAccount", Name: account.Name, UID: account.UID, Controller: &yes,
+			}},
+		},
+		Type: corev1.SecretTypeServiceAccountToken,
+	}
+	created, err := s.SecretClient.Create(secret)
+	if apierrors.IsAlreadyExists(err) {
+		return secret, nil // another replica was faster, or our cache is behind; the caller waits for the cache
+	}
+	return created, err
+}
+
+// until calls done until it says yes or fails, or the context ends.
+func until(ctx context.Context, done func() (bool, error)) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// waiting turns the end of a wait into the request to come again.
+func waiting(err error, message string) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return refused(http.StatusServiceUnavailable, message)
+	}
+	return err
+}

@@ -1,0 +1,226 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+
+	"github.com/drover-io/drover/pkg/decide/redact"
+	capicontrollers "github.com/drover-io/drover/pkg/generated/controllers/cluster.x-k8s.io/v1beta2"
+	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
+)
+
+// DefaultWait is how long a request waits for objects that are about to come. Install scripts give up after a minute.
+const DefaultWait = 45 * time.Second
+
+// Options is what the endpoints need. The caches must be those of a factory that is started after New, because New adds
+// indexes to them.
+type Options struct {
+	// ServerURL is the https URL under which machines reach this server, without a path. Empty: the host of the request.
+	ServerURL string
+	// CACerts are the PEM authorities that verify ServerURL; empty when the system's authorities do.
+	CACerts []byte
+	// AssetsDir holds files for /assets/ that come before the built-in ones; empty for none.
+	AssetsDir string
+	// Binary is the program that is served as the node agent. Empty: the running program.
+	Binary string
+
+	// Upstream tells where the Kubernetes API is and how to verify it. Its credentials are never used.
+	Upstream *rest.Config
+
+	SecretCache         corecontrollers.SecretCache
+	SecretClient        corecontrollers.SecretClient
+	ServiceAccountCache corecontrollers.ServiceAccountCache
+	MachineCache        capicontrollers.MachineCache
+	MachineClient       capicontrollers.MachineClient
+	BootstrapCache      rkecontrollers.RKEBootstrapCache
+	BootstrapClient     rkecontrollers.RKEBootstrapClient
+
+	// Registrations finds registration tokens. Nil makes one from SecretCache, of clusters that nobody looks up.
+	Registrations *Registrations
+	// HostCluster finds the Cluster whose machines hosts become that show a registration token of a management cluster; not ok when it is not managed
+	// here. Nil: hosts cannot register.
+	HostCluster func(managementCluster string) (cluster types.NamespacedName, ok bool)
+	// Agent says what the agents inside clusters are installed with; nil does not serve their manifests.
+	Agent *AgentManifests
+
+	// Synced tells whether the caches are filled. Nil: always.
+	Synced func() bool
+	// Ready adds to /readyz: an error makes the replica not ready. Nil: nothing to add.
+	Ready func(context.Context) error
+	// Ending is closed when this replica is about to end: watches end then, and requests that wait are answered. Nil: never.
+	Ending <-chan struct{}
+	// Wait is how long a request waits for objects that are about to come. 0: DefaultWait.
+	Wait time.Duration
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+	// Log receives messages. Nil: the standard logger.
+	Log logrus.FieldLogger
+}
+
+// Paths lists what a host that mounts the handler has to route to it: exact paths, and prefixes that end in a slash.
+func Paths() []string {
+	return []string{
+		"/ping", "/healthz", "/readyz", "/cacerts", "/v3/settings/cacerts", installPath, assetsPrefix, agentPath, importPrefix, "/version", "/api", "/apis",
+		"/api/",
+	}
+}
+
+type server struct {
+	Options
+	api    http.Handler
+	assets assets
+	claims claims
+}
+
+// New returns the handler and adds its indexes to the caches. Errors: a ServerURL that is no https URL, an Upstream that
+// cannot be used, a program that cannot be found.
+func New(o Options) (http.Handler, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	o.addIndexes()
+	if o.Registrations == nil {
+		o.Registrations = NewRegistrations(RegistrationOptions{Secrets: o.SecretCache, Now: o.Now, Log: o.Log})
+	}
+	s := &server{Options: o, assets: newAssets(o.AssetsDir, o.Binary)}
+	api, err := newPassthrough(o.Upstream, s.grantOf, reports{
+		cached: o.SecretCache.Get,
+		live: func(namespace, name string) (*corev1.Secret, error) {
+			return o.SecretClient.Get(namespace, name, metav1.GetOptions{})
+		},
+	}, o.Ending, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	s.api = api
+	return s, nil
+}
+
+func (o *Options) complete() error {
+	if o.ServerURL != "" {
+		u, err := url.Parse(o.ServerURL)
+		if err != nil || u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("server-url must be an https URL such as https://drover.example.com, not %q", redact.Address(o.ServerURL))
+		}
+		o.ServerURL = "https://" + u.Host
+	}
+	if o.Upstream == nil {
+		return errors.New("upstream API configuration must be given")
+	}
+	if o.Binary == "" {
+		path, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find the running program: %w", err)
+		}
+		o.Binary = path
+	}
+	o.setDefaults()
+	return nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Synced == nil {
+		o.Synced = func() bool { return true }
+	}
+	if o.Ready == nil {
+		o.Ready = func(context.Context) error { return nil }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = logrus.StandardLogger()
+	}
+	o.Wait = cmp.Or(o.Wait, DefaultWait)
+}
+
+// ServeHTTP routes by the exact path. No multiplexer is used: it would answer unclean paths with redirects.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	handler, known := s.plain()[path]
+	switch {
+	case known && r.URL.EscapedPath() == path:
+		if reads(w, r) {
+			handler(w, r)
+		}
+	case strings.HasPrefix(path, assetsPrefix) && r.URL.EscapedPath() == path:
+		s.assets.serve(w, r, strings.TrimPrefix(path, assetsPrefix))
+	case strings.HasPrefix(path, importPrefix) && (s.Synced() || s.Agent == nil):
+		s.imports(w, r)
+	case !s.Synced():
+		// No token can be looked up yet. Clients of Kubernetes come again after this answer, and do not give up as after 401.
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "caches are not filled yet")
+	default:
+		s.api.ServeHTTP(w, r)
+	}
+}
+
+// reads reports whether a request only reads, and refuses others.
+func reads(w http.ResponseWriter, r *http.Request) bool {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return true
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	http.Error(w, "this answers GET only", http.StatusMethodNotAllowed)
+	return false
+}
+
+// plain lists the endpoints that have one exact path and answer GET.
+func (s *server) plain() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"/ping":                func(w http.ResponseWriter, _ *http.Request) { text(w, "pong") },
+		"/healthz":             func(w http.ResponseWriter, _ *http.Request) { text(w, "ok") },
+		"/readyz":              s.readyz,
+		"/cacerts":             s.cacerts,
+		"/v3/settings/cacerts": s.cacertsSetting,
+		installPath:            s.installScript,
+		agentPath:              s.connectAgent,
+	}
+}
+
+func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
+	if !s.Synced() {
+		unavailable(w, "caches are not filled yet")
+		return
+	}
+	if err := s.Ready(r.Context()); err != nil {
+		s.Log.WithError(err).Debug("Not ready")
+		unavailable(w, "not ready yet")
+		return
+	}
+	text(w, "ok")
+}
+
+func text(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte(body)) // the client is gone if this fails
+}
+
+func unavailable(w http.ResponseWriter, message string) {
+	w.Header().Set("Retry-After", "5")
+	http.Error(w, message, http.StatusServiceUnavailable)
+}
+
+// baseURL is the URL machines use: the configured one, else that of the request.
+func (s *server) baseURL(r *http.Request) string {
+	if s.ServerURL != "" {
+		return s.ServerURL
+	}
+	return "https://" + r.Host
+}

@@ -1,0 +1,181 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/registration"
+)
+
+// maxRequest is the most that a host may say of itself. The Secret that keeps it holds 1 MiB, and a machine's labels and annotations 256 KiB.
+const maxRequest = 64 << 10
+
+// registered lets a host in that shows the registration token of a cluster: it asks the controller of registered hosts for a Machine, by a Secret, and
+// waits for the answer on it. Which of the replicas a host reaches does not matter, and one request at a time is there for each host. Only a Machine of the
+// cluster whose token was shown is believed, whoever has written the answer. (spec/03 §4.4, §7.5.)
+func (s *server) registered(ctx context.Context, id string, r *http.Request) (*identity, error) {
+	cluster, ok := s.HostCluster(id)
+	if !ok {
+		return nil, refused(http.StatusForbidden, "this server does not manage the cluster that this token is of")
+	}
+	said := registration.HostHeaders(r.Header)
+	host, err := registration.ParseHost(said)
+	if err != nil && !s.isKnown(host.ID, cluster) { // what a known host says besides counts for nothing
+		return nil, refused(http.StatusBadRequest, err.Error())
+	}
+	data, err := json.Marshal(said)
+	if err != nil {
+		return nil, fmt.Errorf("encode what host %s says: %w", host.MachineName(), err)
+	}
+	if len(data) > maxRequest {
+		return nil, refused(http.StatusRequestHeaderFieldsTooLarge, fmt.Sprintf("labels, taints and addresses are longer than %d bytes together", maxRequest))
+	}
+	asked, err := s.ask(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: id, Name: host.MachineName()},
+		Type:       rkev1.SecretTypeMachineRequest,
+		Data:       map[string][]byte{rkev1.MachineRequestDataKey: data},
+	})
+	if err != nil {
+		return nil, err
+	}
+	answered, answer, err := s.answer(ctx, asked)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Refusal != "": // it stays until it is swept: the host asks again in a moment, and is told the same without a write
+		return nil, refused(http.StatusForbidden, answer.Refusal)
+	}
+	who, err := s.machineOf(ctx, cluster, answer, host.ID)
+	if err != nil {
+		return nil, err
+	}
+	s.forget(answered)
+	return who, nil
+}
+
+// isKnown reports that a cluster has the machine of a host.
+func (s *server) isKnown(id string, cluster types.NamespacedName) bool {
+	machines, err := s.MachineCache.GetByIndex(indexMachineID, id)
+	return err == nil && id != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return isOf(m, cluster) })
+}
+
+func isOf(machine *clusterv1.Machine, cluster types.NamespacedName) bool {
+	return machine.Namespace == cluster.Namespace && machine.Spec.ClusterName == cluster.Name
+}
+
+// ask writes the request of a host. One that is there is the host's own, from before its connection ended; when the host says something else now, it is
+// answered anew.
+func (s *server) ask(request *corev1.Secret) (*corev1.Secret, error) {
+	created, err := s.SecretClient.Create(request)
+	if !apierrors.IsAlreadyExists(err) {
+		return created, asking(request, err)
+	}
+	there, err := s.SecretClient.Get(request.Namespace, request.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, errChanged
+	case err != nil:
+		return nil, asking(request, err)
+	case there.Type != request.Type || there.DeletionTimestamp != nil:
+		return nil, errChanged
+	case sameRequest(there, request):
+		return there, nil
+	}
+	next := there.DeepCopy()
+	next.Data = request.Data
+	updated, err := s.SecretClient.Update(next)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil, errChanged
+	}
+	return updated, asking(request, err)
+}
+
+func asking(request *corev1.Secret, err error) error {
+	if err == nil {
+		return nil
+	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) || apierrors.IsNotFound(err) {
+		return refused(http.StatusForbidden, "this cluster is being deleted")
+	}
+	return fmt.Errorf("ask for a machine by Secret %s/%s: %w", request.Namespace, request.Name, err)
+}
+
+func sameRequest(a, b *corev1.Secret) bool {
+	return bytes.Equal(a.Data[rkev1.MachineRequestDataKey], b.Data[rkev1.MachineRequestDataKey])
+}
+
+// answer waits until the request has one, and returns it with the request as it was answered. A request that is swept meanwhile has none, and the host comes
+// again.
+func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *corev1.Secret, answer *registration.Answer, err error) {
+	err = until(ctx, func() (bool, error) {
+		current, err := s.SecretCache.Get(asked.Namespace, asked.Name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("read from cache: %w", err)
+		case current.UID == asked.UID && sameRequest(current, asked):
+			answered, answer = current, registration.ReadAnswer(current)
+		}
+		return answer != nil, nil
+	})
+	return answered, answer, waiting(err, "the machine of this host is not made yet")
+}
+
+// machineOf waits until this replica knows the machine that a host became, with its bootstrap object and that it belongs to it.
+func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, answer *registration.Answer, id string) (*identity, error) {
+	who := &identity{}
+	err := until(ctx, func() (bool, error) {
+		machine, err := s.MachineCache.Get(answer.Namespace, answer.Name)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read from cache: %w", err)
+		}
+		if !isOf(machine, cluster) || machine.Labels[rkev1.MachineIDLabel] != id || !registration.IsHost(machine) {
+			return false, errNotThisHost
+		}
+		bootstrap, err := s.BootstrapCache.Get(machine.Namespace, machine.Spec.Bootstrap.ConfigRef.Name)
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("read from cache: %w", err)
+		}
+		who.machine, who.bootstrap = machine, bootstrap
+		owner := ownerOf(bootstrap.OwnerReferences, "Machine")
+		return owner != nil && owner.UID == machine.UID, nil
+	})
+	if err != nil {
+		return nil, waiting(err, "the machine of this host is not ready yet")
+	}
+	if who.machine.DeletionTimestamp != nil || who.bootstrap.DeletionTimestamp != nil {
+		return nil, refused(http.StatusForbidden, "this machine is being deleted")
+	}
+	return who, nil
+}
+
+// errNotThisHost is for an answer with a Machine that the host is not.
+var errNotThisHost = refused(http.StatusConflict, "the machine of this host is another one's; try again, and look at the Machines of the cluster")
+
+// forget deletes a request that was answered, as it was answered. It is not needed any more; what stays is swept, so that it does not matter when this fails.
+func (s *server) forget(request *corev1.Secret) {
+	err := s.SecretClient.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &request.UID, ResourceVersion: &request.ResourceVersion},
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		s.Log.WithError(err).WithField("namespace", request.Namespace).WithField("request", request.Name).Warn("Cannot delete a machine request that was answered")
+	}
+}

@@ -1,0 +1,120 @@
+package connect
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"time"
+
+	corecontrollers "github.com/rancher/wrangler/v3/pkg/generated/controllers/core/v1"
+	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
+
+	mgmtv3 "github.com/drover-io/drover/pkg/apis/management.cattle.io/v3"
+	"github.com/drover-io/drover/pkg/decide/registration"
+)
+
+// ManagementClusters reads management clusters from memory.
+type ManagementClusters interface {
+	Get(name string) (*mgmtv3.Cluster, error)
+}
+
+// RegistrationOptions are what registration tokens are looked up in.
+type RegistrationOptions struct {
+	// Secrets is a cache of a factory that is started later. Required.
+	Secrets corecontrollers.SecretCache
+	// Clusters have tokens. Nil: Lookup finds nothing.
+	Clusters ManagementClusters
+	// Now is the clock. Nil: time.Now.
+	Now func() time.Time
+	// Log receives messages, never a token. Nil: the standard logger.
+	Log logrus.FieldLogger
+}
+
+// Registrations finds out which cluster a registration token is of. It has an index of digests of digests, so that neither the index nor the time
+// of a lookup tells anything about a token.
+type Registrations struct{ RegistrationOptions }
+
+// NewRegistrations adds its index to the cache of Secrets: there is one of it per cache.
+func NewRegistrations(o RegistrationOptions) *Registrations {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = logrus.StandardLogger()
+	}
+	o.Secrets.AddIndexer(indexRegistrationToken, func(s *corev1.Secret) ([]string, error) {
+		if _, ok := registration.IsSecretName(s.Name); !ok {
+			return nil, nil
+		}
+		var keys []string
+		for _, token := range [][]byte{s.Data[registration.KeyToken], s.Data[registration.KeyPreviousToken]} {
+			if len(token) > 0 {
+				keys = append(keys, tokenKey(proofToken(string(token))))
+			}
+		}
+		return keys, nil
+	})
+	return &Registrations{o}
+}
+
+// proofToken is how a cluster agent presents a registration token when it asks for a proof. (spec/06 §4.5.)
+func proofToken(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// Lookup returns the name of the management cluster that a token is of, when it is good now and for that purpose. A token is of the cluster in
+// whose namespace its Secret is; one that was copied to another cluster's namespace is of none, because nobody can tell whose agents have it.
+func (r *Registrations) Lookup(token string, purpose registration.Purpose) (cluster string, ok bool) {
+	if token == "" || r.Clusters == nil {
+		return "", false
+	}
+	found := r.find(proofToken(token), purpose)
+	for namespace := range found {
+		cluster = namespace
+	}
+	if len(found) > 1 {
+		r.Log.WithField("clusters", len(found)).Error("Several clusters have the same registration token; it is refused until they have tokens of their own")
+	}
+	if len(found) != 1 {
+		return "", false
+	}
+	known, err := r.Clusters.Get(cluster)
+	if err != nil || known.DeletionTimestamp != nil {
+		return "", false
+	}
+	return cluster, true
+}
+
+// proving returns the token that was presented as a digest, whatever it is for; "" when there is none.
+func (r *Registrations) proving(digest string) string {
+	for _, token := range r.find(digest, registration.Any) {
+		return token // whichever namespaces it is in, it is the one that was presented
+	}
+	return ""
+}
+
+// find returns the token whose digest was presented, by the namespaces that it is in.
+func (r *Registrations) find(digest string, purpose registration.Purpose) map[string]string {
+	if digest == "" {
+		return nil
+	}
+	secrets, err := r.Secrets.GetByIndex(indexRegistrationToken, tokenKey(digest))
+	if err != nil {
+		r.Log.WithError(err).Error("Cannot look registration tokens up")
+		return nil
+	}
+	found, now := map[string]string{}, r.Now()
+	for _, secret := range secrets {
+		if secret.DeletionTimestamp != nil || !registration.Serves(secret.Labels, purpose) {
+			continue
+		}
+		for _, token := range registration.Read(secret).Accepted(now) {
+			if subtle.ConstantTimeCompare([]byte(proofToken(token)), []byte(digest)) == 1 {
+				found[secret.Namespace] = token
+			}
+		}
+	}
+	return found
+}

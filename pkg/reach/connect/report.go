@@ -1,0 +1,109 @@
+package connect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
+
+// readSecret reads a Secret from somewhere.
+type readSecret func(namespace, name string) (*corev1.Secret, error)
+
+// reports turns what an agent wants to write into what it may write. Agents send the whole Secret, but theirs are only the
+// keys in which they report: labels, annotations, owners and the plan itself are the server's, and a compromised node that
+// could change them would be believed about its roles. The API server receives the stored Secret with the agent's keys put
+// in, made here from the parsed request, so that nothing in the request can mean one thing here and another there.
+type reports struct {
+	cached, live readSecret
+}
+
+// errBody says that a request is not what an agent sends.
+var errBody = errors.New("the body must be a Secret as JSON or protobuf, with its resourceVersion")
+
+// compose reads the update of a plan secret from a request and returns the body to send instead. The errors are errBody,
+// an *http.MaxBytesError, a conflict when the Secret has another version by now, and those of reading it.
+func (s reports) compose(r *http.Request, namespace, name string) ([]byte, error) {
+	sent, err := readSent(r)
+	if err != nil {
+		return nil, err
+	}
+	if sent.Name != name || sent.Namespace != namespace || sent.ResourceVersion == "" {
+		return nil, errBody
+	}
+	stored, err := s.at(sent.ResourceVersion, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	next := stored.DeepCopy()
+	next.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+	next.ManagedFields = nil // absent means unchanged
+	maps.DeleteFunc(next.Data, func(key string, _ []byte) bool { return nodeplan.AgentKey(key) })
+	for key, value := range sent.Data {
+		if !nodeplan.AgentKey(key) {
+			continue
+		}
+		if next.Data == nil {
+			next.Data = map[string][]byte{}
+		}
+		next.Data[key] = value
+	}
+	body, err := json.Marshal(next)
+	if err != nil {
+		return nil, fmt.Errorf("encode plan secret: %w", err)
+	}
+	return body, nil
+}
+
+// readSent decodes the Secret in a request. Which of the two forms a client sends depends on its age.
+func readSent(r *http.Request) (*corev1.Secret, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || (media != runtime.ContentTypeJSON && media != runtime.ContentTypeProtobuf) {
+		return nil, errBody
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read request: %w", err)
+	}
+	kind := corev1.SchemeGroupVersion.WithKind("Secret")
+	obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(raw, &kind, nil)
+	sent, ok := obj.(*corev1.Secret)
+	if err != nil || !ok {
+		return nil, errBody
+	}
+	return sent, nil
+}
+
+// at returns the Secret as it was at a version, which must be the current one. The cache may lag behind the agent, which has
+// just written, so its word is taken only when it agrees.
+func (s reports) at(version, namespace, name string) (*corev1.Secret, error) {
+	if secret, err := s.cached(namespace, name); err == nil && secret.ResourceVersion == version {
+		return secret, nil
+	}
+	secret, err := s.live(namespace, name)
+	if err != nil {
+		return nil, fmt.Errorf("read plan secret: %w", err)
+	}
+	if secret.ResourceVersion != version {
+		return nil, apierrors.NewConflict(corev1.Resource("secrets"), name, errors.New("the Secret has changed; read it again"))
+	}
+	return secret, nil
+}
+
+// replaceBody gives a request another body.
+func replaceBody(r *http.Request, body []byte) {
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+}

@@ -1,0 +1,206 @@
+package connect
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
+	"github.com/drover-io/drover/pkg/decide/nodeplan"
+)
+
+// storedPlan is the plan secret of machine m as the server wrote it and the agent reported into it before.
+func storedPlan() *corev1.Secret {
+	secret := &corev1.Secret{ObjectMeta: meta("b-machine-plan", "plan-uid"), Type: rkev1.SecretTypeMachinePlan}
+	secret.Labels = map[string]string{rkev1.WorkerRoleLabel: "true"}
+	secret.Annotations = map[string]string{rkev1.JoinedToAnnotation: "https://198.18.0.5:9345"}
+	secret.OwnerReferences = owners("RKEBootstrap", "b", "boot-uid")
+	secret.Data = map[string][]byte{
+		nodeplan.KeyPlan: []byte("{}"), nodeplan.KeyMaxFailures: []byte("3"), nodeplan.KeyAppliedPlan: []byte("{}"), "foreign": []byte("kept"),
+		nodeplan.KeyFailureCount: []byte("1"), nodeplan.KeyProbeStatuses: []byte("{}"),
+	}
+	return secret
+}
+
+// put sends an update and returns the answer with the body that the API server received.
+func (w *world) put(t *testing.T, body []byte, contentType string) (answer, []byte) {
+	t.Helper()
+	server, client := w.serve()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, server.URL+ownSecret, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+planJWT)
+	request.Header.Set("Content-Type", contentType)
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	got := answer{StatusCode: response.StatusCode, Header: response.Header}
+	if len(w.reached()) == 0 {
+		return got, nil
+	}
+	received, err := io.ReadAll(w.reached()[0].Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got, received
+}
+
+func encodeSecret(t *testing.T, secret *corev1.Secret) []byte {
+	t.Helper()
+	data, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestReport_OnlyTheAgentsKeysAreTakenOver(t *testing.T) {
+	w := newWorld(t)
+	w.add(w.secrets, storedPlan())
+	sent := storedPlan()
+	sent.Labels = map[string]string{rkev1.ControlPlaneRoleLabel: "true", rkev1.InitNodeLabel: "true"}
+	sent.Annotations = map[string]string{rkev1.JoinURLAnnotation: "https://attacker:9345"}
+	sent.OwnerReferences = nil
+	sent.Finalizers = []string{"never-delete-me"}
+	sent.StringData = map[string]string{nodeplan.KeyPlan: "evil"}
+	sent.Data = map[string][]byte{
+		nodeplan.KeyPlan: []byte("evil"), nodeplan.KeyAppliedPlan: []byte("evil"), nodeplan.KeyMaxFailures: []byte("-1"), "new": []byte("evil"),
+		nodeplan.KeyFailureCount: []byte("0"), nodeplan.KeyAppliedChecksum: []byte("sum"), nodeplan.KeyPlanState: {},
+	}
+	response, received := w.put(t, encodeSecret(t, sent), "application/json; charset=utf-8")
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", response.StatusCode)
+	}
+	want := storedPlan()
+	want.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}
+	delete(want.Data, nodeplan.KeyProbeStatuses)
+	want.Data[nodeplan.KeyFailureCount], want.Data[nodeplan.KeyAppliedChecksum], want.Data[nodeplan.KeyPlanState] = []byte("0"), []byte("sum"), []byte{}
+	var got corev1.Secret
+	if err := json.Unmarshal(received, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, &got); diff != "" {
+		t.Errorf("the API server received (-want +got):\n%s", diff)
+	}
+	if w.reached()[0].Header.Get("Authorization") != "Bearer "+planJWT {
+		t.Error("the update did not carry the agent's credential")
+	}
+}
+
+func TestReport_FirstReportIntoAnEmptySecret(t *testing.T) {
+	w := newWorld(t)
+	empty := storedPlan()
+	empty.Data = nil
+	w.add(w.secrets, empty)
+	sent := empty.DeepCopy()
+	sent.Data = map[string][]byte{nodeplan.KeyProbeStatuses: []byte("{}")}
+	if response, received := w.put(t, encodeSecret(t, sent), "application/json"); response.StatusCode != http.StatusOK || !bytes.Contains(received, []byte("probe-statuses")) {
+		t.Errorf("status %d, %s", response.StatusCode, received)
+	}
+}
+
+func TestReport_VersionsDecide(t *testing.T) {
+	version := func(v string) *corev1.Secret {
+		secret := storedPlan()
+		secret.ResourceVersion = v
+		return secret
+	}
+	notFound := apierrors.NewNotFound(corev1.Resource("secrets"), "b-machine-plan")
+	tests := map[string]struct {
+		cached, live *corev1.Secret
+		liveErr      error
+		wantStatus   int
+	}{
+		"cache agrees":                   {cached: version("9"), wantStatus: 200},
+		"cache is behind":                {cached: version("8"), live: version("9"), wantStatus: 200},
+		"nothing in the cache yet":       {live: version("9"), wantStatus: 200},
+		"the server has written since":   {cached: version("10"), live: version("10"), wantStatus: 409},
+		"the secret is gone":             {liveErr: notFound, wantStatus: 404},
+		"the API server does not answer": {liveErr: io.ErrUnexpectedEOF, wantStatus: 503},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if tc.cached != nil {
+				w.add(w.secrets, tc.cached)
+			}
+			if tc.live != nil || tc.liveErr != nil {
+				w.secretClient.EXPECT().Get("ns", "b-machine-plan", metav1.GetOptions{}).Return(tc.live, tc.liveErr)
+			}
+			response, received := w.put(t, encodeSecret(t, version("9")), "application/json")
+			if response.StatusCode != tc.wantStatus || (received != nil) != (tc.wantStatus == 200) {
+				t.Errorf("status %d, the API server received %s", response.StatusCode, received)
+			}
+		})
+	}
+}
+
+func TestReport_BodiesThatNoAgentSends(t *testing.T) {
+	valid := string(encodeSecret(t, storedPlan()))
+	tests := map[string]struct{ body, contentType string }{
+		"another secret":    {strings.ReplaceAll(valid, "b-machine-plan", "o-machine-plan"), "application/json"},
+		"another namespace": {strings.ReplaceAll(valid, `"namespace":"ns"`, `"namespace":"kube-system"`), "application/json"},
+		"without version":   {strings.ReplaceAll(valid, `"resourceVersion":"7"`, `"resourceVersion":""`), "application/json"},
+		"not JSON":          {"k8s\x00", "application/json"},
+		"broken protobuf":   {"k8s\x00", "application/vnd.kubernetes.protobuf"},
+		"another kind":      {`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b-machine-plan","namespace":"ns","resourceVersion":"7"}}`, "application/json"},
+		"YAML":              {valid, "application/yaml"},
+		"no content type":   {valid, ""},
+		"empty":             {"", "application/json"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.add(w.secrets, storedPlan())
+			response, received := w.put(t, []byte(tc.body), tc.contentType)
+			if response.StatusCode != http.StatusBadRequest || received != nil {
+				t.Errorf("status %d, the API server received %s", response.StatusCode, received)
+			}
+		})
+	}
+}
+
+// TestReport_AmbiguousJSON sends keys that different parsers read differently. What reaches the API server is made from what
+// was understood here.
+func TestReport_AmbiguousJSON(t *testing.T) {
+	w := newWorld(t)
+	w.add(w.secrets, storedPlan())
+	body := `{"metadata":{"name":"b-machine-plan","namespace":"ns","resourceVersion":"7","labels":{"rke.cattle.io/etcd-role":"true"}},` +
+		`"Data":{"plan":"ZXZpbA=="},"data":{"plan":"ZXZpbA==","success-count":"Mg=="},"DATA":{"plan":"ZXZpbA=="},"Metadata":{"labels":{"a":"b"}}}`
+	response, received := w.put(t, []byte(body), "application/json")
+	if response.StatusCode != http.StatusOK || bytes.Contains(received, []byte("ZXZpbA==")) || bytes.Contains(received, []byte("etcd-role")) || !bytes.Contains(received, []byte(`"success-count":"Mg=="`)) {
+		t.Errorf("status %d, the API server received %s", response.StatusCode, received)
+	}
+}
+
+func TestReport_Protobuf(t *testing.T) {
+	w := newWorld(t)
+	w.add(w.secrets, storedPlan())
+	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	if !ok {
+		t.Fatal("no protobuf")
+	}
+	sent := storedPlan()
+	sent.Data[nodeplan.KeySuccessCount] = []byte("5")
+	body, err := runtime.Encode(scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, received := w.put(t, body, runtime.ContentTypeProtobuf)
+	if response.StatusCode != http.StatusOK || !bytes.Contains(received, []byte(`"success-count":"NQ=="`)) || w.reached()[0].Header.Get("Content-Type") != "application/json" {
+		t.Errorf("status %d, the API server received %s", response.StatusCode, received)
+	}
+}

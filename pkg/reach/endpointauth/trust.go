@@ -1,0 +1,81 @@
+package endpointauth
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/drover-io/drover/pkg/reach/endpointtoken"
+)
+
+const (
+	// lookAgain is how often it is looked whether the file has changed, when somebody asks.
+	lookAgain = time.Second
+	// largestFile is more than a ConfigMap holds, in bytes.
+	largestFile = 2 << 20
+)
+
+// trusted is what a file says about keys.
+type trusted struct {
+	path string
+	log  logrus.FieldLogger
+
+	mu      sync.Mutex
+	looked  time.Time
+	content string
+	trust   *endpointtoken.Trust
+	problem string
+}
+
+// current returns what the file says now; nil when there is none that can be read. That is no time to go on with keys that somebody may have taken away.
+func (f *trusted) current(now time.Time) *endpointtoken.Trust {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if age := now.Sub(f.looked); !f.looked.IsZero() && age >= 0 && age < lookAgain {
+		return f.trust
+	}
+	f.looked = now
+	content, err := read(f.path)
+	if err == nil && f.trust != nil && content == f.content {
+		return f.trust
+	}
+	var trust *endpointtoken.Trust
+	if err == nil {
+		trust, err = endpointtoken.ParseTrust([]byte(content))
+	}
+	f.content, f.trust = content, trust
+	f.tell(err)
+	return f.trust
+}
+
+// tell says once what is wrong with the file, or that it was read.
+func (f *trusted) tell(err error) {
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	switch {
+	case err == nil:
+		f.log.WithField("audience", f.trust.Audience).Info("The keys of the cluster's tokens were read")
+	case problem != f.problem:
+		f.log.WithError(err).Warn("The keys of the cluster's tokens cannot be read: no token is good until they can")
+	}
+	f.problem = problem
+}
+
+func read(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("open keys: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, largestFile))
+	if err != nil {
+		return "", fmt.Errorf("read keys: %w", err)
+	}
+	return string(content), nil
+}

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drover-io/drover/pkg/decide/naming"
+)
+
+// ErrNotAvailable says that a cluster cannot be reached yet: it has no
+// kubeconfig. The event of its Secret ends the wait.
+var ErrNotAvailable = errors.New("cluster has no kubeconfig yet")
+
+// DefaultTimeout is the deadline of one call to a downstream cluster.
+const DefaultTimeout = 10 * time.Second
+
+const (
+	requestsPerSecond = 20
+	requestBurst      = 30
+	userAgent         = "drover-downstream"
+)
+
+// Secrets reads Secrets from a cache; a generated SecretCache is one.
+type Secrets interface {
+	Get(namespace, name string) (*corev1.Secret, error)
+}
+
+// Clients hands out clients of downstream clusters. The cluster is named by the
+// namespace and name of its provisioning Cluster. A client is built once for
+// each version of the cluster's kubeconfig Secret; asking costs no API call.
+// Clients are safe for concurrent use.
+type Clients struct {
+	secrets Secrets
+	timeout time.Duration
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]entry
+}
+
+type entry struct {
+	version string
+	config  *rest.Config
+	client  kubernetes.Interface
+}
+
+// NewClients returns Clients that read kubeconfigs from secrets. timeout is the
+// deadline of one call; 0 means DefaultTimeout.
+func NewClients(secrets Secrets, timeout time.Duration) *Clients {
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	return &Clients{secrets: secrets, timeout: timeout, known: map[types.NamespacedName]entry{}}
+}
+
+// RESTConfig returns how to reach a cluster. The caller may change the copy it
+// gets. The error is ErrNotAvailable while there is no kubeconfig.
+func (c *Clients) RESTConfig(_ context.Context, cluster types.NamespacedName) (*rest.Config, error) {
+	found, err := c.lookup(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return forLists(found.config), nil
+}
+
+// Client returns a client of a cluster, in which every call ends after the
+// deadline. Do not watch with it. The error is ErrNotAvailable while there is no
+// kubeconfig.
+func (c *Clients) Client(_ context.Context, cluster types.NamespacedName) (kubernetes.Interface, error) {
+	found, err := c.lookup(cluster)
+	if err != nil {
+		return nil, err
+	}
+	return found.client, nil
+}
+
+// Forget drops what is cached for a cluster that is gone.
+func (c *Clients) Forget(cluster types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, cluster)
+}
+
+// Version identifies the kubeconfig a client would be built from, "" when there
+// is none. It changes whenever the kubeconfig may have changed.
+func (c *Clients) Version(cluster types.NamespacedName) (string, error) {
+	return secretVersion(c.secrets, cluster)
+}
+
+func secretVersion(secrets Secrets, cluster types.NamespacedName) (string, error) {
+	secret, err := secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig of cluster %s: %w", cluster, err)
+	}
+	return versionOf(secret), nil
+}
+
+func versionOf(secret *corev1.Secret) string {
+	return string(secret.UID) + "/" + secret.ResourceVersion
+}
+
+func (c *Clients) lookup(cluster types.NamespacedName) (entry, error) {
+	secret, err := c.secrets.Get(cluster.Namespace, naming.Kubeconfig(cluster.Name))
+	if apierrors.IsNotFound(err) {
+		return entry{}, fmt.Errorf("%s: %w", cluster, ErrNotAvailable)
+	}
+	if err != nil {
+		return entry{}, fmt.Errorf("read kubeconfig of cluster %s: %w", cluster, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.known[cluster]; ok && found.version == versionOf(secret) {
+		return found, nil
+	}
+	built, err := c.build(secret)
+	if err != nil {
+		return entry{}, fmt.Errorf("cluster %s: %w", cluster, err)
+	}
+	c.known[cluster] = built
+	return built, nil
+}
+
+// build never repeats the content of the Secret in an error.
+func (c *Clients) build(secret *corev1.Secret) (entry, error) {
+	if _, err := Capture(secret.Data[KubeconfigKey]); err != nil {
+		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[KubeconfigKey])
+	if err != nil {
+		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
+	}
+	config.Timeout = c.timeout
+	config.QPS, config.Burst = requestsPerSecond, requestBurst
+	config.UserAgent = userAgent
+	client, err := clientFor(config)
+	if err != nil {
+		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
+	}
+	return entry{version: versionOf(secret), config: config, client: client}, nil
+}

@@ -1,0 +1,235 @@
+package tunnel
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
+	"github.com/drover-io/drover/pkg/observe/metrics"
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
+)
+
+// Limits, unless Options say otherwise.
+const (
+	DefaultMaxSessions = 16
+	DefaultMaxStreams  = 1000
+	DefaultMaxBacklog  = 64 << 20
+	DefaultRecheck     = 30 * time.Second
+)
+
+const (
+	handshakeTimeout = 5 * time.Second
+	// Sizes of buffers for the WebSocket, in bytes. Reading needs one per session, and large reads pass it by; buffers for writing are
+	// shared, and hold a whole message.
+	readBuffer  = 8 << 10
+	writeBuffer = 36 << 10
+)
+
+// Options are what a Server needs.
+type Options struct {
+	// Cluster finds the ID of the cluster that a registration token belongs to. It is called for every session, by many goroutines, and has to
+	// take the same time for all tokens.
+	Cluster func(token string) (id string, ok bool)
+	// Authorize decides who an agent is by the request that opens its session; nil is FromHeaders(Cluster). The text of its error is answered
+	// with 400, that of ErrUnauthenticated with 401.
+	Authorize func(*http.Request) (Registration, error)
+	// Replica is the ID of this replica, the same as long as the process lives and unlike that of all others. Agents keep a session to
+	// every replica by it.
+	Replica string
+	// Replicas is how many replicas there are; nil is one. It is asked whenever an agent gives a sign of life.
+	Replicas func() int
+	// MaxSessions is how many sessions one cluster may have, MaxStreams how many connections may be open through one session (our agent has one, and wire.MaxRequests over it), and MaxBacklog
+	// how many bytes may have come through one session that nobody has taken. 0 is the default.
+	MaxSessions, MaxStreams int
+	MaxBacklog              int64
+	// Recheck is how often it is asked whether an agent would be let in again: a token that was replaced, or whose cluster is gone, ends its session.
+	// 0 is DefaultRecheck.
+	Recheck time.Duration
+	// Metrics is where metrics are registered; nil is the process-wide registerer.
+	Metrics prometheus.Registerer
+	// Log gets a line for sessions that begin and end, and for connections that are refused; nil is the standard logger.
+	Log logrus.FieldLogger
+}
+
+// Server takes the sessions of agents and sends requests through them. It is an http.Handler for Paths.
+type Server struct {
+	options     Options
+	metrics     *metrics.Tunnel
+	upgrader    websocket.Upgrader
+	table       table
+	subscribers subscribers
+	number      atomic.Uint64
+
+	mu       sync.Mutex
+	draining bool
+	serving  sync.WaitGroup
+}
+
+// Paths are those that a Server answers (spec/06 §4.3.).
+func Paths() []string { return []string{wire.PathConnect, wire.PathRegister} }
+
+// New makes a Server. Errors name the option.
+func New(options Options) (*Server, error) {
+	if options.Authorize == nil {
+		if options.Cluster == nil {
+			return nil, errors.New("options: Cluster or Authorize has to be set")
+		}
+		options.Authorize = FromHeaders(options.Cluster)
+	}
+	if options.Replica == "" {
+		return nil, errors.New("options: Replica has to be set, unlike that of every other replica")
+	}
+	if options.Replicas == nil {
+		options.Replicas = func() int { return 1 }
+	}
+	if options.MaxSessions == 0 {
+		options.MaxSessions = DefaultMaxSessions
+	}
+	if options.MaxStreams == 0 {
+		options.MaxStreams = DefaultMaxStreams
+	}
+	if options.MaxBacklog == 0 {
+		options.MaxBacklog = DefaultMaxBacklog
+	}
+	if options.Recheck == 0 {
+		options.Recheck = DefaultRecheck
+	}
+	if options.Log == nil {
+		options.Log = logrus.StandardLogger()
+	}
+	m, err := metrics.NewTunnel(options.Metrics, []string{KindAgent, KindStock}, endReasons)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{options: options, metrics: m}
+	s.upgrader = websocket.Upgrader{
+		HandshakeTimeout: handshakeTimeout, ReadBufferSize: readBuffer, WriteBufferSize: writeBuffer, WriteBufferPool: &sync.Pool{},
+		Error: func(rw http.ResponseWriter, _ *http.Request, code int, err error) { refuse(rw, code, err) },
+	}
+	return s, nil
+}
+
+// replicas is how many replicas there are, this one at least.
+func (s *Server) replicas() string { return strconv.Itoa(max(1, s.options.Replicas())) }
+
+// ServeHTTP takes a session, and returns when it has ended.
+func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if !slices.Contains(Paths(), r.URL.Path) {
+		http.NotFound(rw, r)
+		return
+	}
+	if r.Method != http.MethodGet {
+		rw.Header().Set("Allow", http.MethodGet)
+		refuse(rw, http.StatusMethodNotAllowed, errors.New("method has to be GET"))
+		return
+	}
+	if _, browser := r.Header["Origin"]; browser {
+		refuse(rw, http.StatusForbidden, errors.New("header Origin must not be set: sessions are for agents, and not for browsers"))
+		return
+	}
+	registration, err := s.options.Authorize(r)
+	if err == nil && registration.Cluster == "" {
+		err = ErrUnknownCluster
+	}
+	if err != nil {
+		code := http.StatusBadRequest
+		if errors.Is(err, ErrUnauthenticated) {
+			code = http.StatusUnauthorized
+		}
+		refuse(rw, code, err)
+		return
+	}
+	s.serve(rw, r, registration)
+}
+
+func (s *Server) serve(rw http.ResponseWriter, r *http.Request, registration Registration) {
+	if !s.begin() {
+		rw.Header().Set("Retry-After", "1")
+		refuse(rw, http.StatusServiceUnavailable, errDrained)
+		return
+	}
+	defer s.serving.Done()
+	session := newSession(s, registration)
+	ws, err := s.upgrader.Upgrade(&hijacker{rw, session.takeLink}, r, http.Header{
+		wire.HeaderReplica: {s.options.Replica}, wire.HeaderReplicas: {s.replicas()},
+	})
+	if err != nil {
+		s.options.Log.WithField("cluster", registration.Cluster).WithError(err).Debug("An agent's request is no handshake")
+		return
+	}
+	session.serve(r.Context(), ws)
+}
+
+// begin notes a handshake, unless no more are taken.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return false
+	}
+	s.serving.Add(1)
+	return true
+}
+
+func (s *Server) drains() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
+// refuse answers a request that opens no session, with a text as the wire has it.
+func refuse(rw http.ResponseWriter, code int, err error) {
+	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	rw.Header().Set("X-Content-Type-Options", "nosniff")
+	rw.WriteHeader(code)
+	_, _ = fmt.Fprint(rw, err)
+}
+
+// Connected tells whether a cluster has a session with this replica.
+func (s *Server) Connected(cluster string) bool { return s.table.best(cluster) != nil }
+
+// Clusters are the IDs of all clusters that have a session with this replica, sorted.
+func (s *Server) Clusters() []string { return s.table.ids() }
+
+// Drain ends all sessions, so that their agents go elsewhere at once, and takes no more. It returns when all have ended.
+func (s *Server) Drain() {
+	s.mu.Lock()
+	s.draining = true
+	s.mu.Unlock()
+	var ending sync.WaitGroup
+	for _, session := range s.table.all() {
+		ending.Go(func() { session.dismiss(errDrained) })
+	}
+	ending.Wait()
+	s.serving.Wait()
+}
+
+// hijacker gives a session's link the connection that is hijacked.
+type hijacker struct {
+	http.ResponseWriter
+	take func(net.Conn) net.Conn
+}
+
+// Hijack hijacks the connection.
+func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	if rw.Reader.Buffered() > 0 {
+		_ = conn.Close()
+		return nil, nil, errors.New("the agent sent something before the handshake was over")
+	}
+	return h.take(conn), rw, nil
+}

@@ -1,0 +1,285 @@
+package tunnel
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
+)
+
+// impersonateUser names who a request is made for. Nobody acts as the agent itself.
+const impersonateUser = "Impersonate-User"
+
+func protocols(set func(*http.Protocols, bool)) *http.Protocols {
+	p := new(http.Protocols)
+	set(p, true)
+	return p
+}
+
+// Transport sends requests to a cluster's API server through the session that is best at the time of each. Of a request's URL scheme and host
+// mean nothing; path, query and headers are the caller's, except for Authorization, which is the agent's matter. A request has to name its user
+// in Impersonate-User and is answered with 403 otherwise.
+//
+// Without a session the error is ErrNotConnected, at once, here and for each request. What waits for an answer when its session ends
+// gets ErrSessionEnded, and so does who reads one.
+func (s *Server) Transport(cluster string) (http.RoundTripper, error) {
+	if !s.Connected(cluster) {
+		return nil, fmt.Errorf("cluster %s: %w", cluster, ErrNotConnected)
+	}
+	return &clusterTransport{s, cluster}, nil
+}
+
+type clusterTransport struct {
+	server  *Server
+	cluster string
+}
+
+// RoundTrip sends a request. One that changes nothing is sent once more when its session ends before there is an answer, and there is another.
+func (t *clusterTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Header.Get(impersonateUser) == "" {
+		closeBody(request)
+		return forbidden(request), nil
+	}
+	upgrade := isUpgrade(request.Header)
+	for again := repeatable(request) && !upgrade; ; again = false {
+		s := t.server.table.best(t.cluster)
+		if s == nil {
+			closeBody(request)
+			return nil, fmt.Errorf("cluster %s: %w", t.cluster, ErrNotConnected)
+		}
+		response, err := s.http.roundTrip(request, upgrade)
+		if err == nil {
+			response.Request = request
+			response.Body = s.body(response.Body)
+			return response, nil
+		}
+		if err = s.explain(err); !again || !errors.Is(err, ErrSessionEnded) || request.Context().Err() != nil {
+			return nil, fmt.Errorf("cluster %s: %w", t.cluster, err)
+		}
+	}
+}
+
+func closeBody(request *http.Request) {
+	if request.Body != nil {
+		_ = request.Body.Close()
+	}
+}
+
+func repeatable(request *http.Request) bool {
+	safe := request.Method == "" || request.Method == http.MethodGet || request.Method == http.MethodHead
+	return safe && (request.Body == nil || request.Body == http.NoBody)
+}
+
+// isUpgrade tells whether a request changes to another protocol: exec, attach, port-forward.
+func isUpgrade(header http.Header) bool {
+	if header.Get("Upgrade") == "" {
+		return false
+	}
+	for _, value := range header.Values("Connection") {
+		for token := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// forbidden answers a request that names no user, as Kubernetes would.
+func forbidden(request *http.Request) *http.Response {
+	return refusal(request, http.StatusForbidden, "Forbidden", "the request names no user: header Impersonate-User has to be set")
+}
+
+// refusal is an answer that no API server was asked for, in its form. Reason and message are plain text.
+func refusal(request *http.Request, code int, reason, message string) *http.Response {
+	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"code":%d,"message":%q}`+"\n", reason, code, message)
+	return &http.Response{
+		Status: fmt.Sprint(code, " ", http.StatusText(code)), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: request,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
+	}
+}
+
+// body is an answer's, whose errors tell that the session has ended.
+func (s *session) body(body io.ReadCloser) io.ReadCloser {
+	if both, ok := body.(io.ReadWriteCloser); ok {
+		return &upgradedBody{answerBody{body, s, sync.OnceValue(body.Close)}, both}
+	}
+	return &answerBody{body, s, sync.OnceValue(body.Close)}
+}
+
+type answerBody struct {
+	io.ReadCloser
+	session *session
+	end     func() error
+}
+
+// Close closes the answer. Who closes it again closes nothing: see wire.EndWithContext.
+func (b *answerBody) Close() error { return b.end() }
+
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // what a reader returns at its end
+		err = b.session.explain(err)
+	}
+	return n, err
+}
+
+// upgradedBody is that of an answer with which the protocol has changed.
+type upgradedBody struct {
+	answerBody
+	io.Writer
+}
+
+// CloseWrite says that no more is sent, where that can be said.
+func (b *upgradedBody) CloseWrite() error {
+	if half, ok := b.Writer.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return fmt.Errorf("close one direction: %w", errors.ErrUnsupported)
+}
+
+// transport makes what sends requests through the session, by its kind.
+func (s *session) transport() roundTripper {
+	if s.registration.Heartbeat > 0 {
+		return newAgentTransport(s)
+	}
+	return newStockTransport(s)
+}
+
+// rewrite makes a request one to another host. The caller's is left as it is.
+func rewrite(request *http.Request, scheme, host string) *http.Request {
+	out := request.WithContext(request.Context())
+	target := *request.URL
+	target.Scheme, target.Host, target.User = scheme, host, nil
+	out.URL, out.Host = &target, host
+	out.Header = request.Header.Clone()
+	out.Header.Del("Authorization")
+	for name := range out.Header {
+		if strings.HasPrefix(name, wire.HeaderPrefix) {
+			out.Header.Del(name) // They mean something between us and our agent.
+		}
+	}
+	return out
+}
+
+// agentTransport sends requests to our own agent: all over one connection, as HTTP/2 without TLS, which the session's WebSocket has. That connection is
+// made by the first request, and the session ends with it.
+type agentTransport struct {
+	session *session
+	client  *http.Transport
+
+	once  sync.Once
+	ready chan struct{} // closed when the connection was made, or was not
+	conn  *http.ClientConn
+	err   error
+}
+
+func newAgentTransport(s *session) *agentTransport {
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		return s.dial(wire.AgentNetwork, wire.AgentAddress) //nolint:contextcheck // it waits for nothing
+	}
+	return &agentTransport{session: s, ready: make(chan struct{}), client: &http.Transport{
+		DialContext: dial, DisableCompression: true, HTTP2: wire.HTTP2(), Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2),
+	}}
+}
+
+func (t *agentTransport) roundTrip(request *http.Request, upgrade bool) (*http.Response, error) {
+	conn, err := t.shared(request.Context())
+	if err == nil && conn.InFlight() >= wire.MaxRequests {
+		t.session.server.metrics.Refused()
+		err = ErrTooManyStreams
+	}
+	if err != nil {
+		closeBody(request)
+		return nil, err
+	}
+	if upgrade {
+		return t.upgrade(conn, request)
+	}
+	response, err := conn.RoundTrip(rewrite(request, "http", wire.AgentHost))
+	if err == nil && request.Body != nil {
+		wire.EndWithContext(request.Context(), response)
+	}
+	return response, err
+}
+
+// shared is the connection for all requests.
+func (t *agentTransport) shared(ctx context.Context) (*http.ClientConn, error) {
+	t.once.Do(func() { //nolint:contextcheck // it serves others after the request
+		go func() {
+			defer close(t.ready)
+			t.conn, t.err = t.client.NewClientConn(context.Background(), "http", wire.AgentAddress)
+			if t.err != nil {
+				t.session.end(fmt.Errorf("%w: %w", errConnection, t.err))
+			}
+		}()
+	})
+	select {
+	case <-t.ready:
+		return t.conn, t.err
+	case <-t.session.over:
+		return nil, ErrSessionEnded
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (t *agentTransport) close() {
+	t.once.Do(func() {
+		t.err = ErrSessionEnded
+		close(t.ready)
+	})
+	<-t.ready
+	if t.conn != nil {
+		_ = t.conn.Close()
+	}
+}
+
+// stockTransport sends requests to the API server that a stock agent announced, with the credential that it announced.
+type stockTransport struct {
+	params   wire.Params
+	plain    *http.Transport
+	upgrades *http.Transport
+}
+
+func newStockTransport(s *session) *stockTransport {
+	params := s.registration.Params
+	authorities := x509.NewCertPool()
+	authorities.AppendCertsFromPEM(params.CA)
+	transport := func(p *http.Protocols) *http.Transport {
+		return &http.Transport{
+			DialContext:        func(_ context.Context, network, address string) (net.Conn, error) { return s.dial(network, address) }, //nolint:contextcheck // it waits for nothing
+			TLSClientConfig:    &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+			DisableCompression: true, Protocols: p, HTTP2: wire.HTTP2(),
+			TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16,
+		}
+	}
+	both := protocols((*http.Protocols).SetHTTP1)
+	both.SetHTTP2(true)
+	upgrades := transport(protocols((*http.Protocols).SetHTTP1))
+	upgrades.DisableKeepAlives = true
+	return &stockTransport{params: params, plain: transport(both), upgrades: upgrades}
+}
+
+func (t *stockTransport) roundTrip(request *http.Request, upgrade bool) (*http.Response, error) {
+	out := rewrite(request, "https", t.params.Address)
+	out.Header.Set("Authorization", "Bearer "+t.params.Token)
+	if upgrade {
+		return t.upgrades.RoundTrip(out)
+	}
+	return t.plain.RoundTrip(out)
+}
+
+func (t *stockTransport) close() {
+	t.plain.CloseIdleConnections()
+	t.upgrades.CloseIdleConnections()
+}
