@@ -19,7 +19,7 @@ import (
 )
 
 // quickstartDone is the last line that the quickstart prints before it waits.
-const quickstartDone = "Remove everything     make quickstart-down"
+const quickstartDone = "Remove everything "
 
 var (
 	printedCommands = regexp.MustCompile(`(?m)^  (bin/.*)$`)
@@ -85,7 +85,7 @@ func (q *quickstart) checkLastScreen(r *run) {
 	if lines := strings.Count(strings.TrimSpace(screen), "\n") + 1; lines > mostLastLines {
 		q.t.Errorf("the last screen has %d lines, want at most %d", lines, mostLastLines)
 	}
-	for _, word := range []string{"Ctrl-C", "make quickstart-down"} {
+	for _, word := range []string{"Ctrl-C", "scripts/quickstart-down --name=" + q.name} {
 		if !strings.Contains(screen, word) {
 			q.t.Errorf("the last screen does not mention %q:\n%s", word, screen)
 		}

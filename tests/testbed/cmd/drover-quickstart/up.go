@@ -26,7 +26,7 @@ func runUp(ctx context.Context, options rig.Options, manifest string, shown *ste
 		return ignoreInterrupt(ctx, err)
 	}
 	defer func() {
-		fmt.Fprintln(shown.out, "\nStopping; the data stays. \"make quickstart\" continues, \"make quickstart-down\" removes everything.")
+		fmt.Fprintln(shown.out, "\nStopping. The data stays, and the next run continues with it.")
 		err = errors.Join(err, r.Stop(context.WithoutCancel(ctx)))
 	}()
 	return ignoreInterrupt(ctx, present(ctx, r, manifest, shown))
@@ -54,13 +54,13 @@ func present(ctx context.Context, r *rig.Rig, manifest string, shown *steps) err
 	}); err != nil {
 		return err
 	}
-	writeLastScreen(shown.out, forwarded, manifest, time.Since(start))
+	writeLastScreen(shown.out, forwarded, manifest, removal(r.Options), time.Since(start))
 	<-ctx.Done()
 	return nil
 }
 
 // writeLastScreen says how to use, stop and remove what runs now. It fits on a terminal of 24 lines.
-func writeLastScreen(out io.Writer, forwarded *rig.Forwarded, manifest string, after time.Duration) {
+func writeLastScreen(out io.Writer, forwarded *rig.Forwarded, manifest, removal string, after time.Duration) {
 	fmt.Fprintf(out, `
 Cluster %[1]s is Ready, %[2]s after it was applied. A stand-in for K3s runs real Kubernetes components on its machine.
 
@@ -71,8 +71,16 @@ Try in another terminal:
 
 Change the cluster    edit %[5]s, then: bin/kubectl %[4]s apply -f %[5]s
 Stop, keep the data   Ctrl-C
-Remove everything     make quickstart-down
-`, clusterName, after.Round(time.Second), forwarded.Cluster, forwarded.Management, manifest)
+Remove everything     %[6]s
+`, clusterName, after.Round(time.Second), forwarded.Cluster, forwarded.Management, manifest, removal)
+}
+
+// removal is the command that removes this quickstart.
+func removal(options rig.Options) string {
+	if options.Name == "quickstart" {
+		return "make quickstart-down"
+	}
+	return fmt.Sprintf("scripts/quickstart-down --name=%s --data-dir=%s", options.Name, options.Dir)
 }
 
 // ignoreInterrupt makes Ctrl-C an orderly end: what it interrupted is no error, but what could not be stopped is.
