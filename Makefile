@@ -35,8 +35,12 @@ lint: ## run the linter over every module
 	scripts/lint
 
 .PHONY: test
-test: ## all tests: unit, random models, contract and the end-to-end list of tests/e2e/ci.txt
+test: ## what a change must pass: unit, contract, and the end-to-end tests of tests/e2e/ci.txt
 	scripts/test
+
+.PHONY: test-all
+test-all: ## every test: also all steps of the models, a crash after every write, mutants, FULL=1 and the soak; many hours
+	scripts/test all
 
 .PHONY: test-unit
 test-unit: ## pure, handler and in-memory tests of every module, with the race detector (RUN=regex)

@@ -60,37 +60,8 @@
 //
 // # What wakes what
 //
-// A handler is queued by events of its own object, and of these others. What is not here wakes nobody: who waits for more has
-// to add it, here too.
-//
-//	controller            its object              also woken by
-//	provisioningcluster   Cluster                 RKEControlPlane, CAPI Cluster, Machine, MachineDeployment, DynamicSchema,
-//	                                              Secret (credential, referred to), <Driver>Config, answer of access
-//	cluster               Cluster                 management Cluster, CAPI Cluster, RKEControlPlane, Machine (server),
-//	                                              Secret (plan with captured output, kubeconfig, its token), agent (comes, goes)
-//	clusteragent          Cluster                 management Cluster, RKEControlPlane, Secret (manifest, registration token, keys of
-//	                                              the endpoint), agent (comes, goes)
-//	clusterregistrationtoken  ClusterRegistrationToken  Secret (its token), management Cluster, Cluster
-//	rkecluster            RKECluster              CAPI Cluster, Cluster
-//	rkecontrolplane       RKEControlPlane         Machine, Cluster
-//	bootstrap             RKEBootstrap            Machine, Cluster, CAPI Cluster, RKEControlPlane, ServiceAccount,
-//	                                              Secret (plan, token, data), Role, RoleBinding
-//	                      Secret (token)          Machine, Cluster, Secret (plan)
-//	machineprovision      <Driver>Machine         Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state),
-//	                                              answer of access
-//	unmanaged             Secret (machine request)  Cluster, CAPI Cluster, Machine, RKEBootstrap, CustomMachine (of that name or identity)
-//	                      CustomMachine           Cluster, CAPI Cluster
-//	machinenodelookup     RKEBootstrap            Machine, <Driver>Machine, CustomMachine, Secret (plan, kubeconfig), Cluster,
-//	                                              CAPI Cluster
-//	planner               RKEControlPlane         Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster,
-//	                                              Secret (plan, state, agent's manifest, authorized, referred to),
-//	                                              ConfigMap (authorized, referred to),
-//	                                              ETCDSnapshot (named by a restore), Secret (its credential), answer of access
-//	plansecret            Secret (plan)           Machine, Cluster (that becomes ours)
-//	machinedrain          Secret (plan)           Machine
-//	snapshots             RKEControlPlane         a clock: it looks at what clusters list once a minute
-//	nodedriver            NodeDriver              DynamicSchema (its own, and the list of drivers)
-//	dynamicschema         DynamicSchema           the list of drivers (a DynamicSchema), CustomResourceDefinition
+// Events of its own object queue a handler, and events of the objects that the package comment of its controller lists ("Woken by").
+// Nothing else does: a handler that waits for another kind must watch it. wakeups_test.go compares the comments with the code.
 //
 // # Rooms
 //

@@ -43,7 +43,7 @@ var testOnly = []string{"testkit/**"}
 // pure packages decide and render. They get everything as values, so tests can call and replay them without a cluster. Some are outside
 // decide/, because they belong to what they decide about.
 var pure = []string{
-	"decide/**", "releases", "admission", "observe/events", "reach/endpointtoken", "operate/preview", "operate/diagnose", "operate/supportbundle",
+	"decide/**", "admission", "observe/events", "reach/endpointtoken", "operate/preview", "operate/diagnose", "operate/supportbundle",
 }
 
 // impure is what a pure package must not import: clients, loggers, the environment, the file system, randomness.

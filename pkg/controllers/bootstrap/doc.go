@@ -12,4 +12,9 @@
 //
 // The package also keeps etcd machines from going before their member has left the cluster, by an annotation that Cluster
 // API waits for (hook.go), and ends the use of bootstrap tokens (token.go).
+//
+// # Wake-ups
+//
+// Object: RKEBootstrap, and the Secret with a machine's token. Woken by: Machine, Cluster, CAPI Cluster,
+// RKEControlPlane, ServiceAccount, Secret (plan, token, data), Role, RoleBinding.
 package bootstrap

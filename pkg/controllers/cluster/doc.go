@@ -13,4 +13,9 @@
 // owns clusterName, fleetWorkspaceName, ready, agentDeployed,
 // observedGeneration, clientSecretName and the conditions Created, Reconciling
 // and Stalled.
+//
+// # Wake-ups
+//
+// Object: Cluster. Woken by: management Cluster, CAPI Cluster, RKEControlPlane, Machine (server), Secret (plan
+// with captured output, kubeconfig, its token). An agent that connects or disconnects wakes it too.
 package cluster

@@ -5,4 +5,9 @@
 //
 // Where a cluster has an authorized endpoint (spec.localClusterAuthEndpoint) its keys are made here, and what verifies tokens by them is installed in the cluster
 // and taken out of it again, through the tunnel.
+//
+// # Wake-ups
+//
+// Object: Cluster. Woken by: management Cluster, RKEControlPlane, Secret (manifest, registration token, keys of
+// the endpoint). An agent that connects or disconnects wakes it too.
 package clusteragent

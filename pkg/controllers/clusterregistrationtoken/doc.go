@@ -5,4 +5,8 @@
 // replicas, or of a replica whose cache is behind, only one replaces a token.
 //
 // Only tokens of clusters that are ours are kept, in the namespace that has the name of the cluster. A token elsewhere lets nobody in.
+//
+// # Wake-ups
+//
+// Object: ClusterRegistrationToken. Woken by: Secret (its token), management Cluster, Cluster.
 package clusterregistrationtoken

@@ -18,4 +18,8 @@
 //
 // Which Machine a plan secret belongs to, and with it the node that is drained, follows from its name. A node can write its own plan
 // secret: with that it can have itself drained, and nobody else.
+//
+// # Wake-ups
+//
+// Object: Secret (plan). Woken by: Machine.
 package machinedrain

@@ -31,4 +31,9 @@
 // cluster that does not answer is a reason to look again, never an error.
 //
 // Clusters of others and clusters that are paused are left alone.
+//
+// # Wake-ups
+//
+// Object: RKEBootstrap. Woken by: Machine, CustomMachine, Secret (plan, kubeconfig), Cluster, CAPI Cluster. Each
+// <Driver>Machine wakes it too.
 package machinenodelookup

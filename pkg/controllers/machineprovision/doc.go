@@ -8,4 +8,9 @@
 //
 // Caches may be older than our own last write. Where that matters, which is only when a machine is let go, act.go asks the
 // API server.
+//
+// # Wake-ups
+//
+// Object: <Driver>Machine. Woken by: Machine, RKEBootstrap, Cluster, CAPI Cluster, Job, Pod, Secret (state). An
+// answer of package access wakes it too.
 package machineprovision

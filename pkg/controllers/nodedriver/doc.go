@@ -8,4 +8,8 @@
 //
 // One driver's trouble stays its own: a program that is no driver, does not answer, or has flags that cannot be fields
 // turns the condition Installed of its NodeDriver False and changes nothing that was installed before.
+//
+// # Wake-ups
+//
+// Object: NodeDriver. Woken by: DynamicSchema (its own, and the list of drivers).
 package nodedriver

@@ -7,4 +7,10 @@
 //
 // Every cache that a snapshot is made from is also a source of wake-ups (controller.go), so that no wait outlives its cause.
 // What was written last is remembered until the caches show it (fresh.go), and so is what an adoption has noted.
+//
+// # Wake-ups
+//
+// Object: RKEControlPlane. Woken by: Cluster, CAPI Cluster, Machine, RKEBootstrap, management Cluster, Secret
+// (plan, state, agent's manifest, authorized, referred to, credential of a restore), ConfigMap (authorized,
+// referred to), ETCDSnapshot (named by a restore). An answer of package access wakes it too.
 package planner

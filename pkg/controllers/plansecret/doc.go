@@ -5,4 +5,8 @@
 // the planner alone, in its own conditions and without what looks like a secret.
 //
 // Which Machine a plan secret belongs to follows from its name. Its labels are no proof: the node can write them.
+//
+// # Wake-ups
+//
+// Object: Secret (plan). Woken by: Machine. A Cluster that becomes ours wakes it too.
 package plansecret

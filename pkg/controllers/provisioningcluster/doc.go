@@ -17,4 +17,9 @@
 // Three rules hold always. A Cluster of another manager is never written to. A
 // Cluster with an error in it generates nothing, and what exists stays. Nothing
 // is generated before a finalizer protects it.
+//
+// # Wake-ups
+//
+// Object: Cluster. Woken by: RKEControlPlane, CAPI Cluster, Machine, MachineDeployment, DynamicSchema, Secret
+// (credential, referred to). Each <Driver>Config and an answer of package access wake it too.
 package provisioningcluster

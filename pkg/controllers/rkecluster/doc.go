@@ -8,4 +8,8 @@
 //
 // An RKECluster that somebody made without a provisioning Cluster is served like
 // any other. One whose provisioning Cluster is another manager's is left alone.
+//
+// # Wake-ups
+//
+// Object: RKECluster. Woken by: CAPI Cluster, Cluster.
 package rkecluster

@@ -5,4 +5,8 @@
 // left to the control plane: it deletes them here, and goes when the last server
 // is gone. What it waits for is in condition Removed; everything else of the
 // status belongs to the planner.
+//
+// # Wake-ups
+//
+// Object: RKEControlPlane. Woken by: Machine, Cluster.
 package rkecontrolplane

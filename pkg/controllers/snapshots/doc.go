@@ -6,4 +6,8 @@
 // snapshot, is read when one of these has changed. A cluster that does not answer is asked less often, and holds up no other.
 //
 // Nothing is changed for clusters of others, and for those that are paused, deleted or being restored: there, the list comes from the past.
+//
+// # Wake-ups
+//
+// Object: RKEControlPlane. Nothing else wakes it: it reads the lists of clusters once a minute.
 package snapshots

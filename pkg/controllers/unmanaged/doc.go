@@ -21,4 +21,9 @@
 // provisioned, for Cluster API, when its node is known (machinenodelookup).
 //
 // Requests and machines of clusters of others are left alone.
+//
+// # Wake-ups
+//
+// Object: Secret (machine request) and CustomMachine. Woken by: Cluster, CAPI Cluster, Machine, RKEBootstrap,
+// CustomMachine (of that name or identity).
 package unmanaged
