@@ -51,7 +51,7 @@ func newHost(t *testing.T) *host {
 			"/usr/include/stdlib.h":  "",
 			"/proc/meminfo":          "MemTotal:       8000000 kB\n",
 			"/proc/net/tcp":          "  sl  local_address rem_address   st\n",
-			"/proc/self/mountinfo":   "32 31 0:29 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup2 rw\n",
+			"/proc/self/mountinfo":   "32 31 0:29 / /sys/fs/cgroup rw,relatime - cgroup2 none rw\n",
 			"/sys/fs/cgroup/a-group": "",
 		},
 		purpose: "quickstart",
@@ -89,7 +89,7 @@ func (h *host) preflight() (stdout, stderr string, code int) {
 
 func (h *host) write(path, content string) {
 	h.t.Helper()
-	h.must(errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o755))) //nolint:gosec // programs
+	h.must(errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o755)))
 }
 
 func (h *host) must(err error) {

@@ -118,7 +118,7 @@ func (q *quickstart) recordCompilers() (calls func() string) {
 	q.t.Helper()
 	log, wrapper := filepath.Join(q.t.TempDir(), "calls"), filepath.Join(q.t.TempDir(), "record")
 	script := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *-V=full*) ;; *) echo \"$*\" >>%s ;; esac\nexec \"$@\"\n", log)
-	must(q.t, os.WriteFile(wrapper, []byte(script), 0o700)) //nolint:gosec // a program
+	must(q.t, os.WriteFile(wrapper, []byte(script), 0o700))
 	q.environment = append(q.environment, "GOFLAGS="+os.Getenv("GOFLAGS")+" -toolexec="+wrapper)
 	return func() string {
 		text, err := os.ReadFile(log)
