@@ -42,7 +42,7 @@ func (o *serverOptions) checkAdmission() error {
 func (o *serverOptions) admissionCertificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger, options *server.Options) (*tls.Config, error) {
 	options.Admission.Mode = server.AdmissionMode(o.admission)
 	if options.Admission.Mode == server.AdmissionOff {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	ca, err := o.authority(ctx, config)
 	if err != nil {

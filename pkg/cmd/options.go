@@ -37,7 +37,7 @@ type serverOptions struct {
 	leaderElect, auditLog                   bool
 	logLevel, logFormat                     string
 	tracingEndpoint                         string
-	shardKey, clusterAccessVerb             string
+	clusterAccessVerb                       string
 	shutdownDelay, endpointTokenLife        time.Duration
 	settings                                controllers.Settings
 	// renewalInterval is how often certificates of our own are looked at; zero means that of the constant.
@@ -74,8 +74,6 @@ func (o *serverOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.logLevel, "log-level", "info", "least `level` of messages: debug, info, warning or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "`format` of messages: text or json")
 	f.StringVar(&o.tracingEndpoint, "tracing-endpoint", "", "`URL` of a receiver of OTLP over gRPC, http://HOST:PORT or https://HOST:PORT, that gets a trace of every new machine; empty makes none")
-	f.StringVar(&o.shardKey, "shard-key", "", "reserved for several Drovers that share one management cluster")
-	_ = f.MarkHidden("shard-key")
 	o.addSettings(f)
 }
 

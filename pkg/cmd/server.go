@@ -243,7 +243,7 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 	}
 	return server.Options{
 		RESTConfig: config, InstanceID: o.instanceID, Version: Version, CAPI: server.CAPIMode(o.capi), CRDs: server.CRDMode(o.crds),
-		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir, ShardKey: o.shardKey, Log: log,
+		Settings: o.settings, Releases: &table, DataDir: o.dataDir, AgentBinary: o.agentBinary, AssetsDir: o.assetsDir, Log: log,
 		Reach: server.Reach{Verb: o.clusterAccessVerb, EndpointTokenLife: o.endpointTokenLife},
 	}, nil
 }

@@ -48,7 +48,7 @@
 //   - EventRecorder: where Events go; nil makes a recorder that limits itself. TracerProvider: gets a trace of every machine that becomes
 //     ready; nil makes none.
 //   - StartTimeout: how long definitions may take to be served and caches to be filled, until Serve and Lead give up.
-//   - Version: for the user agent. ShardKey: reserved.
+//   - Version: for the user agent.
 //
 // # Replicas and terms
 //

@@ -112,8 +112,6 @@ type Options struct {
 	AgentBinary string
 	// AssetsDir holds files for /assets/ that come before the built-in ones.
 	AssetsDir string
-	// ShardKey is reserved for several Drovers that share one management cluster.
-	ShardKey string
 	// StartTimeout is how long definitions may take to be served and caches to be filled; two minutes when it is zero.
 	StartTimeout time.Duration
 	// Registerer gets the metrics; the process-wide one when it is nil.

@@ -56,7 +56,7 @@ type Server struct {
 
 	// serving is closed once the endpoints serve; serveContext is that of Serve and is set before.
 	serving      chan struct{}
-	serveContext context.Context //nolint:containedctx // what a host's factory starts lives as long as the endpoints
+	serveContext context.Context // what a host's factory starts lives as long as the endpoints
 
 	// draining is closed by Drain, and drained once its delay is over.
 	draining, drained chan struct{}

@@ -149,17 +149,17 @@ func newManifestFile(version string) *manifestFile {
 	}
 }
 
-func (f *manifestFile) spec() map[string]any { return f.cluster["spec"].(map[string]any) } //nolint:forcetypeassert // made above
+func (f *manifestFile) spec() map[string]any { return f.cluster["spec"].(map[string]any) }
 
 // set changes a field of the rkeConfig.
 func (f *manifestFile) set(field string, value any) {
-	f.spec()["rkeConfig"].(map[string]any)[field] = value //nolint:forcetypeassert // made above
+	f.spec()["rkeConfig"].(map[string]any)[field] = value
 }
 
 func (f *manifestFile) pool(name string) map[string]any {
-	pools := f.spec()["rkeConfig"].(map[string]any)["machinePools"].([]any) //nolint:forcetypeassert // made above
+	pools := f.spec()["rkeConfig"].(map[string]any)["machinePools"].([]any)
 	i := slices.IndexFunc(pools, func(p any) bool { return p.(map[string]any)["name"] == name })
-	return pools[i].(map[string]any) //nolint:forcetypeassert // made above
+	return pools[i].(map[string]any)
 }
 
 func (f *manifestFile) bytes(t *testing.T) []byte {

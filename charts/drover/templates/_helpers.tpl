@@ -281,7 +281,6 @@ After both, the last traces are sent (5). The numbers are those of pkg/cmd (shut
   "release-data" $v.server.releaseData
   "tracing-endpoint" $v.server.tracing.endpoint
   "profiler-address" $v.server.profilerAddress
-  "shard-key" $v.server.shardKey
   "system-default-registry" $v.clusters.systemDefaultRegistry
   "system-default-registry-pull-secrets" (join "," $v.clusters.systemDefaultRegistryPullSecrets)
   "system-agent-installer-image" $v.clusters.systemAgentInstallerImage

@@ -98,7 +98,7 @@ type Deps struct {
 
 type handler struct {
 	Deps
-	//nolint:containedctx // lasso's handlers get no context
+	// lasso's handlers get no context
 	ctx             context.Context
 	bootstraps      rkecontrollers.RKEBootstrapCache
 	controlPlanes   rkecontrollers.RKEControlPlaneCache

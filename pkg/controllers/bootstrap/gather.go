@@ -73,7 +73,7 @@ func (h *handler) gatherObjects(s *snapshot) error {
 func (h *handler) machineOf(bootstrap *rkev1.RKEBootstrap) (*clusterv1.Machine, error) {
 	name := ownerName(bootstrap.OwnerReferences, "Machine")
 	if name == "" {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	return orNil(h.machines.Get(bootstrap.Namespace, name))
 }
@@ -98,7 +98,7 @@ func ownerName(references []metav1.OwnerReference, kind string) string {
 func (h *handler) controlPlaneOf(cluster *clusterv1.Cluster) (*rkev1.RKEControlPlane, error) {
 	ref := cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() || ref.Kind != "RKEControlPlane" {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	return orNil(h.controlPlanes.Get(cluster.Namespace, ref.Name))
 }
@@ -128,7 +128,7 @@ func isPaused(cluster *clusterv1.Cluster, meta metav1.ObjectMeta) bool {
 // orNil turns "not found" into nil.
 func orNil[T any](object *T, err error) (*T, error) {
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read from cache: %w", err)

@@ -103,7 +103,7 @@ func setKinds() []schema.GroupVersionKind {
 
 type handler struct {
 	Deps
-	//nolint:containedctx // lasso's handlers get no context
+	// lasso's handlers get no context
 	ctx           context.Context
 	clusters      provcontrollers.ClusterCache
 	management    mgmtcontrollers.ClusterCache

@@ -38,7 +38,7 @@ const (
 // replaced at once: a worker applies and goes on, and what the queue brings next about that cluster is that its agent has come, or that it is time to look.
 type updates struct {
 	*handler
-	//nolint:containedctx // the queue's workers end with it
+	// the queue's workers end with it
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	turns *rollout

@@ -55,7 +55,7 @@ type Deps struct {
 
 type handler struct {
 	Deps
-	//nolint:containedctx // lasso's handlers get no context
+	// lasso's handlers get no context
 	ctx     context.Context
 	schemas mgmtcontrollers.DynamicSchemaCache
 	crds    crdcontrollers.CustomResourceDefinitionCache

@@ -27,7 +27,7 @@ type job struct {
 
 // jobs run beside the handler, one per plan secret.
 type jobs struct {
-	//nolint:containedctx // jobs outlive the handler's call, and end with the controllers
+	// jobs outlive the handler's call, and end with the controllers
 	ctx   context.Context
 	now   func() time.Time
 	slots chan struct{}

@@ -117,14 +117,14 @@ func (h *handler) machineOf(bootstrap *rkev1.RKEBootstrap) (*clusterv1.Machine, 
 		}
 		machine, err := h.machines.Get(bootstrap.Namespace, owner.Name)
 		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // absence is an answer
+			return nil, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read Machine %s/%s: %w", bootstrap.Namespace, owner.Name, err)
 		}
 		return machine, nil
 	}
-	return nil, nil //nolint:nilnil // absence is an answer
+	return nil, nil
 }
 
 func (h *handler) gatherDriverMachine(s *snapshot) (bool, error) {

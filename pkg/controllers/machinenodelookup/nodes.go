@@ -210,7 +210,7 @@ func choose(nodes []corev1.Node) (*corev1.Node, error) {
 	ready := slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool { return node.Spec.ProviderID == "" || !isReady(&node) })
 	switch len(ready) {
 	case 0:
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	case 1:
 		if slices.ContainsFunc(nodes, func(node corev1.Node) bool { return ready[0].CreationTimestamp.Before(&node.CreationTimestamp) }) {
 			return nil, errYounger

@@ -101,7 +101,7 @@ type Deps struct {
 
 type handler struct {
 	Deps
-	//nolint:containedctx // lasso's handlers get no context
+	// lasso's handlers get no context
 	ctx          context.Context
 	machines     capicontrollers.MachineCache
 	capiClusters capicontrollers.ClusterCache

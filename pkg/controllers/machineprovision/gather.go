@@ -116,7 +116,7 @@ func statusOf(obj *unstructured.Unstructured) (rkev1.RKEMachineStatus, error) {
 func (h *handler) gatherCAPI(obj *unstructured.Unstructured, s *machinejob.Snapshot) (*clusterv1.Machine, error) {
 	name := ownerName(obj.GetOwnerReferences())
 	if name == "" {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	machine, err := orNil(h.machines.Get(obj.GetNamespace(), name))
 	if err != nil || machine == nil {
@@ -231,7 +231,7 @@ func (h *handler) driverByDisplayName(name string) (*mgmtv3.NodeDriver, error) {
 			return driver, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // absence is an answer
+	return nil, nil
 }
 
 func (h *handler) gatherState(s *machinejob.Snapshot) error {
@@ -350,7 +350,7 @@ func belongsTo(job *batchv1.Job, uid string) bool {
 // orNil turns "not found" into nil.
 func orNil[T any](object *T, err error) (*T, error) {
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read from cache: %w", err)

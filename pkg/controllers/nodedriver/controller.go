@@ -35,7 +35,7 @@ type Deps struct {
 	HTTP *http.Client
 	// Working ends as soon as nobody shall wait for a handler any more, before the context of Register does; nil means that one. Downloads and programs
 	// that are asked end with it.
-	Working context.Context //nolint:containedctx // it is that of whoever stops the handlers
+	Working context.Context // it is that of whoever stops the handlers
 	// Now is the clock; nil means the system's.
 	Now func() time.Time
 }

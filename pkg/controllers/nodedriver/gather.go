@@ -30,7 +30,7 @@ func (h *handler) gather(driver *mgmtv3.NodeDriver) (snapshot, error) {
 func (h *handler) schema(name string) (*mgmtv3.DynamicSchema, error) {
 	schema, err := h.schemas.Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read schema %s: %w", name, err)

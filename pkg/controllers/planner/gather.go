@@ -83,7 +83,7 @@ func (h *handler) gather(cp *rkev1.RKEControlPlane) (*view, error) {
 // memoOf remembers the plans of a cluster. The queue never has the same cluster under work twice.
 func (h *handler) memoOf(cp *rkev1.RKEControlPlane) *render.Memo {
 	memo, _ := h.rendered.LoadOrStore(cp.Namespace+"/"+cp.Name, &render.Memo{})
-	return memo.(*render.Memo) //nolint:forcetypeassert // nothing else is stored
+	return memo.(*render.Memo)
 }
 
 // cached looks an object up that we may have written.

@@ -66,7 +66,7 @@ func (h *handler) gatherObject(ref render.Reference) (*planner.Object, error) {
 		}
 	}
 	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is an answer
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
@@ -97,12 +97,12 @@ func (h *handler) judge(cp *rkev1.RKEControlPlane, v *view, ref render.Reference
 		return found, nil
 	case access.Unknown:
 		v.unknown = true
-		return nil, nil //nolint:nilnil // nothing is decided
+		return nil, nil
 	case access.Denied:
 	}
 	if replaced(cp, cluster, ref) {
 		v.unknown = true // the control plane's new spec wakes it
-		return nil, nil  //nolint:nilnil // nothing is decided
+		return nil, nil
 	}
 	denied := &planner.Object{Kind: string(ref.Kind), Namespace: ref.Namespace, Name: ref.Name, Denied: because}
 	if found != nil && slices.Contains(v.snapshot.Settings.RegistryPullSecrets, ref.NamespacedName) {

@@ -30,7 +30,7 @@ const (
 
 // followers look at clusters again and again, each in a goroutine of its own.
 type followers struct {
-	//nolint:containedctx // looks outlive the calls that start them
+	// looks outlive the calls that start them
 	ctx context.Context
 	// look tells whether something has changed, after which it is looked again soon.
 	look func(ctx context.Context, cluster types.NamespacedName, v *view) (changed bool, err error)

@@ -116,7 +116,7 @@ func page(ctx context.Context, api rest.Interface, accept string, size int, from
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
-		return "", err //nolint:wrapcheck // pages does
+		return "", err
 	}
 	defer body.Close()
 	return read(body)

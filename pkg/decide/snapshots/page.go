@@ -43,7 +43,7 @@ func WriteVersions(w io.Writer, page io.Reader) (next string, err error) {
 			return errList
 		}
 		_, err := fmt.Fprintf(w, "%q %q %q\n", entry.Metadata.Name, entry.Metadata.UID, entry.Metadata.ResourceVersion)
-		return err //nolint:wrapcheck // it is the caller's writer
+		return err
 	})
 }
 
@@ -186,5 +186,5 @@ func (r *remembering) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		r.err = err
 	}
-	return n, err //nolint:wrapcheck // it is the reader's
+	return n, err
 }

@@ -51,7 +51,7 @@ type Dynamic struct {
 
 	mu       sync.Mutex
 	workers  int
-	ctx      context.Context //nolint:containedctx // set by start: kinds come later and live as long
+	ctx      context.Context // set by start: kinds come later and live as long
 	kinds    map[schema.GroupVersionKind]*dynamicKind
 	handlers []namedHandler
 	indexers cache.Indexers

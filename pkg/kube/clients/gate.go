@@ -17,10 +17,10 @@ import (
 // gate stands in front of every handler. Closing it lets the handlers that run finish, keeps others from starting, and then
 // ends the context that they registered with.
 type gate struct {
-	ctx    context.Context //nolint:containedctx // the context of handlers, which outlives that of workers
+	ctx    context.Context // the context of handlers, which outlives that of workers
 	cancel context.CancelFunc
 	// work ends before that, with the workers.
-	work    context.Context //nolint:containedctx // what handlers wait with
+	work    context.Context // what handlers wait with
 	endWork context.CancelFunc
 
 	observe func(handler string, took time.Duration, err error)

@@ -183,7 +183,7 @@ func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want pla
 // setCondition returns nil when the condition is there.
 func (s *Machines) setCondition(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) (*clusterv1.Machine, error) {
 	if !setBoth(machine, kind, want, now) {
-		return nil, nil //nolint:nilnil // nothing to write is the documented answer
+		return nil, nil
 	}
 	stored, err := s.client.UpdateStatus(machine)
 	if err != nil {

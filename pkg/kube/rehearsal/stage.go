@@ -43,7 +43,7 @@ type Options struct {
 // Stage is what the controllers see and write to.
 type Stage struct {
 	opts Options
-	//nolint:containedctx // the generated clients take none
+	// the generated clients take none
 	ctx    context.Context
 	known  map[id]state
 	listed map[collection]error

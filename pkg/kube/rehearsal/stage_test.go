@@ -75,8 +75,8 @@ func play(t *testing.T, f func(w *world)) {
 		w.stage = New(t.Context(), Options{
 			Live: live, Discovery: w.clients.Kubernetes.Discovery(), Scheme: scheme, Namespace: namespace, ID: management, Now: time.Now(),
 		})
-		w.secrets = Kind(w.stage, w.clients.Core.Secret()).(secretClient)           //nolint:forcetypeassert // Kind makes it
-		w.accounts = Kind(w.stage, w.clients.Core.ServiceAccount()).(accountClient) //nolint:forcetypeassert // Kind makes it
+		w.secrets = Kind(w.stage, w.clients.Core.Secret()).(secretClient)
+		w.accounts = Kind(w.stage, w.clients.Core.ServiceAccount()).(accountClient)
 		f(w)
 		for _, write := range w.api.Writes("") {
 			t.Errorf("written live: %s", write)

@@ -49,7 +49,7 @@ func (r *Reader) Clusters(namespace string) ([][2]string, error) {
 // collector gathers objects for a bundle.
 type collector struct {
 	*Reader
-	ctx    context.Context //nolint:containedctx // it lives as long as one call
+	ctx    context.Context // it lives as long as one call
 	out    *supportbundle.Input
 	seen   map[string]bool
 	failed map[string]bool

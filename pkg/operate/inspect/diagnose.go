@@ -38,7 +38,7 @@ func (r *Reader) Diagnose(ctx context.Context, name string) (diagnose.Report, er
 // gatherer reads a World.
 type gatherer struct {
 	*Reader
-	ctx context.Context //nolint:containedctx // it lives as long as one call
+	ctx context.Context // it lives as long as one call
 	w   diagnose.World
 	// served are the kinds that the API server has, by group and version.
 	served map[string]map[string]bool
@@ -194,7 +194,7 @@ func (g *gatherer) children() error {
 	for _, err := range []error{
 		one(g, "management clusters", &w.Management, func() (*mgmtv3.Cluster, error) {
 			if w.Cluster.Status.ClusterName == "" {
-				return nil, nil //nolint:nilnil // it has no name yet
+				return nil, nil
 			}
 			return g.plans.ManagementClusters.Cache().Get(w.Cluster.Status.ClusterName)
 		}),

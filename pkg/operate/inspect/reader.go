@@ -156,7 +156,7 @@ func ControlPlaneResource() schema.GroupResource {
 func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
 	controlPlane, err := r.plans.ControlPlanes.Cache().Get(r.namespace, name)
 	if IsAbsent(err, ControlPlaneResource(), name) {
-		return nil, nil //nolint:nilnil // nil is the documented answer
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read control plane %s/%s: %w", r.namespace, name, err)

@@ -51,7 +51,7 @@ const rounds = 8
 // play is the controllers of the server on a stage: they act, and write nothing.
 type play struct {
 	*Reader
-	//nolint:containedctx // the handlers get none
+	// the handlers get none
 	ctx      context.Context
 	name     string
 	id       string

@@ -143,7 +143,7 @@ var snapshotResource = rkev1.SchemeGroupVersion.WithResource("etcdsnapshots").Gr
 func (r *Reader) Snapshot(name string) (*Snapshot, error) {
 	object, err := r.plans.Snapshots.Cache().Get(r.namespace, name)
 	if IsAbsent(err, snapshotResource, name) {
-		return nil, nil //nolint:nilnil // nil is the documented answer
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read ETCDSnapshot %s/%s: %w", r.namespace, name, err)

@@ -80,7 +80,7 @@ func anyMap(in map[string]string) map[string]any {
 // input is the document as an input of topology, which takes everything else from base. order says where pools come.
 func (d document) input(base topology.Input, order map[string]int) (topology.Input, error) {
 	cluster := base.Cluster.DeepCopy()
-	spec := runtime.DeepCopyJSON(d)[partSpec].(map[string]any) //nolint:forcetypeassert // every document has a spec
+	spec := runtime.DeepCopyJSON(d)[partSpec].(map[string]any)
 	if config, ok := spec[partRKE].(map[string]any); ok {
 		byName, _ := config[partPools].(map[string]any)
 		list := []any{}

@@ -139,7 +139,7 @@ func (d *Door) through(cluster types.NamespacedName, id string) (through, error)
 func clientFor(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(limitTo(answerLimit))
-	return kubernetes.NewForConfig(config) //nolint:wrapcheck // the callers know the cluster
+	return kubernetes.NewForConfig(config)
 }
 
 // send looks the session up for each request: agents come and go, clients stay.

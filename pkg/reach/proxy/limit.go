@@ -36,7 +36,7 @@ func limitTo(limit int64) func(http.RoundTripper) http.RoundTripper {
 func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := l.next.RoundTrip(r)
 	if err != nil || answer.StatusCode == http.StatusSwitchingProtocols {
-		return answer, err //nolint:wrapcheck // it is the transport's answer
+		return answer, err
 	}
 	if answer.StatusCode == http.StatusOK && isWatch(r) {
 		if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); !strings.HasPrefix(kind, protobufType) {
@@ -75,7 +75,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	if b.left -= int64(n); b.left < 0 {
 		return n - 1, b.tooLarge()
 	}
-	return n, err //nolint:wrapcheck // io.EOF, above all
+	return n, err
 }
 
 func (b *bounded) tooLarge() error {
@@ -105,7 +105,7 @@ func (b *boundedEvents) Read(p []byte) (int, error) {
 		}
 		b.follow(c)
 	}
-	return n, err //nolint:wrapcheck // io.EOF, above all
+	return n, err
 }
 
 // follow knows where a text ends. What is no JSON ends nowhere, and at the limit.

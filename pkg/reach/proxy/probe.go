@@ -26,7 +26,7 @@ type Downstream interface {
 // cluster that was asked about and has not answered is tried in the background
 // until it does, and then woken once.
 type Prober struct {
-	//nolint:containedctx // the attempts outlive the calls that start them
+	// the attempts outlive the calls that start them
 	ctx        context.Context
 	downstream Downstream
 	wake       func(namespace, name string)

@@ -112,7 +112,7 @@ func (w *World) awake(owner types.NamespacedName, secret *corev1.Secret, now tim
 // agent is one pass of one machine's agent.
 type agent struct {
 	world   *World
-	ctx     context.Context //nolint:containedctx // lives as long as the pass
+	ctx     context.Context // lives as long as the pass
 	machine *machine
 	cluster *cluster
 	roles   roles

@@ -28,7 +28,7 @@ func newRoad(dial func(context.Context, string) (net.Conn, error)) (*road, error
 // proxy is for the transports of agents. It is not called for an address on loopback by name, which the environment's proxies would leave out.
 func (r *road) proxy(*http.Request) (*url.URL, error) {
 	if r == nil {
-		return nil, nil //nolint:nilnil // that is how transports are told that there is no proxy
+		return nil, nil
 	}
 	return &url.URL{Scheme: "http", Host: r.listener.Addr().String()}, nil
 }

@@ -32,7 +32,7 @@ const hostsFile = "/etc/hosts"
 // services does for Drover's namespace what kube-proxy and DNS do in a cluster: connections to the address of a Service go to its pods that are
 // ready, in turn, and pods that start find it by its name.
 type services struct {
-	ctx       context.Context //nolint:containedctx // what is forwarded is so until the test ends
+	ctx       context.Context // what is forwarded is so until the test ends
 	t         *testing.T
 	hosts     []byte
 	services  corelisters.ServiceNamespaceLister

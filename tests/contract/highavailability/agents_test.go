@@ -34,7 +34,7 @@ type agents struct {
 	balancer *balancer
 	upstream *rest.Config
 	admin    kubernetes.Interface
-	ctx      context.Context //nolint:containedctx // that of the streams, which live as long as the test
+	ctx      context.Context // that of the streams, which live as long as the test
 	group    sync.WaitGroup
 
 	mu        sync.Mutex

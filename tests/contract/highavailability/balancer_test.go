@@ -178,7 +178,7 @@ func (b *balancer) failed(one *backend, problem string) {
 // watched is the stream of a watch, which is to end and not to break.
 type watched struct {
 	io.ReadCloser
-	ctx   context.Context //nolint:containedctx // that of the request
+	ctx   context.Context // that of the request
 	broke func(error)
 	once  sync.Once
 	ended atomic.Bool

@@ -19,7 +19,7 @@ const maxDriverConfig = 4 << 20
 // not saved anything yet. Errors name what is malformed and hold nothing of the content, which has credentials in it.
 func DecodeDriver(extractedConfig []byte) (*Driver, error) {
 	if len(extractedConfig) == 0 {
-		return nil, nil //nolint:nilnil // nil is the documented answer for a driver that has not saved anything
+		return nil, nil
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(extractedConfig))
 	if err != nil {

@@ -66,7 +66,7 @@ type Cache struct {
 	changed  chan event.GenericEvent
 	now      func() time.Time
 	open     func(ctx context.Context, cluster types.NamespacedName) (*connection, error)
-	lifetime context.Context //nolint:containedctx // that of all caches
+	lifetime context.Context // that of all caches
 
 	mu       sync.RWMutex
 	clusters map[types.NamespacedName]*state

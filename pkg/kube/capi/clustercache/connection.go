@@ -155,12 +155,12 @@ type limited struct {
 func (l limited) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	return l.Client.Get(ctx, key, object, opts...) //nolint:wrapcheck // it is the client's answer
+	return l.Client.Get(ctx, key, object, opts...)
 }
 
 // List implements client.Reader.
 func (l limited) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	return l.Client.List(ctx, list, opts...) //nolint:wrapcheck // it is the client's answer
+	return l.Client.List(ctx, list, opts...)
 }

@@ -46,7 +46,7 @@ type kubelet struct {
 	client kubernetes.Interface
 	node   nodeFacts
 	// life ends when the pods are to be left alone: later than the kubelet's own work.
-	life context.Context //nolint:containedctx // a worker's life is not that of the call that made it
+	life context.Context // a worker's life is not that of the call that made it
 
 	mu      sync.Mutex
 	workers map[types.UID]*worker
@@ -223,7 +223,7 @@ func (k *kubelet) runControllers(ctx context.Context, c controllers) error {
 func (k *kubelet) sources(ctx context.Context) sources { return apiSources{ctx: ctx, client: k.client} }
 
 type apiSources struct {
-	ctx    context.Context //nolint:containedctx // lives for one pass over one pod
+	ctx    context.Context // lives for one pass over one pod
 	client kubernetes.Interface
 }
 

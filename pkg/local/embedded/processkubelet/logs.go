@@ -83,7 +83,7 @@ func lastLines(file *os.File, n int) (int64, error) {
 
 // follower reads a file that grows until it is over.
 type follower struct {
-	ctx  context.Context //nolint:containedctx // io.Reader has none
+	ctx  context.Context // io.Reader has none
 	file *os.File
 	over func() bool
 }

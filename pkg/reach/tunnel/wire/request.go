@@ -73,7 +73,7 @@ func EndWithContext(ctx context.Context, response *http.Response) {
 
 type endingBody struct {
 	io.ReadCloser
-	ctx  context.Context //nolint:containedctx // it is the request's, of which this is the answer
+	ctx  context.Context // it is the request's, of which this is the answer
 	stop func() bool
 	end  func()
 }
