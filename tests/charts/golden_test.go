@@ -73,7 +73,7 @@ func TestDrover_Golden(t *testing.T) {
 	}
 }
 
-// TestDrover_EveryTemplateIsValidYAML with keys that are given once, and every object has the recommended labels.
+// TestDrover_Objects checks that every template is valid YAML, gives each key once, and has the recommended labels.
 func TestDrover_Objects(t *testing.T) {
 	for _, name := range given(t) {
 		t.Run(name, func(t *testing.T) {

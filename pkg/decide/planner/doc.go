@@ -10,7 +10,7 @@
 // Decide walks an ordered list (see steps in decide.go), one file step_<name>.go per step. A step either has no opinion, and says why
 // in the trace, or ends the walk with what is waited for:
 //
-//	fresh → release → gate → sanity → tokens
+//	fresh → release → gate → sanity → tokens → agent
 //	      → etcd-snapshot-create → etcd-restore → rotate-certificates → rotate-encryption-keys
 //	      → paused → restore-required → elect → join → init → etcd → control-plane → worker → steady
 //
@@ -56,7 +56,7 @@
 //
 // # Operations
 //
-// The four steps after tokens are operations: little state machines that a request in the spec starts. They run in paused clusters too,
+// The four steps after agent are operations: little state machines that a request in the spec starts. They run in paused clusters too,
 // one at a time; a request waits in the spec for its turn. Where an operation is, is its phase in the status; beside it
 // stands a record (status.operations) with the attempt, what is waited for since when, and why it failed. What all of them have in common is in
 // operation.go and operation_assign.go:
