@@ -11,7 +11,7 @@ import (
 )
 
 // validCluster refuses what the controller would not act on. Of a released Cluster it warns: it lives, and who brings it cannot correct it in the
-// middle of a restore or a move. (spec/01 Part E.1.)
+// middle of a restore or a move. (docs/admission.md.)
 func validCluster(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil {

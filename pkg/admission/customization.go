@@ -14,7 +14,7 @@ import (
 
 // customizations are what is wrong with how agents are to be deployed. Drover passes it on to the management Cluster, and whoever deploys an agent
 // by it could only fail. The budget of the cluster's agent is topology's affair, because a cluster cannot begin with a wrong one. Single numbers are held to by the
-// schema. (spec/01 Part E.1.)
+// schema. (docs/admission.md.)
 func customizations(spec *provv1.ClusterSpec) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("spec")

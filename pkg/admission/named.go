@@ -57,7 +57,7 @@ func storageCredential(cluster *provv1.Cluster) string {
 	return ""
 }
 
-// restorable refuses a restore that could not bring back what it asks for. (spec/01 Part E.1.)
+// restorable refuses a restore that could not bring back what it asks for. (docs/admission.md.)
 func restorable(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil || !judged(r.Facts, before, after) {
@@ -98,7 +98,7 @@ func restorable(r Request, a *Answer) error {
 }
 
 // storable looks for the credential of snapshots in S3. Without it no plan of a server can be made, so a cluster that lives keeps the one it
-// has; that of a new one may still come, as everything that it refers to. (spec/01 Part E.1.)
+// has; that of a new one may still come, as everything that it refers to. (docs/admission.md.)
 func storable(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil || !judged(r.Facts, before, after) {
@@ -121,7 +121,8 @@ func storable(r Request, a *Answer) error {
 // noCreator on a Cluster keeps its creator out of it.
 const noCreator = "field.cattle.io/no-creator-rbac"
 
-// created writes down who makes a Cluster, whatever the request says, unless it was made elsewhere. (spec/01 Part E.2.)
+// created writes down who makes a Cluster, whatever the request says, unless it was made elsewhere.
+// (docs/admission.md.)
 func created(r Request, a *Answer) error {
 	after, err := decode[provv1.Cluster](r.New)
 	if err != nil || !ours(r.Facts, nil, after) {

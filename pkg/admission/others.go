@@ -32,7 +32,7 @@ func emptyOfProtected(r Request, a *Answer) error {
 	return nil
 }
 
-// unusedDriver refuses to take a driver away from machines: nobody could remove their hosts. (spec/01 Part E.3.)
+// unusedDriver refuses to take a driver away from machines: nobody could remove their hosts. (docs/admission.md.)
 func unusedDriver(r Request, a *Answer) error {
 	before, after, err := decodeBoth[mgmtv3.NodeDriver](r)
 	if err != nil || !before.Spec.Active || after != nil && after.Spec.Active {
@@ -54,7 +54,7 @@ func unusedDriver(r Request, a *Answer) error {
 	return nil
 }
 
-// readablePlan refuses a plan that the agent of its machine could not read. (spec/01 Part E.3.)
+// readablePlan refuses a plan that the agent of its machine could not read. (docs/admission.md.)
 func readablePlan(r Request, a *Answer) error {
 	secret, err := decode[corev1.Secret](r.New)
 	if err != nil || secret.Type != rkev1.SecretTypeMachinePlan || len(secret.Data[nodeplan.KeyPlan]) == 0 {
@@ -96,7 +96,8 @@ func scaledPool(r Request, a *Answer) error {
 const dropSchemas = "provisioning.cattle.io/allow-dynamic-schema-drop"
 
 // keptSchemas gives pools the copies of their drivers' schemas back that an update leaves out, as manifests that know nothing
-// of them do. Without it, the machines would be made anew with the fields that the driver has today. (spec/01 Part E.2.)
+// of them do. Without it, the machines would be made anew with the fields that the driver has today.
+// (docs/admission.md.)
 func keptSchemas(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil || !judged(r.Facts, before, after) || after.Annotations[dropSchemas] == "true" ||

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Places that are used when the configuration names none (spec/04 §1.1, §1.14).
+// Places that are used when the configuration names none (docs/wire/plan.md#files-of-the-agent).
 const (
 	DefaultConfigFile      = "/etc/rancher/agent/config.yaml"
 	DefaultImagesDirectory = "/var/lib/rancher/agent/images"

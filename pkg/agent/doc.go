@@ -1,6 +1,6 @@
 // Package agent is the node agent: the program on every machine that applies the plan it finds in its plan secret and
-// reports there how it went. It speaks the protocol of rancher-system-agent (spec/04 §1), so that the server works with
-// either program, and this agent with servers of other makes.
+// reports there how it went. It speaks the protocol of rancher-system-agent (docs/wire/plan.md), so that the server
+// works with either program, and this agent with servers of other makes.
 //
 // The path of a plan through the package:
 //

@@ -30,7 +30,7 @@ type imageStager interface {
 	stage(ctx context.Context, image, dir string) error
 }
 
-// images finds images in archives on this machine first, then in registries (spec/04 §1.14).
+// images finds images in archives on this machine first, then in registries (docs/wire/plan.md#images).
 type images struct {
 	dir            string
 	registriesFile []string

@@ -24,7 +24,8 @@ const notStarted = -1
 // maxSavedOutput limits the kept output of one instruction, in bytes; the end is kept. A secret holds 1 MiB in all.
 const maxSavedOutput = 512 << 10
 
-// Environment variables that instructions rely on (spec/04 §1.11). Install scripts in installer images read them.
+// Environment variables that instructions rely on (docs/wire/plan.md#instructions). Install scripts in installer images
+// read them.
 const (
 	envExecutionDir  = "CATTLE_AGENT_EXECUTION_PWD"
 	envAttemptNumber = "CATTLE_AGENT_ATTEMPT_NUMBER"
@@ -126,8 +127,8 @@ func variable(environ []string, name string) string {
 	return value
 }
 
-// findCommand looks a command up in the agent's own PATH, not in the scratch directory (spec/04 §1.11). An empty command is
-// run.sh of the staged image.
+// findCommand looks a command up in the agent's own PATH, not in the scratch directory
+// (docs/wire/plan.md#instructions). An empty command is run.sh of the staged image.
 func findCommand(command, dir, searchPath string) (string, error) {
 	if command == "" {
 		return filepath.Join(dir, "run.sh"), nil

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Marks in the interlock directory (spec/04 §1.15). An install script touches restart-pending before it replaces the agent and
-// then waits for applyinator-active to go away.
+// Marks in the interlock directory (docs/wire/plan.md#interlock). An install script touches restart-pending before it
+// replaces the agent and then waits for applyinator-active to go away.
 const (
 	restartPendingMark = "restart-pending"
 	activeMark         = "applyinator-active"

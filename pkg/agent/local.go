@@ -20,7 +20,7 @@ const (
 	skipSuffix     = ".skip"
 )
 
-// localSource applies plan files of a directory (spec/04 §1.16).
+// localSource applies plan files of a directory (docs/wire/plan.md#local-plans).
 type localSource struct {
 	dir     string
 	applier *applier

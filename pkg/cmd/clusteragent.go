@@ -15,7 +15,8 @@ import (
 	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
 
-// credentialFolder is where the manifest of the agent puts its credential. (spec/06 §4.7.1.)
+// credentialFolder is where the manifest of the agent puts its credential.
+// (docs/wire/endpoints.md#manifest-of-the-agent.)
 const credentialFolder = "/cattle-credentials" //nolint:gosec // a folder
 
 // clusterAgentOptions are the flags of drover cluster-agent.

@@ -188,7 +188,7 @@ func (s *Server) route(next http.Handler) http.Handler {
 	})
 }
 
-// identity is who Drover is in a cluster that it reaches through its tunnel. (spec/06 §4.11.)
+// identity is who Drover is in a cluster that it reaches through its tunnel. (docs/wire/endpoints.md#proxy.)
 func identity(cluster types.NamespacedName) proxy.Identity {
 	return proxy.Identity{User: clusterproxy.MachineUserPrefix + cluster.Namespace + ":" + cluster.Name, Group: clusterproxy.AdminGroup}
 }

@@ -324,7 +324,8 @@ func (w *world) want(machine, what, command, want string) {
 }
 
 // forgetProbes removes the states of the probes from the plan secret. The agent that runs now writes them anew at the end of its
-// next pass (spec/04 §1.6), and nobody else does: a write by one that was stopped meanwhile would be a conflict.
+// next pass (docs/wire/plan.md#one-pass-of-the-agent), and nobody else does: a write by one that was stopped meanwhile
+// would be a conflict.
 func (w *world) forgetProbes() {
 	w.t.Helper()
 	secrets, err := w.list(secretsResource)

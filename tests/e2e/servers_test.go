@@ -74,7 +74,8 @@ func TestStandInSplitRoles(t *testing.T) {
 	}
 }
 
-// membersCommand prints a line for each member of etcd, as the plan of an init node without a control plane asks (spec/02 §4.9).
+// membersCommand prints a line for each member of etcd, as the plan of an init node without a control plane asks
+// (docs/wire/planner.md#saved-output).
 func membersCommand(runtime distro.Runtime) string {
 	return "curl -fsS --cacert " + distro.NewLayout(runtime, "").Data + "/server/tls/server-ca.crt https://localhost:" + port(runtime) +
 		"/db/info | grep -o '\"clientURLs\":.\"[^\"]*'"

@@ -9,7 +9,7 @@ const (
 	plans     = "pkg/decide/nodeplan"
 )
 
-// invariants are one fault for each invariant of spec/02 §8.
+// invariants are one fault for each invariant of docs/invariants.md#invariants.
 var invariants = []mutant{
 	{
 		name: "I1", breaks: "an init node that a ticket names and whose mark was not written is forgotten, and another one starts a second cluster",

@@ -81,7 +81,7 @@ func (w *world) leaves(name string) {
 	must(w.T, err)
 }
 
-// A machine whose member has left goes, though no join URL of it is known. (spec/02 §9, W-27.)
+// A machine whose member has left goes, though no join URL of it is known. (docs/invariants.md#weaknesses, W27.)
 func TestHook_MemberLeavesBeforeItsMachineGoes(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		etcdCluster(w, "m1", "m2", "m3")

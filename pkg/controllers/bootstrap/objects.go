@@ -109,7 +109,7 @@ func (s snapshot) tokenSecret() *corev1.Secret {
 // has none.
 const formatKey = "format"
 
-// dataSecret has the label by which Cluster API and its providers cache Secrets (spec/05 §1.4).
+// dataSecret has the label by which Cluster API and its providers cache Secrets (docs/wire/secrets.md#bootstrap-data).
 func (s snapshot) dataSecret(data string) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: s.owned(s.meta(namesOf(s.bootstrap.Name).bootstrap, map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name}, nil)),

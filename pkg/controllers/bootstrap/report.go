@@ -49,7 +49,7 @@ func isShown(err error) bool {
 }
 
 // reportProblem says why there are no bootstrap data. Cluster API shows the condition as BootstrapConfigReady of the Machine
-// (spec/05 §1.4).
+// (docs/wire/capi.md#bootstrap).
 func (h *handler) reportProblem(bootstrap *rkev1.RKEBootstrap, problem error) (*rkev1.RKEBootstrap, error) {
 	ready, retry := outcome.Conclude(rkev1.ConditionReady, problem)
 	status := bootstrap.Status.DeepCopy()

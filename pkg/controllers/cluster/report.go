@@ -20,7 +20,8 @@ import (
 // been reached.
 const reasonReconciling = "Reconciling"
 
-// reasonDisconnected goes with conditions Connected and Ready of a management cluster whose agent has gone. (spec/06 §4.9.)
+// reasonDisconnected goes with conditions Connected and Ready of a management cluster whose agent has gone.
+// (docs/wire/capi.md#management-cluster.)
 const reasonDisconnected = "Disconnected"
 
 func (f *facts) connected() bool {

@@ -95,7 +95,7 @@ func servedKinds(crd *apiextv1.CustomResourceDefinition) (kinds []schema.GroupVe
 	return kinds
 }
 
-// Annotations by which an apply set marks its objects (spec/06 §1.7).
+// Annotations by which an apply set marks its objects (docs/wire/names.md#apply-sets).
 const (
 	setAnnotation       = "objectset.rio.cattle.io/id"
 	ownerKindAnnotation = "objectset.rio.cattle.io/owner-gvk"

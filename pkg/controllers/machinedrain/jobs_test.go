@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Evictions that take all their time do not keep a node from being uncordoned. What is forgotten ends, and leaves nothing behind. (spec/02 §9, W-25.)
+// Evictions that take all their time do not keep a node from being uncordoned. What is forgotten ends, and leaves
+// nothing behind. (docs/invariants.md#weaknesses, W25.)
 func TestJobs_EvictionsHoldUpOnlyEvictions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJobs(t.Context(), time.Now)

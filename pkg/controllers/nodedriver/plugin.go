@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/driverschema"
 )
 
-// The plugin protocol (spec/03 §1.6: every third-party driver speaks it).
+// The plugin protocol (docs/wire/machines.md#plugin-protocol: every third-party driver speaks it).
 const (
 	tokenVariable  = "MACHINE_PLUGIN_TOKEN=42"
 	nameVariable   = "MACHINE_PLUGIN_DRIVER_NAME="

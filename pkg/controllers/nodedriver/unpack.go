@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// driverPrefix starts the file name of every driver (spec/03 §1.5: rancher-machine looks drivers up by it).
+// driverPrefix starts the file name of every driver (docs/wire/machines.md#driver-programs: rancher-machine looks
+// drivers up by it).
 const driverPrefix = "docker-machine-driver-"
 
 var (

@@ -58,7 +58,7 @@ func TestStory_PlansAreRefusedForAWhile(t *testing.T) {
 	}
 }
 
-// W-11: a plan secret that cannot be written to keeps its own machine from its plan, and no other.
+// W11: a plan secret that cannot be written to keeps its own machine from its plan, and no other.
 func TestStory_OneMachineThatRefusesDoesNotStopTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		roles := map[string]string{"a": "etcd,control-plane", "w1": "worker", "w2": "worker", "w3": "worker"}

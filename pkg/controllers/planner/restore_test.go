@@ -271,7 +271,8 @@ func TestStory_RestoreIsRefusedBeforeAnythingStops(t *testing.T) {
 	}
 }
 
-// A snapshot that comes back is what a restore waits for whose machines are stopped already. (spec/02 §9, W-8.)
+// A snapshot that comes back is what a restore waits for whose machines are stopped already.
+// (docs/invariants.md#weaknesses, W8.)
 func TestStory_SnapshotsWakeTheRestoreThatNamesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, stop := newRestoreStory(t)

@@ -183,7 +183,7 @@ func (h *handler) release(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 }
 
 // progress says what the removal waits for. The texts are read by user
-// interfaces and scripts (spec/06 §1.9).
+// interfaces and scripts (docs/wire/capi.md#deletion).
 func (h *handler) progress(seen *facts) removal {
 	// Only what somebody deletes is waited for: objects of the same name that are
 	// not ours and live have nothing to do with this cluster.

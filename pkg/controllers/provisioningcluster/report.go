@@ -79,7 +79,7 @@ func (h *handler) report(seen *facts, cluster *provv1.Cluster, end error) (*prov
 }
 
 // lines are the three conditions in which user interfaces and scripts read the
-// control plane's line (spec/06 §1.8.1), each once: one that is set twice in a
+// control plane's line (docs/wire/capi.md#conditions-of-a-cluster), each once: one that is set twice in a
 // pass gets a new time in every pass. A stalled cluster is not updated, because
 // what the user asked for last is not what it gets; what runs stays ready.
 func lines(controlPlane *rkev1.RKEControlPlane, stalled bool, end conditions.Condition) []conditions.Condition {

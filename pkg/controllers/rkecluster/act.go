@@ -9,7 +9,7 @@ import (
 )
 
 // Placeholder of the endpoint. Cluster API copies it once and shows it; nothing
-// dials it. (spec/06 §3.1.)
+// dials it. (docs/wire/capi.md#infrastructure-cluster.)
 const (
 	endpointHost = "localhost"
 	endpointPort = 6443

@@ -38,7 +38,7 @@ func (h *handler) mayAct(cluster *rkev1.RKECluster) (bool, error) {
 
 // ours reports whether we serve an object: its provisioning Cluster is marked as
 // ours, or there is none and the object was not made for one. Cluster API's
-// contract asks for nothing more than the object itself. (spec/06 §3.1, §5.1.)
+// contract asks for nothing more than the object itself. (docs/wire/capi.md#infrastructure-cluster.)
 //
 // An object that was made for a provisioning Cluster which the cache does not
 // show waits for it: the caches are filled independently of each other, and it
@@ -55,7 +55,7 @@ func (h *handler) ours(cluster *rkev1.RKECluster, owner string) (bool, error) {
 }
 
 // madeForAnnotation is the kind of the object that an object of an apply set was
-// made for; every manager of provisioning Clusters writes it. (spec/06 §1.7.)
+// made for; every manager of provisioning Clusters writes it. (docs/wire/names.md#apply-sets.)
 const madeForAnnotation = "objectset.rio.cattle.io/owner-gvk"
 
 func provisioningCluster() string { return provv1.SchemeGroupVersion.WithKind("Cluster").String() }

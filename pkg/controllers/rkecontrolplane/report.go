@@ -15,7 +15,7 @@ import (
 const reasonOverdue = "DeletionOverdue"
 
 // report shows the server that the removal waits for in condition Removed. The
-// texts are read by user interfaces and scripts. (spec/06 §1.9.)
+// texts are read by user interfaces and scripts. (docs/wire/capi.md#deletion.)
 func (h *handler) report(controlPlane *rkev1.RKEControlPlane, server *clusterv1.Machine) (*rkev1.RKEControlPlane, error) {
 	now := h.Now()
 	waiting := outcome.Wait("", "waiting for machine ["+server.Name+"] to delete", "Machine")

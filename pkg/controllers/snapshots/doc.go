@@ -1,5 +1,6 @@
-// Package snapshots keeps an ETCDSnapshot for every snapshot that a cluster lists (spec/02 §6.8), for people to see, for restores to name, and for the
-// figures about the age of backups.
+// Package snapshots keeps an ETCDSnapshot for every snapshot that a cluster lists
+// (docs/wire/planner.md#etcdsnapshot-objects), for people to see, for restores to name, and for the figures about the
+// age of backups.
 //
 // RKE2 and K3s keep the list inside their cluster, and nothing tells Drover of its changes: each cluster is asked in the background, once a minute and
 // soon after an operation of its own. A question is for names and versions only; the whole list, with what was stored with each

@@ -1,5 +1,5 @@
 // Package bootstrapdata renders what a new machine runs first: a script that installs the node agent and lets it
-// introduce itself, with everything the machine has to know in front of it (spec/03 §3.3).
+// introduce itself, with everything the machine has to know in front of it (docs/wire/machines.md#bootstrap-script).
 //
 // A machine of one of Drover's own node drivers gets the plain script: rancher-machine wraps it into cloud-init or runs it
 // over SSH. A machine of another Cluster API infrastructure provider gets it inside a cloud-config, merged with the user's

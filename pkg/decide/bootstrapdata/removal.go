@@ -110,8 +110,8 @@ const (
 // A machine without a known node is let go only when it never got a plan, or when its cluster was asked and has no node of it:
 // a member that stays behind counts towards the quorum for ever. What cannot be seen is a member whose node has not registered
 // yet; that lasts for seconds while a server joins. A cluster that never answers again holds the machine until somebody
-// gives the member up, as it does for one with a known node. (spec/02 §2.6 lets go of every machine without a reference, and of all while
-// there is no Secret with a kubeconfig, which may come late, be lost, or not be in the cache yet.)
+// gives the member up, as it does for one with a known node. Neither a Machine without a node reference nor a missing
+// Secret with a kubeconfig proves that there is no member: both may come late, be lost, or be absent from the cache.
 //
 // The last member that works stays until another one does that stays: machines may all be deleted because others take their place. Where none
 // come as long as those are there, all but the last leave, which brings the others.

@@ -20,8 +20,8 @@ type Token struct {
 // Expired reports whether the token is no longer good, and otherwise how long it still is. Zero is for ever. A token that was
 // used, and whose agent was heard of, is good for the time of reuse from then; zero means no bound. Until then it is good for as
 // long as its machine is on its way: nobody knows how long a cloud or an installation takes, the script that has the token is not
-// given to a machine twice, and the first identity that uses it is the only one that ever may. docs/decisions/0004 says why it has no window from its creation,
-// as spec/03 §7.5 would have it.
+// given to a machine twice, and the first identity that uses it is the only one that ever may. docs/decisions/0004 says why
+// the token has no window from its creation.
 func (t Token) Expired(reuse time.Duration) (expired bool, left time.Duration) {
 	if t.Joined || t.BadLastUse {
 		return true, 0

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// container is what the agent's container is called. (spec/06 §4.7.1.)
+	// container is what the agent's container is called. (docs/wire/endpoints.md#manifest-of-the-agent.)
 	container = "cluster-register"
 	// command is the agent's sub-command of the program.
 	command = "cluster-agent"
@@ -180,7 +180,8 @@ func (in Input) volumes() []corev1.Volume {
 	return volumes
 }
 
-// affinity prefers the nodes that are there as long as the cluster is, one agent each. (spec/06 §4.7.1.)
+// affinity prefers the nodes that are there as long as the cluster is, one agent each.
+// (docs/wire/endpoints.md#manifest-of-the-agent.)
 func (in Input) affinity() *corev1.Affinity {
 	if custom := in.customization().OverrideAffinity; custom != nil {
 		return custom.DeepCopy()

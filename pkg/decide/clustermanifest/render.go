@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Names in the cluster, which users and tools look for. (spec/06 §4.7.1.)
+// Names in the cluster, which users and tools look for. (docs/wire/endpoints.md#manifest-of-the-agent.)
 const (
 	Namespace      = "cattle-system"
 	ServiceAccount = "cattle"
@@ -47,7 +47,7 @@ const (
 )
 
 // CredentialName is the name of the Secret with the agent's credential. Another credential is another Secret, so that the Deployment follows.
-// (spec/06 §4.7.1.)
+// (docs/wire/endpoints.md#manifest-of-the-agent.)
 func CredentialName(serverURL, token, namespace string) string {
 	sum := sha256.Sum256([]byte(serverURL + "." + token + "." + namespace))
 	return CredentialPrefix + hex.EncodeToString(sum[:])[:10]

@@ -22,7 +22,7 @@ type Condition struct {
 }
 
 // Set writes the condition into the list and reports whether anything but the times changed. The times are RFC 3339 in
-// UTC, with a resolution of one second (spec/06 §1.7: tools of Rancher read them so).
+// UTC, with a resolution of one second (docs/wire/names.md#conditions: tools of Rancher read them so).
 func Set(list *[]rkev1.GenericCondition, c Condition, now time.Time) bool {
 	stamp := now.UTC().Format(time.RFC3339)
 	old := Get(*list, c.Type)

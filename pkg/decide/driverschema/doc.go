@@ -8,8 +8,8 @@
 // machinejob goes the way back, from the fields of a machine to the flags of a command line.
 //
 // Everything here is a function of values: the same flags give the same bytes. The rules are those that stored objects,
-// manifests and user interfaces of this ecosystem rely on (spec/03 §1.7–1.9): integers are strings, every string may be
-// null, defaults are in the config kind only.
+// manifests and user interfaces of this ecosystem rely on (docs/wire/machines.md#from-flags-to-kinds): integers are
+// strings, every string may be null, defaults are in the config kind only.
 //
 // The flags of the drivers that are compiled into rancher-machine are known without running it: coreflags.json is a table
 // of them, which `make generate` writes from the release of rancher-machine that pkg/local/machinebinary pins.

@@ -18,8 +18,8 @@ type seed struct {
 	public, private, optional, defaults, aliases string
 }
 
-// seeds are the drivers that are compiled into rancher-machine, with what their annotations say (spec/03 §1.2: the field
-// lists are what makes user interfaces show a credential form).
+// seeds are the drivers that are compiled into rancher-machine, with what their annotations say
+// (docs/wire/machines.md#seeded-drivers: the field lists are what makes user interfaces show a credential form).
 var seeds = []seed{
 	{
 		name: "amazonec2", active: true, addCloudCredential: true, public: "accessKey", private: "secretKey",

@@ -9,7 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Paths inside the container that command lines and mounts agree on (spec/03 §2.3, §2.6: the machine image knows them).
+// Paths inside the container that command lines and mounts agree on (docs/wire/machines.md#the-job: the machine image
+// knows them).
 const (
 	bootstrapMount = "/run/secrets/machine"
 	bootstrapFile  = bootstrapMount + "/value"
@@ -164,8 +165,8 @@ func amazonFields(fields map[string]any, managementCluster string) map[string]an
 	return out
 }
 
-// createArguments is the container's command line that makes the machine (spec/03 §2.3: the order is the contract of the
-// image's entrypoint). It also returns the files that the command line refers to.
+// createArguments is the container's command line that makes the machine (docs/wire/machines.md#command-line: the order
+// is the contract of the image's entrypoint). It also returns the files that the command line refers to.
 func createArguments(in Input) ([]string, map[string]string) {
 	fields, files := Files(in.Machine.Spec, in.Driver.Aliases)
 	fields = special(in.Driver.Name, fields, in.Cluster)

@@ -21,7 +21,7 @@ const commonKey = "common"
 //
 // The key "common" and top-level values that are null, "" or an empty list do
 // not count, so editing a pool's labels, taints or credential keeps the
-// template; false, 0 and empty maps do count. (spec/06 §1.5.5: another rule
+// template; false, 0 and empty maps do count. (docs/wire/names.md#hashes-in-names: another rule
 // would replace every machine of an existing cluster.)
 func MachineTemplateHash(machineDeployment string, spec map[string]any) (string, error) {
 	counted := make(map[string]any, len(spec))
@@ -54,7 +54,7 @@ func isEmptyTemplateValue(value any) bool {
 
 // BootstrapTemplateHash returns the eight digits that distinguish the bootstrap
 // templates of one pool on foreign infrastructure; userdata is the pool's
-// inline user data, "" when it has none. (spec/06 §1.5.4.)
+// inline user data, "" when it has none. (docs/wire/names.md#hashes-in-names.)
 func BootstrapTemplateHash(machineDeployment, userdata string) string {
 	return sha256Hex(machineDeployment + userdata)[:8]
 }
@@ -62,7 +62,7 @@ func BootstrapTemplateHash(machineDeployment, userdata string) string {
 // ApplySet returns the value of label objectset.rio.cattle.io/hash: the SHA-1
 // of the set's id, its owner's group-version-kind as apimachinery prints it
 // ("provisioning.cattle.io/v1, Kind=Cluster"), and the owner's name and
-// namespace. (spec/06 §1.7: backup and support tooling select by it.)
+// namespace. (docs/wire/names.md#apply-sets: backup and support tooling select by it.)
 func ApplySet(setID, ownerGVK, ownerName, ownerNamespace string) string {
 	sum := sha1.Sum([]byte(setID + ownerGVK + ownerName + ownerNamespace)) //nolint:gosec // wire format, see the import
 	return hex.EncodeToString(sum[:])
@@ -74,7 +74,7 @@ func ProvisioningPrincipal(namespace, cluster string) string {
 	return "system://provisioning/" + namespace + "/" + cluster
 }
 
-// User returns the name of the user object of a principal. (spec/06 §0.2.)
+// User returns the name of the user object of a principal. (docs/wire/names.md#users-and-token-digests.)
 func User(principal string) string {
 	sum := sha256.Sum256([]byte(principal))
 	return "u-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
@@ -89,7 +89,7 @@ func UserLabelKey(principal string) string {
 
 // TokenHash returns base64url(sha256(token)). It is the index key of
 // registration tokens and the CATTLE_TOKEN that a bootstrap script shows for a
-// service account token. (spec/03 appendix D.)
+// service account token. (docs/wire/names.md#users-and-token-digests.)
 func TokenHash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.URLEncoding.EncodeToString(sum[:])

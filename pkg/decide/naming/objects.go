@@ -132,8 +132,9 @@ func EndpointKeys(cluster string) string { return SafeConcat(cluster, "endpoint"
 // ClusterState names the Secret with a cluster's join tokens.
 func ClusterState(cluster string) string { return SafeConcat(cluster, "rke", "state") }
 
-// ETCDSnapshot names the object for a snapshot of a cluster (spec/01 C.4). storage is `local` or `s3`, snapshot the name of its file, node and location where it
-// is as the cluster says it, and created when it was taken, in seconds since 1970.
+// ETCDSnapshot names the object for a snapshot of a cluster (docs/wire/planner.md#etcdsnapshot-objects). storage is
+// `local` or `s3`, snapshot the name of its file, node and location where it is as the cluster says it, and created
+// when it was taken, in seconds since 1970.
 func ETCDSnapshot(cluster, storage, snapshot, node, location string, created int64) string {
 	name := strings.ToLower(snapshot)
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {

@@ -14,7 +14,7 @@ const MaxLength = 63
 // SafeConcat joins parts with "-" and, when the result does not fit in
 // MaxLength bytes, cuts it and appends digits of its SHA-256, so that the
 // result is always at most 63 bytes and never has punctuation before the hash.
-// (spec/06 §0.2: node agents and backups compute the same names.)
+// (docs/wire/names.md#naming-functions: node agents and backups compute the same names.)
 func SafeConcat(parts ...string) string {
 	joined := strings.Join(parts, "-")
 	if len(joined) <= MaxLength {
@@ -30,7 +30,7 @@ func SafeConcat(parts ...string) string {
 
 // SafeConcatMax is SafeConcat with a limit of the caller's choice, in bytes. A
 // limit of 0 or less gives the empty string, a limit of up to 5 a plain cut. It
-// is used for host names and Helm release names. (spec/03 appendix D.)
+// is used for host names and Helm release names. (docs/wire/names.md#naming-functions.)
 func SafeConcatMax(limit int, parts ...string) string {
 	joined := strings.Join(parts, "-")
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// Change says how two plans for one node differ (spec/02 §3.5).
+// Change says how two plans for one node differ (docs/wire/plan.md#kinds-of-change).
 type Change string
 
 const (

@@ -35,7 +35,8 @@ func Deliver(data map[string][]byte, d Delivery) (map[string][]byte, error) {
 	out[KeyPlan] = d.Plan
 	delete(out, KeyProbeStatuses)
 	if Phase(data[KeyPlanState]) == PhaseFailed && bytes.Equal(data[KeyPlan], d.Plan) {
-		// An agent in state mode notes a plan that failed as applied (spec/04 §0.3), and other servers copy it as such. It would never run again.
+		// An agent in state mode notes a plan that failed as applied (docs/wire/plan.md#state-mode), and other servers
+		// copy it as such. It would never run again.
 		delete(out, KeyAppliedChecksum)
 		if bytes.Equal(data[KeyAppliedPlan], d.Plan) {
 			delete(out, KeyAppliedPlan)

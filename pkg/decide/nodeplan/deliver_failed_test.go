@@ -17,7 +17,7 @@ func saying(t *testing.T, text string) []byte {
 	return data
 }
 
-// W-33: an agent in state mode notes a plan that failed as applied. When the same bytes are delivered again, they count as new.
+// W33: an agent in state mode notes a plan that failed as applied. When the same bytes are delivered again, they count as new.
 func TestDeliver_APlanThatFailedByStateIsNotApplied(t *testing.T) {
 	t.Parallel()
 	failed, other := saying(t, "this one"), saying(t, "another one")

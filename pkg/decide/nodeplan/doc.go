@@ -1,5 +1,5 @@
 // Package nodeplan is the wire format between server and node agent: how a node plan and the agent's reports are kept in
-// the data of a plan secret (spec/01 B.2), and what they mean.
+// the data of a plan secret (docs/wire/plan.md#plan-secret), and what they mean.
 //
 //	server ── plan, max-failures, failure-threshold ──►  Secret  ◄── applied-checksum, outputs, probe-statuses ── agent
 //

@@ -1,6 +1,7 @@
 package nodeplan
 
-// Data keys of a plan secret (spec/01 B.2). Agents, servers of other makes and backup tools depend on them.
+// Data keys of a plan secret (docs/wire/plan.md#plan-secret). Agents, servers of other makes and backup tools depend on
+// them.
 const (
 	// KeyPlan holds the plan as compact JSON. Written by the server.
 	KeyPlan = "plan"

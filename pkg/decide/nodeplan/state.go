@@ -9,7 +9,8 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// State is a plan secret as the server understands it (spec/02 §3.5). It is a value: it can be compared and marshalled.
+// State is a plan secret as the server understands it (docs/wire/plan.md#outcome). It is a value: it can be compared
+// and marshalled.
 type State struct {
 	// PlanExists tells whether a plan was ever delivered. Everything else is meaningless without one.
 	PlanExists bool

@@ -118,7 +118,7 @@ func TestParse_ReportsAllMalformedKeys(t *testing.T) {
 	}
 }
 
-// A delivery leaves the mode of the agent alone. (spec/02 §9, W-34.)
+// A delivery leaves the mode of the agent alone. (docs/invariants.md#weaknesses, W34.)
 func TestDeliver(t *testing.T) {
 	old := map[string][]byte{
 		KeyPlan: []byte("old"), KeyProbeStatuses: []byte("{}"), KeyPlanState: []byte("succeeded"), KeyMaxFailures: []byte("3"),
@@ -162,7 +162,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// A plan that failed is not kept as the one that was applied. (spec/02 §9, W-33.)
+// A plan that failed is not kept as the one that was applied. (docs/invariants.md#weaknesses, W33.)
 func TestApplied(t *testing.T) {
 	planBytes := []byte(`{"periodicInstructions":[{"name":"keep"}]}`)
 	sum := []byte(Checksum(planBytes))

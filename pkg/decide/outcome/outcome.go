@@ -79,9 +79,10 @@ type Retry struct {
 }
 
 // Conclude turns the end of a reconcile into a condition of the given type and what the queue is told. A nil error is
-// status True. A conflict is no news for anybody: the condition stays True, and the queue tries again (spec/06 §1.7: tools
-// that watch the condition would otherwise see it flap). The text of any other error is made stable for the condition; the
-// queue, and so the log, gets it as it is. Record writes the condition into a status.
+// status True. A conflict is no news for anybody: the condition stays True, and the queue tries again
+// (docs/wire/names.md#conditions: tools that watch the condition would otherwise see it flap). The text of any other
+// error is made stable for the condition; the queue, and so the log, gets it as it is. Record writes the condition into
+// a status.
 func Conclude(conditionType string, err error) (conditions.Condition, Retry) {
 	c := conditions.Condition{Type: conditionType, Status: rkev1.ConditionTrue}
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 // maxTail is how much of a failing command's output is repeated in conditions, in bytes.
 const maxTail = 200
 
-// retryBudget is how often an agent tries a plan before it waits for a person: about every half minute (spec/04 §1.6), ours less and less often.
-// Agents count on from one plan to the next.
+// retryBudget is how often an agent tries a plan before it waits for a person: about every half minute
+// (docs/wire/plan.md#one-pass-of-the-agent), ours less and less often. Agents count on from one plan to the next.
 const retryBudget = 100
 
 // msgGaveUp is what a person can do about a plan that a node has given up.

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// These are invariants of spec/02 §8 that the random models check too, each in the smallest world that can break it.
+// These are invariants that the random models check too, each in the smallest world that can break it
+// (docs/invariants.md#invariants).
 
 // begun are the machines that have a plan they have not applied.
 func (w *world) begun() []string {
@@ -125,7 +126,7 @@ func TestDecide_AnOperationBuildsOnWhatWasApplied(t *testing.T) {
 	}
 }
 
-// W-3: the agent goes on trying an ordinary plan that fails, within its budget, and the server tells of the failure at once.
+// W3: the agent goes on trying an ordinary plan that fails, within its budget, and the server tells of the failure at once.
 func TestDecide_AFailureOfAnOrdinaryPlanIsNotFinal(t *testing.T) {
 	w := small(t)
 	w.edit(restartAll)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// W-35: etcd takes in one learner at a time. A machine that fails, or takes long, does not hold up the others.
+// W35: etcd takes in one learner at a time. A machine that fails, or takes long, does not hold up the others.
 func TestDecide_NewMembersJoinEtcdOneAfterTheOther(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// then is what happens to s2, the first to join the init node.

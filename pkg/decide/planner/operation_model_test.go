@@ -16,8 +16,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// opsModel drives a cluster that is up through requests, losses and time, and checks invariants 19 to 23 of spec/02 §8 after
-// every decision.
+// opsModel drives a cluster that is up through requests, losses and time, and checks I19 to I23 after every decision
+// (docs/invariants.md#invariants).
 type opsModel struct {
 	*world
 	d     *downstream

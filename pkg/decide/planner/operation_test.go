@@ -86,7 +86,7 @@ func TestRestorable(t *testing.T) {
 	}
 }
 
-// Both limits are the same number: the server declares failure when the agent gives up, neither earlier nor never (W-22).
+// Both limits are the same number: the server declares failure when the agent gives up, neither earlier nor never (W22).
 func TestDecide_LimitsOfOperationPlans(t *testing.T) {
 	w := small(t)
 	w.cp.Spec.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
@@ -131,7 +131,8 @@ func TestDecide_FormerFailuresDoNotCountAgainstOperations(t *testing.T) {
 	}
 }
 
-// A wait of an operation is timed: when the time is over it fails, and says who it waited for. (spec/02 §9, W-29.)
+// A wait of an operation is timed: when the time is over it fails, and says who it waited for.
+// (docs/invariants.md#weaknesses, W29.)
 func TestDecide_OperationsEndInTime(t *testing.T) {
 	w := small(t)
 	w.cp.Spec.RotateCertificates = &rkev1.RotateCertificates{Generation: 1}
@@ -165,7 +166,8 @@ func TestDecide_OperationsEndInTime(t *testing.T) {
 	}
 }
 
-// A pause with the note of an operation goes away whatever holds up the cluster, one without never. (spec/02 §9, W-23.)
+// A pause with the note of an operation goes away whatever holds up the cluster, one without never.
+// (docs/invariants.md#weaknesses, W23.)
 func TestDecide_PausesAreOwned(t *testing.T) {
 	for name, edit := range map[string]func(w *world){
 		"after the operation":     func(*world) {},
@@ -291,7 +293,7 @@ func TestDecide_SameRequestAgain(t *testing.T) {
 	}
 }
 
-// A change of version beside an operation does not reach a node through it, and is still seen as a change afterwards (W-15).
+// A change of version beside an operation does not reach a node through it, and is still seen as a change afterwards (W15).
 func TestDecide_OperationsCarryNoChange(t *testing.T) {
 	w := small(t)
 	before, err := nodeplan.Decode(w.machines["s"].data[nodeplan.KeyPlan])
@@ -342,7 +344,7 @@ func TestDecide_UnknownPhaseBeginsAnew(t *testing.T) {
 	}
 }
 
-// Machines without a role have no certificates; a rotation says that it left them out (W-31).
+// Machines without a role have no certificates; a rotation says that it left them out (W31).
 func TestDecide_RotationNamesWhatItLeavesOut(t *testing.T) {
 	w := small(t)
 	w.add("odd", "")

@@ -83,7 +83,8 @@ func (s *tale) wait(d time.Duration) {
 
 var three = map[string]string{"s1": "etcd,control-plane", "s2": "etcd,control-plane", "s3": "etcd,control-plane", "w1": "worker"}
 
-// What an operation does in which order, how its failure is kept, and how a cluster that is not up is restored. (spec/02 §9, W-2, W-14.)
+// What an operation does in which order, how its failure is kept, and how a cluster that is not up is restored.
+// (docs/invariants.md#weaknesses, W2, W14.)
 func TestOperationTranscripts(t *testing.T) {
 	for name, story := range map[string]func(t *testing.T, tr *transcript){
 		"snapshot-create":                storySnapshotCreate,

@@ -42,7 +42,8 @@ func (o *operation) source() (source render.Source, problem string) {
 	return render.Source{File: found.File, Folder: found.Folder, S3: found.S3}, ""
 }
 
-// restorable is false for the one border that data cannot cross (spec/02 §6.2). What is not known is tried.
+// restorable is false for the one border that data cannot cross (docs/wire/planner.md#restore). What is not known is
+// tried.
 func restorable(taken, current string) bool {
 	border := semver.MustParse("1.25.0")
 	from, err := semver.NewVersion(taken)

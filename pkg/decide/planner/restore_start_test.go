@@ -215,7 +215,7 @@ func TestDecide_ADesignatedMachineThatWasStoppedBeginsNothing(t *testing.T) {
 	}
 }
 
-// W-21: whoever is down after a restore has nothing to lose. But for members of etcd, which start one after the other, all machines of a
+// W21: whoever is down after a restore has nothing to lose. But for members of etcd, which start one after the other, all machines of a
 // tier start at once, whatever the upgrade strategy says.
 func TestDecide_EverybodyWhoIsDownStartsAtOnce(t *testing.T) {
 	w := newWorld(rke2Version)

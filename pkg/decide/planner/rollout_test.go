@@ -69,7 +69,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// An init node that is powered off is replaced. (spec/02 §9, W-10.)
+// An init node that is powered off is replaced. (docs/invariants.md#weaknesses, W10.)
 func TestDecide_WhoTakesThePlaceOfTheInitNode(t *testing.T) {
 	lose := func(w *world) { w.machines["s1"].m.NodeLostSince = w.now.Add(-lostAfter) }
 	for name, tc := range map[string]struct {
@@ -122,7 +122,7 @@ func TestDecide_WhoTakesThePlaceOfTheInitNode(t *testing.T) {
 	}
 }
 
-// W-13: there is never a moment with two init nodes, on Machines or on plan secrets.
+// W13: there is never a moment with two init nodes, on Machines or on plan secrets.
 func TestDecide_TheFormerInitNodeIsToldFirst(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.machines["s1"].m.Deleting = true
@@ -145,7 +145,7 @@ func TestDecide_TheFormerInitNodeIsToldFirst(t *testing.T) {
 	}
 }
 
-// W-10: when nobody else brings news, the timer does.
+// W10: when nobody else brings news, the timer does.
 func TestDecide_ALostInitNodeIsLookedAtAgain(t *testing.T) {
 	w := servers(t, map[string]string{"w": "worker"})
 	w.machines["s1"].m.NodeLostSince = w.now.Add(-4 * time.Minute)
@@ -188,7 +188,8 @@ func TestDecide_TheMemberThatDoesNotWorkComesFirst(t *testing.T) {
 	w.bringUp(t)
 }
 
-// Two members are out: nobody is restarted that still works, until a person says that one of them does not matter. (spec/02 §9, W-26.)
+// Two members are out: nobody is restarted that still works, until a person says that one of them does not matter.
+// (docs/invariants.md#weaknesses, W26.)
 func TestDecide_AMinorityOfEtcdIsLeftAlone(t *testing.T) {
 	for name, tc := range map[string]struct {
 		members int
@@ -279,7 +280,7 @@ func TestDecide_MinorChangesWaitForNobody(t *testing.T) {
 	}
 }
 
-// A worker that is powered off does not hold up the others for ever. (spec/02 §9, W-9.)
+// A worker that is powered off does not hold up the others for ever. (docs/invariants.md#weaknesses, W9.)
 func TestDecide_WhoIsUnreachable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(w *world, h *host)

@@ -19,7 +19,7 @@ func (h *host) failFor(attempts int) {
 // limit is how often the agent of a host may try its plan.
 func (h *host) limit() string { return string(h.data[nodeplan.KeyMaxFailures]) }
 
-// W-3: a plan that fails is tried again and again, by the agent, but not for ever. Then a person has to change the configuration, or to say that
+// W3: a plan that fails is tried again and again, by the agent, but not for ever. Then a person has to change the configuration, or to say that
 // it shall be tried once more.
 func TestDecide_APlanIsGivenUpAfterManyFailures(t *testing.T) {
 	w := ready(t, map[string]string{"s": "etcd,control-plane", "w": "worker"})

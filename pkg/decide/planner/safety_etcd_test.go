@@ -358,7 +358,7 @@ func TestDecide_TheWayOutOfABrokenMemberIsTold(t *testing.T) {
 	}
 }
 
-// W-33: a plan that an agent has given up for good is delivered again under the same rules as the first time.
+// W33: a plan that an agent has given up for good is delivered again under the same rules as the first time.
 func TestDecide_APlanThatFailedByStateWaitsForEtcd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(w *world)

@@ -11,7 +11,8 @@ type ETCDSnapshot struct {
 	Name string `json:"name"`
 	// Cluster is the cluster that the snapshot was taken of.
 	Cluster string `json:"cluster,omitempty"`
-	// MachineUID is the owner of a snapshot that a machine holds, empty for those in S3 (spec/02 §6.2).
+	// MachineUID is the owner of a snapshot that a machine holds, empty for those in S3
+	// (docs/wire/planner.md#etcdsnapshot-objects).
 	MachineUID types.UID `json:"machineUID,omitempty"`
 	// File is the name of the snapshot's file.
 	File string `json:"file,omitempty"`

@@ -8,7 +8,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// restorePhases in their order (spec/02 §6.2). Every one of them can end in Failed.
+// restorePhases in their order (docs/wire/planner.md#restore). Every one of them can end in Failed.
 var restorePhases = []rkev1.ETCDSnapshotPhase{
 	rkev1.ETCDSnapshotPhaseStarted,
 	rkev1.ETCDSnapshotPhaseShutdown,
@@ -23,9 +23,10 @@ var restorePhases = []rkev1.ETCDSnapshotPhase{
 // hintStopped is what helps when a restore fails while the cluster is down.
 const hintStopped = "the cluster is stopped, request a restore again"
 
-// stepRestore takes the whole cluster back to a snapshot of etcd (spec/02 §6.2). Another request at any time begins anew, which
-// is the way out of a restore that cannot work. A request that is taken back ends nothing once machines were stopped: they
-// have given up their data, and to start them without a restore would begin an empty cluster.
+// stepRestore takes the whole cluster back to a snapshot of etcd (docs/wire/planner.md#restore). Another request at any
+// time begins anew, which is the way out of a restore that cannot work. A request that is taken back ends nothing once
+// machines were stopped: they have given up their data, and to start them without a restore would begin an empty
+// cluster.
 func stepRestore(p *pass) verdict {
 	o := &operation{pass: p, kind: kindRestore, setFailed: func() { p.status.ETCDSnapshotRestorePhase = rkev1.ETCDSnapshotPhaseFailed }}
 	request, phase := restoreAsked(p.s.ControlPlane.Spec.ETCDSnapshotRestore), p.status.ETCDSnapshotRestorePhase

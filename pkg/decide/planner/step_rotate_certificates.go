@@ -10,8 +10,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// stepRotateCertificates gives the nodes new certificates, one node after the other (spec/02 §6.3). It has no phase in the
-// status but the generation that was done last; everything else is in its record.
+// stepRotateCertificates gives the nodes new certificates, one node after the other
+// (docs/wire/planner.md#certificate-rotation). It has no phase in the status but the generation that was done last;
+// everything else is in its record.
 func stepRotateCertificates(p *pass) verdict {
 	o := &operation{pass: p, kind: kindCertificates}
 	request := p.s.ControlPlane.Spec.RotateCertificates

@@ -12,10 +12,10 @@ import (
 // featureKeyRotation is the name under which release data say that a version can rotate encryption keys.
 const featureKeyRotation = "encryption-key-rotation"
 
-// hintRestore is what helps when a rotation of keys fails half-way (spec/02 §6.4).
+// hintRestore is what helps when a rotation of keys fails half-way (docs/wire/planner.md#encryption-key-rotation).
 const hintRestore = "servers may disagree about keys, perform an etcd restore"
 
-// Stages of a rotation as the distribution reports them (spec/02 §6.4).
+// Stages of a rotation as the distribution reports them (docs/wire/planner.md#encryption-key-rotation).
 const stageFinished = "reencrypt_finished"
 
 // keyCommand is what the leader runs in a phase. stages are those that it can leave behind.
@@ -30,7 +30,7 @@ var keyCommands = map[rkev1.RotateEncryptionKeysPhase]keyCommand{
 	rkev1.RotateEncryptionKeysPhaseReencrypt: {"reencrypt", []string{"reencrypt_request", "reencrypt_active", stageFinished}},
 }
 
-// keyPhases in their order (spec/02 §6.4). Every one of them can end in Failed.
+// keyPhases in their order (docs/wire/planner.md#encryption-key-rotation). Every one of them can end in Failed.
 var keyPhases = []rkev1.RotateEncryptionKeysPhase{
 	rkev1.RotateEncryptionKeysPhasePrepare,
 	rkev1.RotateEncryptionKeysPhasePostPrepareRestart,
@@ -41,8 +41,9 @@ var keyPhases = []rkev1.RotateEncryptionKeysPhase{
 	rkev1.RotateEncryptionKeysPhaseDone,
 }
 
-// stepRotateKeys gives the cluster another key to encrypt Secrets with (spec/02 §6.4). One server, the leader, runs the
-// commands; after each of them all servers are restarted, one after the other, to learn what it did.
+// stepRotateKeys gives the cluster another key to encrypt Secrets with (docs/wire/planner.md#encryption-key-rotation).
+// One server, the leader, runs the commands; after each of them all servers are restarted, one after the other, to
+// learn what it did.
 func stepRotateKeys(p *pass) verdict {
 	o := &operation{pass: p, kind: kindKeys, setFailed: func() { p.status.RotateEncryptionKeysPhase = rkev1.RotateEncryptionKeysPhaseFailed }}
 	request, status := p.s.ControlPlane.Spec.RotateEncryptionKeys, &p.status

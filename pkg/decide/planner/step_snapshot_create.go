@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// stepSnapshotCreate takes a snapshot of etcd on every machine that has it (spec/02 §6.1):
+// stepSnapshotCreate takes a snapshot of etcd on every machine that has it (docs/wire/planner.md#snapshot):
 //
 //	Started → RestartCluster → Finished, or Failed
 //

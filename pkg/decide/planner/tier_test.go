@@ -152,7 +152,7 @@ func TestDecide_MessagesNameThreeMachines(t *testing.T) {
 	}
 }
 
-// A plan that its secret cannot hold is told of before it is written. (spec/02 §9, W-7.)
+// A plan that its secret cannot hold is told of before it is written. (docs/invariants.md#weaknesses, W7.)
 func TestDecide_PlansThatDoNotFitAreNotDelivered(t *testing.T) {
 	w := newWorld(rke2Version)
 	w.add("s", allRoles)

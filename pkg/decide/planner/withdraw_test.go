@@ -122,7 +122,7 @@ func TestDecide_ADroppedFileIsOnePlanForEachMember(t *testing.T) {
 }
 
 // A file taken out of the configuration is deleted from the node, with the restart that its content needs, and then nothing is left to do.
-// (spec/02 §9, W-20.)
+// (docs/invariants.md#weaknesses, W20.)
 func TestDecide_DroppedFilesAreDeleted(t *testing.T) {
 	w := newWorld(k3sVersion)
 	h := w.add("a", allRoles)

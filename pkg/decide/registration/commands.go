@@ -11,7 +11,7 @@ import (
 // placeholder stands for the token in commands. Who shows them puts the token there, for those who may read its Secret.
 const placeholder = "{token}"
 
-// importPath is where the manifest of a cluster's agent is. (spec/06 §4.5.)
+// importPath is where the manifest of a cluster's agent is. (docs/wire/endpoints.md#import.)
 const importPath = "/v3/import/"
 
 // ManifestURL is where the manifest is with which the agent of a cluster is installed.

@@ -32,7 +32,7 @@ func Serves(labels map[string]string, purpose Purpose) bool {
 	return !says || purpose == Any || value == string(purpose)
 }
 
-// Keys of the Secret that holds a token. Other programs read them. (spec/06 §4.6.)
+// Keys of the Secret that holds a token. Other programs read them. (docs/wire/secrets.md#registration-tokens.)
 const (
 	KeyToken         = "token"
 	KeyPreviousToken = "previousToken"

@@ -16,7 +16,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Lifetimes where nobody says anything else, and the shortest that can be asked for. (spec/06 §4.6.)
+// Lifetimes where nobody says anything else, and the shortest that can be asked for.
+// (docs/wire/secrets.md#registration-tokens.)
 const (
 	DefaultTTL         = 30 * 24 * time.Hour
 	DefaultGracePeriod = 3 * time.Hour
@@ -36,7 +37,8 @@ const minStored = 32
 type Settings struct {
 	// ServerURL is the https URL of the server, without a path.
 	ServerURL string
-	// CAChecksum is by what hosts recognise the server's authorities; empty when they know them anyway. (spec/06 §4.7.1.)
+	// CAChecksum is by what hosts recognise the server's authorities; empty when they know them anyway.
+	// (docs/wire/endpoints.md#authorities.)
 	CAChecksum string
 	// TTL is after how long a token is replaced that does not say so itself: 0 is DefaultTTL, less is never.
 	TTL time.Duration

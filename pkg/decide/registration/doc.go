@@ -9,5 +9,6 @@
 // What a host says when it registers is a value, too: host.go reads the headers of its request, machine.go makes the objects that it becomes, and
 // request.go says where the answer is on the Secret by which a replica asks on behalf of a host (machine request).
 //
-// Everything here is a value: the time, and the random text that becomes a token. Who looks tokens up is package connect. (spec/06 §4.6.)
+// Everything here is a value: the time, and the random text that becomes a token. Who looks tokens up is package
+// connect. (docs/wire/secrets.md#registration-tokens.)
 package registration

@@ -14,10 +14,12 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// HostHeaderPrefix begins the headers by which a host says what it is, and what node it wants to become. (spec/03 §4.3.)
+// HostHeaderPrefix begins the headers by which a host says what it is, and what node it wants to become.
+// (docs/wire/endpoints.md#register-a-host.)
 const HostHeaderPrefix = "X-Cattle-"
 
-// Names of the headers without the prefix, in lower case, as a machine request keeps them. (spec/01 C.4.)
+// Names of the headers without the prefix, in lower case, as a machine request keeps them.
+// (docs/wire/secrets.md#machine-requests.)
 const (
 	hostID              = "id"
 	hostEtcd            = "role-etcd"

@@ -20,7 +20,8 @@ const drainSeconds int32 = 600
 // seconds is over before that.
 const nodeDeletionSeconds = drainSeconds + 600
 
-// Machine is what a host is in the management cluster: three objects of one name. (spec/03 §4.4.)
+// Machine is what a host is in the management cluster: three objects of one name.
+// (docs/wire/endpoints.md#register-a-host.)
 type Machine struct {
 	Bootstrap *rkev1.RKEBootstrap
 	Custom    *rkev1.CustomMachine

@@ -78,8 +78,9 @@ type Decision struct {
 // Empty reports that there is nothing to do now.
 func (d Decision) Empty() bool { return len(d.Create)+len(d.Update)+len(d.Delete) == 0 }
 
-// Decide compares what a cluster lists with the objects that there are (spec/02 §6.8). A file on a node that is no machine gets no object, as nobody could
-// restore it; one that it has stays, and goes with the machine.
+// Decide compares what a cluster lists with the objects that there are (docs/wire/planner.md#etcdsnapshot-objects). A
+// file on a node that is no machine gets no object, as nobody could restore it; one that it has stays, and goes with
+// the machine.
 func Decide(in Input) Decision {
 	out := Decision{Missing: map[string]time.Time{}}
 	have := out.sortOut(in.Have)

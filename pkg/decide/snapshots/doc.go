@@ -1,5 +1,5 @@
 // Package snapshots decides which ETCDSnapshot objects a cluster has: one for each snapshot that its own list names
-// (spec/02 §6.8).
+// (docs/wire/planner.md#etcdsnapshot-objects).
 //
 //	List     reads the cluster's list, etcdsnapshotfiles.k3s.cattle.io, as files
 //	Decide   tells which objects to make, change and delete

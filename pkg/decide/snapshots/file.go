@@ -14,7 +14,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// ListPath is where a cluster lists its snapshots (spec/02 §6.8). Clusters of older releases have nothing there.
+// ListPath is where a cluster lists its snapshots (docs/wire/planner.md#etcdsnapshot-objects). Clusters of older
+// releases have nothing there.
 const ListPath = "/apis/k3s.cattle.io/v1/etcdsnapshotfiles"
 
 const (
@@ -37,7 +38,8 @@ type File struct {
 	Name string
 	// SnapshotName is the name of the file, NodeName the node that holds it or has put it into S3, Location its URI.
 	SnapshotName, NodeName, Location string
-	// Metadata is what was stored with the snapshot, as objects have it (spec/01 A.7): base64 of JSON. It is empty when it is too large, or none.
+	// Metadata is what was stored with the snapshot, as objects have it (docs/wire/planner.md#etcdsnapshot-objects):
+	// base64 of JSON. It is empty when it is too large, or none.
 	Metadata string
 	// S3 is the storage that holds the file, nil when the node does. It names no credential.
 	S3 *rkev1.ETCDSnapshotS3

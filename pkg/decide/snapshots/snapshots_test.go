@@ -57,7 +57,7 @@ func input(files ...snapshots.File) snapshots.Input {
 	}
 }
 
-// A list as K3s writes it becomes objects as spec/01 A.7 and C.2.6 have them.
+// A list as K3s writes it becomes objects (docs/wire/planner.md#etcdsnapshot-objects).
 func TestDecide_AListBecomesObjects(t *testing.T) {
 	t.Parallel()
 	spec := specIn(t, `{"kubernetesVersion":"v1.36.3+k3s1","rkeConfig":{}}`)

@@ -14,7 +14,7 @@ import (
 )
 
 // rkeControlPlane carries the configuration of the whole cluster to the planner.
-// Nothing else of the Cluster's metadata reaches it. (spec/06 §1.5.2.)
+// Nothing else of the Cluster's metadata reaches it. (docs/wire/capi.md#control-plane-object.)
 func rkeControlPlane(cluster *provv1.Cluster) (*rkev1.RKEControlPlane, error) {
 	encoded, err := encodeSpec(&cluster.Spec)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // Desired returns the objects of a cluster in the order in which they are
 // applied: infrastructure cluster, control plane, Cluster API cluster, then per
-// pool its templates, MachineDeployment and health check. (spec/06 §1.5.)
+// pool its templates, MachineDeployment and health check. (docs/wire/capi.md#objects-of-a-cluster.)
 //
 // A Cluster without rkeConfig has none. The cluster must be valid (Validate) and
 // prepared (Prepare); what either would have found is an error here, but for what is

@@ -13,7 +13,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// Groups and versions that generated objects have or refer to. (spec/06 §1.5.)
+// Groups and versions that generated objects have or refer to. (docs/wire/capi.md#objects-of-a-cluster.)
 const (
 	// MachineConfigVersion is the apiVersion of machine configs of node
 	// drivers. A pool whose reference has no apiVersion means this one.
@@ -151,7 +151,7 @@ func Credentials(cluster *provv1.Cluster) []string {
 
 // CredentialSecret says which Secret a reference to a cloud credential means.
 // Only the prefix "cattle-global-data:" names another namespace; anything else
-// is a name in the cluster's namespace. (spec/03 §2.7.)
+// is a name in the cluster's namespace. (docs/wire/secrets.md#cloud-credentials.)
 func CredentialSecret(clusterNamespace, reference string) (namespace, name string) {
 	if name, global := strings.CutPrefix(reference, provv1.GlobalDataNamespace+":"); global {
 		return provv1.GlobalDataNamespace, name

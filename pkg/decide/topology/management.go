@@ -39,7 +39,7 @@ func HasOwnManagement(cluster *provv1.Cluster) bool {
 // Management returns the objects by which the management side knows a cluster:
 // its record, the namespace of that name, and the tokens that hosts and the
 // agent inside the cluster register with. status.clusterName has to be set.
-// (spec/06 §2.1.3, §2.1.9, §5.4.)
+// (docs/wire/capi.md#management-cluster.)
 func Management(cluster *provv1.Cluster, registry Registry) []runtime.Object {
 	name := cluster.Status.ClusterName
 	objects := []runtime.Object{
@@ -170,7 +170,7 @@ func ownRegistry(config *provv1.RKEConfig) (string, bool) {
 }
 
 // MachineProvider says in one word where the machines of a cluster come from,
-// for lists in user interfaces. (spec/06 §2.1.8.)
+// for lists in user interfaces. (docs/wire/capi.md#management-cluster.)
 func MachineProvider(cluster *provv1.Cluster) string {
 	switch shown := cluster.Annotations[provv1.UIProviderAnnotation]; {
 	case shown != "":

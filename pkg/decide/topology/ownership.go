@@ -73,7 +73,7 @@ func Belongs(object metav1.Object, cluster *provv1.Cluster) bool {
 // TakeConfig makes a machine config belong to a cluster. It returns a changed
 // copy, or nil when the config belongs to the cluster already. A config that
 // belongs to another cluster or has another controller is an error: two
-// clusters never share one. (spec/06 §1.5.6.)
+// clusters never share one. (docs/wire/machines.md#from-flags-to-kinds.)
 func TakeConfig(cluster *provv1.Cluster, config *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	for _, owner := range config.GetOwnerReferences() {
 		if owner.APIVersion == provisioningGroup && owner.Kind == "Cluster" {

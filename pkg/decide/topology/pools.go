@@ -138,7 +138,7 @@ const (
 // and is over before the host is gone. A Node given up stays for ever. There is
 // a limit, because until then no other machine takes the place of this one, and
 // the cluster may never answer again. Changing it replaces no machine, and when
-// the whole cluster is deleted nobody waits for Nodes. (spec/05 §3.1.)
+// the whole cluster is deleted nobody waits for Nodes. (docs/wire/capi.md#pools.)
 func nodeDeletionTimeout(pool *provv1.RKEMachinePool) *int32 {
 	limit := nodeDeletionTime
 	if pool.DrainBeforeDelete {
@@ -154,7 +154,7 @@ func nodeDeletionTimeout(pool *provv1.RKEMachinePool) *int32 {
 // replicas is the pool's quantity, unless somebody else decides the size: an
 // autoscaler within its limits, or nobody when there is no quantity. Then the
 // size that exists is kept, so that applying never undoes a scaling; a pool that
-// does not exist yet starts with its quantity or one machine. (spec/06 §1.11.)
+// does not exist yet starts with its quantity or one machine. (docs/wire/capi.md#pools.)
 func replicas(in Input, pool *provv1.RKEMachinePool, deployment string) *int32 {
 	wanted := quantity(pool)
 	if current, exists := in.Replicas[deployment]; exists && (pool.Quantity == nil || autoscaled(pool)) {

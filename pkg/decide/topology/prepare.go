@@ -16,7 +16,7 @@ import (
 // when nothing is missing, so that a new cluster costs one write.
 //
 // A pool keeps the copy it has, whatever the driver's schema is now: that is
-// what keeps an upgraded driver from replacing machines. (spec/06 §1.3.) Schemas
+// what keeps an upgraded driver from replacing machines. (docs/wire/machines.md#from-flags-to-kinds.) Schemas
 // that do not exist are left out; Validate reports them.
 func Prepare(cluster *provv1.Cluster, instanceID string, schemas map[string]*mgmtv3.DynamicSchemaSpec) (*provv1.Cluster, error) {
 	prepared := cluster.DeepCopy()

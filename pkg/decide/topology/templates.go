@@ -46,7 +46,7 @@ func bootstrapTemplate(cluster *provv1.Cluster, name string, userdata *rkev1.Use
 
 // machineTemplate is the immutable copy of a machine config that machines are
 // made from. What of the config counts is what the pool's copy of the driver's
-// schema knows; only that decides the name. (spec/06 §1.5.5.)
+// schema knows; only that decides the name. (docs/wire/names.md#hashes-in-names.)
 func machineTemplate(in Input, pool *provv1.RKEMachinePool, ref ConfigRef) (*unstructured.Unstructured, error) {
 	config, exists := in.MachineConfigs[ref]
 	if !exists {

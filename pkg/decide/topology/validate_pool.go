@@ -163,7 +163,7 @@ func unreadableRange(pool *provv1.RKEMachinePool) bool {
 	return !ok && pool.UnhealthyRange != nil && unhealthyRange.MatchString(*pool.UnhealthyRange)
 }
 
-// Operating systems that a pool may name. (spec/01 Part A.2.4.)
+// Operating systems that a pool may name. (docs/wire/capi.md#pools.)
 const (
 	linux   = "linux"
 	windows = "windows"
@@ -183,7 +183,7 @@ func validateFirstBoot(pool *provv1.RKEMachinePool, at *field.Path) field.ErrorL
 		errs = append(errs, field.Invalid(at.Child("machineOS"), pool.MachineOS, "must be linux or windows, in lower case"))
 	}
 	// A node driver's machines get their user data from the machine config: what a pool has is for others only, and ignored
-	// here. (spec/03 §3.1.)
+	// here. (docs/wire/capi.md#pools.)
 	if _, ours := configRef(pool); ours || pool.Userdata == nil {
 		return errs
 	}

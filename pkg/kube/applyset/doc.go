@@ -13,5 +13,5 @@
 //
 // A set is identified by its id and by the kind, namespace and name of its owner, but not by the owner's UID: ids are
 // persisted, and changing one orphans every object of the set. Identity is written as label objectset.rio.cattle.io/hash and
-// four annotations, which backup and support tooling reads (spec/06 §1.7).
+// four annotations, which backup and support tooling reads (docs/wire/names.md#apply-sets).
 package applyset

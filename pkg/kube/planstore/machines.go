@@ -214,7 +214,7 @@ func setBoth(machine *clusterv1.Machine, kind string, want planner.Condition, no
 
 // setDeprecated writes the condition into the list that tools of the older API read.
 //
-//nolint:staticcheck // the list is deprecated, and conditions of Machines are written to both (spec/02 §1.7)
+//nolint:staticcheck // the list is deprecated, and conditions of Machines are written to both (docs/wire/names.md#conditions)
 func setDeprecated(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) {
 	if machine.Status.Deprecated == nil {
 		machine.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{}

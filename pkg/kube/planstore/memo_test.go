@@ -13,7 +13,7 @@ type thing struct {
 	_ *thing
 }
 
-// A plan secret that has not changed is not decoded again. (spec/02 §9, W-5.)
+// A plan secret that has not changed is not decoded again. (docs/invariants.md#weaknesses, W5.)
 func TestMemo_ComputesOncePerVersion(t *testing.T) {
 	calls := 0
 	m := NewMemo(func(x *thing) int { calls++; return x.n * 2 })

@@ -237,7 +237,8 @@ func TestPlans_NoteReport(t *testing.T) {
 	}
 }
 
-// Each request changes what it has to say and nothing else, and what is there already is not written. (spec/02 §9, W-12.)
+// Each request changes what it has to say and nothing else, and what is there already is not written.
+// (docs/invariants.md#weaknesses, W12.)
 func TestPlans_DrainAndInitLabel(t *testing.T) {
 	const options, other, hooked = `{"enabled":true}`, `{"enabled":false}`, `{"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`
 	drain := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// settingCA is where the server gives out its authorities (spec/06 §4.5.).
+	// settingCA is where the server gives out its authorities (docs/wire/endpoints.md#authorities).
 	settingCA = "/v3/settings/cacerts"
 	// maxCA bounds its answer, in bytes.
 	maxCA = 1 << 20
@@ -106,7 +106,8 @@ func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 	return pool([]byte(setting.Value))
 }
 
-// Checksum is that of authorities: the SHA-256 of them with one newline at the end, as hexadecimal digits (spec/06 §4.5.).
+// Checksum is that of authorities: the SHA-256 of them with one newline at the end, as hexadecimal digits
+// (docs/wire/endpoints.md#authorities).
 func Checksum(authorities []byte) string {
 	sum := sha256.Sum256(slices.Concat(bytes.TrimRight(authorities, "\n"), []byte{'\n'}))
 	return hex.EncodeToString(sum[:])

@@ -1,5 +1,5 @@
 // Package clusterproxy lets people and programs reach the API servers of downstream clusters through Drover, at
-// /k8s/clusters/ID/…, whatever is between them. (spec/06 §4.9, §4.11.)
+// /k8s/clusters/ID/…, whatever is between them. (docs/wire/endpoints.md#proxy.)
 //
 // A request goes through these steps, and the first that says no ends it with a Kubernetes Status that tells nothing internal:
 //

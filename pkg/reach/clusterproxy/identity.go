@@ -14,7 +14,8 @@ import (
 const (
 	// AdminGroup is the group that the agent's manifest binds to cluster-admin downstream.
 	AdminGroup = "system:drover:cluster-admin"
-	// MachineUserPrefix is what the user name of a cluster's machine identity begins with; NAMESPACE:NAME of its Cluster follow. (spec/06 §4.11(7).)
+	// MachineUserPrefix is what the user name of a cluster's machine identity begins with; NAMESPACE:NAME of its
+	// Cluster follow. (docs/wire/endpoints.md#proxy.)
 	MachineUserPrefix = "system:provisioning:"
 	// ServiceAccountPrefix is what the user name of a service account of the management cluster begins with downstream; NAMESPACE:NAME follow.
 	ServiceAccountPrefix = reservedPrefix + "serviceaccount:"

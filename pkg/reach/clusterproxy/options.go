@@ -31,16 +31,16 @@ const (
 // EndpointTokensPrefix is the path below which tokens for the authorized endpoint of a cluster are asked for; its identifier follows.
 const EndpointTokensPrefix = "/k8s/endpoint-tokens/" //nolint:gosec // a path
 
-// DefaultPrefixes are the paths below which clusters are. The second is an alias. (spec/06 §4.9.)
+// DefaultPrefixes are the paths below which clusters are. The second is an alias. (docs/wire/endpoints.md#proxy.)
 func DefaultPrefixes() []string { return []string{"/k8s/clusters/", "/k8s/proxy/"} }
 
-// RequestAuthenticator finds out who sent a request. (spec/06 §5.2.)
+// RequestAuthenticator finds out who sent a request.
 type RequestAuthenticator interface {
 	// Authenticate returns the user; ok is false for a request that shows nobody, or nobody who is known. An error says that it cannot be found out.
 	Authenticate(r *http.Request) (found user.Info, ok bool, err error)
 }
 
-// Authorizer tells what users may do. (spec/06 §5.2.)
+// Authorizer tells what users may do.
 type Authorizer interface {
 	// CanAccessCluster tells whether a user may reach the cluster with an identifier. It is asked about clusters that do not exist, too, and has to
 	// answer no but for users who may know that.

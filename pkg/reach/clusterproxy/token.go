@@ -115,7 +115,7 @@ func machineOf(principal string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true
 }
 
-// machineIdentity is who the machine identity of a Cluster is downstream. (spec/06 §4.11(7).)
+// machineIdentity is who the machine identity of a Cluster is downstream. (docs/wire/endpoints.md#proxy.)
 func machineIdentity(of types.NamespacedName) Identity {
 	return Identity{Name: MachineUserPrefix + of.Namespace + ":" + of.Name, Groups: []string{AdminGroup}}.authenticated()
 }

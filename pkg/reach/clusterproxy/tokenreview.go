@@ -15,7 +15,7 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// DefaultAudience is the audience of tokens that are made for this proxy. (spec/06 §4.11(7).)
+// DefaultAudience is the audience of tokens that are made for this proxy. (docs/wire/endpoints.md#proxy.)
 const DefaultAudience = "drover-proxy"
 
 const (

@@ -40,9 +40,9 @@ func refused(code int, message string) error { return &refusal{code: code, messa
 // errUnknown covers everything about a token that is not good, in one answer.
 var errUnknown = refused(http.StatusUnauthorized, "")
 
-// connectAgent exchanges a bootstrap token, or the registration token of a cluster, for the connection of a machine (spec/03 §4.3). Install scripts try again after
-// any answer but 200, so the codes are for people: 400 the request, 401 the token, 403 the machine, 409 another identity,
-// 503 come again.
+// connectAgent exchanges a bootstrap token, or the registration token of a cluster, for the connection of a machine
+// (docs/wire/endpoints.md#connect-a-machine). Install scripts try again after any answer but 200, so the codes are for
+// people: 400 the request, 401 the token, 403 the machine, 409 another identity, 503 come again.
 func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	if !s.Synced() {
 		unavailable(w, "caches are not filled yet")

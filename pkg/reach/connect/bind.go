@@ -24,11 +24,11 @@ import (
 // pollInterval is how often a waiting request looks into the caches.
 const pollInterval = 100 * time.Millisecond
 
-// bind ties a machine to the identity that first presents its bootstrap token, for good (spec/03 §7.5): whoever else reads
-// the token, say a pod from the machine's metadata, cannot use it. Install scripts are repeated, and answers get lost, so the
-// same identity may come again, until the token is marked as out of use. A machine keeps its identity on its disk, and
-// one that has lost its disk is another Machine; to let another identity in nevertheless, somebody who may change the Machine
-// takes its label away.
+// bind ties a machine to the identity that first presents its bootstrap token, for good
+// (docs/wire/endpoints.md#connect-a-machine): whoever else reads the token, say a pod from the machine's metadata,
+// cannot use it. Install scripts are repeated, and answers get lost, so the same identity may come again, until the
+// token is marked as out of use. A machine keeps its identity on its disk, and one that has lost its disk is another
+// Machine; to let another identity in nevertheless, somebody who may change the Machine takes its label away.
 func (s *server) bind(who *identity, id string) error {
 	known := who.machine.Labels[rkev1.MachineIDLabel]
 	switch {

@@ -32,7 +32,7 @@ func withNewline(pem []byte) []byte {
 }
 
 // cacerts answers the authorities. Whoever knows a registration token can ask for a proof that the answer comes from a server
-// that knows it too (spec/03 §4.6): cluster agents do.
+// that knows it too (docs/wire/endpoints.md#authorities): cluster agents do.
 func (s *server) cacerts(w http.ResponseWriter, r *http.Request) {
 	body := withNewline(s.CACerts)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

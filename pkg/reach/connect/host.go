@@ -23,7 +23,7 @@ const maxRequest = 64 << 10
 
 // registered lets a host in that shows the registration token of a cluster: it asks the controller of registered hosts for a Machine, by a Secret, and
 // waits for the answer on it. Which of the replicas a host reaches does not matter, and one request at a time is there for each host. Only a Machine of the
-// cluster whose token was shown is believed, whoever has written the answer. (spec/03 §4.4, §7.5.)
+// cluster whose token was shown is believed, whoever has written the answer. (docs/wire/endpoints.md#register-a-host.)
 func (s *server) registered(ctx context.Context, id string, r *http.Request) (*identity, error) {
 	cluster, ok := s.HostCluster(id)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// importPrefix begins the paths of manifests: {token}_{clusterId}.yaml. (spec/06 §4.5.)
+// importPrefix begins the paths of manifests: {token}_{clusterId}.yaml. (docs/wire/endpoints.md#import.)
 const importPrefix = "/v3/import/"
 
 // AgentManifests is what the agents inside clusters are installed with.
@@ -68,7 +68,7 @@ func (s *server) importManifest(w http.ResponseWriter, r *http.Request, file str
 	text(w, string(body))
 }
 
-// bad answers a request that can never succeed, with exactly this text. (spec/06 §4.5.)
+// bad answers a request that can never succeed, with exactly this text. (docs/wire/endpoints.md#import.)
 func bad(w http.ResponseWriter, message string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

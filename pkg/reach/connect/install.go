@@ -15,8 +15,8 @@ var installScript string
 //go:embed uninstall.sh
 var uninstallScript string
 
-// InstallScript is the text that installs the node agent on Linux, to the contract of spec/03 §6: environment variables
-// before it choose server, token, authority and roles.
+// InstallScript is the text that installs the node agent on Linux, to the contract of
+// docs/wire/machines.md#install-script: environment variables before it choose server, token, authority and roles.
 func InstallScript() string { return installScript }
 
 // UninstallScript is the text that removes the node agent again.

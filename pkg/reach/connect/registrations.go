@@ -58,7 +58,8 @@ func NewRegistrations(o RegistrationOptions) *Registrations {
 	return &Registrations{o}
 }
 
-// proofToken is how a cluster agent presents a registration token when it asks for a proof. (spec/06 §4.5.)
+// proofToken is how a cluster agent presents a registration token when it asks for a proof.
+// (docs/wire/endpoints.md#authorities.)
 func proofToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.StdEncoding.EncodeToString(sum[:])

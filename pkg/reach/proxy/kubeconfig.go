@@ -12,7 +12,7 @@ import (
 )
 
 // Entries of the kubeconfigs we write. Readers look the cluster up by its name.
-// (spec/06 §4.1.1.)
+// (docs/wire/secrets.md#kubeconfig.)
 const (
 	kubeconfigCluster = "cluster"
 	kubeconfigUser    = "user"

@@ -9,10 +9,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ClusterPath is where Drover's endpoints pass requests on to a cluster. (spec/06 §4.1.1.)
+// ClusterPath is where Drover's endpoints pass requests on to a cluster. (docs/wire/endpoints.md#proxy.)
 const ClusterPath = "/k8s/clusters/"
 
-// TokenKey is the key of the bearer token in the Secret of a kubeconfig that leads through Drover. (spec/06 §4.1.1.)
+// TokenKey is the key of the bearer token in the Secret of a kubeconfig that leads through Drover.
+// (docs/wire/secrets.md#kubeconfig.)
 const TokenKey = "token"
 
 // Proxied is a kubeconfig that leads through Drover's endpoints. It is a credential: it must not be logged, and its String method does not show it.

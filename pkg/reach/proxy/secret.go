@@ -9,7 +9,7 @@ import (
 )
 
 // KubeconfigKey is the key of the kubeconfig in its Secret. Cluster API,
-// clusterctl and Fleet read it. (spec/06 §4.1.1.)
+// clusterctl and Fleet read it. (docs/wire/secrets.md#kubeconfig.)
 const KubeconfigKey = "value"
 
 // Secret builds the Secret with the kubeconfig of a cluster in the form Cluster

@@ -19,7 +19,8 @@ var (
 	ErrRefused = errors.New("address may not be dialed")
 	// ErrUnauthenticated: a request to open a session carries no token.
 	ErrUnauthenticated = errors.New("failed authentication")
-	// ErrUnknownCluster: the token is that of no cluster. The text is that of the wire (spec/06 §4.4.), and says no more.
+	// ErrUnknownCluster: the token is that of no cluster. The text is that of the wire
+	// (docs/wire/endpoints.md#tunnel), and says no more.
 	ErrUnknownCluster = errors.New("cluster not found")
 )
 

@@ -50,8 +50,8 @@ func (r Registration) late() time.Duration {
 	return wire.StockSilence / 2
 }
 
-// FromHeaders reads registrations from the headers of the wire (spec/06 §4.4.). The function finds the ID of the cluster a registration token
-// belongs to; it has to take the same time for all tokens.
+// FromHeaders reads registrations from the headers of the wire (docs/wire/endpoints.md#tunnel). The function finds the
+// ID of the cluster a registration token belongs to; it has to take the same time for all tokens.
 func FromHeaders(cluster func(token string) (id string, ok bool)) func(*http.Request) (Registration, error) {
 	return func(r *http.Request) (Registration, error) {
 		token := r.Header.Get(wire.HeaderToken)

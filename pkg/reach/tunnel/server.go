@@ -76,7 +76,7 @@ type Server struct {
 	serving  sync.WaitGroup
 }
 
-// Paths are those that a Server answers (spec/06 §4.3.).
+// Paths are those that a Server answers (docs/wire/endpoints.md#tunnel).
 func Paths() []string { return []string{wire.PathConnect, wire.PathRegister} }
 
 // New makes a Server. Errors name the option.

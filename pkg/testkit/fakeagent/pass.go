@@ -42,9 +42,9 @@ type timing struct {
 	probe, retry time.Duration
 }
 
-// pass is one pass of an agent in checksum mode over its plan Secret (spec/04 §1.6). It returns the Secret's new data, the
-// agent's new memory, and when to look again without any event; zero means never. A plan that cannot be read gets no answer,
-// as from real agents.
+// pass is one pass of an agent in checksum mode over its plan Secret (docs/wire/plan.md#one-pass-of-the-agent). It
+// returns the Secret's new data, the agent's new memory, and when to look again without any event; zero means never. A
+// plan that cannot be read gets no answer, as from real agents.
 func pass(data map[string][]byte, mem memory, h host, t timing, now time.Time) (map[string][]byte, memory, time.Duration) {
 	decoded, err := nodeplan.Decode(data[nodeplan.KeyPlan])
 	if len(data[nodeplan.KeyPlan]) == 0 || err != nil {

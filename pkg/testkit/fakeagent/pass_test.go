@@ -146,7 +146,7 @@ func TestPass_FailingPlanIsTriedUpToItsLimit(t *testing.T) {
 	}
 }
 
-// The number of the attempt goes on over a new plan, as in agents (spec/04 §1.6).
+// The number of the attempt goes on over a new plan, as in agents (docs/wire/plan.md#one-pass-of-the-agent).
 func TestPass_NewPlanIsTriedAtOnce(t *testing.T) {
 	s := &stage{failing: map[string]error{"install": errBroken}}
 	data, mem, _ := pass(delivered(t, install("1", "install"), 1), memory{}, s.host(), quick, epoch)

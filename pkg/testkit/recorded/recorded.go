@@ -1,5 +1,6 @@
-// Package recorded has the objects of clusters that somebody else has made, as files: written after the description of the reference (spec/06 §1.5 to
-// §1.7 and §1.14, spec/02 §3, spec/03 §3), so that what is taken over is not what Drover itself has made.
+// Package recorded has the objects of clusters that other managers have made, as files. They were written by hand, after
+// the forms of docs/wire/capi.md, docs/wire/names.md and docs/wire/plan.md. So what is taken over in tests is not what
+// Drover itself has made.
 package recorded
 
 import (

@@ -135,7 +135,7 @@ func missing(at string, written, stored any) []loss {
 }
 
 // zeros are the fields whose explicit zero a Go program cannot tell from no value, because the released type is no pointer
-// there (spec/01 §A.2, the columns of type and nullable). Each has the reason why nothing but the spelling is lost.
+// there. Each has the reason why nothing but the spelling is lost.
 var zeros = map[*regexp.Regexp]string{
 	path(`.spec.defaultPodSecurityAdmissionConfigurationTemplateName`): "a name: empty names none",
 	path(`.spec.localClusterAuthEndpoint`):                             "a struct: without enabled it is off",

@@ -22,7 +22,8 @@ type service struct {
 	certificates []string
 }
 
-// services are all that have certificates, by the names that the real distributions know (spec/02 §6.3).
+// services are all that have certificates, by the names that the real distributions know
+// (docs/wire/planner.md#certificate-rotation).
 func services(l Layout) []service {
 	program := string(l.Runtime)
 	return []service{

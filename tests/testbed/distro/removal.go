@@ -12,7 +12,7 @@ import (
 )
 
 // removeMembers takes members out of etcd whose nodes are told to leave it, and says so on the node, as the real distributions' controller
-// does (spec/02 §2.6). Every server does it: it is done once whoever is first.
+// does (docs/wire/names.md#leaving-etcd). Every server does it: it is done once whoever is first.
 func (r *run) removeMembers(ctx context.Context, client kubernetes.Interface) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

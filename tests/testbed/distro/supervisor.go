@@ -121,7 +121,7 @@ func (s supervisor) admitServer(ctx context.Context, _ url.Values) (any, error) 
 	return serverReply{Files: files, Etcd: voters}, nil
 }
 
-// databaseInfo tells programs of this host who the members of etcd are (spec/02 §4.9).
+// databaseInfo tells programs of this host who the members of etcd are (docs/wire/planner.md#saved-output).
 func (s supervisor) databaseInfo(w http.ResponseWriter, r *http.Request) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !net.ParseIP(host).IsLoopback() {
 		http.Error(w, "not for other hosts", http.StatusForbidden)

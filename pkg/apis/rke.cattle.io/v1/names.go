@@ -256,7 +256,7 @@ const (
 	ManagedByDrover = "drover"
 )
 
-// Names by which "clusterctl move" is told what to do. (spec/05 §1.7.)
+// Names by which "clusterctl move" is told what to do. (docs/wire/capi.md#move-with-clusterctl.)
 const (
 	// ClusterctlLabel is on the CRDs of which clusterctl looks at the objects.
 	ClusterctlLabel = "clusterctl.cluster.x-k8s.io"

@@ -9,11 +9,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/distro"
 )
 
-// rotationKey names certificate rotation in the records of a node; it is wire (spec/02 §6.3).
+// rotationKey names certificate rotation in the records of a node; it is wire
+// (docs/wire/planner.md#certificate-rotation).
 const rotationKey = "certificate-rotation"
 
-// Services whose certificates a node with a role keeps or depends on (spec/02 §6.3). A control plane has those of a worker
-// too.
+// Services whose certificates a node with a role keeps or depends on (docs/wire/planner.md#certificate-rotation). A
+// control plane has those of a worker too.
 var (
 	workerServices       = []string{"rke2-server", "k3s-server", "api-server", "kubelet", "kube-proxy", "auth-proxy"}
 	controlPlaneServices = []string{"controller-manager", "scheduler", "rke2-controller", "k3s-controller", "admin", "cloud-controller", "supervisor"}
@@ -51,7 +52,8 @@ func UnknownServices(runtime distro.Runtime, services []string) []string {
 	})
 }
 
-// RotateCertificatesWork gives the node new certificates and restarts it (spec/02 §6.3). have is the plan that the node has.
+// RotateCertificatesWork gives the node new certificates and restarts it (docs/wire/planner.md#certificate-rotation).
+// have is the plan that the node has.
 func (n Node) RotateCertificatesWork(have plan.NodePlan, roles Roles, services []string, attempt string) Work {
 	work := Work{Operation: OperationCertificates, Attempt: attempt}
 	add := func(instructions ...plan.OneTimeInstruction) {

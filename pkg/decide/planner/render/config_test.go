@@ -199,7 +199,7 @@ func knownEverywhere(key string) func(*render.Input) {
 	return func(in *render.Input) { in.Release.AgentArgs[key] = distro.ArgString }
 }
 
-// What the release data do not describe is warned of, and planned. (spec/02 §9, W-32.)
+// What the release data do not describe is warned of, and planned. (docs/invariants.md#weaknesses, W32.)
 func TestPlan_Warnings(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

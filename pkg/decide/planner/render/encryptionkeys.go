@@ -22,16 +22,17 @@ var waitForScript string
 const SecretsEncryptStatus = "secrets-encrypt-status"
 
 const (
-	// keysKey names the rotation of encryption keys on nodes, in records and in directories; it is wire (spec/02 §6.4).
+	// keysKey names the rotation of encryption keys on nodes, in records and in directories; it is wire
+	// (docs/wire/planner.md#encryption-key-rotation).
 	keysKey = "encryption-key-rotation"
-	// statusPeriod of the periodic instruction, in seconds (spec/02 §6.4).
+	// statusPeriod of the periodic instruction, in seconds (docs/wire/planner.md#encryption-key-rotation).
 	statusPeriod = 5
 	// containerdEndpoint is where the distributions' containerd listens.
 	containerdEndpoint = "CONTAINER_RUNTIME_ENDPOINT=unix:///var/run/k3s/containerd/containerd.sock"
 )
 
-// SecretsEncryptWork runs one command of a rotation: prepare, rotate or reencrypt (spec/02 §6.4). reached are the stages in
-// which it has succeeded before.
+// SecretsEncryptWork runs one command of a rotation: prepare, rotate or reencrypt
+// (docs/wire/planner.md#encryption-key-rotation). reached are the stages in which it has succeeded before.
 func (n Node) SecretsEncryptWork(command string, reached []string, attempt string) Work {
 	step := n.script(keysKey, "secrets_encrypt_step.sh", secretsEncryptStepScript)
 	args := append([]string{step.Path, n.Runtime.Command(), command}, reached...)
@@ -48,8 +49,8 @@ func (n Node) SecretsEncryptWork(command string, reached []string, attempt strin
 	}
 }
 
-// RestartForKeysWork restarts a server so that it follows the rotation (spec/02 §6.4). phase tells the restarts of one
-// rotation apart; a stage is what a follower must come to.
+// RestartForKeysWork restarts a server so that it follows the rotation (docs/wire/planner.md#encryption-key-rotation).
+// phase tells the restarts of one rotation apart; a stage is what a follower must come to.
 func (n Node) RestartForKeysWork(roles Roles, phase, stage, attempt string) Work {
 	wait := n.script(keysKey, "wait_for_systemctl_status.sh", waitForScript)
 	work := Work{Operation: OperationKeys, Attempt: attempt, Files: []plan.File{wait}}

@@ -18,7 +18,7 @@ var waitForReadyScript string
 //go:embed scripts/clean_up_nodes.sh
 var cleanUpNodesScript string
 
-// restoreKey names a restore on nodes, in records and in directories; it is wire (spec/02 §6.2).
+// restoreKey names a restore on nodes, in records and in directories; it is wire (docs/wire/planner.md#restore).
 const restoreKey = "etcd-restore"
 
 // Operations of the plans of a restore.
@@ -30,7 +30,8 @@ const (
 )
 
 // StopWork stops everything on a node and makes it forget that it was part of etcd, so that it cannot go on with data from
-// after the snapshot (spec/02 §6.2). All of it may run again. Records of earlier restores stay: attempts tell them apart.
+// after the snapshot (docs/wire/planner.md#restore). All of it may run again. Records of earlier restores stay:
+// attempts tell them apart.
 func (n Node) StopWork(roles Roles, attempt string) Work {
 	work := Work{Operation: OperationStop, Attempt: attempt, Down: true}
 	add := func(name string, command Command) {
@@ -77,8 +78,8 @@ type Source struct {
 	S3 *rkev1.ETCDSnapshotS3
 }
 
-// RestorePlan is the plan of the machine that etcd begins anew on (spec/02 §6.2). It installs the wanted version, which may
-// be another one than before, but starts nothing except the restore itself.
+// RestorePlan is the plan of the machine that etcd begins anew on (docs/wire/planner.md#restore). It installs the
+// wanted version, which may be another one than before, but starts nothing except the restore itself.
 func (v Versions) RestorePlan(in Input, source Source, attempt string) (plan.NodePlan, error) {
 	args, env, ca, err := s3Restore(in, source.S3)
 	if err != nil {
@@ -145,7 +146,8 @@ func findSnapshot(file string) plan.OneTimeInstruction {
 	}}
 }
 
-// skipStart is the install instruction of a plan in the form that starts nothing (spec/02 §4.7).
+// skipStart is the install instruction of a plan in the form that starts nothing
+// (docs/wire/planner.md#the-install-instruction).
 func (n Node) skipStart(p plan.NodePlan) []plan.OneTimeInstruction {
 	var out []plan.OneTimeInstruction
 	for _, instruction := range p.Instructions {
@@ -165,7 +167,7 @@ func (n Node) skipStart(p plan.NodePlan) []plan.OneTimeInstruction {
 }
 
 // s3Restore are the arguments by which a restore finds a snapshot in S3. The secret key is in the environment: everybody on
-// the node can read arguments (spec/02 §4.6).
+// the node can read arguments (docs/wire/secrets.md#s3-arguments).
 func s3Restore(in Input, s3 *rkev1.ETCDSnapshotS3) (args, env []string, ca *plan.File, err error) {
 	if s3 == nil {
 		return nil, nil, nil, nil
@@ -219,7 +221,8 @@ func (m *machinePlan) storageOf(s3 *rkev1.ETCDSnapshotS3) (storage *rkev1.ETCDSn
 	return &own, recorded
 }
 
-// podSelectors are the pods that do not get over a restored past by themselves, as namespace:selector (spec/02 §6.2).
+// podSelectors are the pods that do not get over a restored past by themselves, as namespace:selector
+// (docs/wire/planner.md#restore).
 func (n Node) podSelectors(fleetNamespace string) []string {
 	selectors := []string{"kube-system:k8s-app=kube-dns", "kube-system:k8s-app=kube-dns-autoscaler"}
 	if n.Runtime == distro.RKE2 {
@@ -232,8 +235,8 @@ func (n Node) podSelectors(fleetNamespace string) []string {
 		"cattle-system:upgrade.cattle.io/controller=system-upgrade-controller", either(fleetNamespace, "cattle-fleet-system")+":app=fleet-agent")
 }
 
-// PodCleanupWork removes pods that the restored data believe to run (spec/02 §6.2). uids are the machines that run; those in possible
-// run, too, and may have no node.
+// PodCleanupWork removes pods that the restored data believe to run (docs/wire/planner.md#restore). uids are the
+// machines that run; those in possible run, too, and may have no node.
 func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 	list := n.script(restoreKey, "wait_for_pod_list.sh", waitForScript)
 	ready := n.script(restoreKey, "wait_for_ready.sh", waitForReadyScript)
@@ -258,7 +261,7 @@ func (n Node) PodCleanupWork(uids, possible []string, attempt string) Work {
 	return work
 }
 
-// NodeCleanupWork removes the nodes that belong to no machine any more (spec/02 §6.2).
+// NodeCleanupWork removes the nodes that belong to no machine any more (docs/wire/planner.md#restore).
 func (n Node) NodeCleanupWork(uids, nodeNames []string, attempt string) Work {
 	clean := n.script(restoreKey, "clean_up_nodes.sh", cleanUpNodesScript)
 	lines := func(list []string) string { return strings.Join(slices.Sorted(slices.Values(list)), "\n") + "\n" }

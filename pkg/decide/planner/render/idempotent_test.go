@@ -73,7 +73,7 @@ func runs(t *testing.T, dir string) int {
 	return count
 }
 
-// Only a command that has succeeded is not run again. (spec/02 §9, W-4.)
+// Only a command that has succeeded is not run again. (docs/invariants.md#weaknesses, W4.)
 func TestIdempotent_RunsUntilItSucceeded(t *testing.T) {
 	t.Parallel()
 	node, dir := nodeIn(t)

@@ -33,7 +33,7 @@ func works(node render.Node, have plan.NodePlan, roles render.Roles, attempt str
 }
 
 // An operation changes neither configuration nor version, and whoever compares its plan with the next one sees what the node
-// really has (W-15).
+// really has (W15).
 func TestOperation_KeepsWhatTheNodeHas(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range []distro.Runtime{distro.RKE2, distro.K3s} {
@@ -95,7 +95,7 @@ func names(p []plan.OneTimeInstruction) []string {
 	return out
 }
 
-// No command of an operation takes for ever. (spec/02 §9, W-24.)
+// No command of an operation takes for ever. (docs/invariants.md#weaknesses, W24.)
 func TestRotateCertificatesWork(t *testing.T) {
 	t.Parallel()
 	const key = "certificate-rotation/"

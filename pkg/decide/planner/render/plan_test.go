@@ -55,7 +55,8 @@ func TestPlan_WhichProbes(t *testing.T) {
 	}
 }
 
-// A probe that asks where nobody listens never passes, and holds up everything after it. (spec/02 §9, W-18.)
+// A probe that asks where nobody listens never passes, and holds up everything after it.
+// (docs/invariants.md#weaknesses, W18.)
 func TestPlan_ProbesFollowTheUser(t *testing.T) {
 	t.Parallel()
 	charts := func(values map[string]any) func(*render.Input) {
@@ -159,7 +160,8 @@ func TestPlan_PathsStayPaths(t *testing.T) {
 	}
 }
 
-// TestPlan_WhatAChangeCauses is the table of what restarts, what drains, and what may be delivered at any time. (spec/02 §9, W-17.)
+// TestPlan_WhatAChangeCauses is the table of what restarts, what drains, and what may be delivered at any time.
+// (docs/invariants.md#weaknesses, W17.)
 func TestPlan_WhatAChangeCauses(t *testing.T) {
 	t.Parallel()
 	type effect struct {
@@ -356,7 +358,7 @@ func TestPlan_GlobalRegistryCredentials(t *testing.T) {
 	}
 }
 
-// Workers do not get what servers need before the cluster is up. (spec/02 §9, W-30.)
+// Workers do not get what servers need before the cluster is up. (docs/invariants.md#weaknesses, W30.)
 func TestPlan_PreBootstrapReachesServersOnly(t *testing.T) {
 	t.Parallel()
 	reduced := func(in *render.Input) {
@@ -396,7 +398,7 @@ func TestJoinedServer(t *testing.T) {
 	}
 }
 
-// Stamps are read from plans for Windows too. (spec/02 §9, W-16.)
+// Stamps are read from plans for Windows too. (docs/invariants.md#weaknesses, W16.)
 func TestStampsOf(t *testing.T) {
 	t.Parallel()
 	linux, windows := render.StampsOf(mustPlan(t, basicInput(distro.RKE2, "worker"))), render.StampsOf(mustPlan(t, basicInput(distro.RKE2, "windows")))

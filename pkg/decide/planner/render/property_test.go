@@ -191,7 +191,7 @@ func TestPlan_AgentsAcceptEveryPlan(t *testing.T) {
 }
 
 // TestPlan_NothingIsDroppedInSilence: each key of the user is in the node's configuration, or belongs to servers and this is
-// a worker, or has no value, or there is a warning about it. (spec/02 §9, W-19.)
+// a worker, or has no value, or there is a warning about it. (docs/invariants.md#weaknesses, W19.)
 func TestPlan_NothingIsDroppedInSilence(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

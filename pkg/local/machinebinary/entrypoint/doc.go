@@ -2,7 +2,7 @@
 // rancher-machine.
 //
 // The contract is that of the image rancher/machine, which any other image of this ecosystem keeps too, so the Job that
-// Drover renders runs in either (spec/03 §2.5):
+// Drover renders runs in either (docs/wire/machines.md#command-line):
 //
 //   - "--driver-download-url=" and "--driver-hash=" are taken off the command line. With a URL, the driver is downloaded,
 //     its SHA-256 compared with the hash (none given checks nothing), unpacked if it is a zip or a gzipped tar, and put on

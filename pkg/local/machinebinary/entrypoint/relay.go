@@ -42,7 +42,7 @@ const (
 
 // relay stands between rancher-machine and the API server that keeps its state, and repeats what an API server that is
 // being restarted lost. rancher-machine asks once: after the driver has made a machine in the cloud, one refused request
-// makes the create fail, and its machine has to be given up (spec/03 O1).
+// makes the create fail, and its machine has to be given up (docs/wire/machines.md#machine-state).
 type relay struct {
 	upstream  *url.URL
 	transport http.RoundTripper

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Types of messages within a session (spec/06 §4.3.).
+// Types of messages within a session (docs/wire/endpoints.md#tunnel).
 const (
 	messageData         = 1
 	messageConnect      = 2

@@ -6,13 +6,13 @@ import (
 )
 
 // Paths under which the server takes sessions. Agents ask for PathRegister the first time, and for PathConnect from then on; both mean
-// the same here (spec/06 §4.3.).
+// the same here (docs/wire/endpoints.md#tunnel).
 const (
 	PathConnect  = "/v3/connect"
 	PathRegister = "/v3/connect/register"
 )
 
-// Headers of the request that opens a session, as all generations of agents send them (spec/06 §4.4.).
+// Headers of the request that opens a session, as all generations of agents send them (docs/wire/endpoints.md#tunnel).
 const (
 	// HeaderToken holds the registration token.
 	HeaderToken = "X-API-Tunnel-Token"
@@ -41,7 +41,8 @@ const (
 const (
 	// Heartbeat is how often our agent pings.
 	Heartbeat = 1500 * time.Millisecond
-	// StockSilence is for how long an agent may be silent that announces no heartbeat. Stock agents ping every 5 s (spec/06 §4.3.).
+	// StockSilence is for how long an agent may be silent that announces no heartbeat. Stock agents ping every 5 s
+	// (docs/wire/endpoints.md#tunnel).
 	StockSilence = 20 * time.Second
 	// WriteStall is how long one write may take before the link counts as dead.
 	WriteStall = 15 * time.Second

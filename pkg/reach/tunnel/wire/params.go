@@ -19,7 +19,7 @@ const maxParams = 64 << 10
 // defaultPort is that of an announced address without a port.
 const defaultPort = "443"
 
-// Errors of ParseParams, with the texts of the wire (spec/06 §4.4.).
+// Errors of ParseParams, with the texts of the wire (docs/wire/endpoints.md#tunnel).
 var (
 	ErrNoParams  = errors.New("missing node or cluster registration info")
 	ErrNoAddress = errors.New("invalid input, address empty")
