@@ -1,6 +1,6 @@
 // Package adopt changes whose cluster it is: it takes clusters over that Rancher or another Drover has made, and lets go of them. What that would
 // mean is told by package inspect; here is what may be done, and the few writes that do it. Everything else is done by the controllers, which act on
-// nothing but clusters with the mark of their instance. (architecture.md §4b)
+// nothing but clusters with the mark of their instance.
 package adopt
 
 import (

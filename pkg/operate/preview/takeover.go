@@ -31,7 +31,7 @@ type TakeoverInput struct {
 }
 
 // Takeover says what becomes of each machine, by itself, when the cluster becomes ours. Next is what its first plan of ours does, by the name of
-// the machine, once somebody wishes for a change. (architecture.md §4b)
+// the machine, once somebody wishes for a change.
 func Takeover(given TakeoverInput) (report Report, next map[string]planner.Class, err error) {
 	in := &Input{Before: &given.Cluster, After: given.Cluster, Snapshot: given.Snapshot, Machines: given.Machines, Release: given.Release}
 	after, err := in.sideOf(given.Cluster)
