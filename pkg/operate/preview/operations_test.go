@@ -183,7 +183,7 @@ func TestCompute_OperationsOfANewCluster(t *testing.T) {
 	}
 }
 
-// The report tells programs whether an operation would fail.
+// Programs read from the report whether an operation would fail.
 func TestReport_OperationProblem(t *testing.T) {
 	const field = "spec.rkeConfig.etcdSnapshotRestore"
 	for name, tc := range map[string]struct {

@@ -25,7 +25,8 @@ import (
 
 var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a stable cluster: three servers that are not workers, and two workers. Each role has one pool.
+// world is a stable cluster: three servers that are not workers, and two workers. Servers and workers have one pool
+// each.
 type world struct {
 	cluster  *provv1.Cluster
 	configs  map[topology.ConfigRef]*unstructured.Unstructured
