@@ -85,9 +85,9 @@ type AdoptedMachine struct {
 	JoinedTo string `json:"joinedTo,omitempty"`
 }
 
-// Adoption reports what would happen to a cluster if an instance adopted it. Without an instance it uses the only one
-// that has published its settings. It also compares a cluster that the instance has already. The instance's server must
-// have run once, because plans depend on its settings.
+// Adoption reports what would happen to a cluster if an instance adopted it. Without an instance it uses the only
+// instance with published settings. It also compares a cluster that the instance has already. The instance's server
+// must have run once, because plans depend on its settings.
 func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption, error) {
 	cluster, err := r.Cluster(name)
 	if err != nil {

@@ -138,8 +138,8 @@ func (g *gatherer) kinds(groupVersion string) (map[string]bool, error) {
 	return out, nil
 }
 
-// leads returns the instance that holds the lease. It is usually the cluster's instance or one that has published its
-// settings.
+// leads returns the instance that holds the lease. It is usually the cluster's instance, or an instance that has
+// published its settings.
 func leads(w *diagnose.World) string {
 	if w.Cluster == nil || w.Lease == nil || w.Lease.Spec.HolderIdentity == nil {
 		return ""

@@ -174,7 +174,8 @@ func (g *gatherer) parts(m *diagnose.Machine) error {
 	name := naming.SafeConcat(naming.BootstrapSecret(ref.Name), "token")
 	err = one(g, "secrets", &token, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(m.Namespace, name) })
 	if err == nil && token != nil {
-		m.TokenUsed, _ = time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation]) // an unreadable time is unknown
+		// It stays zero if the annotation is unreadable.
+		m.TokenUsed, _ = time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation])
 		g.w.Secrets.AddData(token.Data)
 	}
 	return err
