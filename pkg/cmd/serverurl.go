@@ -36,8 +36,8 @@ func serverURL(bind string, port int, host func() netip.Addr) string {
 // choose a route, and with it this host's source address.
 var routeProbes = []string{"192.0.2.1:9", "[2001:db8::1]:9"}
 
-// hostAddress is the address of this host for other hosts on its network: the source address of its route, else the
-// first address of its interfaces, else the loopback address.
+// hostAddress is the address at which other hosts on the network can reach this host. It is the source address of the
+// route, else the first address of the interfaces, else the loopback address.
 func hostAddress(ctx context.Context) netip.Addr {
 	var candidates []net.Addr
 	for _, probe := range routeProbes {

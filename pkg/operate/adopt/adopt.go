@@ -120,9 +120,9 @@ func machinesOf(a inspect.Adoption, classes ...planner.Class) []string {
 	return out
 }
 
-// Take marks an inspected cluster as the instance's own. It annotates the machines first. It writes the Cluster's mark
-// last, because the mark starts the controllers. The write fails if the Cluster has changed since the inspection. Take
-// writes nothing if the instance already has the cluster.
+// Take marks an inspected cluster as the instance's own. It writes the planner's marks to the machines first. It writes
+// the Cluster's mark last, because that mark starts the controllers. The write fails if the Cluster has changed since
+// the inspection. Take writes nothing if the instance already has the cluster.
 func Take(ctx context.Context, c *clients.Clients, a inspect.Adoption, limits Limits) error {
 	if err := Check(a, limits); err != nil {
 		return err
@@ -154,8 +154,9 @@ func Take(ctx context.Context, c *clients.Clients, a inspect.Adoption, limits Li
 	return mark(c, namespace, name, noted, a)
 }
 
-// mark writes the mark and the latest resource version of the annotated Machines. The server waits until its cache has
-// that version. If the cluster names Secrets of other namespaces, the adopting user asks to become their author.
+// mark writes the Cluster's mark and the latest resource version of the marked Machines. The server waits until its
+// cache has that version. If the cluster names Secrets of other namespaces, the adopting user asks to become their
+// author.
 func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption) error {
 	annotations := map[string]any{rkev1.InstanceAnnotation: a.Instance, rkev1.ReleasedByAnnotation: nil, rkev1.NotedAnnotation: nil}
 	if noted != "" {

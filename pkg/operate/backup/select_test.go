@@ -89,8 +89,8 @@ func TestChoose_TokensAreLeftButThoseOfMachinesThatHaveYetToCome(t *testing.T) {
 	}
 }
 
-// A backup contains the credential that a machine was created with and the credential that a snapshot was stored with,
-// even if the cluster names others now.
+// A backup contains the credentials with which a machine was created and a snapshot was stored, even if the cluster
+// names others now.
 func TestChoose_CredentialThatTheClusterNamesNoMore(t *testing.T) {
 	machine := set(in("ns", object(groupMachines+"/v1", "SimMachine", "m", "machine")), "old-cloud", "status", "cloudCredentialSecretName")
 	another := set(in("ns", object(groupMachines+"/v1", "SimMachine", "n", "another")), "its-cloud", "spec", "common", "cloudCredentialSecretName")

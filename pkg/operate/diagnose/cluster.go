@@ -47,7 +47,8 @@ func (w *World) clusterName() string { return "Cluster " + w.Namespace + "/" + w
 func (w *World) owner() Link {
 	l := link(LinkOwner, w.clusterName())
 	mark := w.Cluster.Annotations[rkev1.InstanceAnnotation]
-	// The command checks whether the former manager is alive and annotates the machines. A mark set by hand skips both.
+	// The command checks whether the former manager is alive, and writes the planner's marks to the machines. A mark
+	// set by hand skips both.
 	takeOver := "or take it over: drover adopt " + w.Name + " -n " + w.Namespace
 	switch released := w.Cluster.Annotations[rkev1.ReleasedByAnnotation]; {
 	case mark == "" && released != "":

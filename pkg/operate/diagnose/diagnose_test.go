@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // fault breaks one link.
 type fault struct {
 	name string
-	// link is then the first broken link, in the branch with this title. The trunk has no title.
+	// branch is the title of the branch in which link is then the first broken link.
 	branch string
 	link   Name
 	state  State

@@ -66,7 +66,8 @@ type Adoption struct {
 	// UID and ResourceVersion of the inspected Cluster.
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
-	// Takeover are the annotations for the machines. Noted is the latest resource version of the inspected Machines.
+	// Takeover are the planner's marks for the machines. Noted is the latest resource version of the inspected
+	// Machines.
 	Takeover planner.Takeover `json:"-"`
 	Noted    string           `json:"-"`
 	// Renew: the adopting user must become the author of the cluster's references to Secrets of other namespaces.

@@ -46,7 +46,7 @@ type ObjectChange struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// changes fills in all writes that the controllers would make to the objects of a cluster. The annotations that an
+// changes fills in all writes that the controllers would make to the objects of a cluster. The planner's marks that an
 // adoption writes to Machines are not included. cluster is the live one.
 func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Cluster, in topology.Input) error {
 	changes, err := changesOfCluster(cluster, in.Cluster)

@@ -72,9 +72,9 @@ type play struct {
 // subject is what a controller manages, for a machine or for the cluster.
 type subject struct{ what, machine string }
 
-// rehearse runs the controllers on a cluster with the mark of an instance and with annotated machines, until they are
-// idle. It returns all their writes. Its notes list what is unknown, because the user may not read something, and what
-// would fail.
+// rehearse runs the controllers on a cluster with the mark of an instance and the planner's marks on its machines,
+// until they are idle. It returns all their writes. Its notes list what is unknown, because the user may not read
+// something, and what would fail.
 func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string, error) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -122,7 +122,7 @@ func (p *play) perform(provisioned bool) (notes []string, err error) {
 	return []string{fmt.Sprintf("the controllers were not at rest after %d passes: more may be written than is listed", rounds)}, nil
 }
 
-// begin writes the mark and the machines' annotations on the stage, like an adoption.
+// begin writes the Cluster's mark and the planner's marks on the stage, like an adoption.
 func (p *play) begin(marks map[string]planner.Marks) error {
 	if p.ours {
 		return nil

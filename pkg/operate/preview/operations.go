@@ -11,7 +11,8 @@ import (
 // fieldOf returns the Cluster's field that requests the operation.
 func fieldOf(o planner.OperationOutlook) string { return join([]any{partSpec, partRKE, o.Field}) }
 
-// asked returns the strongest effect on a machine of the operations that only the edit requests.
+// asked returns the strongest effect on a machine of the operations that the side requests and the current cluster does
+// not.
 func (c *comparison) asked(to *side, machine string) planner.Class {
 	class := planner.ClassNone
 	for _, o := range to.outlook.Operations {

@@ -22,7 +22,7 @@ type TakeoverInput struct {
 	Cluster topology.Input
 	// Deployments are the live MachineDeployments of the former manager.
 	Deployments []*clusterv1.MachineDeployment
-	// Snapshot is the live snapshot, with the annotations of planner.TakeOver.
+	// Snapshot is the live snapshot, with the marks of planner.TakeOver.
 	Snapshot planner.Snapshot
 	// Machines maps names to the facts by which Cluster API chooses machines to delete.
 	Machines map[string]MachineFacts
