@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/server"
 )
 
-// checkAdmission also settles who is meant by an empty flag: a plane of our own asks us.
+// checkAdmission also resolves an empty flag: an embedded plane calls this server's webhooks.
 func (o *serverOptions) checkAdmission() error {
 	switch server.AdmissionMode(o.admission) {
 	case "":
@@ -36,9 +36,9 @@ func (o *serverOptions) checkAdmission() error {
 	return nil
 }
 
-// admissionCertificate is what the webhooks show, nil where there are none, and completes the options by how the API server
-// finds and verifies them. The certificate is always signed by our own authority, wherever that of the endpoints for machines
-// comes from: the API server asks under names that no public authority knows.
+// admissionCertificate returns the TLS configuration of the webhooks, nil if there are none. It also sets the URL and
+// the authorities with which the API server calls the webhooks. Drover's own authority always signs this certificate,
+// even if the endpoints for machines use another one. The API server calls names that no public authority can sign.
 func (o *serverOptions) admissionCertificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger, options *server.Options) (*tls.Config, error) {
 	options.Admission.Mode = server.AdmissionMode(o.admission)
 	if options.Admission.Mode == server.AdmissionOff {

@@ -39,7 +39,8 @@ func TestAdmission_ModeAndAddress(t *testing.T) {
 	}
 }
 
-// The API server asks by the name of a Service or by an address, and knows the certificate by the authority that it was told.
+// The webhooks' certificate is valid for the Service's name and for an address, and the configured authority verifies
+// it.
 func TestAdmission_CertificateIsKnownUnderEveryName(t *testing.T) {
 	log, _ := test.NewNullLogger()
 	o := &serverOptions{dataDir: t.TempDir(), embedded: true, admission: "install", admissionAddress: "192.0.2.7:9443"}

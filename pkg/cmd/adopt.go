@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
-// adoptOptions are the flags of drover adopt beside those of looking.
+// adoptOptions are the flags of drover adopt in addition to inspectOptions.
 type adoptOptions struct {
 	*inspectOptions
 	to           string
@@ -27,7 +27,7 @@ type adoptOptions struct {
 	limits       adopt.Limits
 }
 
-// defaultIdle is for how long nobody must have written what only a manager writes.
+// defaultIdle is the default minimum time since another manager's last write.
 const defaultIdle = 5 * time.Minute
 
 func newAdoptCommand(environ []string, o *inspectOptions) *cobra.Command {
@@ -138,7 +138,7 @@ func (o *adoptOptions) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// write does something with clients that may write.
+// write calls f with clients that can write.
 func (o *adoptOptions) write(f func(*clients.Clients) error) error {
 	config, err := o.restConfig()
 	if err != nil {
@@ -170,7 +170,8 @@ func (o *adoptOptions) letGo(cmd *cobra.Command, name string) error {
 	})
 }
 
-// adoptVerdict turns what would happen into an exit code. That the manager before has to be named is told, and no error: looking is free.
+// adoptVerdict returns the exit code for the effects of an adoption. A missing --from is no error without --yes,
+// because such a run writes nothing.
 func adoptVerdict(cmd *cobra.Command, a inspect.Adoption) error {
 	if len(a.Problems) > 0 {
 		return errors.New("the cluster cannot be adopted; see what is in the way")
@@ -188,7 +189,7 @@ func adoptVerdict(cmd *cobra.Command, a inspect.Adoption) error {
 	return code
 }
 
-// ownerText says whose a cluster is.
+// ownerText describes the current manager of a cluster.
 func ownerText(a inspect.Adoption) string {
 	return map[inspect.Ownership]string{
 		inspect.OwnerSame:     "instance " + a.Instance + " of Drover, which is the one asked about",
@@ -262,7 +263,7 @@ func printAdoptedMachine(w io.Writer, m inspect.AdoptedMachine) {
 	table(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, plan, string(m.Next), strings.Join(words, "; "))
 }
 
-// marked reads a cluster, whether anything was made for it, and what its instance is at.
+// marked reads a cluster, whether it has children, and what its instance has under way.
 func (o *adoptOptions) marked(ctx context.Context, name string) (cluster *provv1.Cluster, hasChildren bool, underWay []string, err error) {
 	r, err := o.reader(ctx, orDefault(o.namespace))
 	if err != nil {

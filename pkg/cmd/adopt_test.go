@@ -26,7 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// theirs has a cluster without machines that somebody else has made, beside instances of Drover.
+// theirs is a management cluster with instances of Drover, and with a cluster of another manager that has no machines.
 func theirs(t *testing.T, mark string, instances ...string) *memkube.Server {
 	t.Helper()
 	api := provisioned(t)
@@ -70,7 +70,7 @@ func TestAdopt_LooksThenTakesThenReleases(t *testing.T) {
 		if code, _, problems = look(t, api, "adopt", "demo", "--yes"); code != 1 || !strings.Contains(problems, "nothing was written") || len(api.Writes("drover")) > 0 {
 			t.Errorf("exit code %d: %s", code, problems)
 		}
-		for range 2 { // asking again changes nothing
+		for range 2 { // the second time changes nothing
 			if code, _, problems = look(t, api, "adopt", "demo", "--yes", "--from", "rancher"); code != 0 || len(api.Writes("drover")) != 1 {
 				t.Errorf("exit code %d, writes %v: %s", code, api.Writes("drover"), problems)
 			}
@@ -93,7 +93,7 @@ func TestAdopt_LooksThenTakesThenReleases(t *testing.T) {
 	})
 }
 
-// A Secret of another namespace is used in somebody's name: that of whoever adopts the cluster, where admission can note it.
+// The adopting user becomes the author of references to Secrets of other namespaces, if admission can record that.
 func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 	hooks := &admissionv1.MutatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "MutatingWebhookConfiguration"},
@@ -102,7 +102,7 @@ func TestAdopt_SecretsOfOtherNamespaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		offer   map[string]string
 		hooks   bool
-		denied  bool // the adopter may not get the Secret
+		denied  bool // the adopting user may not get the Secret
 		refused string
 		renews  bool
 	}{

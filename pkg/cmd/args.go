@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takes accepts arguments of these names, all of them, and names the one that is missing or too many.
+// takes requires exactly the named arguments. An error names the argument that is missing or unexpected.
 func takes(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -20,7 +20,7 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// mayTake accepts an argument of that name, or none.
+// mayTake accepts one optional argument.
 func mayTake(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -30,7 +30,7 @@ func mayTake(name string) cobra.PositionalArgs {
 	}
 }
 
-// seeHelp adds to a mistake in a command line where it is told how to write one.
+// seeHelp adds a reference to --help to an error in the command line.
 func seeHelp(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
 }

@@ -18,18 +18,19 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// The authority that signs the certificates of the endpoints for machines. Persisted, do not change: machines compare with
-// it for as long as they live.
+// The authority that signs the certificates of the endpoints for machines. Stored, do not change: machines verify it
+// for their whole life.
 const (
 	authorityName      = "drover-ca"
 	authorityNamespace = "drover-system"
 )
 
-// sharedAuthority returns the one authority of all replicas. It is in a Secret, and a replica's folder is only a copy of it:
-// a machine is told the checksum of the authority and may reach any replica, before and after a restart. The replica whose
-// create of the Secret succeeds decides; what the others made meanwhile has signed nothing and is replaced. The copy is in a
-// folder of the management cluster's own: the authority of another one, or of the embedded plane, is neither replaced nor told.
-// Where the cluster's identity must not be read, the folder has the name that was given to the instance.
+// sharedAuthority returns the authority that all replicas share. It is stored in a Secret, and a replica's folder holds
+// a copy. Machines learn the authority's checksum and can connect to any replica, before and after a restart. The first
+// replica to create the Secret decides. The other replicas replace their proposals, which have signed nothing yet.
+//
+// Each management cluster has its own folder, so the authorities of other management clusters and of the embedded plane
+// stay separate. The folder has the name of the instance if the cluster's identity cannot be read.
 func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir, instanceID string) (*pki.Authority, error) {
 	identity, err := clusterIdentity(ctx, client)
 	if apierrors.IsForbidden(err) && instanceID != "" {
@@ -56,7 +57,8 @@ func sharedAuthority(ctx context.Context, client kubernetes.Interface, dir, inst
 	return pki.OpenAuthority(dir, authorityName, time.Now)
 }
 
-// proposeAuthority makes the Secret from the authority in the folder: one that machines trust already stays in force.
+// proposeAuthority creates the Secret from the authority in the folder. An authority that machines trust already stays
+// valid.
 func proposeAuthority(ctx context.Context, client kubernetes.Interface, dir string) (*corev1.Secret, error) {
 	if _, err := pki.OpenAuthority(dir, authorityName, time.Now); err != nil {
 		return nil, err
@@ -87,8 +89,8 @@ func authorityFiles(dir string) map[string]string {
 	}
 }
 
-// copyAuthority makes the folder's authority that of the Secret. The old certificate is removed first, so that a crash
-// in between leaves a key alone or nothing, and never a pair that does not belong together.
+// copyAuthority copies the Secret's authority to the folder. It removes the old certificate first. A crash then leaves
+// only a key or nothing, and never a certificate and a key that do not match.
 func copyAuthority(secret *corev1.Secret, dir string) error {
 	files, same := authorityFiles(dir), true
 	for key, file := range files {

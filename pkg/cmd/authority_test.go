@@ -20,13 +20,13 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// managementCluster is what tells management clusters apart.
+// managementCluster is the object that identifies a management cluster.
 func managementCluster(uid types.UID) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: uid}}
 }
 
-// TestSharedAuthority_OtherManagementClusters: one folder that serves several management clusters, and the embedded one, keeps
-// the authority of each, and none gets the key of another.
+// TestSharedAuthority_OtherManagementClusters: a folder keeps a separate authority for each management cluster and for
+// the embedded plane, and exposes no key to another.
 func TestSharedAuthority_OtherManagementClusters(t *testing.T) {
 	dir := t.TempDir()
 	embedded, err := pki.OpenAuthority(dir, authorityName, time.Now)
@@ -54,8 +54,8 @@ func TestSharedAuthority_OtherManagementClusters(t *testing.T) {
 	}
 }
 
-// TestSharedAuthority_ReplicasAndRestarts: machines that were told one authority are served by every replica, at its first
-// start, at the next one and with an empty folder.
+// TestSharedAuthority_ReplicasAndRestarts: every replica serves with the same authority at its first start, after a
+// restart and with an empty folder.
 func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 	client := fake.NewClientset(managementCluster("a"))
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -93,7 +93,7 @@ func TestSharedAuthority_ReplicasAndRestarts(t *testing.T) {
 	}
 }
 
-// TestSharedAuthority_WhatWasThereStays: an installation whose one replica had an authority of its own keeps it.
+// TestSharedAuthority_WhatWasThereStays: an installation with one replica keeps its existing authority.
 func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 	dir := t.TempDir()
 	before, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a")), dir, "")
@@ -106,7 +106,7 @@ func TestSharedAuthority_WhatWasThereStays(t *testing.T) {
 	}
 }
 
-// TestSharedAuthority_DamagedSecretIsNotReplaced: every machine would lose its server.
+// TestSharedAuthority_DamagedSecretIsNotReplaced: replacing the Secret would cut every machine off from its server.
 func TestSharedAuthority_DamagedSecretIsNotReplaced(t *testing.T) {
 	damaged := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: authorityNamespace, Name: authorityName}}
 	if _, err := sharedAuthority(t.Context(), fake.NewClientset(managementCluster("a"), damaged), t.TempDir(), ""); err == nil {
@@ -114,7 +114,8 @@ func TestSharedAuthority_DamagedSecretIsNotReplaced(t *testing.T) {
 	}
 }
 
-// TestSharedAuthority_IdentityThatMustNotBeRead: who may not read namespace kube-system gives the instance a name.
+// TestSharedAuthority_IdentityThatMustNotBeRead: without permission to read namespace kube-system, the instance needs a
+// name.
 func TestSharedAuthority_IdentityThatMustNotBeRead(t *testing.T) {
 	client := fake.NewClientset()
 	client.PrependReactor("get", "namespaces", func(k8stesting.Action) (bool, runtime.Object, error) {

@@ -27,10 +27,10 @@ type backupOptions struct {
 	everywhere, trial bool
 }
 
-// maxBurst lets one command read and make everything without waiting for its own limit; the API server has its own.
+// maxBurst prevents client-side throttling of a single command. The API server has its own limits.
 const maxBurst = 100
 
-// client is known to the API server by a name of its own: what a restore wrote is told from what a server writes.
+// client has its own user agent, so that a restore's writes differ from a server's writes.
 func (o *backupOptions) client(name string) (dynamic.Interface, error) {
 	config, err := o.restConfig()
 	if err != nil {
@@ -110,7 +110,7 @@ func (o *backupOptions) backUp(cmd *cobra.Command) error {
 	return nil
 }
 
-// writeNew writes a file that nobody else may read and that is whole or not there.
+// writeNew writes a file that only the user can read. The file is complete or does not exist.
 func writeNew(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--output: %s exists; choose another name or remove it", path)

@@ -20,13 +20,13 @@ import (
 	"github.com/drover-io/drover/pkg/operate/supportbundle"
 )
 
-// bundleOptions are the flags of drover support-bundle beside those of looking.
+// bundleOptions are the flags of drover support-bundle in addition to inspectOptions.
 type bundleOptions struct {
 	*inspectOptions
 	all bool
 }
 
-// bundleFolder is the folder in the archive that everything is in.
+// bundleFolder is the folder of all files in the archive.
 const bundleFolder = "drover-support-bundle/"
 
 func newSupportBundleCommand(environ []string, o *inspectOptions) *cobra.Command {
@@ -70,7 +70,7 @@ It reads with your rights and writes nothing but the file, which only you can re
 	}
 	o.addFlags(cmd, environ)
 	f := cmd.Flags()
-	// Here -o is the file, as with tar and others that write one.
+	// Here -o is the file, as for tar and other programs that write one.
 	f.StringVarP(&o.output, "output", "o", "drover-support-bundle.tar.gz", "`file` to write, a tar archive packed with gzip; - writes to standard output")
 	f.BoolVar(&b.all, "all", false, "all clusters: of the namespace when one is given, else of all namespaces")
 	return cmd
@@ -109,7 +109,7 @@ func (o *bundleOptions) run(cmd *cobra.Command, names []string) error {
 	return nil
 }
 
-// chosen are the clusters by namespace and name, in that order.
+// chosen returns the clusters as namespace and name, sorted.
 func (o *bundleOptions) chosen(ctx context.Context, names []string) ([][2]string, error) {
 	r, err := o.reader(ctx, orDefault(o.namespace))
 	if err != nil {
@@ -151,7 +151,7 @@ func (o *bundleOptions) collect(ctx context.Context, clusters [][2]string, in *s
 	return nil
 }
 
-// say adds what the other commands say about a cluster. That they cannot is no reason to have no bundle.
+// say adds the output of diagnose and explain for a cluster. If these fail, the bundle is still written.
 func (o *bundleOptions) say(ctx context.Context, namespace, name string, in *supportbundle.Input) error {
 	r, err := o.reader(ctx, namespace)
 	if err != nil {
@@ -184,7 +184,7 @@ func said(in *supportbundle.Input, path string, value any, text func(w io.Writer
 	return nil
 }
 
-// write packs the files. A file that was not written to its end is taken away again.
+// write packs the files. It removes an incomplete file.
 func (o *bundleOptions) write(stdout io.Writer, files []supportbundle.File) error {
 	if o.output == "-" {
 		return pack(stdout, files, time.Now())

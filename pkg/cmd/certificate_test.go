@@ -18,7 +18,8 @@ import (
 	"github.com/drover-io/drover/pkg/server"
 )
 
-// secretVolume is a folder as the kubelet makes it: files are links through ..data, which is moved to another folder at once.
+// secretVolume is a folder like the kubelet's Secret volumes: files are links through ..data, which the kubelet
+// switches atomically.
 type secretVolume struct {
 	t   *testing.T
 	dir string
@@ -35,7 +36,7 @@ func newSecretVolume(t *testing.T) *secretVolume {
 	return v
 }
 
-// write makes new files.
+// write creates new files.
 func (v *secretVolume) write(generation string, files map[string][]byte) {
 	v.t.Helper()
 	check(v.t, os.Mkdir(filepath.Join(v.dir, generation), 0o700))
@@ -96,7 +97,7 @@ func TestServingCertificate_IsReadAnewWhenItIsRenewed(t *testing.T) {
 	}
 }
 
-// Certificates of our own authority are signed anew before they end, while the program runs, and both listeners show the new ones.
+// A running program renews certificates of its own authority before they expire, and both listeners serve the new ones.
 func TestCertificates_AreRenewedWhileTheProgramRuns(t *testing.T) {
 	dir, elsewhere := filepath.Join(t.TempDir(), "pki"), t.TempDir()
 	longAgo := time.Now().Add(-10*365*24*time.Hour + 30*24*time.Hour)
@@ -143,7 +144,7 @@ func TestCertificates_AreRenewedWhileTheProgramRuns(t *testing.T) {
 	check(t, <-ended)
 }
 
-// shownAt is the certificate that a listener shows.
+// shownAt returns the certificate that a listener serves.
 func shownAt(t *testing.T, address string) *x509.Certificate {
 	t.Helper()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}

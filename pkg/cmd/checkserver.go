@@ -16,17 +16,18 @@ import (
 	"github.com/drover-io/drover/pkg/server"
 )
 
-// Words that settings of the server may be.
+// The values of settings that accept only certain words.
 var (
 	capiModes    = []string{string(server.CAPIEmbedded), string(server.CAPIExternal)}
 	crdModes     = []string{string(server.CRDsInstall), string(server.CRDsHost)}
 	pullPolicies = []string{"Always", "IfNotPresent", "Never"}
 )
 
-// verbPattern is that of verbs in rules of RBAC, of Kubernetes and of others.
+// verbPattern matches verbs in RBAC rules, including custom ones.
 var verbPattern = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// check refuses what cannot work before anything is started. Package server checks its options again, and calls them by their names in Go.
+// check refuses impossible options before anything starts. Package server checks its options again, but names them as
+// in Go.
 func (o *serverOptions) check() error {
 	var problems []error
 	if o.embedded && o.kubeconfig != "" {
@@ -61,7 +62,7 @@ func (o *serverOptions) checkReach() error {
 	return errors.Join(problems...)
 }
 
-// checkSettings checks what clusters get.
+// checkSettings checks the settings for clusters.
 func (o *serverOptions) checkSettings() error {
 	s := &o.settings
 	problems := []error{checkRegistry(s.SystemDefaultRegistry)}
@@ -79,7 +80,7 @@ func (o *serverOptions) checkSettings() error {
 	return errors.Join(problems...)
 }
 
-// checkModes checks what is one of a few words. Without a word, package server has one.
+// checkModes checks the options that accept only certain words. Package server has a default for an empty word.
 func (o *serverOptions) checkModes() error {
 	var problems []error
 	for _, mode := range []struct {
@@ -95,7 +96,7 @@ func (o *serverOptions) checkModes() error {
 	return errors.Join(problems...)
 }
 
-// checkAddresses checks where it shall listen.
+// checkAddresses checks the addresses on which the server listens.
 func (o *serverOptions) checkAddresses() error {
 	var problems []error
 	if o.port < 0 || o.port > 65535 {

@@ -7,18 +7,19 @@ import (
 	clientmetrics "k8s.io/client-go/tools/metrics"
 )
 
-// otherHosts is how rest_client_requests_total names all hosts but the first that is asked, which is the management cluster.
+// otherHosts is the host label in rest_client_requests_total for all hosts except the first, which is the management
+// cluster.
 const otherHosts = "clusters"
 
-// countClustersTogether keeps rest_client_requests_total from having lines for each cluster that there has ever been: client-go names the host of each request,
-// and nobody takes a host away.
+// countClustersTogether limits the cardinality of rest_client_requests_total. client-go adds a series for every host
+// and removes none, so each cluster that ever existed would keep its series.
 func countClustersTogether() {
 	if _, is := clientmetrics.RequestResult.(*oneHost); !is {
 		clientmetrics.RequestResult = &oneHost{ResultMetric: clientmetrics.RequestResult}
 	}
 }
 
-// oneHost tells the first host from all others.
+// oneHost distinguishes the first host from all others.
 type oneHost struct {
 	clientmetrics.ResultMetric
 

@@ -15,8 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
 
-// credentialFolder is where the manifest of the agent puts its credential.
-// (docs/wire/endpoints.md#manifest-of-the-agent.)
+// credentialFolder is where the agent's manifest mounts its credential. (docs/wire/endpoints.md#manifest-of-the-agent.)
 const credentialFolder = "/cattle-credentials" //nolint:gosec // a folder
 
 // clusterAgentOptions are the flags of drover cluster-agent.
@@ -67,7 +66,8 @@ It runs from the manifest that ` + "`GET /v3/import/…`" + ` serves. Of the man
 	return cmd
 }
 
-// newClusterAgentReadyCommand is what the kubelet runs where it cannot ask the agent by itself.
+// newClusterAgentReadyCommand returns the readiness command that the kubelet runs if it cannot probe the agent
+// directly.
 func newClusterAgentReadyCommand(environ []string) *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
@@ -89,7 +89,7 @@ func newClusterAgentReadyCommand(environ []string) *cobra.Command {
 	return cmd
 }
 
-// fromManifest takes what no flag has said from the environment and the files that the agent's manifest gives it.
+// fromManifest fills options without a flag from the environment and the files of the agent's manifest.
 func (o *clusterAgentOptions) fromManifest(environ []string, folder string) error {
 	variables := map[string]string{}
 	for _, pair := range environ {

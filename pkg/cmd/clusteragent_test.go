@@ -12,7 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/reach/clusteragent"
 )
 
-// TestClusterAgent_WhereItIsToldFrom: flags come before the environment of the manifest, and that before its files.
+// TestClusterAgent_WhereItIsToldFrom: flags take precedence over the manifest's environment, and the environment over
+// the manifest's files.
 func TestClusterAgent_WhereItIsToldFrom(t *testing.T) {
 	folder := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(folder, "url"), []byte("https://of-file\n"), 0o600))
@@ -47,7 +48,8 @@ func TestClusterAgent_WhereItIsToldFrom(t *testing.T) {
 	}
 }
 
-// TestClusterAgent_BadOptionsEndIt with the field that is wrong. The process is small by then, unless its environment wants it larger.
+// TestClusterAgent_BadOptionsEndIt: the program ends and names the wrong field. By then GOMAXPROCS is small, unless the
+// environment sets it.
 func TestClusterAgent_BadOptionsEndIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		environ    []string

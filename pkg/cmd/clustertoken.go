@@ -25,20 +25,20 @@ import (
 )
 
 const (
-	// askFor is how long a server may take to give a token, and askBriefly how long when the present one is still good.
+	// askFor is the time limit for a token from the server. askBriefly applies while the present token is still valid.
 	askFor, askBriefly = 30 * time.Second, 5 * time.Second
-	// largestAnswer is more than that of a server has, in bytes.
+	// largestAnswer is the limit for an answer of the server, in bytes.
 	largestAnswer = 1 << 20
 )
 
-// refusedError is somebody's no, which will not be another answer when the same is asked again.
+// refusedError is a definite refusal. A repeated request gets the same answer.
 type refusedError struct{ error }
 
-// Unwrap returns what was answered.
+// Unwrap returns the answer.
 func (e refusedError) Unwrap() error { return e.error }
 
-// forCluster is the credential for the authorized endpoint of a cluster: one that is kept, or that the server gives. While the server is away, one that is kept
-// goes on to be used until its end.
+// forCluster returns the credential for the authorized endpoint of a cluster: a cached token, or a new one from the
+// server. If the server is unavailable, a cached token serves until it expires.
 func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*clientauthv1.ExecCredential, error) {
 	cache, err := cacheFor(config, o.cluster, o.server)
 	if err != nil {
@@ -46,7 +46,9 @@ func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*cl
 	}
 	present := cache.read()
 	if asksOthers(config) && o.isEnough(present, present.Who) {
-		return o.handOut(cache, present), nil // the file is that of this plugin, and whom it names now is not asked while the token is good for long
+		// The file belongs to this plugin. While the token is valid for long, the plugin is not asked for the current
+		// user.
+		return o.handOut(cache, present), nil
 	}
 	if present.worth("", time.Now()) != worthNothing {
 		config = unasked(config)
@@ -67,7 +69,7 @@ func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*cl
 	switch {
 	case err == nil:
 		fresh.Who, fresh.Client = who, o.client
-		_ = cache.write(fresh) // without it the next one asks again
+		_ = cache.write(fresh) // without the cache, the next call asks again
 		return fresh.credential(), nil
 	case errors.As(err, &refusedError{}):
 		cache.forget()
@@ -77,13 +79,13 @@ func (o *tokenOptions) forCluster(ctx context.Context, config *rest.Config) (*cl
 	return nil, err
 }
 
-// isEnough reports whether a token is good for long for somebody, and the client has not been refused with it by the cluster: it asks again then. The keys of the
-// cluster were deleted, for example.
+// isEnough reports whether a token is valid for long for this user, and the cluster has not refused it. A client that
+// asks a second time was refused, for example because the keys of the cluster were deleted.
 func (o *tokenOptions) isEnough(present keptToken, who string) bool {
 	return present.worth(who, time.Now()) == worthEnough && (o.client == 0 || o.client != present.Client)
 }
 
-// handOut notes who gets a token that is kept, and returns it as a credential.
+// handOut records the client that gets a cached token, and returns the token as a credential.
 func (o *tokenOptions) handOut(cache tokenCache, present keptToken) *clientauthv1.ExecCredential {
 	if present.Client = o.client; o.client != 0 {
 		_ = cache.write(present)
@@ -91,12 +93,13 @@ func (o *tokenOptions) handOut(cache tokenCache, present keptToken) *clientauthv
 	return present.credential()
 }
 
-// asksOthers reports whether the credential for the management cluster comes from another program, which may ask a server, or the user.
+// asksOthers reports whether the credential for the management cluster comes from another program. That program may ask
+// a server or the user.
 func asksOthers(config *rest.Config) bool {
 	return config.ExecProvider != nil || config.AuthProvider != nil
 }
 
-// unasked is a configuration whose plugin does not ask the user.
+// unasked returns a configuration whose plugin does not prompt the user.
 func unasked(config *rest.Config) *rest.Config {
 	if config = rest.CopyConfig(config); config.ExecProvider != nil {
 		config.ExecProvider = config.ExecProvider.DeepCopy()
@@ -105,7 +108,8 @@ func unasked(config *rest.Config) *rest.Config {
 	return config
 }
 
-// own is the credential for the management cluster. Another program has as long for it as it likes, unless there is a token to go on with.
+// own returns the credential for the management cluster. A plugin has unlimited time, unless a valid cached token
+// exists.
 func (o *tokenOptions) own(config *rest.Config, present keptToken) (*clientauthv1.ExecCredential, error) {
 	if !asksOthers(config) || present.worth("", time.Now()) == worthNothing {
 		return credentialOf(config)
@@ -134,7 +138,7 @@ func (k keptToken) credential() *clientauthv1.ExecCredential {
 	}
 }
 
-// ask gets a token from the server.
+// ask requests a token from the server.
 func (o *tokenOptions) ask(ctx context.Context, config *rest.Config, credential *clientauthv1.ExecCredential, briefly bool) (keptToken, error) {
 	within := askFor
 	if briefly {
@@ -158,7 +162,8 @@ func (o *tokenOptions) ask(ctx context.Context, config *rest.Config, credential 
 	return request(ctx, client, way, credential.Status.Token)
 }
 
-// clientOf shows a certificate, if that is the credential, to a server with one from these authorities.
+// clientOf returns a client that trusts these authorities. It presents the client certificate if the credential is one.
+// It follows no redirects, so that no other server gets the credential.
 func clientOf(authority []byte, credential *clientauthv1.ExecCredential) (*http.Client, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(bytes.TrimSpace(authority)) > 0 {
@@ -176,11 +181,11 @@ func clientOf(authority []byte, credential *clientauthv1.ExecCredential) (*http.
 	}
 	return &http.Client{
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // nobody else is shown the credential
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
 
-// request posts what asks for a token.
+// request posts a request for a token.
 func request(ctx context.Context, client *http.Client, way proxy.Proxied, token string) (keptToken, error) {
 	began := time.Now()
 	code, body, err := send(ctx, client, http.MethodPost, way, clusterproxy.EndpointTokensPrefix, token)
@@ -197,7 +202,7 @@ func request(ctx context.Context, client *http.Client, way proxy.Proxied, token 
 	return keptToken{Token: given.Status.Token, Issued: began, Expires: given.Status.ExpirationTimestamp.Time}, nil
 }
 
-// send asks the server about a cluster, and returns its answer. The token is empty for clients that show a certificate.
+// send sends a request about a cluster and returns the answer. The token is empty for clients with a certificate.
 func send(ctx context.Context, client *http.Client, method string, way proxy.Proxied, prefix, token string) (code int, body []byte, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(way.Server, "/")+prefix+way.ID, http.NoBody)
 	if err != nil {
@@ -215,8 +220,8 @@ func send(ctx context.Context, client *http.Client, method string, way proxy.Pro
 	return answer.StatusCode, body, err
 }
 
-// refusal is what is said in the place of a token. Drover says no in the form of Kubernetes, and with these codes; all else says nothing of the token that there is,
-// and may be from somebody on the way: a balancer, a page to log in.
+// refusal returns the error for an answer without a token. Drover refuses with a Kubernetes Status and these codes.
+// Every other answer says nothing about the present token: it may come from a load balancer or a login page.
 func refusal(code int, body []byte) error {
 	message, isStatus := saidIn(code, body)
 	err := fmt.Errorf("ask for a token: the server answers with %d: %s", code, message)
@@ -226,7 +231,7 @@ func refusal(code int, body []byte) error {
 	return err
 }
 
-// saidIn is the message of an answer, and whether it has the form of Kubernetes.
+// saidIn returns the message of an answer, and whether the answer is a Kubernetes Status.
 func saidIn(code int, body []byte) (message string, isStatus bool) {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" && status.Message != "" {
@@ -235,7 +240,7 @@ func saidIn(code int, body []byte) (message string, isStatus bool) {
 	return http.StatusText(code), false
 }
 
-// printable is text that does nothing to a terminal but fill a line.
+// printable replaces control characters, which could change the terminal, with spaces.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

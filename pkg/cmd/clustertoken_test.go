@@ -30,7 +30,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// issuer is a server that gives out tokens, or says why not.
+// issuer is a server that issues tokens or refuses them.
 type issuer struct {
 	mu    sync.Mutex
 	code  int
@@ -56,14 +56,14 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// set says what the next answers are.
+// set configures the next answers.
 func (i *issuer) set(code int, life time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.code, i.until = code, time.Now().Add(life)
 }
 
-// told returns what was asked since the last time.
+// told returns the requests since the last call.
 func (i *issuer) told() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -72,7 +72,8 @@ func (i *issuer) told() []string {
 	return asked
 }
 
-// withEndpoint is a cluster with an authorized endpoint, the server that gives out tokens for it, and the arguments that name both.
+// withEndpoint is a cluster with an authorized endpoint, the server that issues its tokens, and the arguments that name
+// both.
 func withEndpoint(t *testing.T) (*issuer, []string) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -84,7 +85,7 @@ func withEndpoint(t *testing.T) (*issuer, []string) {
 	return i, []string{"--server=" + server.URL, "--certificate-authority=" + authority}
 }
 
-// withCluster is a management cluster with the Cluster lb, which has an authorized endpoint or not.
+// withCluster is a management cluster with the Cluster lb and the given authorized endpoint.
 func withCluster(t *testing.T, endpoint rkev1.LocalClusterAuthEndpoint) *memkube.Server {
 	t.Helper()
 	api := withAddress(t)
@@ -96,12 +97,13 @@ func withCluster(t *testing.T, endpoint rkev1.LocalClusterAuthEndpoint) *memkube
 	return api
 }
 
-// jwt is a token that says whose it is, and another one each time.
+// jwt is a token that names its user. It is different for each n.
 func jwt(user string, n int) string {
 	return "x." + base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"iss":"https://login","sub":%q,"jti":"%d"}`, user, n)) + ".y"
 }
 
-// TestTokenForCluster: it is kept for the one who asked, replaced in time, and used until its end while the server is away.
+// TestTokenForCluster: the token is cached for its user, renewed in time, and used until it expires while the server is
+// unavailable.
 func TestTokenForCluster(t *testing.T) {
 	server, args := withEndpoint(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +185,7 @@ func TestTokenForCluster(t *testing.T) {
 	})
 }
 
-// Nobody but its owner reads what is kept, and what others may have written counts for nothing.
+// Only its owner can read the cache, and content that other users may have written is ignored.
 func TestTokenForCluster_IsKeptForOneUser(t *testing.T) {
 	server, args := withEndpoint(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +239,8 @@ func TestTokenForCluster_IsKeptForOneUser(t *testing.T) {
 	})
 }
 
-// A client that asks a second time was refused with what it got: the keys of the cluster were deleted, for example. Then it gets another one, if it can be had.
+// A client that asks a second time gets a new token if possible. It was refused with the first, for example because the
+// cluster's keys were deleted.
 func TestTokenForCluster_WhatWasRefusedIsReplaced(t *testing.T) {
 	server, args := withEndpoint(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -306,7 +309,8 @@ func TestToken_Flags(t *testing.T) {
 	}
 }
 
-// TestKubeconfig_AuthorizedEndpoint: a context leads to the host that the Cluster names, with a token for that cluster alone.
+// TestKubeconfig_AuthorizedEndpoint: a context uses the host that the Cluster names, with a token that is valid only
+// for that cluster.
 func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 	existing := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", existing)
@@ -356,7 +360,8 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 						t.Errorf("merged: exit code %d %s\n%s", code, problems, diff)
 					}
 				}
-				if before, err := clientcmd.LoadFromFile(existing); err == nil && before.Clusters["demo-fqdn"] != nil { // it had another name
+				// The host had another name.
+				if before, err := clientcmd.LoadFromFile(existing); err == nil && before.Clusters["demo-fqdn"] != nil {
 					before.Clusters["demo-fqdn"].Server = "https://former.example.com"
 					check(t, clientcmd.WriteToFile(*before, existing))
 					code, _, problems = runOne(newKubeconfigCommand(nil, o), append([]string{"lb", "--name=demo", "--merge"}, c.args...)...)
@@ -380,7 +385,8 @@ func TestKubeconfig_AuthorizedEndpoint(t *testing.T) {
 	}
 }
 
-// TestMergeKubeconfig_WhoseEndpoint: what leads to another cluster is not written over, though it has the same name or the same host.
+// TestMergeKubeconfig_WhoseEndpoint: merging never overwrites an entry for another cluster, even if the name or the
+// host is equal.
 func TestMergeKubeconfig_WhoseEndpoint(t *testing.T) {
 	const host, drover = "https://demo.example.com", "https://drover/k8s/clusters/c-m-5"
 	demo := plugin("/k/eu", "eu", "--cluster=fleet-default/demo")

@@ -120,7 +120,7 @@ func TestOptions_ErrorsNameTheSource(t *testing.T) {
 	}
 }
 
-// run runs the program and returns its exit code and what it printed.
+// run runs the program and returns its exit code and output.
 func run(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
 	root := NewCommand(nil)
@@ -190,7 +190,7 @@ func TestRoot_HelpVersionAndMistakes(t *testing.T) {
 	}
 }
 
-// The program is the agent when it is started under the agent's name.
+// The program is the agent if it is started under the agent's name.
 func TestMain_AgentByName(t *testing.T) {
 	if code := Main(t.Context(), []string{"/usr/local/bin/rancher-system-agent", "validate-config", "/does/not/exist"}, nil); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
@@ -241,7 +241,7 @@ func TestProxyEnvironment(t *testing.T) {
 	}
 }
 
-// Certificates are made for the address in --server-url, and machines are told to trust their authority.
+// Certificates are valid for the address in --server-url, and machines learn their authority.
 func TestCertificate_MadeForTheServerURL(t *testing.T) {
 	o := &serverOptions{dataDir: t.TempDir(), embedded: true}
 	o.settings.ServerURL = "https://drover.example.com:8443"

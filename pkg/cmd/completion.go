@@ -15,11 +15,11 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// completionTimeout is how long a shell waits for a request: whoever presses Tab would rather type than wait longer.
+// completionTimeout is how long a shell waits for a request after the user presses Tab.
 const completionTimeout = 3 * time.Second
 
-// completing fills in flags from the environment before it completes: a shell asks without what a command does before it runs. What is wrong there is told by
-// the command.
+// completing fills in flags from the environment before it completes, because a shell completes without running the
+// command's PreRun. It ignores errors, because the command itself reports them.
 func completing(environ []string, complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		_ = fillFromEnvironment(cmd.Flags(), environ)
@@ -38,7 +38,7 @@ func contextNames(kubeconfig *string) cobra.CompletionFunc {
 	}
 }
 
-// quick reaches the management cluster for a shell, which neither waits long nor has a plugin ask the user something.
+// quick returns a configuration for completion: with a short timeout, and without prompts from plugins.
 func (o *inspectOptions) quick() (*rest.Config, error) {
 	config, err := o.restConfig()
 	if err != nil {
@@ -49,7 +49,7 @@ func (o *inspectOptions) quick() (*rest.Config, error) {
 	return config, nil
 }
 
-// quickReader looks at clusters for a shell. It knows no facts about versions, which may have to be downloaded.
+// quickReader inspects clusters for completion. It has no release data, because they may need a download.
 func (o *inspectOptions) quickReader(ctx context.Context) (*inspect.Reader, error) {
 	config, err := o.quick()
 	if err != nil {
@@ -75,7 +75,8 @@ func (o *inspectOptions) clusterNames(cmd *cobra.Command, args []string, _ strin
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// namespaceNames completes a namespace of the management cluster, also one behind others and a comma. Who may not list them gets none.
+// namespaceNames completes a namespace of the management cluster, also in a list after commas. It returns nothing if
+// the user may not list namespaces.
 func (o *inspectOptions) namespaceNames(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 	before := word[:strings.LastIndex(word, ",")+1]
 	config, err := o.quick()

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
-// exitBroken is the exit code of drover diagnose when a link is broken, or not made yet.
+// exitBroken is the exit code of drover diagnose if a link is broken or waits.
 const exitBroken = 2
 
 func newDiagnoseCommand(environ []string, o *inspectOptions) *cobra.Command {

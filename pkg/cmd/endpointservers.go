@@ -23,10 +23,11 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// askServers is how long Drover may take to say where servers are: there are other contexts without them.
+// askServers is the time limit for Drover's list of servers. Without the list, the other contexts still work.
 const askServers = 15 * time.Second
 
-// endpointServers asks Drover where the servers of a cluster's authorized endpoint are. The clusters that it returns are named after their nodes.
+// endpointServers asks Drover for the servers of a cluster's authorized endpoint. The returned clusters have the names
+// of their nodes.
 func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, askServers)
 	defer cancel()
@@ -50,10 +51,12 @@ func endpointServers(ctx context.Context, config *rest.Config, way proxy.Proxied
 	return serversIn(body)
 }
 
-// serversIn reads an answer. Whatever else a kubeconfig can hold, files of the user and programs to run among it, is left out.
+// serversIn reads an answer. It drops everything else that a kubeconfig can hold, for example the user's files and
+// programs.
 func serversIn(body []byte) (map[string]*clientcmdapi.Cluster, error) {
 	var kind metav1.TypeMeta
-	if json.Unmarshal(body, &kind) != nil || kind.Kind != "Config" { // of something else clientcmd takes what it knows, which may be nothing
+	// clientcmd would accept other content and ignore unknown fields.
+	if json.Unmarshal(body, &kind) != nil || kind.Kind != "Config" {
 		return nil, errors.New("the server answers with something else than a kubeconfig")
 	}
 	answered, err := clientcmd.Load(body)
@@ -72,17 +75,18 @@ func serversIn(body []byte) (map[string]*clientcmdapi.Cluster, error) {
 	return servers, nil
 }
 
-// serverContexts are the contexts that lead to single servers. There is a kubeconfig without any of them: what is in the way of one is told, and it is left out.
+// serverContexts are the contexts for single servers. A problem with one of them is reported, and the kubeconfig is
+// written without it.
 type serverContexts struct {
-	// names are those of the contexts.
+	// names are the names of the contexts.
 	names []string
-	// former is what the names of contexts to other servers of the cluster begin with, and args what asks for their tokens. It is empty when it is not known which
-	// servers there are.
+	// former is the prefix of contexts for other servers of the cluster. args are the arguments that request their
+	// tokens. Both are empty if the servers are unknown.
 	former string
 	args   []string
 }
 
-// leaveOut takes those out of what is written that must not be, and says why.
+// leaveOut removes the contexts with a name that is taken, and reports why.
 func (s serverContexts) leaveOut(written *clientcmdapi.Config, taken func(name string) string, told io.Writer) {
 	for _, name := range s.names {
 		if what := taken(name); what != "" && written.Contexts[name] != nil {
@@ -92,7 +96,7 @@ func (s serverContexts) leaveOut(written *clientcmdapi.Config, taken func(name s
 	}
 }
 
-// forgetFormer takes contexts out of a kubeconfig that led to servers of the cluster which it does not have any more.
+// forgetFormer removes the contexts for servers that the cluster no longer has.
 func (s serverContexts) forgetFormer(present, written *clientcmdapi.Config, told io.Writer) {
 	if s.former == "" {
 		return
@@ -107,7 +111,8 @@ func (s serverContexts) forgetFormer(present, written *clientcmdapi.Config, told
 	}
 }
 
-// isFormer reports whether a name is one of this kubeconfig's, and not of another one for the same cluster that has a longer name.
+// isFormer reports whether a name has this kubeconfig's prefix, and not the longer prefix of another kubeconfig for the
+// same cluster.
 func (s serverContexts) isFormer(name string, present *clientcmdapi.Config) bool {
 	for other := range present.Contexts {
 		if len(other) >= len(s.former) && strings.HasPrefix(name, other+"-") {
@@ -117,7 +122,7 @@ func (s serverContexts) isFormer(name string, present *clientcmdapi.Config) bool
 	return strings.HasPrefix(name, s.former)
 }
 
-// forget takes a context of ours out of a kubeconfig.
+// forget removes one of our contexts from a kubeconfig.
 func forget(config *clientcmdapi.Config, name string) {
 	delete(config.Contexts, name)
 	delete(config.Clusters, name)

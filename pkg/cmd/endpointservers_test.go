@@ -25,12 +25,12 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// noServers is a server that knows of none.
+// noServers is a server without a list.
 func noServers(context.Context, *rest.Config, proxy.Proxied) (map[string]*clientcmdapi.Cluster, error) {
 	return nil, errors.New("there are none")
 }
 
-// TestServersIn: of a server's answer nothing is taken but addresses and authorities.
+// TestServersIn: only addresses and authorities are read from a server's answer.
 func TestServersIn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -101,8 +101,8 @@ func TestEndpointServers_AreAskedForAsOneself(t *testing.T) {
 	}
 }
 
-// TestKubeconfig_SingleServers: a context leads to each server of an authorized endpoint, with a token for that cluster alone. When they cannot be asked for, the others
-// are written, and it is said why.
+// TestKubeconfig_SingleServers: each server of an authorized endpoint has a context, with a token that is valid only
+// for that cluster. If the list fails, the other contexts are written and the reason is printed.
 func TestKubeconfig_SingleServers(t *testing.T) {
 	t.Setenv("KUBECONFIG", t.TempDir()+"/config")
 	for name, c := range map[string]struct {
@@ -167,7 +167,8 @@ func TestKubeconfig_SingleServers(t *testing.T) {
 	}
 }
 
-// TestMergeKubeconfig_SingleServers: a context for a server is left out where its name is somebody else's, and goes when its server has gone; that keeps nobody from the others.
+// TestMergeKubeconfig_SingleServers: a context for a server is skipped if its name is taken, and removed after its
+// server is gone. The other contexts are not affected.
 func TestMergeKubeconfig_SingleServers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")
 	t.Setenv("KUBECONFIG", file)

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// replicaOf runs a replica of an instance as far as its leases go.
+// replicaOf runs the leases of a replica of an instance.
 func replicaOf(t *testing.T, api *memkube.Server, instance string) (stop func()) {
 	t.Helper()
 	log, _ := test.NewNullLogger()
@@ -37,7 +37,8 @@ func replicaOf(t *testing.T, api *memkube.Server, instance string) (stop func())
 	return func() { cancel(); running.Wait(); settle(time.Minute) }
 }
 
-// A cluster is handed from one Drover to another in the same management cluster: of two only one leads, so the other cannot have it before the first is stopped.
+// A user can hand a cluster from one Drover to another in the same management cluster. Only one Drover leads, so the
+// user must stop the first before the second can adopt.
 func TestAdopt_HandsOverToADroverThatLeads(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,12 +70,13 @@ func TestAdopt_HandsOverToADroverThatLeads(t *testing.T) {
 	})
 }
 
-// What a Drover has begun it has to end; when it is gone, another goes on with it only where somebody says so.
+// The Drover that begins work must end it. If that Drover is gone, another continues the work only with the user's
+// permission.
 func TestAdopt_WhatAnotherDroverIsAt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mark, from string
 		args       []string
-		// released are the annotations of a cluster that nobody has.
+		// released are the annotations of a cluster without a manager.
 		released map[string]string
 		refused  string
 	}{

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// door stands before an API server. While it is shut, it takes requests and does not answer them.
+// door stands in front of an API server. While it is shut, it accepts requests and does not answer them.
 type door struct {
 	below http.RoundTripper
 	shut  *atomic.Pointer[chan struct{}]
@@ -33,8 +33,8 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.below.RoundTrip(r)
 }
 
-// An API server that hangs for half a minute ends a term and nothing else: both replicas serve all the while, one leads again soon after, and there are never
-// two. Slow starts of the next term are no reason to end, either.
+// An API server that hangs for half a minute ends only a term. Both replicas serve all the time, one leads again soon
+// after, and two never lead at once. A slow start of the next term does not end the program either.
 func TestLead_AnAPIServerThatHangsEndsATermOnly(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {

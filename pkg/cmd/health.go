@@ -19,7 +19,7 @@ type readiness interface {
 	Ready() error
 }
 
-// healthHandler serves liveness, readiness and metrics, apart from the endpoints for machines.
+// healthHandler serves liveness, readiness and metrics, separate from the endpoints for machines.
 func healthHandler(s readiness) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
@@ -34,7 +34,7 @@ func healthHandler(s readiness) http.Handler {
 	return mux
 }
 
-// profilerHandler serves profiles of this process, at the paths where go tool pprof looks for them.
+// profilerHandler serves profiles of this process at the paths that go tool pprof expects.
 func profilerHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -44,7 +44,7 @@ func profilerHandler() http.Handler {
 	return mux
 }
 
-// merged joins registries. Of metrics that several have, such as those of the process, the first one's count.
+// merged joins registries. If several registries have a metric, for example of the process, the first one counts.
 type merged []prometheus.Gatherer
 
 // Gather implements prometheus.Gatherer.

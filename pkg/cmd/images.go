@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/airgap"
 )
 
-// serverImage is the repository of Drover's image, as the chart has it.
+// serverImage is the repository of Drover's image in the chart.
 const serverImage = "drover-io/drover"
 
 func newImagesCommand(environ []string) *cobra.Command {

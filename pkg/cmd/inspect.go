@@ -23,7 +23,7 @@ import (
 	"github.com/drover-io/drover/pkg/releases"
 )
 
-// defaultNamespace is where clusters are when nothing else is said.
+// defaultNamespace is the namespace of clusters if the user names none.
 const defaultNamespace = "fleet-default"
 
 // Forms of output.
@@ -35,26 +35,26 @@ const (
 	outputYAML  = "yaml"
 )
 
-// inspectOptions are the flags of the commands that look at clusters.
+// inspectOptions are the flags of the commands that inspect clusters.
 type inspectOptions struct {
 	kubeconfig, context, namespace, output, releaseData string
 	settings                                            controllers.Settings
-	// formats are those of the output, the default first. Empty are table, json and yaml.
+	// formats are the output formats, the default first. Empty means table, json and yaml.
 	formats []string
-	// given changes settings to those that were given.
+	// given applies the flags that the user set to settings.
 	given func(*controllers.Settings)
 	// config overrides the kubeconfig in tests.
 	config *rest.Config
 }
 
-// Flags that override what the server has published.
+// Flags that override the server's published settings.
 const (
 	flagRegistry       = "system-default-registry"
 	flagPullSecrets    = "system-default-registry-pull-secrets"
 	flagInstallerImage = "system-agent-installer-image"
 )
 
-// checkRegistry refuses a registry that images cannot be in. Machines would be told to look there.
+// checkRegistry refuses an invalid registry before machines would use it.
 func checkRegistry(registry string) error {
 	if registry == "" || naming.IsRegistry(registry) {
 		return nil
@@ -62,7 +62,7 @@ func checkRegistry(registry string) error {
 	return fmt.Errorf("--%s: %q %s", flagRegistry, redact.Address(registry), naming.RegistryForm)
 }
 
-// override returns what changes settings to those that were given with flags or in the environment.
+// override returns a function that applies settings from flags or the environment.
 func (o *inspectOptions) override(given func(flag string) bool) func(*controllers.Settings) {
 	registry, secrets, image := given(flagRegistry), given(flagPullSecrets), given(flagInstallerImage)
 	return func(s *controllers.Settings) {
@@ -88,13 +88,13 @@ func (o *inspectOptions) addFlags(cmd *cobra.Command, environ []string) {
 	f.StringVar(&s.SystemAgentInstallerImage, flagInstallerImage, "", "`prefix` of the distributions' installer images, instead of the server's")
 }
 
-// addNamespace adds the flag that says where the cluster is.
+// addNamespace adds the flag for the cluster's namespace.
 func (o *inspectOptions) addNamespace(cmd *cobra.Command, environ []string) {
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "`namespace` of the cluster (default "+defaultNamespace+")")
 	_ = cmd.RegisterFlagCompletionFunc("namespace", completing(environ, o.namespaceNames))
 }
 
-// addOutput adds the flag that chooses the form of the output.
+// addOutput adds the flag for the output format.
 func (o *inspectOptions) addOutput(cmd *cobra.Command) {
 	if len(o.formats) == 0 {
 		o.formats = []string{outputTable, outputJSON, outputYAML}
@@ -103,7 +103,7 @@ func (o *inspectOptions) addOutput(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(o.formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// complete fills flags that were not given from the environment, as for the server, and checks them.
+// complete fills missing flags from the environment, as for the server, and checks them.
 func (o *inspectOptions) complete(cmd *cobra.Command, environ []string) error {
 	if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 		return err
@@ -124,7 +124,7 @@ func anyOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// restConfig reaches the management cluster with the user's rights.
+// restConfig reaches the management cluster with the user's permissions.
 func (o *inspectOptions) restConfig() (*rest.Config, error) {
 	if o.config != nil {
 		return o.config, nil
@@ -132,7 +132,7 @@ func (o *inspectOptions) restConfig() (*rest.Config, error) {
 	return findManagement(o.kubeconfig, o.context, adviceOfUsers)
 }
 
-// reader returns what looks at the clusters of a namespace.
+// reader returns a Reader for the clusters of a namespace.
 func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect.Reader, error) {
 	config, err := o.restConfig()
 	if err != nil {
@@ -145,7 +145,7 @@ func (o *inspectOptions) reader(ctx context.Context, namespace string) (*inspect
 	return inspect.New(ctx, inspect.Options{Config: config, Version: Version, Override: o.given, Releases: table}, namespace)
 }
 
-// plainReader looks at what takes no facts about versions: that they cannot be had is no obstacle.
+// plainReader returns a Reader without release data, for commands that do not need them.
 func (o *inspectOptions) plainReader(ctx context.Context, namespace string) (*inspect.Reader, error) {
 	config, err := o.restConfig()
 	if err != nil {
@@ -182,7 +182,8 @@ func orDefault(namespace string) string {
 	return namespace
 }
 
-// row writes the cells of a table's line. Empty cells are shown as a dash, and no text breaks a line, or does anything else to a terminal.
+// row writes the cells of a table's line. An empty cell is shown as a dash. Control characters and line breaks are
+// replaced.
 func row(w io.Writer, cells ...string) {
 	for i, cell := range cells {
 		cell = strings.Join(strings.Fields(printable(cell)), " ")
@@ -194,7 +195,7 @@ func row(w io.Writer, cells ...string) {
 	_, _ = fmt.Fprintln(w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
 
-// heading begins a part of the output. Columns before and after it are not aligned with each other.
+// heading begins a part of the output. It starts a new alignment of columns.
 func heading(w io.Writer, text string) {
 	if aligned, ok := w.(*tabwriter.Writer); ok {
 		_ = aligned.Flush()

@@ -120,7 +120,7 @@ Conditions of the Cluster:
 	})
 }
 
-// cobraComplete is the hidden command by which shells ask.
+// cobraComplete is the hidden command that shells call.
 const cobraComplete = "__complete"
 
 func TestPreview_Commands(t *testing.T) {
@@ -168,7 +168,7 @@ func TestPreview_JSON(t *testing.T) {
 	})
 }
 
-// YAML is another form of the same.
+// YAML output has the same content as JSON output.
 func TestOutput_YAMLSaysWhatJSONSays(t *testing.T) {
 	path := write(t, "cluster.yaml", newCluster)
 	for name, args := range map[string][]string{
@@ -249,7 +249,7 @@ Notes:
 	}
 }
 
-// What is given with flags or in the environment comes before what the server has published, and nothing else does.
+// Flags and the environment override only the published settings that they set.
 func TestInspectOptions_OverrideWhatIsPublished(t *testing.T) {
 	published := controllers.Settings{
 		SystemDefaultRegistry: "theirs", SystemDefaultRegistryPullSecrets: []string{"theirs"}, SystemAgentInstallerImage: "theirs-", ServerURL: "https://theirs",

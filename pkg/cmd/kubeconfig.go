@@ -35,7 +35,7 @@ type kubeconfigOptions struct {
 	inspectOptions
 	server, authority, name string
 	merge                   bool
-	// ask is endpointServers where it is nil.
+	// ask defaults to endpointServers.
 	ask func(context.Context, *rest.Config, proxy.Proxied) (map[string]*clientcmdapi.Cluster, error)
 }
 
@@ -100,7 +100,8 @@ func (o *kubeconfigOptions) run(ctx context.Context, cluster string, out, told i
 	return mergeKubeconfig(written, single, told)
 }
 
-// servers are those of a cluster's authorized endpoint, by the names of their nodes. There are other contexts without them.
+// servers returns the servers of a cluster's authorized endpoint, by the names of their nodes. If the list fails, the
+// other contexts are still written.
 func (o *kubeconfigOptions) servers(ctx context.Context, config *rest.Config, way proxy.Proxied, cluster *provv1.Cluster, told io.Writer) map[string]*clientcmdapi.Cluster {
 	if !endpointtoken.Wanted(cluster) {
 		return nil
@@ -116,7 +117,7 @@ func (o *kubeconfigOptions) servers(ctx context.Context, config *rest.Config, wa
 	return servers
 }
 
-// mergeKubeconfig adds what was written to the user's own kubeconfig.
+// mergeKubeconfig adds the written entries to the user's own kubeconfig.
 func mergeKubeconfig(written *clientcmdapi.Config, single serverContexts, told io.Writer) error {
 	access := clientcmd.NewDefaultPathOptions()
 	present, err := access.GetStartingConfig()
@@ -148,7 +149,8 @@ func mergeKubeconfig(written *clientcmdapi.Config, single serverContexts, told i
 	return nil
 }
 
-// takenBy names what a kubeconfig has by a name that somebody else gave it: an entry of ours for the same cluster may be written anew, and nothing else.
+// takenBy returns the kind of an entry with this name that a merge must not overwrite. It returns an empty string for
+// an entry of ours for the same cluster.
 func takenBy(present, written *clientcmdapi.Config, name string) string {
 	cluster, user, context := present.Clusters[name], present.AuthInfos[name], present.Contexts[name]
 	switch {
@@ -162,8 +164,8 @@ func takenBy(present, written *clientcmdapi.Config, name string) string {
 	return ""
 }
 
-// isSame reports whether an entry before leads where the one after does. The authorized endpoint of a cluster is that of which tokens the user asks for, and whom:
-// its host, which the Cluster names, may have got another name since, or one that is another's.
+// isSame reports whether two entries lead to the same cluster. The arguments that request tokens identify an authorized
+// endpoint. Its host does not, because the Cluster's user can change it, also to the host of another cluster.
 func isSame(before, after *clientcmdapi.Cluster, user, asks *clientcmdapi.AuthInfo) bool {
 	ours := user != nil && isPlugin(user)
 	if isForEndpoint(asks) {
@@ -172,12 +174,12 @@ func isSame(before, after *clientcmdapi.Cluster, user, asks *clientcmdapi.AuthIn
 	return before.Server == after.Server && (!ours || !isForEndpoint(user))
 }
 
-// isForEndpoint reports whether a user of ours asks for tokens of a cluster.
+// isForEndpoint reports whether an entry of ours requests tokens for a cluster.
 func isForEndpoint(user *clientcmdapi.AuthInfo) bool {
 	return slices.ContainsFunc(user.Exec.Args, func(arg string) bool { return strings.HasPrefix(arg, "--cluster=") })
 }
 
-// way finds a Cluster, and where it is reached. Drover's own address is what the server has published.
+// way finds a Cluster and its address. By default it uses the address that the server has published.
 func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name string) (*provv1.Cluster, proxy.Proxied, error) {
 	namespace, none := orDefault(o.namespace), proxy.Proxied{}
 	c, err := clients.New(config, clients.Options{Version: Version, WithoutDynamic: true})
@@ -211,7 +213,7 @@ func (o *kubeconfigOptions) way(ctx context.Context, config *rest.Config, name s
 	return cluster, way, nil
 }
 
-// unread says why a Cluster could not be read.
+// unread returns the error for a Cluster that could not be read.
 func unread(err error, namespace, name string) error {
 	isRefusal, said := inspect.UnreadCluster(err, namespace, name)
 	if isRefusal {
@@ -220,7 +222,8 @@ func unread(err error, namespace, name string) error {
 	return said
 }
 
-// published are the settings of the server that manages a cluster. Everybody may get those of one by their name, and few may list them.
+// published returns the settings of the server that manages a cluster. Every user may get one instance's settings by
+// name, but few users may list them.
 func published(ctx context.Context, client kubernetes.Interface, cluster *provv1.Cluster) (controllers.Settings, error) {
 	instance, all := cluster.Annotations[rkev1.InstanceAnnotation], client.CoreV1().ConfigMaps(controllers.SettingsNamespace)
 	var there []corev1.ConfigMap
@@ -246,7 +249,8 @@ func published(ctx context.Context, client kubernetes.Interface, cluster *provv1
 	return settings, nil
 }
 
-// write makes the kubeconfig. servers are those of the cluster's authorized endpoint, by the names of their nodes; nil when they are not known.
+// write creates the kubeconfig. servers are the servers of the cluster's authorized endpoint, by the names of their
+// nodes. It is nil if they are unknown.
 func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, servers map[string]*clientcmdapi.Cluster, told io.Writer) (*clientcmdapi.Config, serverContexts, error) {
 	var single serverContexts
 	path, err := absolute("--kubeconfig", o.kubeconfig)
@@ -288,12 +292,12 @@ func (o *kubeconfigOptions) write(way proxy.Proxied, cluster *provv1.Cluster, se
 	return written, single, nil
 }
 
-// asked is the context that reaches the management cluster; empty for the current one of a file.
+// asked is the context that reaches the management cluster. It is empty for the current context of a file.
 func (o *kubeconfigOptions) asked(path string) string {
 	if o.context != "" || path != "" {
 		return o.context
 	}
-	// The kubeconfig that is asked is the one that this may be merged into: its current context may be another one then.
+	// The result may be merged into the same kubeconfig. Its current context can be another one by the time it is used.
 	raw, err := clientcmd.NewDefaultClientConfigLoadingRules().Load()
 	if err != nil {
 		return ""
@@ -301,8 +305,8 @@ func (o *kubeconfigOptions) asked(path string) string {
 	return raw.CurrentContext
 }
 
-// tokenArgs are what drover token is called with for a token that opens the cluster and nothing else: the host behind its endpoint is named by whoever may write the
-// Cluster, and must not see the credential for the management cluster.
+// tokenArgs are the arguments with which drover token returns a token for this cluster only. Users that may write the
+// Cluster choose the host of its endpoint. That host must not see the credential for the management cluster.
 func (o *kubeconfigOptions) tokenArgs(cluster *provv1.Cluster) ([]string, error) {
 	args := []string{"--cluster=" + cluster.Namespace + "/" + cluster.Name}
 	if o.server == "" {
@@ -316,7 +320,7 @@ func (o *kubeconfigOptions) tokenArgs(cluster *provv1.Cluster) ([]string, error)
 	return args, err
 }
 
-// absolute is the path of a flag's file from wherever somebody looks; empty when the flag is.
+// absolute returns the absolute path of a flag's file, or an empty string for an empty flag.
 func absolute(flag, path string) (string, error) {
 	if path == "" {
 		return "", nil

@@ -39,7 +39,7 @@ func runOne(cmd *cobra.Command, args ...string) (code int, out, problems string)
 	return code, stdout.String(), stderr.String()
 }
 
-// withAddress adds a cluster with a management cluster, and what its server has published.
+// withAddress adds a cluster with a management Cluster and the published settings of its server.
 func withAddress(t *testing.T) *memkube.Server {
 	t.Helper()
 	api := management(t)
@@ -54,7 +54,7 @@ func withAddress(t *testing.T) *memkube.Server {
 	return api
 }
 
-// TestKubeconfig writes kubeconfigs without a credential, and merges them beside what is there.
+// TestKubeconfig: kubeconfigs contain no credential, and merging keeps existing entries.
 func TestKubeconfig(t *testing.T) {
 	home := t.TempDir()
 	existing := filepath.Join(home, "config")
@@ -123,7 +123,8 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestKubeconfig_MergesOverNothingOfOthers: what somebody else called so stays as it is, the credential for the management cluster above all.
+// TestKubeconfig_MergesOverNothingOfOthers: merging keeps foreign entries with the same name, above all the credential
+// for the management cluster.
 func TestKubeconfig_MergesOverNothingOfOthers(t *testing.T) {
 	const address = "https://drover.example.com/k8s/clusters/c-m-1"
 	ours := func(c *clientcmdapi.Config) {
@@ -194,7 +195,8 @@ func TestKubeconfig_MergesOverNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestKubeconfig_AsATenant: who may get the Cluster, and what was published by its name, may list nothing.
+// TestKubeconfig_AsATenant: permission to get the Cluster and the published settings by name is enough. List permission
+// is not needed.
 func TestKubeconfig_AsATenant(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "config"))
 	synctest.Test(t, func(t *testing.T) {
@@ -214,7 +216,7 @@ func TestKubeconfig_AsATenant(t *testing.T) {
 	})
 }
 
-// TestToken prints what the kubeconfig shows to the management cluster, whatever that is.
+// TestToken: the command prints the credential that the kubeconfig presents to the management cluster, of any kind.
 func TestToken(t *testing.T) {
 	dir := t.TempDir()
 	file, script := filepath.Join(dir, "token"), filepath.Join(dir, "plugin")

@@ -19,24 +19,30 @@ import (
 	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
-// The lease. A leader renews it every retryPeriod, and stops its controllers when that has failed for renewDeadline: 11 seconds after the last renewal. The
-// others look at it every retryPeriod, or up to 2.2 times that, and take it when they have seen no renewal for leaseDuration: 17.4 seconds after a leader has
-// vanished at the latest, and about 15 as a rule, which leaves their controllers time to start within the 20 seconds that are promised. What is between the two
-// is for handlers that still end; an API server that answers nobody for longer than renewDeadline ends the term, although nobody else can take the lease then.
+// The lease. A leader renews it every retryPeriod. It stops its controllers after renewals have failed for
+// renewDeadline, 11 seconds after the last renewal.
+//
+// The other replicas read the lease every 1 to 2.2 times retryPeriod. They take it if they have seen no renewal for
+// leaseDuration. That is about 15 seconds, and at most 17.4 seconds, after a leader has vanished. Their controllers
+// have the rest of the promised 20 seconds to start.
+//
+// Running handlers can end in the time between the two limits. An API server that answers no replica for longer than
+// renewDeadline ends the term, although no other replica can take the lease then.
 const (
 	leaseNamespace = rival.DroverNamespace
 	leaseName      = rival.DroverLease
 	leaseDuration  = 13 * time.Second
 	renewDeadline  = 10 * time.Second
 	retryPeriod    = time.Second
-	// giveBackTimeout is how long giving the lease back may take, which saves the others leaseDuration.
+	// giveBackTimeout limits the release of the lease. A released lease saves the other replicas leaseDuration.
 	giveBackTimeout = 5 * time.Second
-	// firstPause and longestPause are between terms that failed. A term of longestPause was none that failed at its start.
+	// firstPause and longestPause limit the pause between failed terms. A term longer than longestPause did not fail at
+	// its start, so the pause starts again with firstPause.
 	firstPause, longestPause = time.Second, time.Minute
 )
 
-// leadWhileHolding calls lead whenever this replica, which is of an instance, holds the lease, with a context that ends when the lease is lost, and waits
-// for lead to return before it asks for the lease again. It returns when ctx ends.
+// leadWhileHolding calls lead whenever this replica of the instance holds the lease. lead's context ends when the lease
+// is lost. leadWhileHolding waits for lead to return before it requests the lease again. It returns when ctx ends.
 func leadWhileHolding(ctx context.Context, config *rest.Config, instanceID string, log logrus.FieldLogger, lead func(context.Context) error) error {
 	clients, err := kubernetes.NewForConfig(leaseConfig(config))
 	if err != nil {
@@ -56,17 +62,17 @@ func leadWhileHolding(ctx context.Context, config *rest.Config, instanceID strin
 	return termAfterTerm(ctx, log, func() error { return oneTerm(ctx, lock, log, lead) })
 }
 
-// leaseConfig is for requests about the lease alone. They have a connection of their own, which no watch fills; and with HTTP/1.1 one that does not
-// answer is given up with its request, so that the next try is not made through a connection that is dead.
+// leaseConfig is for requests about the lease only. They use their own connection, which no watch can fill. With
+// HTTP/1.1, a hanging request closes its connection, so the next try does not use a dead connection.
 func leaseConfig(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Timeout = renewDeadline / 2 // a request that hangs leaves time for another
+	config.Timeout = renewDeadline / 2 // time for a second request if one hangs
 	config.NextProtos = []string{"http/1.1"}
 	return config
 }
 
-// termAfterTerm leads until ctx ends. A term that failed is no reason to end the program: its endpoints serve, and what the API server refuses or does
-// not answer at the start of a term heals as a rule. The pauses grow while term after term fails.
+// termAfterTerm leads until ctx ends. A failed term does not end the program, because its endpoints still serve. Errors
+// of the API server at the start of a term are usually temporary. The pause grows while terms fail.
 func termAfterTerm(ctx context.Context, log logrus.FieldLogger, term func() error) error {
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
@@ -95,8 +101,8 @@ const (
 	over
 )
 
-// oneTerm waits for the lease and leads until it is lost. The lease is renewed until lead has returned and only then given
-// back: no other replica starts its controllers while ours still end.
+// oneTerm waits for the lease and leads until it is lost. It renews the lease until lead has returned, and only then
+// releases it. So no other replica starts its controllers while this replica's controllers still end.
 func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldLogger, lead func(context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
@@ -138,14 +144,14 @@ func oneTerm(ctx context.Context, lock resourcelock.Interface, log logrus.FieldL
 	if !state.CompareAndSwap(waiting, over) && state.Load() != over {
 		result = <-ended
 	}
-	// Also when nobody led: the end may have come while the lease was being taken.
+	// Needed even without a term: ctx may have ended while the lease was being taken.
 	if err := giveBack(context.WithoutCancel(ctx), lock); err != nil {
 		log.WithError(err).Debug("The lease was not given back and runs out by itself")
 	}
 	return result
 }
 
-// watchedLock tells when it is seen that another has the lease. The library goes on trying to renew it then, until renewDeadline.
+// watchedLock reports when another replica has the lease. The library would continue to renew it until renewDeadline.
 type watchedLock struct {
 	resourcelock.Interface
 	taken func(holder string)
@@ -160,8 +166,8 @@ func (l *watchedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 	return record, raw, err
 }
 
-// unlessOver is the error with which a term ended. Once the lease is lost, controllers may end with errors, such as that their caches could not be
-// filled in time; that is no reason to end the program, whose endpoints serve.
+// unlessOver returns the error of a term. After the lease is lost, controllers can end with errors, for example because
+// a cache did not fill in time. Such errors do not count as a failed term.
 func unlessOver(held context.Context, log logrus.FieldLogger, err error) error {
 	if held.Err() == nil {
 		return err
@@ -172,7 +178,7 @@ func unlessOver(held context.Context, log logrus.FieldLogger, err error) error {
 	return nil
 }
 
-// giveBack frees the lease if it is ours.
+// giveBack releases the lease if this replica holds it.
 func giveBack(ctx context.Context, lock resourcelock.Interface) error {
 	ctx, cancel := context.WithTimeout(ctx, giveBackTimeout)
 	defer cancel()

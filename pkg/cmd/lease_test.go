@@ -24,7 +24,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// A replica leads while it holds the lease, waits when another one does, and leads again afterwards.
+// A replica leads while it holds the lease, waits while another holds it, and leads again afterwards.
 func TestLease_TermsDoNotOverlap(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 					t.Error("two replicas lead")
 				}
 				<-ctx.Done()
-				time.Sleep(2 * time.Second) // controllers take their time to end
+				time.Sleep(2 * time.Second) // controllers need time to end
 				leading--
 				return nil
 			}
@@ -65,7 +65,7 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 			t.Errorf("terms (-want +got):\n%s", diff)
 		}
 
-		// The API is gone for a while: the lease is lost, and won again when the API is back.
+		// The API is unavailable for a while: the lease is lost, and taken again after the API is back.
 		api.CutAfter("second", 0, nil)
 		settle(time.Minute)
 		if leading != 0 {
@@ -83,7 +83,8 @@ func TestLease_TermsDoNotOverlap(t *testing.T) {
 	})
 }
 
-// A leader that vanishes is followed within 17.5 seconds: the rest of the 20 that are promised is for controllers to start.
+// Another replica takes over from a vanished leader within 17.5 seconds. The rest of the promised 20 seconds is for
+// controllers to start.
 func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,8 +117,8 @@ func TestLease_VanishedLeaderIsFollowed(t *testing.T) {
 	})
 }
 
-// A leader stops at once when it sees that another has the lease, and not only when it could not renew it for long enough. What its controllers
-// complain of at their end is no reason to end the program.
+// A leader stops as soon as it sees that another replica has the lease. It does not wait for renewDeadline. Errors of
+// its ending controllers do not end the program.
 func TestLease_TakenByAnother(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,7 +157,7 @@ func settle(d time.Duration) {
 	synctest.Wait()
 }
 
-// A term that fails ends, its lease is given back, and another is tried after a pause that grows. The endpoints serve all the while.
+// A failed term releases its lease, and the next one starts after a growing pause. The endpoints serve all the time.
 func TestLease_AfterATermThatFailedAnotherIsTried(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +214,7 @@ func holderOf(t *testing.T, api *memkube.Server) string {
 	return *leaseOf(t, api).Spec.HolderIdentity
 }
 
-// rob gives the lease to somebody who does not renew it.
+// rob gives the lease to a holder that does not renew it.
 func rob(t *testing.T, api *memkube.Server, holder string) {
 	t.Helper()
 	lease := leaseOf(t, api)
@@ -222,7 +223,7 @@ func rob(t *testing.T, api *memkube.Server, holder string) {
 	check(t, api.Add(lease))
 }
 
-// Whoever is told to end while it takes the lease gives it back all the same.
+// A replica that is stopped while it takes the lease still releases it.
 func TestLease_TakenAtTheEndIsGivenBack(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,13 +233,13 @@ func TestLease_TakenAtTheEndIsGivenBack(t *testing.T) {
 		config.Wrap(func(below http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPost {
-					// The order to end comes when the lease is made, and before that is answered.
+					// The replica is stopped after the lease was created and before the answer arrives.
 					answer, err := below.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 					cancel()
 					time.Sleep(time.Millisecond)
 					return answer, err
 				}
-				time.Sleep(1500 * time.Millisecond) // an API server that takes its time
+				time.Sleep(1500 * time.Millisecond) // a slow API server
 				return below.RoundTrip(r)
 			})
 		})
@@ -253,7 +254,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A request about the lease that hangs costs its connection, and no other request has to do with that one.
+// A hanging request about the lease costs only its own connection. Other requests use other connections.
 func TestLeaseConfig_HasConnectionsOfItsOwn(t *testing.T) {
 	var seen, hang sync.Map
 	api := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What ends the program is in its log, too: a program that reads it needs to know no other format.
+// The error that ends the program is in its log, in the log's format, so that readers need only one format.
 func TestServer_EndsInTheFormatOfItsLog(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args []string

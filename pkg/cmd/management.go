@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Where a kubeconfig is looked for that no flag names.
+// Places of the kubeconfig if no flag names one.
 const (
 	fromKubeconfig          = "KUBECONFIG or ~/.kube/config"
 	fromKubeconfigOrCluster = "KUBECONFIG, ~/.kube/config or the cluster this runs in"
 )
 
-// addManagement adds the flags that choose the management cluster; from is where it is looked for without them.
+// addManagement adds the flags that choose the management cluster. from describes the default.
 func addManagement(cmd *cobra.Command, environ []string, kubeconfig, context *string, from string) {
 	f := cmd.Flags()
 	f.StringVar(kubeconfig, "kubeconfig", "", "`file` that reaches the management cluster; empty uses "+from)
@@ -26,14 +26,15 @@ func addManagement(cmd *cobra.Command, environ []string, kubeconfig, context *st
 	_ = cmd.RegisterFlagCompletionFunc("context", completing(environ, contextNames(kubeconfig)))
 }
 
-// loader reads the kubeconfig as kubectl does, and finds the API server of the pod that this may run in.
+// loader reads the kubeconfig as kubectl does. In a pod it can use the pod's API server.
 func loader(kubeconfig, context string) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 }
 
-// findManagement is how the management cluster is reached. advice is what helps when that is not known.
+// findManagement returns the configuration for the management cluster. advice names the flags that help if there is
+// none.
 func findManagement(kubeconfig, context, advice string) (*rest.Config, error) {
 	config, err := loader(kubeconfig, context).ClientConfig()
 	if err != nil {
@@ -42,14 +43,14 @@ func findManagement(kubeconfig, context, advice string) (*rest.Config, error) {
 	return config, nil
 }
 
-// adviceOfUsers is what helps a user.
+// adviceOfUsers names the flags that help a user.
 const adviceOfUsers = "--kubeconfig or --context"
 
 func unknownManagement(err error, kubeconfig, advice string) error {
 	return fmt.Errorf("find management cluster; give %s: %w", advice, unfound(err, kubeconfig))
 }
 
-// unfound says which file lacks what, where client-go says only that it knows nothing.
+// unfound names the file and what it lacks. client-go's own error says only that the configuration is empty.
 func unfound(err error, kubeconfig string) error {
 	isNothing, files := clientcmd.IsEmptyConfig(err), []string{kubeconfig}
 	if kubeconfig == "" {

@@ -16,8 +16,8 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// twoContexts is a kubeconfig whose contexts "here", the current one, and "there" lead to two management clusters: both have the cluster young, and the latter has
-// more. Nobody answers in its context "gone".
+// twoContexts is a kubeconfig with two management clusters. Its contexts are "here", the current one, and "there". Both
+// clusters have the Cluster young, and "there" has more. The context "gone" leads to no server.
 func twoContexts(t *testing.T) string {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -53,7 +53,7 @@ func runWith(environ []string, args ...string) (code int, out, problems string) 
 	return code, stdout.String(), stderr.String()
 }
 
-// Whoever chooses a kubeconfig may choose a context in it. The server is no user's: its kubeconfig is its own.
+// Every command with --kubeconfig has --context, except the server, whose kubeconfig is its own.
 func TestContext_IsAFlagOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, cmd := range NewCommand(nil).Commands() {
@@ -87,7 +87,7 @@ func TestContext_ChoosesTheManagementCluster(t *testing.T) {
 	}
 }
 
-// A preview looks where kubectl apply writes to.
+// A preview uses the namespace to which kubectl apply writes.
 func TestPreview_NamespaceOfAFileThatNamesNone(t *testing.T) {
 	kubeconfig := twoContexts(t)
 	inDefault := strings.Replace(newCluster, "  name: demo\n", "  name: demo\n  namespace: default\n", 1)

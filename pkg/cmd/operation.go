@@ -23,14 +23,14 @@ import (
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
-// operationOptions are the flags of the commands that ask for operations, beside those of looking.
+// operationOptions are the flags of the commands that request operations, in addition to inspectOptions.
 type operationOptions struct {
 	*inspectOptions
 	dryRun, wait bool
 	timeout      time.Duration
 }
 
-// Parts of the help of all commands that ask for operations.
+// Parts of the help of all commands that request operations.
 const (
 	helpOfAsking = `What is asked for is recorded on the Cluster, with a generation that no request had. One operation runs at a time: a request waits for its turn, and one of the
 same kind is refused while it runs. With --wait the command follows it to its end, and tells each step; to end the command ends nothing else. --dry-run only says what would happen to
@@ -71,7 +71,7 @@ func (o *operationOptions) complete(cmd *cobra.Command, environ []string) error 
 	return nil
 }
 
-// controlPlaneGetter and coreGetter are what asking needs beside clusterPatcher.
+// controlPlaneGetter and coreGetter read the objects that a request depends on. clusterPatcher does the rest.
 type controlPlaneGetter interface {
 	Get(namespace, name string, options metav1.GetOptions) (*rkev1.RKEControlPlane, error)
 }
@@ -79,14 +79,14 @@ type coreGetter interface {
 	Get(namespace, name string, options metav1.GetOptions) (*clusterv1.Cluster, error)
 }
 
-// operationAPI is the management cluster to who asks for operations.
+// operationAPI is the part of the management cluster that requests for operations need.
 type operationAPI struct {
 	clusters      clusterPatcher
 	controlPlanes controlPlaneGetter
 	cores         coreGetter
 }
 
-// api reaches the management cluster. What it returns second ends that.
+// api reaches the management cluster. The returned function stops the clients.
 func (o *operationOptions) api() (operationAPI, func(), error) {
 	config, err := o.restConfig()
 	if err != nil {
@@ -99,7 +99,7 @@ func (o *operationOptions) api() (operationAPI, func(), error) {
 	return operationAPI{c.Provisioning.Cluster(), c.RKE.RKEControlPlane(), c.CAPI.Cluster()}, c.Stop, nil
 }
 
-// read looks at a cluster. isRefusal: it will say the same when it is asked again.
+// read reads a cluster. isRefusal means that a repeated read gives the same error.
 func (a operationAPI) read(namespace, name string) (s scene, isRefusal bool, err error) {
 	if s.cluster, err = a.clusters.Get(namespace, name, metav1.GetOptions{}); err != nil {
 		isRefusal, err = inspect.UnreadCluster(err, namespace, name)
@@ -117,7 +117,7 @@ func (a operationAPI) read(namespace, name string) (s scene, isRefusal bool, err
 	return s, false, nil
 }
 
-// paused reports that somebody has paused the cluster. Who may not read that is told nothing of it.
+// paused reports whether a user has paused the cluster. It returns false if the user may not read the CAPI Cluster.
 func (a operationAPI) paused(s scene) bool {
 	if s.controlPlane == nil {
 		return false
@@ -138,7 +138,7 @@ func (a operationAPI) survey(namespace, name string) (scene, error) {
 	return s, err
 }
 
-// ask makes a request, of what the cluster is at then. It returns the order with the wish that was made.
+// ask writes a request based on the current state of the cluster. It returns the order with the written wish.
 func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) (asked order, request inspect.Request, err error) {
 	err = clients.RetryOnConflict(retry.DefaultRetry, func() error {
 		s, err := meanwhile(ctx, func() (scene, error) { return a.survey(namespace, name) })
@@ -164,7 +164,7 @@ func (a operationAPI) ask(ctx context.Context, namespace, name string, o order) 
 	return asked, request, err
 }
 
-// unaskedFor adds to an error that nothing was asked for, where the user has ended the command.
+// unaskedFor adds to an error that nothing was requested, if the user has ended the command.
 func unaskedFor(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -172,10 +172,11 @@ func unaskedFor(ctx context.Context, err error) error {
 	return fmt.Errorf("nothing was asked for: %w", err)
 }
 
-// vague are answers that do not tell whether something was done.
+// vague are errors that leave open whether the write happened.
 var vague = []func(error) bool{apierrors.IsUnexpectedServerError, apierrors.IsTimeout, apierrors.IsServerTimeout, apierrors.IsInternalError}
 
-// unpatched is what is said of a patch that failed. Where it is not the API server that says so, or one that has lost sight of its storage, nobody knows what has become of it.
+// unpatched returns the error of a failed patch. If the error does not come from the API server, or the API server has
+// lost its storage, the result is unknown.
 func (s scene) unpatched(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -187,7 +188,7 @@ func (s scene) unpatched(err error) error {
 	return fmt.Errorf("ask on cluster %s: it may have been asked for, which %s shows: %w", s.name(), s.look(), err)
 }
 
-// meanwhile does what cannot be told to stop, and leaves it behind when the context ends.
+// meanwhile runs a function that cannot be stopped. It returns without the result when the context ends.
 func meanwhile[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -209,7 +210,7 @@ func meanwhile[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	return none, ctx.Err()
 }
 
-// run asks for an operation, or says what would happen.
+// run requests an operation, or reports its effect.
 func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) error {
 	api, stop, err := o.api()
 	if err != nil {
@@ -234,7 +235,7 @@ func (o *operationOptions) run(cmd *cobra.Command, name string, asks order) erro
 	return o.await(cmd, api, name, asked)
 }
 
-// foretell says what would happen to machines.
+// foretell reports the effect on machines.
 func (o *operationOptions) foretell(cmd *cobra.Command, api operationAPI, name string, asks order) error {
 	report, err := meanwhile(cmd.Context(), func() (preview.Report, error) {
 		s, err := api.survey(orDefault(o.namespace), name)
@@ -255,7 +256,7 @@ func (o *operationOptions) foretell(cmd *cobra.Command, api operationAPI, name s
 	return verdict(cmd, report)
 }
 
-// foresee is what a request would do to machines, as drover preview says it of the same edit.
+// foresee returns the effect of a request on machines, as drover preview shows it for the same edit.
 func (o *operationOptions) foresee(ctx context.Context, s scene, asks order) (preview.Report, error) {
 	asked, _, err := s.place(asks)
 	if err != nil {

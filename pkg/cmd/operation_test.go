@@ -60,7 +60,7 @@ func told(t *testing.T, api *memkube.Server, change func(*rkev1.RKEControlPlane)
 	check(t, api.Add(cp))
 }
 
-// at is an operation that has come to a state.
+// at is an operation in the given state.
 func at(kind planner.OperationKind, request string, state rkev1.OperationState, ready string) func(*rkev1.RKEControlPlane) {
 	return func(cp *rkev1.RKEControlPlane) {
 		cp.Status.Operations = []rkev1.OperationRecord{{Name: kind.Record, Attempt: 1, Request: request, State: state, Message: "no space on m"}}
@@ -129,7 +129,7 @@ Note:       the cluster is paused: the operation runs all the same, and other ch
 	})
 }
 
-// Two that ask at the same time get a generation each: the second is decided anew, of what the first has left.
+// Two simultaneous requests get different generations. The second is decided again, based on the result of the first.
 func TestAsk_DecidesAnewWhenSomebodyWasQuicker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := clients.New(operated(t).Config("asker"), clients.Options{WithoutDynamic: true})
@@ -202,7 +202,8 @@ func TestOperations_Wait(t *testing.T) {
 	}
 }
 
-// Who interrupts the command is told that this ends nothing else; an API server that is away for a while ends nothing at all.
+// A user that interrupts the command learns that the operation continues. A temporary outage of the API server does not
+// end the wait.
 func TestAwait_OutlivesTheAPIServerAndEndsWithTheUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := operated(t)
@@ -264,7 +265,7 @@ func TestOperations_Mistakes(t *testing.T) {
 	}
 }
 
-// --dry-run says what drover preview says of the same edit, and asks for nothing.
+// --dry-run reports what drover preview reports for the same edit, and requests nothing.
 func TestOperations_DryRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		args   []string

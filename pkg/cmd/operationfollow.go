@@ -12,14 +12,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// failurePages are the pages of docs/reasons about the failure of an operation.
+// failurePages are the pages of docs/reasons about failed operations.
 var failurePages = map[planner.OperationKind]string{
 	planner.SnapshotOperation: "SnapshotFailed", planner.RestoreOperation: "RestoreFailed",
 	planner.CertificatesOperation: "CertificateRotationFailed", planner.KeysOperation: "EncryptionKeyRotationFailed",
 }
 
-// follow says how a request gets on, and whether it has ended: with an error unless what was asked for was done. A version that somebody has put back is not what was
-// asked for.
+// follow reports the progress of a request and whether it has ended. It ends with an error unless the operation
+// succeeded. If spec.kubernetesVersion has changed again, the request did not succeed.
 func (s scene) follow(o order) sighting {
 	seen := s.progress(o.kind, o.wish)
 	is := s.cluster.Spec.KubernetesVersion
@@ -36,7 +36,7 @@ func (s scene) follow(o order) sighting {
 	return seen
 }
 
-// progress says how a request gets on, whatever the version is.
+// progress reports the progress of a request without regard to the version.
 func (s scene) progress(kind planner.OperationKind, asked wish) sighting {
 	record := s.record(kind)
 	began := requested(record)
@@ -60,12 +60,13 @@ func (s scene) progress(kind planner.OperationKind, asked wish) sighting {
 	return sighting{line: cmp.Or(s.message(rkev1.ConditionReady), record.Step, kind.Title+": it runs"), begun: true}
 }
 
-// failed is the end of what was not done.
+// failed is the end of a request that did not succeed.
 func failed(format string, args ...any) sighting {
 	return sighting{ended: true, err: fmt.Errorf(format, args...)}
 }
 
-// waiting says how a request gets on that is not the one which was started last. One that the planner was told of may begin while the Cluster has it no more.
+// waiting reports the progress of a request that is not the last started one. A request that the planner has received
+// can begin even after it is removed from the Cluster.
 func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
 	var now *wish
 	if s.cluster.Spec.RKEConfig != nil {
@@ -75,7 +76,8 @@ func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
 	isPassed := passed != nil && equality.Semantic.DeepEqual(*passed, asked)
 	switch {
 	case kind == planner.CertificatesOperation && s.controlPlane.Status.CertificateRotationGeneration == asked.Generation:
-		return sighting{line: "the " + kind.Title + " is done", begun: true, ended: true} // and the next one has begun since
+		// The next one has begun since.
+		return sighting{line: "the " + kind.Title + " is done", begun: true, ended: true}
 	case isPassed:
 	case now == nil:
 		return failed("the request for the %s was taken back before it began", kind.Title)
@@ -93,8 +95,8 @@ func (s scene) waiting(kind planner.OperationKind, asked wish) sighting {
 	return sighting{line: line}
 }
 
-// unpassed is why the spec of the Cluster is not passed on to the planner, as its conditions tell; empty when they do not. Condition Updated may also be what the control
-// plane says.
+// unpassed returns why the Cluster's spec does not reach the planner, according to the Cluster's conditions. It skips a
+// condition that repeats the control plane's message, as Updated can.
 func (s scene) unpassed() string {
 	for _, condition := range []string{provv1.ConditionRKECluster, provv1.ConditionUpdated} {
 		for _, c := range s.cluster.Status.Conditions {
@@ -106,7 +108,7 @@ func (s scene) unpassed() string {
 	return ""
 }
 
-// message is that of a condition of the control plane.
+// message returns the message of a condition of the control plane.
 func (s scene) message(condition string) string {
 	for _, c := range s.controlPlane.Status.Conditions {
 		if c.Type == condition {

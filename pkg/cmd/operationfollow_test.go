@@ -93,7 +93,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A request is what it says in all of its fields: another snapshot is another restore, and other services are another rotation.
+// All fields identify a request: another snapshot is another restore, and other services are another rotation.
 func TestFollow_TellsRequestsOfOneGenerationApart(t *testing.T) {
 	t.Parallel()
 	s := demoScene(ran(planner.RestoreOperation, `{"name":"other","generation":2}`, rkev1.OperationStateSucceeded),
@@ -110,7 +110,8 @@ func TestFollow_TellsRequestsOfOneGenerationApart(t *testing.T) {
 	}
 }
 
-// Data are back, and not on the version that was asked for with them: a program of its own keeps the spec as it was.
+// A restore does not succeed if another program resets spec.kubernetesVersion, because the data are not on the
+// requested version.
 func TestFollow_TellsThatSomebodyPutTheVersionBack(t *testing.T) {
 	t.Parallel()
 	kind, asked := planner.RestoreOperation, wish{Name: "s", Generation: 4}

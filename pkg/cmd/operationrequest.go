@@ -19,7 +19,8 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// wish is a request for an operation. Each kind has some of its fields, by the names that all of them share in spec, status and records.
+// wish is a request for an operation. Each kind uses some of its fields. Their names are equal in spec, status and
+// records.
 type wish struct {
 	Generation       int64             `json:"generation,omitempty"`
 	Name             string            `json:"name,omitempty"`
@@ -27,32 +28,32 @@ type wish struct {
 	Services         []string          `json:"services,omitempty"`
 }
 
-// order is what a command asks for.
+// order is what a command requests.
 type order struct {
 	kind planner.OperationKind
 	// wish has no generation yet.
 	wish wish
-	// kubernetesVersion is what spec.kubernetesVersion becomes by the way; empty leaves it alone.
+	// kubernetesVersion is the new spec.kubernetesVersion. Empty keeps it unchanged.
 	kubernetesVersion string
-	// anew: one of this kind that runs gives way to another request.
+	// Whether a new request replaces a running operation of this kind.
 	anew bool
-	// confirmed is what the user was told of, and agreed to; nil where nobody was asked.
+	// confirmed is the state that the user has confirmed, nil without confirmation.
 	confirmed *view
 }
 
-// view is what a user who agrees to an operation has seen of the cluster.
+// view is the state of the cluster that a user sees before a confirmation.
 type view struct {
 	uid               types.UID
 	kubernetesVersion string
-	// request is that of the Cluster, as JSON; empty when there is none.
+	// request is the Cluster's request as JSON, empty if there is none.
 	request string
-	// record and its attempt and state, of the operation that was started last.
+	// record, attempt and state of the last started operation.
 	record  string
 	attempt int64
 	state   rkev1.OperationState
 }
 
-// view is what there is to see now.
+// view returns the current state.
 func (s scene) view(kind planner.OperationKind) view {
 	record := s.record(kind)
 	seen := view{s.cluster.UID, s.cluster.Spec.KubernetesVersion, "", record.Request, record.Attempt, record.State}
@@ -67,7 +68,7 @@ func (s scene) view(kind planner.OperationKind) view {
 	return seen
 }
 
-// changed is what is not any more as it was agreed to; empty when all is.
+// changed describes what has changed since the confirmation. It is empty if nothing has.
 func (s scene) changed(o order) string {
 	if o.confirmed == nil {
 		return ""
@@ -89,23 +90,23 @@ func (s scene) changed(o order) string {
 	return ""
 }
 
-// scene is what a request depends on.
+// scene is the state that a request depends on.
 type scene struct {
 	cluster *provv1.Cluster
-	// controlPlane is nil where there is none.
+	// controlPlane is nil if there is none.
 	controlPlane *rkev1.RKEControlPlane
-	// paused: somebody has paused the cluster, and no operation has.
+	// paused: a user, and not an operation, has paused the cluster.
 	paused bool
 }
 
 func (s scene) name() string { return s.cluster.Namespace + "/" + s.cluster.Name }
 
-// look is the command that shows how a cluster gets on.
+// look is the command that shows the progress of a cluster.
 func (s scene) look() string {
 	return fmt.Sprintf("drover explain %s -n %s", s.cluster.Name, s.cluster.Namespace)
 }
 
-// wishIn is the request in a field of an object, nil when there is none.
+// wishIn returns the request in a field of an object, nil if there is none.
 func wishIn(object any, field string) *wish {
 	var fields map[string]json.RawMessage
 	var found *wish
@@ -119,7 +120,7 @@ func wishIn(object any, field string) *wish {
 	return found
 }
 
-// record is what is remembered of a kind of operation, the zero value where it never ran.
+// record returns the record of a kind of operation, with an empty state if it never ran.
 func (s scene) record(kind planner.OperationKind) rkev1.OperationRecord {
 	if s.controlPlane != nil {
 		for _, record := range s.controlPlane.Status.Operations {
@@ -131,7 +132,7 @@ func (s scene) record(kind planner.OperationKind) rkev1.OperationRecord {
 	return rkev1.OperationRecord{Name: kind.Record}
 }
 
-// requested is the request that an operation was started with last, nil where it never ran.
+// requested returns the request of the last start, nil if the operation never ran.
 func requested(record rkev1.OperationRecord) *wish {
 	var found *wish
 	if record.Request == "" || json.Unmarshal([]byte(record.Request), &found) != nil {
@@ -140,7 +141,7 @@ func requested(record rkev1.OperationRecord) *wish {
 	return found
 }
 
-// begun are the requests of a kind that were taken up, as far as is remembered.
+// begun returns the known started requests of a kind.
 func (s scene) begun(kind planner.OperationKind) []wish {
 	if s.controlPlane == nil {
 		return nil
@@ -158,12 +159,12 @@ func (s scene) begun(kind planner.OperationKind) []wish {
 	return found
 }
 
-// hasBegun reports that a request of a kind was taken up.
+// hasBegun reports whether a request of a kind was started.
 func (s scene) hasBegun(kind planner.OperationKind, w *wish) bool {
 	return slices.ContainsFunc(s.begun(kind), func(b wish) bool { return b.Generation == w.Generation && b.Name == w.Name })
 }
 
-// nextGeneration is one that no request of the kind had: it differs from what is asked for, and from all that was done.
+// nextGeneration returns a generation above those of all current and started requests of the kind.
 func (s scene) nextGeneration(kind planner.OperationKind) (int64, error) {
 	last := int64(0)
 	known := s.begun(kind)
@@ -181,7 +182,7 @@ func (s scene) nextGeneration(kind planner.OperationKind) (int64, error) {
 	return last + 1, nil
 }
 
-// pending is a request of a kind that has not begun, nil when there is none.
+// pending returns a request of a kind that has not begun, nil if there is none.
 func (s scene) pending(kind planner.OperationKind) *wish {
 	for _, spec := range s.specs() {
 		w := wishIn(spec, kind.Field)
@@ -193,7 +194,7 @@ func (s scene) pending(kind planner.OperationKind) *wish {
 	return nil
 }
 
-// specs are where requests stand: what users write, and what the planner was told of it.
+// specs are the places of requests: the user's spec, and the planner's copy of it.
 func (s scene) specs() []any {
 	specs := []any{s.cluster.Spec.RKEConfig}
 	if s.controlPlane != nil {
@@ -202,7 +203,7 @@ func (s scene) specs() []any {
 	return specs
 }
 
-// obstacle is why nobody would take up a request, empty when somebody would.
+// obstacle says why no Drover would start a request. It is empty if one would.
 func (s scene) obstacle() string {
 	name, released := s.name(), s.cluster.Annotations[rkev1.ReleasedByAnnotation]
 	managed := s.cluster.Annotations[rkev1.InstanceAnnotation] != ""
@@ -222,7 +223,7 @@ func (s scene) obstacle() string {
 	return ""
 }
 
-// place decides what a request looks like, and what there is to know of it. It is an error where it would do harm, or nothing.
+// place decides the content and the notes of a request. It returns an error if the request would do harm or nothing.
 func (s scene) place(o order) (wish, []string, error) {
 	if obstacle := s.obstacle(); obstacle != "" {
 		return wish{}, nil, errors.New(obstacle)
@@ -250,8 +251,9 @@ func (s scene) place(o order) (wish, []string, error) {
 	return asked, s.notes(o), nil
 }
 
-// rival is the operation that a restore would wait for while the version it brings is in the spec already, and may be installed before it begins. Where machines are
-// stopped for a restore, it waits for nobody.
+// rival returns an error text if a restore with another version would have to wait for another operation. The version
+// is in the spec at once, and a live cluster could install it before the restore begins. A restore of stopped machines
+// does not wait.
 func (s scene) rival(o order) string {
 	if o.kubernetesVersion == "" || s.record(o.kind).Stopped {
 		return ""
@@ -270,7 +272,7 @@ func (s scene) rival(o order) string {
 	return ""
 }
 
-// notes are what else is to be known of a request that is made now.
+// notes describe what else the user must know about the request.
 func (s scene) notes(o order) []string {
 	var notes []string
 	record, was := s.record(o.kind), wishIn(s.cluster.Spec.RKEConfig, o.kind.Field)
@@ -298,17 +300,18 @@ func generationOf(w *wish) int64 {
 	return w.Generation
 }
 
-// fieldPath is the field of a Cluster that asks for an operation.
+// fieldPath is the field of a Cluster that requests an operation.
 func fieldPath(kind planner.OperationKind) string { return "spec.rkeConfig." + kind.Field }
 
-// patch is a merge patch that asks, of that very version of the Cluster. What the field had before is gone by it.
+// patch returns a merge patch that writes the request to exactly this version of the Cluster. It replaces the former
+// value of the field.
 func (o order) patch(cluster *provv1.Cluster, asked wish) ([]byte, error) {
 	field := map[string]any{"generation": asked.Generation}
 	switch o.kind {
 	case planner.RestoreOperation:
 		field["name"], field["restoreRKEConfig"] = asked.Name, nil
 	case planner.CertificatesOperation:
-		field["services"] = asked.Services // null without any
+		field["services"] = asked.Services // null without services
 	}
 	spec := map[string]any{"rkeConfig": map[string]any{o.kind.Field: field}}
 	if o.kubernetesVersion != "" {
@@ -321,7 +324,7 @@ func (o order) patch(cluster *provv1.Cluster, asked wish) ([]byte, error) {
 	return data, nil
 }
 
-// edited is the Cluster as the patch makes it.
+// edited returns the Cluster after the patch.
 func (o order) edited(cluster *provv1.Cluster, asked wish) (*provv1.Cluster, error) {
 	out := cluster.DeepCopy()
 	if o.kubernetesVersion != "" {
@@ -339,7 +342,7 @@ func (o order) edited(cluster *provv1.Cluster, asked wish) (*provv1.Cluster, err
 	return out, nil
 }
 
-// request is what was asked for, for the user.
+// request describes the request for the user.
 func (o order) request(s scene, asked wish, notes []string) inspect.Request {
 	return inspect.Request{
 		Cluster: s.name(), Operation: o.kind.Record, Field: fieldPath(o.kind), Generation: asked.Generation, Snapshot: asked.Name,

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// demoScene is a cluster that a Drover manages, and that nothing was asked of.
+// demoScene is a cluster that a Drover manages, without requests.
 func demoScene(changes ...func(*scene)) scene {
 	s := scene{
 		cluster: &provv1.Cluster{
@@ -31,7 +31,7 @@ func demoScene(changes ...func(*scene)) scene {
 	return s
 }
 
-// ran puts what is remembered of an operation into a scene.
+// ran adds the record of an operation to a scene.
 func ran(kind planner.OperationKind, request string, state rkev1.OperationState) func(*scene) {
 	return func(s *scene) {
 		status := &s.controlPlane.Status
@@ -100,7 +100,8 @@ func TestNextGeneration_EndsWithTheNumbers(t *testing.T) {
 	}
 }
 
-// A version goes into the spec at once, and a restore may have to wait for another operation: a live cluster would get the version in between.
+// A version change is refused if the restore must wait for another operation. The spec has the version at once, so a
+// live cluster would install it before the restore.
 func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
 	t.Parallel()
 	back := order{kind: planner.RestoreOperation, wish: wish{Name: "s"}, kubernetesVersion: "v1.35.3+rke2r1", anew: true}
@@ -137,7 +138,7 @@ func TestPlace_RefusesAVersionThatComesBeforeItsRestore(t *testing.T) {
 	}
 }
 
-// What somebody agrees to is what is asked for, or nothing is.
+// A request is written only if the state has not changed since the user's confirmation.
 func TestPlace_RefusesWhatIsNotAsItWasAgreedTo(t *testing.T) {
 	t.Parallel()
 	kind := planner.RestoreOperation
@@ -237,7 +238,8 @@ func TestPlace_NotesWhatElseThereIsToKnow(t *testing.T) {
 	}
 }
 
-// The patch leaves nothing of the request before, is of one version of the Cluster, and does what the preview is made of.
+// The patch replaces the former request, applies to one version of the Cluster, and has the same result as the
+// previewed edit.
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -295,7 +297,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// The planner writes requests as the spec has them, and both are read as one.
+// The planner's record of a request has the same form as the spec, so both are read alike.
 func TestWish_IsReadFromEveryKindOfRequest(t *testing.T) {
 	t.Parallel()
 	config := provv1.RKEConfig{

@@ -11,38 +11,39 @@ import (
 )
 
 const (
-	// operationInterval is how often --wait looks.
+	// operationInterval is the polling interval of --wait.
 	operationInterval = 2 * time.Second
-	// refusedCredentials is how often in a row a credential may be refused before nobody looks any more: one that has expired stays so.
-	// An API server that begins to run may refuse good ones, too.
+	// refusedCredentials is how many times in a row a credential may be refused before --wait gives up. An expired
+	// credential stays invalid, but a starting API server may refuse valid ones for a while.
 	refusedCredentials = int(time.Minute / operationInterval)
 )
 
-// sighting is what a look at a request has found.
+// sighting is the result of one poll.
 type sighting struct {
 	line string
-	// begun: it is the operation that was started last. ended: there is nothing to wait for any more, with err unless what was asked for was done.
+	// begun: the request is the last started operation. ended: there is nothing more to wait for. err is nil only if
+	// the operation succeeded.
 	begun, ended bool
 	err          error
-	// away is why nothing was seen, which may be otherwise soon.
+	// away is a temporary error that hides the state.
 	away error
 }
 
-// vigil is who waits for a request.
+// vigil is the state of waiting for a request.
 type vigil struct {
 	order           order
 	namespace, name string
 	timeout         time.Duration
-	// last is what was seen last, nil while nothing was.
+	// last is the last known sighting, nil before the first.
 	last *sighting
-	// refused counts how often in a row the credential was refused.
+	// refused counts consecutive refusals of the credential.
 	refused int
-	// say tells the user something.
+	// say prints a line for the user.
 	say  func(line string)
 	told string
 }
 
-// await returns when a request has ended. What it waits for is told when that changes.
+// await returns when a request has ended. It prints each change of what the request waits for.
 func (o *operationOptions) await(cmd *cobra.Command, api operationAPI, name string, asked order) error {
 	ctx := cmd.Context()
 	if o.timeout > 0 {
@@ -69,7 +70,7 @@ func (o *operationOptions) await(cmd *cobra.Command, api operationAPI, name stri
 	}
 }
 
-// take tells what was seen, and whether that is the end.
+// take prints a sighting and reports whether the wait is over.
 func (v *vigil) take(seen sighting) (ended bool, err error) {
 	line := seen.line
 	switch {
@@ -93,7 +94,7 @@ func (v *vigil) take(seen sighting) (ended bool, err error) {
 	return seen.ended, seen.err
 }
 
-// follow looks how a request gets on. It does not end because the API server is away for a while.
+// follow polls the progress of a request. A temporary outage of the API server does not end the wait.
 func (a operationAPI) follow(namespace, name string, o order) sighting {
 	s, isRefusal, err := a.read(namespace, name)
 	switch {
@@ -105,9 +106,9 @@ func (a operationAPI) follow(namespace, name string, o order) sighting {
 	return s.follow(o)
 }
 
-// unended is what is said of an operation that nobody waits for any more.
+// unended returns the error for an operation that has not ended when the wait is over.
 func (v *vigil) unended(why error) error {
-	begun := v.last == nil || v.last.begun // who has seen nothing does not say that nothing has begun
+	begun := v.last == nil || v.last.begun // unknown without a sighting: do not claim that nothing has begun
 	was, then := "is not waited for any more", " and goes on"
 	switch {
 	case apierrors.IsUnauthorized(why):

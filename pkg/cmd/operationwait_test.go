@@ -24,13 +24,13 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// staged is a management cluster that has one scene, and answers with errors where there are some.
+// staged is a management cluster with one scene and optional errors.
 type staged struct {
 	scene
 	cluster, controlPlane, patch error
-	// hangs: nobody answers until it is closed.
+	// hangs: requests hang until the channel is closed.
 	hangs chan struct{}
-	// patches that came.
+	// patches that arrived.
 	patches []string
 }
 
@@ -64,7 +64,7 @@ func (stagedCores) Get(string, string, metav1.GetOptions) (*clusterv1.Cluster, e
 	return nil, errors.New("it may not be read")
 }
 
-// Only who knows the control plane can say that it is gone: a page of a proxy ends no waiting.
+// Only an answer about the control plane itself proves that it is gone. A proxy's error page does not end the wait.
 func TestRead_TellsWhatIsGoneFromWhatIsAway(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -86,7 +86,7 @@ func TestRead_TellsWhatIsGoneFromWhatIsAway(t *testing.T) {
 	}
 }
 
-// Who ends the command before the request is made is told the truth: that nothing was asked for.
+// A user that ends the command before the request is written learns that nothing was requested.
 func TestAsk_EndsWithTheUserBeforeItAsks(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -121,7 +121,7 @@ func TestAsk_TellsWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// A patch that nobody has answered in time is no success.
+// A patch without an answer in time is an error.
 func TestAskToRoll_TellsOfATimeLimit(t *testing.T) {
 	t.Parallel()
 	err := askToRoll(stagedClusters{&staged{scene: demoScene(), patch: context.DeadlineExceeded}}, "a", "demo", "1", nil)
@@ -130,7 +130,7 @@ func TestAskToRoll_TellsOfATimeLimit(t *testing.T) {
 	}
 }
 
-// An API server that does not answer holds up neither Ctrl-C nor --timeout.
+// An API server that does not answer delays neither Ctrl-C nor --timeout.
 func TestAwait_IsNotHeldByALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := &staged{scene: demoScene(), hangs: make(chan struct{})}
@@ -146,7 +146,7 @@ func TestAwait_IsNotHeldByALook(t *testing.T) {
 	})
 }
 
-// A credential that has expired stays so: who waits for ever would never hear of the end.
+// An expired credential ends the wait, because it stays invalid.
 func TestVigil_EndsWithTheCredential(t *testing.T) {
 	t.Parallel()
 	expired := sighting{away: apierrors.NewUnauthorized("expired")}
@@ -185,7 +185,7 @@ func TestVigil_EndsWithTheCredential(t *testing.T) {
 	}
 }
 
-// Who stops waiting learns what becomes of the request: one that has not begun waits, and begins later when nobody thinks of it.
+// A user that stops waiting learns what happens to the request. A request that has not begun can begin later.
 func TestVigil_TellsWhatBecomesOfTheRequest(t *testing.T) {
 	t.Parallel()
 	const shows = "; drover explain demo -n a shows how it gets on: "

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// environmentPrefix precedes a flag's name, in upper case and with underscores, in the environment.
+// environmentPrefix precedes a flag's name in the environment, in upper case and with underscores.
 const environmentPrefix = "DROVER_"
 
 // serverOptions are the flags of "drover server".
@@ -40,7 +40,7 @@ type serverOptions struct {
 	clusterAccessVerb                       string
 	shutdownDelay, endpointTokenLife        time.Duration
 	settings                                controllers.Settings
-	// renewalInterval is how often certificates of our own are looked at; zero means that of the constant.
+	// renewalInterval is how often Drover's own certificates are checked. 0 means the constant renewalInterval.
 	renewalInterval time.Duration
 }
 
@@ -93,7 +93,7 @@ func (o *serverOptions) addSettings(f *pflag.FlagSet) {
 	f.DurationVar(&s.DeletionDeadline, "deletion-deadline", 30*time.Minute, "`time` after which a deletion that does not proceed is reported")
 }
 
-// complete fills flags that were not given from the environment and then from the configuration file.
+// complete fills missing flags from the environment, and then from the configuration file.
 func complete(cmd *cobra.Command, environ []string) error {
 	if err := fillFromEnvironment(cmd.Flags(), environ); err != nil {
 		return err
@@ -109,7 +109,7 @@ func complete(cmd *cobra.Command, environ []string) error {
 	return fill(cmd.Flags(), values, func(flag string) string { return "config file " + path + ": --" + flag })
 }
 
-// environment are the values of flags that the environment gives, by their names.
+// environment returns the flags' values from the environment, by flag name.
 func environment(environ []string) map[string]string {
 	given := map[string]string{}
 	for _, pair := range environ {
@@ -121,7 +121,7 @@ func environment(environ []string) map[string]string {
 	return given
 }
 
-// fillFromEnvironment fills flags that were not given from the environment.
+// fillFromEnvironment fills missing flags from the environment.
 func fillFromEnvironment(flags *pflag.FlagSet, environ []string) error {
 	values := environment(environ)
 	maps.DeleteFunc(values, func(name, value string) bool { return isServiceLink(flags.Lookup(name), value) })
@@ -130,8 +130,8 @@ func fillFromEnvironment(flags *pflag.FlagSet, environ []string) error {
 	})
 }
 
-// isServiceLink reports whether Kubernetes has set the variable of a flag, and not a person: where a Service is named drover, every container beside it gets
-// DROVER_PORT=tcp://10.43.0.7:443.
+// isServiceLink reports whether Kubernetes, and not a user, has set the variable of a flag. If a Service is named
+// drover, containers in its namespace get DROVER_PORT=tcp://10.43.0.7:443.
 func isServiceLink(flag *pflag.Flag, value string) bool {
 	if flag == nil || !strings.HasPrefix(flag.Value.Type(), "int") {
 		return false
@@ -140,7 +140,7 @@ func isServiceLink(flag *pflag.Flag, value string) bool {
 	return isLink && slices.Contains([]string{"tcp", "udp", "sctp"}, protocol)
 }
 
-// fill sets flags that were not given. source names where the value of one comes from.
+// fill sets missing flags. source names the origin of a value.
 func fill(flags *pflag.FlagSet, values map[string]string, source func(flag string) string) error {
 	var problems []error
 	flags.VisitAll(func(flag *pflag.Flag) {

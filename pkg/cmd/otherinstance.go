@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
-// tellingLock tells who is seen to hold the lease.
+// tellingLock reports the holder of the lease.
 type tellingLock struct {
 	resourcelock.Interface
 	others *otherInstances
@@ -33,7 +33,7 @@ func (l tellingLock) Create(ctx context.Context, record resourcelock.LeaderElect
 	return l.wrote(ctx, record, l.Interface.Create(ctx, record))
 }
 
-// Update implements resourcelock.Interface. Who leads renews without a look at who holds the lease.
+// Update implements resourcelock.Interface. A leader renews without reading the holder first.
 func (l tellingLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.wrote(ctx, record, l.Interface.Update(ctx, record))
 }
@@ -45,19 +45,20 @@ func (l tellingLock) wrote(ctx context.Context, record resourcelock.LeaderElecti
 	return err
 }
 
-// nameTimeout is how long the name of an instance may be looked for. A term whose lease another has taken ends after that.
+// nameTimeout limits the lookup of an instance's name. The term of a lost lease ends only after the lookup.
 const nameTimeout = time.Second
 
-// otherInstances says in the log that another instance leads, once for each that does: a replica that waits for one of its own is what others are for, but one
-// that waits for another instance may wait for ever. It is used by one goroutine at a time.
+// otherInstances logs once for each other instance that leads. A replica that waits for its own instance is a normal
+// standby. A replica that waits for another instance may wait forever. It is not safe for concurrent use.
 type otherInstances struct {
-	// own is the digest of this replica's instance, told that of the instance which the log has last, empty when that is over.
+	// own is the digest of this replica's instance. told is the digest of the instance that was logged last, empty
+	// after this instance has led again.
 	own, told string
 	client    kubernetes.Interface
 	log       logrus.FieldLogger
 }
 
-// seen takes notice of a holder of the lease. Nobody, and one of whom it is not known what instance they are of, change nothing.
+// seen records a holder of the lease. An empty holder, or one of an unknown instance, changes nothing.
 func (o *otherInstances) seen(ctx context.Context, holder string) {
 	switch digest := rival.InstanceOf(holder); digest {
 	case "", o.told:

@@ -18,7 +18,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// One leads in a management cluster, of whatever instance. The lease says of which, and a replica that waits for another instance says so once.
+// Only one replica leads in a management cluster, across all instances. The lease names its instance, and a replica
+// that waits for another instance logs that once.
 func TestLease_TwoInstances(t *testing.T) {
 	memkube.VirtualTime()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,16 +51,17 @@ func TestLease_TwoInstances(t *testing.T) {
 		}
 		firstA, stopA := replica("a")
 		firstB, stopB := replica("b")
-		expect("a leads", "a", map[*test.Hook]string{firstA: "", firstB: "with digest " + rival.Digest("a")}) // it has not published its settings
+		// Instance a has not published its settings, so b logs its digest.
+		expect("a leads", "a", map[*test.Hook]string{firstA: "", firstB: "with digest " + rival.Digest("a")})
 		stopA()
 		expect("a is stopped", "b", map[*test.Hook]string{firstB: "with digest " + rival.Digest("a")})
 		secondA, stopA := replica("a")
 		secondB, stopSecondB := replica("b")
 		expect("a is back", "b", map[*test.Hook]string{secondA: "b", secondB: ""})
-		stopSecondB() // before who leads: of two that wait, either may be the next to lead
+		stopSecondB() // before the leader: either of two waiting replicas can lead next
 		stopB()
 		expect("b is stopped", "a", map[*test.Hook]string{secondA: "b"})
-		// A replica that has led waits once more, without having looked at the lease in between.
+		// A replica that has led waits again, without reading the lease in between.
 		rob(t, api, rival.Holder("host", "robber", "b"))
 		settle(time.Minute)
 		expect("b took the lease of a and went", "a", map[*test.Hook]string{secondA: "b, b"})
@@ -67,7 +69,7 @@ func TestLease_TwoInstances(t *testing.T) {
 	})
 }
 
-// waitedFor are the instances of which a replica has said that they lead.
+// waitedFor returns the leading instances that a replica has logged.
 func waitedFor(log *test.Hook) []string {
 	var out []string
 	for _, entry := range log.AllEntries() {

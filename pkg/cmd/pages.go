@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// releasePages gives back the memory with those parts of the program's file that only its beginning needed. The program is large, and each of its packages
-// is set up at the start of each of its commands; one that stays needs little of it. What is needed again is read again, from the file or what the
-// system has kept of it. It is an attempt: what cannot be found out is left alone.
+// releasePages releases the memory of those parts of the program's file that only the start needed. The program is
+// large, and every command initializes all of its packages. A long-running command needs little of it. The system reads
+// released parts again when they are needed, from the file or its page cache. On errors it does nothing.
 func releasePages() {
 	program, err := os.Executable()
 	if err != nil {
@@ -31,8 +31,8 @@ func releasePages() {
 // area is a part of the process's memory.
 type area struct{ start, end uintptr }
 
-// unchangedAreas are those parts of a process's memory, by the text of its /proc/PID/smaps, that show a file as it is. A part with anything of the process's
-// own in it is none of them: that would be lost. Nor is one that could be written.
+// unchangedAreas returns the read-only areas of a process that map the file without changes. smaps is the text of its
+// /proc/PID/smaps. It excludes areas with private pages, because their content would be lost.
 func unchangedAreas(smaps, file string) []area {
 	var found []area
 	var candidate *area
@@ -51,7 +51,8 @@ func unchangedAreas(smaps, file string) []area {
 	return found
 }
 
-// unwritable is the area that the first line about it describes, if it shows the file and cannot be written.
+// unwritable returns the area that the header line of an smaps entry describes. It returns nil if the area is writable
+// or maps another file.
 func unwritable(fields []string, file string) *area {
 	const permissions, path = 1, 5
 	if len(fields) != path+1 || fields[path] != file || strings.Contains(fields[permissions], "w") {

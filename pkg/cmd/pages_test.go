@@ -31,7 +31,7 @@ Anonymous:             0 kB
 	}
 }
 
-// The program goes on, and does what it did before.
+// The program works as before after releasePages.
 func TestReleasePages_ChangesNothing(t *testing.T) {
 	program, err := os.Executable()
 	check(t, err)

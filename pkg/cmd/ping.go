@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// pingInterval is how soon a server that does not answer is asked again.
+// pingInterval is the interval between requests to a server that does not answer.
 const pingInterval = time.Second
 
 // pingOptions are the flags of "drover ping".
@@ -57,8 +57,8 @@ Exit codes: 0 machines can use the server, 1 they cannot, or it was not ready in
 	return cmd
 }
 
-// ping returns when the server is ready for machines. At the deadline it returns what the server said last. A certificate that is not
-// trusted is not waited for.
+// ping returns when the server is ready for machines. At the deadline it returns the server's last answer. It returns
+// at once if the certificate is not trusted.
 func (o *pingOptions) ping(ctx context.Context, address string) error {
 	target, err := url.Parse(address)
 	if err != nil || target.Scheme != "https" || target.Host == "" || strings.Trim(target.Path, "/") != "" {

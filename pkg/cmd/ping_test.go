@@ -50,7 +50,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// What the server says last is what is told: it explains more than the deadline.
+// The error is the server's last answer, which explains more than the deadline.
 func TestPing_TellsWhyTheServerIsNotReady(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked atomic.Int32
@@ -73,7 +73,7 @@ func TestPing_TellsWhyTheServerIsNotReady(t *testing.T) {
 	}
 }
 
-// A host has the program as the agent only, under the name of the download or of the installed file.
+// On a host, the program is installed only as the agent, under the name of the download or of the installed file.
 func TestPing_IsACommandOfTheAgent(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"/usr/local/bin/rancher-system-agent", "rancher-system-agent-amd64", "/usr/bin/drover"} {

@@ -19,10 +19,10 @@ import (
 	"github.com/drover-io/drover/pkg/local/managementplane/pki"
 )
 
-// planeTimeout is how long the management plane may take to answer.
+// planeTimeout limits the start of the management plane.
 const planeTimeout = 2 * time.Minute
 
-// startPlane starts the embedded management plane and returns how to reach it and what stops it.
+// startPlane starts the embedded management plane. It returns its configuration and the function that stops it.
 func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*rest.Config, func(), error) {
 	kube, err := orBeside(o.kubeBinary, "drover-kube")
 	if err != nil {
@@ -49,7 +49,8 @@ func (o *serverOptions) startPlane(ctx context.Context, log *logrus.Logger) (*re
 	return plane.RESTConfig(), plane.Stop, nil
 }
 
-// planeAddress is where the Kubernetes API is served: the address for machines, unless that is any.
+// planeAddress is the address of the Kubernetes API: the address for machines, or the loopback address if that is
+// unspecified.
 func (o *serverOptions) planeAddress() string {
 	if o.bindAddress == "0.0.0.0" || o.bindAddress == "::" {
 		return "127.0.0.1"
@@ -57,7 +58,8 @@ func (o *serverOptions) planeAddress() string {
 	return o.bindAddress
 }
 
-// machineImages says that the image of rancher-machine is its entrypoint as a local program, which finds rancher-machine beside it.
+// machineImages runs the entrypoint of the rancher-machine image as a local program. rancher-machine is in the same
+// folder.
 func machineImages(entrypoint string) []managementplane.Image {
 	return []managementplane.Image{{
 		Match: "*rancher/machine:*", Program: entrypoint, WorkingDir: "/home/machine", User: 1000,
@@ -75,8 +77,9 @@ func orBeside(path, name string) (string, error) {
 	return beside(name)
 }
 
-// certificate is what the endpoints for machines show, read anew when it is renewed: the given one, or one for the address in --server-url that an authority
-// of our own signs, which machines are then told to trust.
+// certificate returns the TLS configuration of the endpoints for machines. It serves the given certificate, or one for
+// the address in --server-url that Drover's own authority signs. Machines learn that authority. A renewed certificate
+// is used without a restart.
 func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, log logrus.FieldLogger) (*tls.Config, error) {
 	pair := pki.Pair{CertFile: o.tlsCert, KeyFile: o.tlsKey}
 	switch {
@@ -105,11 +108,11 @@ func (o *serverOptions) certificate(ctx context.Context, config *rest.Config, lo
 	return servingConfig(ctx, pair, log)
 }
 
-// renewalInterval is how often it is looked whether a certificate of our own comes close to its end.
+// renewalInterval is how often Drover's own certificates are checked for their expiry.
 const renewalInterval = 12 * time.Hour
 
-// signed returns a certificate of our own authority, and has it signed anew before it ends, for as long as ctx lasts: in its files, where servingConfig
-// finds it.
+// signed returns a certificate of Drover's own authority. It renews the certificate in its files before it expires,
+// until ctx ends. servingConfig reads the renewed files.
 func (o *serverOptions) signed(ctx context.Context, log logrus.FieldLogger, sign func() (pki.Pair, error)) (pki.Pair, error) {
 	pair, err := sign()
 	if err != nil {
@@ -130,8 +133,8 @@ func (o *serverOptions) signed(ctx context.Context, log logrus.FieldLogger, sign
 	return pair, nil
 }
 
-// servingConfig shows the certificate in the files, and a renewed one as soon as it is whole; until then the last one stays. Others
-// may renew it, such as the kubelet that of a Secret.
+// servingConfig serves the certificate from the files. It switches to a renewed certificate once both files are
+// complete. Other programs can renew the files, for example the kubelet for a Secret.
 func servingConfig(ctx context.Context, pair pki.Pair, log logrus.FieldLogger) (*tls.Config, error) {
 	watcher, err := certwatcher.New(pair.CertFile, pair.KeyFile)
 	if err != nil {
@@ -145,7 +148,7 @@ func servingConfig(ctx context.Context, pair pki.Pair, log logrus.FieldLogger) (
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, nil
 }
 
-// notAfter is when the certificate that is served now expires, zero when nobody knows.
+// notAfter is when the served certificate expires, zero if unknown.
 func notAfter(config *tls.Config) time.Time {
 	certificate, err := config.GetCertificate(&tls.ClientHelloInfo{})
 	if err != nil || certificate.Leaf == nil {
@@ -154,7 +157,8 @@ func notAfter(config *tls.Config) time.Time {
 	return certificate.Leaf.NotAfter
 }
 
-// authority is in the data directory where the management plane is, and else in the management cluster, for all replicas.
+// authority returns the authority from the data directory if the management plane is embedded. Otherwise all replicas
+// share the authority in the management cluster.
 func (o *serverOptions) authority(ctx context.Context, config *rest.Config) (*pki.Authority, error) {
 	dir := filepath.Join(o.dataDir, "pki")
 	if o.embedded {

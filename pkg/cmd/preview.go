@@ -16,13 +16,13 @@ import (
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
-// Exit codes of drover preview beside 0 and 1.
+// Exit codes of drover preview in addition to 0 and 1.
 const (
 	exitChanges  = 2
 	exitReplaces = 3
 )
 
-// exitError ends the program with a code, and says nothing.
+// exitError ends the program with an exit code, without a message.
 type exitError int
 
 // Error implements error.
@@ -113,7 +113,8 @@ func runPreview(cmd *cobra.Command, o *inspectOptions, path string) error {
 	return verdict(cmd, report)
 }
 
-// namespaceOf is where kubectl apply writes the file to: what is looked at has to be what is changed.
+// namespaceOf returns the namespace to which kubectl apply writes the file, so that the preview reads what the edit
+// changes.
 func (o *inspectOptions) namespaceOf(file inspect.File) (string, error) {
 	named := file.Cluster.Namespace
 	if named != "" && o.namespace != "" && named != o.namespace {
@@ -132,7 +133,7 @@ func (o *inspectOptions) namespaceOf(file inspect.File) (string, error) {
 	return namespace, nil
 }
 
-// verdict turns a report into an exit code.
+// verdict converts a report to an exit code.
 func verdict(cmd *cobra.Command, report preview.Report) error {
 	if n := report.Problems(); n > 0 {
 		return fmt.Errorf("there could be no plan for %d machines; see their problems", n)
@@ -163,7 +164,7 @@ func printReport(w io.Writer, r preview.Report) {
 	printRest(w, r)
 }
 
-// printRest writes what comes after the machines.
+// printRest writes the parts after the machines.
 func printRest(w io.Writer, r preview.Report) {
 	if len(r.Order) > 0 {
 		heading(w, "Order:")
@@ -206,7 +207,7 @@ func printMachine(w io.Writer, m preview.Machine) {
 	table(w, name, m.Pool, m.Roles, string(m.Class), drain, stage, cause(m))
 }
 
-// cause is why something happens to a machine, and what stands in the way.
+// cause describes why a machine changes, and what prevents the change.
 func cause(m preview.Machine) string {
 	var words []string
 	if m.Pending {

@@ -18,14 +18,14 @@ import (
 	"github.com/drover-io/drover/pkg/server"
 )
 
-// Where an API server says which authorities the certificates of its users are from.
+// The ConfigMap in which an API server publishes the authorities of its users' certificates.
 const (
 	clientCAName = "extension-apiserver-authentication"
 	clientCAKey  = "client-ca-file"
 )
 
-// reach fills in how users and agents reach clusters: which certificates of users count, and which replica this one is of how many. The function that
-// it returns keeps both current until its context ends.
+// reach fills in the options for users' and agents' access to clusters: the authorities of users' certificates, this
+// replica's name and the number of replicas. The returned function keeps them current until its context ends.
 func (o *serverOptions) reach(config *rest.Config, certificate *tls.Config, log logrus.FieldLogger, options *server.Options) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -35,7 +35,7 @@ func (o *serverOptions) reach(config *rest.Config, certificate *tls.Config, log 
 	if err != nil {
 		return nil, fmt.Errorf("follow the authorities of users' certificates: %w", err)
 	}
-	// Whoever has a certificate may show it; others have tokens.
+	// Client certificates are optional, because other users have tokens.
 	certificate.ClientAuth = tls.RequestClientCert
 	options.Reach.ClientCA = (&pool{current: authority.CurrentCABundleContent}).get
 	host, err := os.Hostname()
@@ -60,7 +60,7 @@ func (o *serverOptions) reach(config *rest.Config, certificate *tls.Config, log 
 	}, nil
 }
 
-// pool is a set of authorities that is parsed when it has changed.
+// pool parses a set of authorities whenever it has changed.
 type pool struct {
 	current func() []byte
 

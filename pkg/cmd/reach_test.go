@@ -38,7 +38,7 @@ func TestOptions_EndpointTokenLife(t *testing.T) {
 	}
 }
 
-// A registry that images cannot be in is refused before anything starts.
+// An invalid registry is refused before anything starts.
 func TestOptions_SystemDefaultRegistry(t *testing.T) {
 	for registry, want := range map[string]string{
 		"": "", "registry.example.com:5000/mirror": "", "https://registry.example.com": `"https://registry.example.com"`, "me:hunter2@registry.example.com": `"registry.example.com"`,

@@ -16,23 +16,24 @@ import (
 	"github.com/drover-io/drover/pkg/kube/rival"
 )
 
-// Every replica renews a Lease of its own, so that all know how many there are: agents in clusters keep a connection to each of them; and so that who adopts a
-// cluster sees who is here. Names and label are stored.
+// Every replica renews its own Lease, so that all replicas know their number. Cluster agents keep a connection to each
+// replica. The Leases also show a user that adopts a cluster which instances run here. The names and the label are
+// stored.
 const (
 	replicaPrefix = "drover-replica-"
 	replicaLabel  = rival.ReplicaLabel
 	// replicaRenewal is how often a replica renews its Lease and counts the others.
 	replicaRenewal = 10 * time.Second
-	// replicaDuration is after how long without a renewal a replica does not count any more.
+	// replicaDuration is how long a replica counts without a renewal.
 	replicaDuration = 30 * time.Second
-	// replicaForgotten is when its Lease is removed by the others.
+	// replicaForgotten is when the other replicas delete an expired Lease.
 	replicaForgotten = 10 * time.Minute
 )
 
 // replicas counts the replicas of one installation.
 type replicas struct {
 	leases coordinationclient.LeaseInterface
-	// id is this replica's, set the digest of the installation's identifier, which is a label.
+	// id is this replica's ID. set is the digest of the installation's identifier, which is the label's value.
 	id, set string
 	log     logrus.FieldLogger
 	counted atomic.Int32
@@ -42,10 +43,10 @@ func newReplicas(leases coordinationclient.LeaseInterface, id, instanceID string
 	return &replicas{leases: leases, id: id, set: rival.Digest(instanceID), log: log}
 }
 
-// count is how many replicas there are, with this one.
+// count returns the number of replicas, including this one.
 func (r *replicas) count() int { return max(1, int(r.counted.Load())) }
 
-// run keeps this replica counted until ctx ends, and takes it off then.
+// run keeps this replica counted until ctx ends, and then deletes its Lease.
 func (r *replicas) run(ctx context.Context) {
 	failed := ""
 	_ = wait.PollUntilContextCancel(ctx, replicaRenewal, true, func(ctx context.Context) (bool, error) {
@@ -68,7 +69,7 @@ func (r *replicas) run(ctx context.Context) {
 
 func (r *replicas) name() string { return replicaPrefix + r.id }
 
-// renew renews the Lease of this replica and counts those that are alive.
+// renew renews this replica's Lease and counts the live replicas.
 func (r *replicas) renew(ctx context.Context, now time.Time) error {
 	if err := r.write(ctx, now); err != nil {
 		return fmt.Errorf("renew Lease %s/%s: %w", leaseNamespace, r.name(), err)

@@ -16,7 +16,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// TestReplicas: three begin, one ends as it should, one is killed, and an API server that does not answer changes nothing.
+// TestReplicas: three replicas start, one stops normally, one is killed, and an unavailable API server changes no
+// count.
 func TestReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := logrus.New()
@@ -62,7 +63,7 @@ func TestReplicas(t *testing.T) {
 		pass(3 * replicaDuration)
 		expect("the API server is away", 2, a, b)
 		down.Store(false)
-		pass(2 * replicaRenewal) // in the first of them each may be counted before it has renewed
+		pass(2 * replicaRenewal) // in the first period, a replica may be counted before it has renewed
 		expect("it is back", 2, a, b)
 		endB()
 		pass(replicaRenewal)

@@ -18,9 +18,9 @@ import (
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
-// briefing is what the user is told of a restore before it is asked for.
+// briefing is what the user reads before a restore is requested.
 type briefing struct {
-	// management is where the Cluster is.
+	// management describes the management cluster.
 	management string
 	scene      scene
 	asks       order
@@ -29,7 +29,7 @@ type briefing struct {
 	notes    []string
 }
 
-// brief finds out what the restore gives up, and refuses what must not be asked for.
+// brief determines what the restore gives up, and refuses impossible requests.
 func (o *restoreOptions) brief(ctx context.Context, cluster string, asks order) (briefing, error) {
 	b := briefing{asks: asks}
 	config, err := o.restConfig()
@@ -52,7 +52,7 @@ func (o *restoreOptions) brief(ctx context.Context, cluster string, asks order) 
 		return b, err
 	}
 	if err := o.find(ctx, &b); err != nil || o.dryRun {
-		return b, err // --dry-run tells whether it would fail in its own way
+		return b, err // --dry-run reports failures itself
 	}
 	report, err := o.foresee(ctx, b.scene, asks)
 	notes, err := foreseen(report, err, asks)
@@ -60,7 +60,7 @@ func (o *restoreOptions) brief(ctx context.Context, cluster string, asks order) 
 	return b, err
 }
 
-// find looks up the snapshot, and refuses one that must not be restored.
+// find looks up the snapshot. It refuses a snapshot that cannot be restored.
 func (o *restoreOptions) find(ctx context.Context, b *briefing) error {
 	r, err := o.plainReader(ctx, b.scene.cluster.Namespace)
 	if err != nil {
@@ -78,7 +78,8 @@ func (o *restoreOptions) find(ctx context.Context, b *briefing) error {
 	return unlisted(known, err, b.scene, name)
 }
 
-// stays makes sure that the snapshot is the one that was shown: a name of which there is no object any more would be taken for that of a file.
+// stays verifies that the snapshot has not changed since it was shown to the user. Without its object, the name would
+// count as the name of a file.
 func (o *restoreOptions) stays(ctx context.Context, b briefing) error {
 	shown := b.snapshot
 	if err := o.find(ctx, &b); err != nil {
@@ -90,7 +91,8 @@ func (o *restoreOptions) stays(ctx context.Context, b briefing) error {
 	return nil
 }
 
-// foreseen is what there is to know of a restore, as a preview tells. One that would fail at once is refused, and with a version also one of which nothing can be told.
+// foreseen returns the notes of a restore's preview. It refuses a restore that would fail at once. With a version it
+// also refuses a restore without a preview.
 func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 	problem := printable(report.OperationProblem(fieldPath(asks.kind)))
 	switch {
@@ -110,8 +112,9 @@ func foreseen(report preview.Report, err error, asks order) ([]string, error) {
 	return notes, nil
 }
 
-// unlisted refuses a name of which there is no ETCDSnapshot: mistyped, it would be that of a file, for which a cluster with one machine with etcd is stopped. A file that has
-// an ETCDSnapshot is restored by that.
+// unlisted refuses a name without an ETCDSnapshot. A mistyped name would count as the name of a file, and a cluster
+// with one etcd machine would be stopped for it. A file with an ETCDSnapshot is restored by the name of the
+// ETCDSnapshot.
 func unlisted(known inspect.Snapshots, unread error, s scene, name string) error {
 	hint := "--file says that it is the name of a file on the only machine with etcd"
 	if i := slices.IndexFunc(known.Snapshots, func(k inspect.Snapshot) bool { return k.File == name }); unread == nil && i >= 0 {
@@ -121,7 +124,7 @@ func unlisted(known inspect.Snapshots, unread error, s scene, name string) error
 		name, s.cluster.Namespace, s.cluster.Name, s.cluster.Namespace, hint)
 }
 
-// restorable refuses a snapshot that the cluster cannot be restored from, whatever its machines are.
+// restorable refuses a snapshot that cannot be restored, whatever the cluster's machines are.
 func restorable(found *inspect.Snapshot, s scene, isFile bool) error {
 	switch {
 	case found == nil:
@@ -138,8 +141,8 @@ func restorable(found *inspect.Snapshot, s scene, isFile bool) error {
 	return nil
 }
 
-// checkVersion refuses a version that no cluster has, or not one of that distribution. Its build metadata have to name that: a version without is one of RKE2 to Drover, and
-// none of any release.
+// checkVersion refuses an impossible version, or a version of another distribution. The build metadata must name the
+// distribution. Drover would take a version without it for RKE2, but no such release exists.
 func checkVersion(version, now string) error {
 	if version == "" {
 		return nil
@@ -159,7 +162,7 @@ func checkVersion(version, now string) error {
 	return nil
 }
 
-// print says what a restore does.
+// print writes the effects of a restore.
 func (b briefing) print(out io.Writer, now time.Time) {
 	s, asks, found := b.scene, b.asks, b.snapshot
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
@@ -198,7 +201,7 @@ func orUnknown(version string) string {
 	return version
 }
 
-// takenText is when a snapshot was taken.
+// takenText describes when a snapshot was taken.
 func takenText(s inspect.Snapshot, now time.Time) string {
 	if s.TakenAt == nil {
 		return "not known"
@@ -206,7 +209,7 @@ func takenText(s inspect.Snapshot, now time.Time) string {
 	return s.TakenAt.UTC().Format(time.RFC3339) + ", " + ageText(s, now) + " ago"
 }
 
-// versionAfter is the version that the cluster has after a restore, and how to have that of the snapshot.
+// versionAfter describes the version after a restore, and how to get the snapshot's version.
 func versionAfter(then, now, asked string) string {
 	switch {
 	case asked != "" && then != "" && asked != then:
@@ -219,7 +222,7 @@ func versionAfter(then, now, asked string) string {
 	return orUnknown(now)
 }
 
-// managementText names a management cluster: by the address of its API server, and by the context if that was named.
+// managementText describes a management cluster: the address of its API server, and the context if the user named one.
 func managementText(host, context string) string {
 	if context == "" {
 		return redact.Address(host)

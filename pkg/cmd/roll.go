@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// rollOptions are the flags of drover roll beside those of looking.
+// rollOptions are the flags of drover roll in addition to inspectOptions.
 type rollOptions struct {
 	*inspectOptions
 	pools        []string
@@ -30,7 +30,7 @@ type rollOptions struct {
 	dryRun, wait bool
 }
 
-// rollInterval is how often --wait looks.
+// rollInterval is the polling interval of --wait.
 const rollInterval = 5 * time.Second
 
 func newRollCommand(environ []string, o *inspectOptions) *cobra.Command {
@@ -79,7 +79,7 @@ Exit codes: 0 it was asked for, or nothing has to move; 1 an error; 2 with --dry
 	return cmd
 }
 
-// look asks anew what there is to do.
+// look reads the current state with a new Reader.
 func (o *rollOptions) look(ctx context.Context, name string) (inspect.Roll, *planner.Explanation, error) {
 	r, err := o.reader(ctx, orDefault(o.namespace))
 	if err != nil {
@@ -116,7 +116,7 @@ func (o *rollOptions) run(cmd *cobra.Command, name string) error {
 	return nil
 }
 
-// rollVerdict turns what would happen into an exit code.
+// rollVerdict converts the effect to an exit code.
 func rollVerdict(cmd *cobra.Command, roll inspect.Roll) error {
 	for _, m := range roll.Machines {
 		if m.Problem != "" {
@@ -130,7 +130,7 @@ func rollVerdict(cmd *cobra.Command, roll inspect.Roll) error {
 	return exitError(exitChanges)
 }
 
-// ask records the command on the Cluster, beside what somebody else may have asked for other pools in the meantime.
+// ask records the command on the Cluster. It keeps concurrent commands for other pools.
 func (o *rollOptions) ask(name, to string) error {
 	config, err := o.restConfig()
 	if err != nil {
@@ -147,7 +147,7 @@ func (o *rollOptions) ask(name, to string) error {
 	return nil
 }
 
-// clusterPatcher is what askToRoll needs of a client.
+// clusterPatcher is the client that askToRoll needs.
 type clusterPatcher interface {
 	Get(namespace, name string, options metav1.GetOptions) (*provv1.Cluster, error)
 	Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*provv1.Cluster, error)
@@ -171,7 +171,7 @@ func askToRoll(clusters clusterPatcher, namespace, name, to string, pools []stri
 	})
 }
 
-// await returns when everybody has moved. What it waits for is told when that changes.
+// await returns when all machines have moved. It prints each change of what the roll waits for.
 func (o *rollOptions) await(cmd *cobra.Command, name string) error {
 	ticker := time.NewTicker(rollInterval)
 	defer ticker.Stop()
@@ -197,7 +197,7 @@ func (o *rollOptions) await(cmd *cobra.Command, name string) error {
 	}
 }
 
-// rollWait says what is waited for, nothing when everybody has moved. What waits for a person is an error.
+// rollWait describes what the roll waits for, empty if all machines have moved. It returns an error if a user must act.
 func rollWait(roll inspect.Roll, decision *planner.Explanation) (string, error) {
 	pending := roll.Pending()
 	switch {
@@ -254,7 +254,7 @@ func rollCause(m inspect.RollMachine) string {
 	return strings.Join(words, "; ")
 }
 
-// poolNames completes the names of the pools of the cluster that is named before.
+// poolNames completes the names of the pools of the cluster argument.
 func (o *rollOptions) poolNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// provisioned adds a cluster with a control plane, a pool, and no machines yet.
+// provisioned is a management cluster with a cluster that has a control plane, a pool, and no machines yet.
 func provisioned(t *testing.T) *memkube.Server {
 	t.Helper()
 	api := management(t)
@@ -68,7 +68,7 @@ func TestRoll_RecordsTheCommandOnce(t *testing.T) {
 	})
 }
 
-// beaten is a client that somebody else is quicker than, once.
+// beaten is a client that loses one race against another write.
 type beaten struct {
 	clusterPatcher
 	by func()
@@ -82,7 +82,7 @@ func (b *beaten) Patch(namespace, name string, pt types.PatchType, data []byte, 
 	return b.clusterPatcher.Patch(namespace, name, pt, data, subresources...)
 }
 
-// Two that ask at the same time, for a pool each, both get what they asked for.
+// Two simultaneous commands for different pools both take effect.
 func TestRoll_KeepsWhatSomebodyElseAskedForMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := clients.New(provisioned(t).Config("roll"), clients.Options{WithoutDynamic: true})
@@ -98,7 +98,7 @@ func TestRoll_KeepsWhatSomebodyElseAskedForMeanwhile(t *testing.T) {
 	})
 }
 
-// What is said depends on the settings of the server: that they are not known is told.
+// The output says if the server's settings are unknown, because the result depends on them.
 func TestRoll_TellsThatSettingsAreUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const told = "Settings:  not those of the server; it has not published them\n"

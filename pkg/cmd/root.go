@@ -1,5 +1,5 @@
-// Package cmd is the command line: flags, environment and configuration file become the values that package server takes. It is
-// the only place that reads them.
+// Package cmd is the command line. It converts flags, environment and configuration file to the values that package
+// server takes. No other package reads them.
 package cmd
 
 import (
@@ -12,17 +12,17 @@ import (
 	"github.com/drover-io/drover/pkg/agent"
 )
 
-// Version of the program; the build sets it.
+// Version of the program. The build sets it.
 var Version = "dev"
 
-// Main runs the program and returns its exit code: 0 when it did what was asked, 1 otherwise. Commands that answer a question by
-// their exit code say so in their help.
+// Main runs the program and returns its exit code: 0 for success, 1 otherwise. The help of a command describes its
+// other exit codes.
 func Main(ctx context.Context, args, environ []string) int {
 	return execute(ctx, rootFor(args[0], environ), args[1:]) //nolint:contextcheck // commands get their context when they are executed
 }
 
-// rootFor is the command line of the name that the program was started by. A host has it as the agent only, and asks from there whether it can
-// use the server.
+// rootFor returns the command line for the name under which the program was started. On a host, the program is
+// installed only as the agent. There, ping checks whether the host can use the server.
 func rootFor(name string, environ []string) *cobra.Command {
 	if !agent.IsAgent(name) {
 		return NewCommand(environ)
@@ -33,8 +33,8 @@ func rootFor(name string, environ []string) *cobra.Command {
 	return root
 }
 
-// execute runs a command line. A word where a command has to be is a mistake: cobra takes it for a demand for help when the
-// command before it does nothing itself, as its own one for completion.
+// execute runs a command line. It refuses an unknown word after a command that only groups others. cobra would print
+// help instead, for example for its own command completion.
 func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.InitDefaultCompletionCmd(args...)
 	for _, cmd := range root.Commands() {
@@ -54,7 +54,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) int {
 	return 0
 }
 
-// NewCommand is the command line of the program, with the environment that fills in flags. Main executes it.
+// NewCommand returns the program's command line. environ fills in flags. Main executes it.
 func NewCommand(environ []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "drover",

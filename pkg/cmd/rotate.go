@@ -57,8 +57,8 @@ that etcd is healthy. Machines that have none of the services are left alone.
 	return cmd
 }
 
-// checkServices refuses services that no machine has: the rotation would be done at once, and rotate nothing. A list that was given and is empty, as of a variable that
-// is not set, is not all of them.
+// checkServices refuses unknown services, because their rotation would succeed at once and rotate nothing. It also
+// refuses an empty list, for example from an empty variable, because that does not mean all services.
 func checkServices(services []string, given bool) error {
 	if given && len(services) == 0 {
 		return errors.New("--service: it names no service, and nothing was asked for; without the flag, and without DROVER_SERVICE, all certificates are new")

@@ -49,13 +49,13 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 			if err != nil {
 				return err
 			}
-			logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
+			logs.Libraries(log) // the program owns the process-wide loggers
 			countClustersTogether()
 			o.settings.ProxyEnv = proxyEnvironment(environ)
 			err = runServer(cmd.Context(), o, log)
 			if err != nil && o.logFormat == logs.FormatJSON {
 				log.WithError(err).Error("Drover ends")
-				cmd.SilenceErrors = true // it is in the log, where every line is JSON
+				cmd.SilenceErrors = true // the error is in the log, where every line is JSON
 			}
 			return err
 		},
@@ -71,7 +71,7 @@ DROVER_SERVER_URL), else from the file given with --config.`,
 	return cmd
 }
 
-// proxyEnvironment are the proxy settings that machine jobs inherit.
+// proxyEnvironment returns the proxy settings that machine jobs inherit.
 func proxyEnvironment(environ []string) map[string]string {
 	proxy := map[string]string{}
 	for _, pair := range environ {
@@ -84,7 +84,7 @@ func proxyEnvironment(environ []string) map[string]string {
 	return proxy
 }
 
-// runServer runs everything until ctx ends or something fails that cannot go on.
+// runServer runs everything until ctx ends or a fatal error occurs.
 func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error {
 	if err := o.check(); err != nil {
 		return err
@@ -136,8 +136,9 @@ func runServer(ctx context.Context, o *serverOptions, log *logrus.Logger) error 
 	})
 }
 
-// serveAll serves machines, health checks and, with a certificate for them, admission webhooks, and leads, until ctx ends or one of them
-// fails. The lease is given back at once then, while the endpoints serve on until machines have gone to other replicas.
+// serveAll serves machines, health checks and admission webhooks, and leads, until ctx ends or one of them fails. It
+// serves webhooks only with a certificate for them. At the end it releases the lease at once. The endpoints continue to
+// serve until machines have moved to other replicas.
 func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certificate, reviews *tls.Config, lead func(context.Context) error) error {
 	told := ctx
 	group, ctx := errgroup.WithContext(told)
@@ -149,7 +150,7 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	if err != nil {
 		return err
 	}
-	// The caches of the endpoints, and what tells that they are not ready, are there until the last request is answered.
+	// The endpoints' caches and the readiness state must exist until the last request is answered.
 	serving, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer endServing()
 	endpoints := []endpoint{{&http.Server{Handler: s.Handler(), TLSConfig: certificate}, listener}}
@@ -173,12 +174,12 @@ func (o *serverOptions) serveAll(ctx context.Context, s *server.Server, certific
 	})
 	err = group.Wait()
 	if told.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // it was told to end, and what it was about to do ended with that
+		return nil // ctx ended, and so did the work in progress
 	}
 	return err
 }
 
-// operatorEndpoints are those for who runs this program: health, metrics and, where they are wanted, profiles.
+// operatorEndpoints returns the endpoints for operators: health, metrics and, if enabled, profiles.
 func (o *serverOptions) operatorEndpoints(ctx context.Context, s *server.Server) ([]endpoint, error) {
 	health, err := listen(ctx, o.healthAddress)
 	if err != nil {
@@ -195,7 +196,8 @@ func (o *serverOptions) operatorEndpoints(ctx context.Context, s *server.Server)
 	return append(endpoints, endpoint{&http.Server{Handler: profilerHandler()}, profiler}), nil
 }
 
-// drainFor is how long the endpoints serve on when the program is told to end. With a management plane of its own there is no other replica.
+// drainFor is how long the endpoints continue to serve during a shutdown. With an embedded management plane there is no
+// other replica.
 func (o *serverOptions) drainFor() time.Duration {
 	if o.embedded {
 		return 0
@@ -203,7 +205,7 @@ func (o *serverOptions) drainFor() time.Duration {
 	return o.shutdownDelay
 }
 
-// traces sends traces of machines where --tracing-endpoint says, and what is left of them when stop is called.
+// traces sends traces of machines to --tracing-endpoint. stop sends the rest.
 func (o *serverOptions) traces(ctx context.Context, options *server.Options) (stop func(), err error) {
 	if o.tracingEndpoint == "" {
 		return func() {}, nil
@@ -226,7 +228,7 @@ func (o *serverOptions) traces(ctx context.Context, options *server.Options) (st
 	}, nil
 }
 
-// serverOptions turns flags into the options of package server.
+// serverOptions converts flags to the options of package server.
 func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, log *logrus.Logger) (server.Options, error) {
 	table, err := releases.Load(ctx, o.releaseData, releases.FromFileOrURL(&http.Client{Timeout: 30 * time.Second}))
 	if err != nil {
@@ -248,7 +250,7 @@ func (o *serverOptions) serverOptions(ctx context.Context, config *rest.Config, 
 	}, nil
 }
 
-// clusterIdentity is the UID of namespace kube-system, by which programs tell clusters apart.
+// clusterIdentity is the UID of namespace kube-system, which programs use as a cluster's identity.
 func clusterIdentity(ctx context.Context, client kubernetes.Interface) (string, error) {
 	namespace, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
@@ -257,7 +259,8 @@ func clusterIdentity(ctx context.Context, client kubernetes.Interface) (string, 
 	return string(namespace.UID), nil
 }
 
-// managementCluster returns how to reach the management cluster, started here if it is embedded, and what stops it.
+// managementCluster returns the configuration for the management cluster and the function that stops it. It starts the
+// management plane if it is embedded.
 func (o *serverOptions) managementCluster(ctx context.Context, log *logrus.Logger) (*rest.Config, func(), error) {
 	if o.embedded {
 		return o.startPlane(ctx, log)
@@ -271,16 +274,17 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return config.Listen(ctx, "tcp", address)
 }
 
-// shutdownGrace is how long requests under way may take to finish. The chart counts on it (drover.timeToEnd), and on the other limits of an end.
+// shutdownGrace limits the time for requests in progress. The chart depends on it (drover.timeToEnd), and on the other
+// time limits of a shutdown.
 const shutdownGrace = 10 * time.Second
 
-// endpoint is a server and where it listens.
+// endpoint is a server and its listener.
 type endpoint struct {
 	server   *http.Server
 	listener net.Listener
 }
 
-// serveTogether serves at several places until ctx ends or one of them fails, and returns when the last request at any is answered.
+// serveTogether serves several endpoints until ctx ends or one fails. It returns after the last request is answered.
 func serveTogether(ctx context.Context, endpoints []endpoint, drain func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, e := range endpoints {
@@ -289,7 +293,7 @@ func serveTogether(ctx context.Context, endpoints []endpoint, drain func()) erro
 	return group.Wait()
 }
 
-// serve serves until ctx ends, then drains, and lets requests under way finish.
+// serve serves until ctx ends, then drains, and waits for requests in progress.
 func serve(ctx context.Context, s *http.Server, listener net.Listener, drain func()) error {
 	s.ReadHeaderTimeout, s.IdleTimeout, s.MaxHeaderBytes = 10*time.Second, 2*time.Minute, 128<<10
 	done := make(chan struct{})
@@ -317,7 +321,7 @@ func serve(ctx context.Context, s *http.Server, listener net.Listener, drain fun
 	return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 }
 
-// beside is a program in the folder of this one.
+// The returned program is in the folder of this one.
 func beside(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// errNoServerURL is the answer where nobody but the operator knows how machines reach the server.
+// errNoServerURL is the error if only the operator can know how machines reach the server.
 var errNoServerURL = errors.New("--server-url is required: the https address under which machines reach this server; only --embedded finds one by itself")
 
-// chooseServerURL fills in --server-url with --embedded, where the server runs on this very host. Elsewhere a load balancer
-// or a Service may stand before it.
+// chooseServerURL fills in --server-url with --embedded, because the server then runs on this host. Elsewhere, a load
+// balancer or a Service may be in front of it.
 func (o *serverOptions) chooseServerURL(ctx context.Context, log logrus.FieldLogger) {
 	if o.settings.ServerURL != "" || !o.embedded {
 		return
@@ -23,7 +23,8 @@ func (o *serverOptions) chooseServerURL(ctx context.Context, log logrus.FieldLog
 	log.WithField("server-url", o.settings.ServerURL).Info("Machines are told to reach this server here; give --server-url if they cannot, or if the address may change")
 }
 
-// serverURL is the address of a server that listens on bind: bind itself, or the host's own address if that is any.
+// serverURL is the address of a server that listens on bind. For an unspecified bind address it uses the host's own
+// address.
 func serverURL(bind string, port int, host func() netip.Addr) string {
 	if address, err := netip.ParseAddr(bind); bind == "" || err == nil && address.IsUnspecified() {
 		bind = host().String()
@@ -31,12 +32,12 @@ func serverURL(bind string, port int, host func() netip.Addr) string {
 	return "https://" + net.JoinHostPort(bind, strconv.Itoa(port))
 }
 
-// routeProbes are addresses for documentation (RFC 5737, RFC 3849). No packet is sent to them: they only make the kernel
-// choose a route, and with it the address that this host shows to others.
+// routeProbes are documentation addresses (RFC 5737, RFC 3849). No packet is sent to them. They only make the kernel
+// choose a route, and with it this host's source address.
 var routeProbes = []string{"192.0.2.1:9", "[2001:db8::1]:9"}
 
-// hostAddress is the address of this host that others on its network can reach: that of the route it would use, else the
-// first one of its interfaces, else the loopback address.
+// hostAddress is the address at which other hosts on the network can reach this host. It is the source address of the
+// route, else the first address of the interfaces, else the loopback address.
 func hostAddress(ctx context.Context) netip.Addr {
 	var candidates []net.Addr
 	for _, probe := range routeProbes {
@@ -45,14 +46,14 @@ func hostAddress(ctx context.Context) netip.Addr {
 			_ = connection.Close() // nothing was sent on it
 		}
 	}
-	// Interfaces that cannot be listed are as good as none.
+	// If interfaces cannot be listed, there are no further candidates.
 	if interfaces, err := net.InterfaceAddrs(); err == nil {
 		candidates = append(candidates, interfaces...)
 	}
 	return firstReachable(candidates)
 }
 
-// firstReachable is the first address that has a meaning outside of this host and of one link.
+// firstReachable is the first global unicast address.
 func firstReachable(candidates []net.Addr) netip.Addr {
 	for _, candidate := range candidates {
 		var ip net.IP

@@ -52,15 +52,15 @@ func TestFirstReachable(t *testing.T) {
 	}
 }
 
-// What is found on the host of this test, whatever it is, is an address that can be listened on.
+// The address that is found on the test's host can be listened on.
 func TestHostAddress_IsOurs(t *testing.T) {
 	listener, err := listen(t.Context(), net.JoinHostPort(hostAddress(t.Context()).String(), "0"))
 	check(t, err)
 	check(t, listener.Close())
 }
 
-// The documented command needs no more than a folder: it finds the address for machines and says which it is. The management
-// plane, which is missing here, is the next thing that it asks for.
+// The documented command needs only a folder: it finds the address for machines and prints it. It fails only at the
+// management plane's program, which is missing here.
 func TestServer_EmbeddedFindsItsAddress(t *testing.T) {
 	dir := t.TempDir()
 	code, out := run(t, "server", "--embedded", "--data-dir", dir, "--kube-binary", filepath.Join(dir, "absent"))
@@ -74,7 +74,7 @@ func TestServer_EmbeddedFindsItsAddress(t *testing.T) {
 	}
 }
 
-// The README shows commands that work as they stand.
+// The README shows commands that work unchanged.
 func TestReadme_NamesWhatTheServerDemands(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	check(t, err)

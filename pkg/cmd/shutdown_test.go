@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A request that is under way when the order to end comes is answered, and so is one that comes while machines go elsewhere.
+// A request in progress at the order to end is answered, and so is a request during the drain.
 func TestServe_AnswersUntilItHasDrained(t *testing.T) {
 	listener, err := listen(t.Context(), "127.0.0.1:0")
 	check(t, err)

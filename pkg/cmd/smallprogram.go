@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/logs"
 )
 
-// smallProgram is what the programs that Drover installs in clusters have in common: they log, and take little memory.
+// smallProgram is common to the programs that Drover installs in clusters: logging and low memory use.
 type smallProgram struct {
 	logLevel, logFormat string
 }
@@ -31,13 +31,13 @@ func (o *smallProgram) addTo(cmd *cobra.Command) {
 	}
 }
 
-// run makes the log and runs the program until it ends.
+// run creates the log and runs the program until it ends.
 func (o *smallProgram) run(cmd *cobra.Command, environ []string, program func(context.Context, logrus.FieldLogger) error) error {
 	log, err := logs.New(cmd.ErrOrStderr(), o.logFormat, o.logLevel)
 	if err != nil {
 		return err
 	}
-	logs.Libraries(log) // this is the program, so the process-wide loggers are ours to set
+	logs.Libraries(log) // the program owns the process-wide loggers
 	beSmall(environ)
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
@@ -45,15 +45,16 @@ func (o *smallProgram) run(cmd *cobra.Command, environ []string, program func(co
 	return program(ctx, log)
 }
 
-// smallGCPercent is how much memory is used again before it is collected, as a part of what is in use. Most of that is what packages that the agent does
-// not need are set up with, and going through it costs little.
+// smallGCPercent is GOGC for these programs. Most of the heap is the initialization of packages that they do not need,
+// and collecting it costs little.
 const smallGCPercent = 50
 
-// smallProcessors is on how many processors the process runs at once. What it does for a request is short, and handing it from one processor to the other
+// smallProcessors is GOMAXPROCS for these programs. The work for a request is short, and moving it to another processor
 // takes longer. (docs/performance.md.)
 const smallProcessors = 1
 
-// beSmall keeps the process small: every cluster has it, and it has little to do. Who has set GOGC or GOMAXPROCS wants something else.
+// beSmall keeps the process small, because every cluster runs it and it has little work. GOGC and GOMAXPROCS of the
+// environment take precedence.
 func beSmall(environ []string) {
 	given := func(variable string) bool {
 		return slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, variable+"=") })
@@ -68,11 +69,11 @@ func beSmall(environ []string) {
 	releasePages()
 }
 
-// giveBackEvery is how often the process gives back what it does not need now. What it needs again costs some hundred faults, which take less than a
-// millisecond together.
+// giveBackEvery is how often the process releases memory that it does not need. Reading needed pages again costs some
+// hundred page faults, less than a millisecond in total.
 const giveBackEvery = time.Minute
 
-// staySmall gives memory back until the context ends: what was needed to connect, or for many requests at once, is not needed afterwards.
+// staySmall releases memory until the context ends, for example after connecting or after many simultaneous requests.
 func staySmall(ctx context.Context) {
 	tick := time.NewTicker(giveBackEvery)
 	defer tick.Stop()

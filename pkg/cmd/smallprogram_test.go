@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// stayLarge gives the process so many processors and such a collection, and what it had at the end of the test, whatever that makes of it.
+// stayLarge sets GOMAXPROCS and GOGC, and restores them at the end of the test.
 func stayLarge(t *testing.T, processors, percent int) {
 	t.Helper()
 	before, collected := runtime.GOMAXPROCS(processors), debug.SetGCPercent(percent)
@@ -16,7 +16,7 @@ func stayLarge(t *testing.T, processors, percent int) {
 	})
 }
 
-// What is set in the environment is left as it is.
+// Settings in the environment remain unchanged.
 func TestBeSmall(t *testing.T) {
 	const processors, percent = 7, 77
 	for name, tc := range map[string]struct {

@@ -92,7 +92,7 @@ Exit codes: 0 they are listed, also when there are none; 1 an error.
 	return cmd
 }
 
-// noSnapshots is what is said of an empty list.
+// noSnapshots is the message for an empty list.
 func noSnapshots(list inspect.Snapshots) string {
 	if list.Cluster == "" {
 		return "no snapshots are known in namespace " + list.Namespace
@@ -110,7 +110,7 @@ func printSnapshots(w io.Writer, snapshots []inspect.Snapshot, now time.Time) {
 	}
 }
 
-// sizeText is a size in MiB, empty when it is not known.
+// sizeText is a size in MiB, empty if unknown.
 func sizeText(bytes int64) string {
 	if bytes <= 0 {
 		return ""
@@ -118,7 +118,7 @@ func sizeText(bytes int64) string {
 	return fmt.Sprintf("%.1f MiB", max(float64(bytes)/(1<<20), 0.1))
 }
 
-// ageText is how long ago a snapshot was taken, empty when that is not known.
+// ageText is a snapshot's age, empty if unknown.
 func ageText(s inspect.Snapshot, now time.Time) string {
 	if s.TakenAt == nil {
 		return ""
@@ -126,7 +126,7 @@ func ageText(s inspect.Snapshot, now time.Time) string {
 	return duration.HumanDuration(max(now.Sub(s.TakenAt.Time), 0))
 }
 
-// snapshotNames completes a snapshot of the cluster that is named before, the youngest first. One that failed is nothing to go back to.
+// snapshotNames completes a snapshot of the cluster argument, newest first. It omits failed snapshots.
 func (o *inspectOptions) snapshotNames(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
@@ -153,7 +153,7 @@ func (o *inspectOptions) snapshotNames(cmd *cobra.Command, args []string, word s
 	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// snapshotVersion completes the Kubernetes version that the snapshot had which is named before.
+// snapshotVersion completes the Kubernetes version of the snapshot argument.
 func (o *inspectOptions) snapshotVersion(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	const named = 2
 	if len(args) < named {

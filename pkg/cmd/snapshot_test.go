@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// metadataOf is what a distribution stores with a snapshot of a cluster that had a version.
+// metadataOf is what a distribution stores with a snapshot of a cluster with this version.
 func metadataOf(t *testing.T, version string) string {
 	t.Helper()
 	var packed bytes.Buffer
@@ -33,7 +33,8 @@ func metadataOf(t *testing.T, version string) string {
 	return base64.StdEncoding.EncodeToString(values)
 }
 
-// snapshotted adds snapshots: one in S3, one on a node that is older and of another version, one that failed, and one of another cluster.
+// snapshotted adds snapshots: one in S3, an older one on a node with another version, a failed one, and one of another
+// cluster.
 func snapshotted(t *testing.T) *memkube.Server {
 	t.Helper()
 	api := operated(t)

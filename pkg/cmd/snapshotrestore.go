@@ -22,7 +22,7 @@ type restoreOptions struct {
 	operationOptions
 	yes, file bool
 	version   string
-	// isTerminal is onTerminal where it is nil.
+	// isTerminal defaults to onTerminal.
 	isTerminal func(io.Reader) bool
 }
 
@@ -70,8 +70,8 @@ Drover itself again, from a backup.`,
 	return cmd
 }
 
-// withoutConsent keeps away from the environment what somebody has to say of this very cluster: that it needs no question, that a name is that of a file, and the version,
-// which may be there for drover images.
+// withoutConsent removes the flags from the environment that the user must set for this cluster: --yes, --file and
+// --kubernetes-version. The version in the environment may be meant for drover images.
 func withoutConsent(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		given := environment([]string{entry})
@@ -99,13 +99,13 @@ func (o *restoreOptions) run(cmd *cobra.Command, cluster, snapshot string) error
 	return o.operationOptions.run(cmd, cluster, asks)
 }
 
-// onTerminal reports that somebody sits in front of an input.
+// onTerminal reports whether an input is a terminal.
 func onTerminal(in io.Reader) bool {
 	file, ok := in.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// confirm has the user type the name of the cluster.
+// confirm asks the user to type the name of the cluster.
 func (o *restoreOptions) confirm(cmd *cobra.Command, cluster string) error {
 	isTerminal := o.isTerminal
 	if isTerminal == nil {
@@ -125,7 +125,8 @@ func (o *restoreOptions) confirm(cmd *cobra.Command, cluster string) error {
 	return nil
 }
 
-// readLine reads what the user types, until the context ends: a terminal cannot be asked to stop, so the reading is left behind with the program.
+// readLine reads a line from the user until the context ends. A read from a terminal cannot be stopped, so it stays
+// blocked until the program ends.
 func readLine(ctx context.Context, in io.Reader) (string, error) {
 	return meanwhile(ctx, func() (string, error) {
 		text, err := bufio.NewReader(in).ReadString('\n')

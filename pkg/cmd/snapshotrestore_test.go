@@ -74,7 +74,7 @@ func TestSnapshotRestore(t *testing.T) {
 	}
 }
 
-// A restore that cannot work is left by asking for another one.
+// A new request replaces a running restore, even if that restore cannot succeed.
 func TestSnapshotRestore_BeginsAnewWhileOneRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := snapshotted(t)
@@ -89,7 +89,7 @@ func TestSnapshotRestore_BeginsAnewWhileOneRuns(t *testing.T) {
 	})
 }
 
-// An answer that is not about the snapshot does not make a file of its name.
+// An answer that is not about the snapshot does not turn its name into the name of a file.
 func TestSnapshotRestore_IsNotMisledByAProxy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := snapshotted(t)
@@ -106,7 +106,7 @@ func TestSnapshotRestore_IsNotMisledByAProxy(t *testing.T) {
 	})
 }
 
-// typist types a line when somebody asks, and does something before.
+// typist runs a function and then types a line.
 type typist struct {
 	before func()
 	line   io.Reader
@@ -120,7 +120,7 @@ func (t *typist) Read(p []byte) (int, error) {
 	return t.line.Read(p)
 }
 
-// What somebody else does while the user reads the question is not what the user has agreed to.
+// A change while the user reads the question is not covered by the user's confirmation.
 func TestSnapshotRestore_IsWhatWasAgreedTo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(*testing.T, *memkube.Server)
@@ -158,7 +158,7 @@ func TestSnapshotRestore_IsWhatWasAgreedTo(t *testing.T) {
 	}
 }
 
-// A restore is asked for that cannot be previewed, but no version with it.
+// A restore without a preview is requested, but only without a version.
 func TestForeseen(t *testing.T) {
 	t.Parallel()
 	const field = "spec.rkeConfig.etcdSnapshotRestore"
@@ -206,7 +206,7 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-// Whoever names a node or a snapshot does nothing to the terminal of who lists them.
+// Control characters in the name of a node or a snapshot do not reach the terminal.
 func TestRow_IsOneLineWhateverIsInIt(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -244,7 +244,8 @@ Everything that was written to the cluster's API since the snapshot is given up.
 	}
 }
 
-// What has to be said of this very cluster is not what somebody has in the environment, for another command or another cluster.
+// The environment cannot set what the user must decide for this cluster, because it may be meant for another command or
+// cluster.
 func TestSnapshotRestore_TakesNoConsentFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	got := withoutConsent([]string{"A=b", "DROVER_KUBERNETES_VERSION=v1.30.0+rke2r1", "DROVER_YES=true", "DROVER_yes=1", "DROVER_FILE=true", "DROVER_FILENAME=x", "YES=1", "DROVER_WAIT=true"})
@@ -288,7 +289,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// Who presses Ctrl-C instead of an answer is not held by a terminal that goes on listening.
+// Ctrl-C at the question ends the command, although the terminal's read continues.
 func TestConfirm_EndsWithTheUser(t *testing.T) {
 	in, typing := io.Pipe()
 	defer func() { _ = typing.Close() }()
@@ -297,7 +298,7 @@ func TestConfirm_EndsWithTheUser(t *testing.T) {
 	if _, err := readLine(ctx, in); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
-	for range 50 { // an answer that is there as well is none
+	for range 50 { // an answer that arrives together with Ctrl-C does not count
 		if _, err := readLine(ctx, strings.NewReader("demo\n")); !errors.Is(err, context.Canceled) {
 			t.Fatalf("error %v", err)
 		}

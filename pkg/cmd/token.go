@@ -23,7 +23,8 @@ import (
 type tokenOptions struct {
 	kubeconfig, context        string
 	cluster, server, authority string
-	// client is the process of the client that runs this as its plugin; 0 when none does. It asks once, and again when what it got was refused.
+	// client is the ID of the process that runs this program as its plugin, 0 for none. A client asks again if its
+	// credential was refused.
 	client int
 	// config overrides the kubeconfig in tests.
 	config *rest.Config
@@ -71,7 +72,7 @@ cache folder, in a file that only you can read, and replaced in the last third o
 	return cmd
 }
 
-// execInfo is the variable by which clients of Kubernetes tell their plugins what they want.
+// execInfo is the variable with which Kubernetes clients pass a request to their plugins.
 const execInfo = "KUBERNETES_EXEC_INFO"
 
 func variable(environ []string, name string) (value string, ok bool) {
@@ -94,7 +95,7 @@ func (o *tokenOptions) check() error {
 	return nil
 }
 
-// credential is what was asked for.
+// credential returns the requested credential.
 func (o *tokenOptions) credential(ctx context.Context, config *rest.Config) (*clientauthv1.ExecCredential, error) {
 	if o.cluster == "" {
 		return credentialOf(config)
@@ -109,7 +110,7 @@ func (o *tokenOptions) load() (*rest.Config, error) {
 	return findManagement(o.kubeconfig, o.context, adviceOfUsers)
 }
 
-// credentialOf is what a configuration shows to its server: a token, or a certificate.
+// credentialOf returns the credential of a configuration: a token or a certificate.
 func credentialOf(config *rest.Config) (*clientauthv1.ExecCredential, error) {
 	credential := &clientauthv1.ExecCredential{
 		TypeMeta: metav1.TypeMeta{APIVersion: clientauthv1.SchemeGroupVersion.String(), Kind: "ExecCredential"},
@@ -136,7 +137,8 @@ func credentialOf(config *rest.Config) (*clientauthv1.ExecCredential, error) {
 	return credential, nil
 }
 
-// tokenOf asks all that adds to requests, plugins of the kubeconfig among them, what it adds.
+// tokenOf returns the token that the configuration adds to requests. It runs the transport wrappers, including the
+// kubeconfig's plugins, on a request that is never sent.
 func tokenOf(config *rest.Config, shown *transport.Config) (string, error) {
 	if config.Username != "" {
 		return "", errors.New("the kubeconfig has a user name and a password, which Drover's endpoints do not know")
@@ -162,7 +164,7 @@ func tokenOf(config *rest.Config, shown *transport.Config) (string, error) {
 	return token, nil
 }
 
-// unspecified is an address that nothing is sent to.
+// unspecified is an address to which nothing is sent.
 const unspecified = "management-cluster.invalid"
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -189,7 +191,7 @@ func certificateOf(config *rest.Config) (certificate, key string, err error) {
 	return certificate, key, nil
 }
 
-// expiryOf is when a token says that it ends, so that clients ask again before; nil for one that does not say.
+// expiryOf is when a token expires, so that clients ask again before. It is nil if the token does not say.
 func expiryOf(token string) *metav1.Time {
 	claims := struct {
 		Expires int64 `json:"exp"`
@@ -200,7 +202,7 @@ func expiryOf(token string) *metav1.Time {
 	return new(metav1.NewTime(time.Unix(claims.Expires, 0).UTC()))
 }
 
-// readClaims reads what a token says of itself, if it is one that says something.
+// readClaims reads the claims of a JWT. It returns false for another kind of token.
 func readClaims(token string, claims any) bool {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -210,13 +212,13 @@ func readClaims(token string, claims any) bool {
 	return err == nil && json.Unmarshal(data, claims) == nil
 }
 
-// isPlugin reports whether the user of a kubeconfig asks drover token, and shows nothing else.
+// isPlugin reports whether the user of a kubeconfig calls drover token and has no other credential.
 func isPlugin(user *clientcmdapi.AuthInfo) bool {
 	return user.Exec != nil && user.Exec.Command == "drover" && len(user.Exec.Args) > 0 && user.Exec.Args[0] == "token" &&
 		user.Token == "" && user.TokenFile == "" && user.ClientCertificate == "" && len(user.ClientCertificateData) == 0 && user.Username == ""
 }
 
-// plugin is the user of a kubeconfig that asks drover token, with more arguments.
+// plugin returns a kubeconfig user that calls drover token, with more arguments.
 func plugin(kubeconfig, context string, more ...string) *clientcmdapi.AuthInfo {
 	args := append([]string{"token"}, more...)
 	if kubeconfig != "" {

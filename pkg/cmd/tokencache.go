@@ -16,30 +16,30 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// keptToken is a token for the authorized endpoint of a cluster, as it is kept.
+// keptToken is a cached token for the authorized endpoint of a cluster.
 type keptToken struct {
 	Token   string    `json:"token"`
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires"`
-	// Who is a mark of the credential that it was given for, see whose.
+	// Who is a mark of the credential for which the token was issued, see whose.
 	Who string `json:"who"`
-	// Client is the process that got it last, see tokenOptions.client.
+	// Client is the process that got the token last, see tokenOptions.client.
 	Client int `json:"client,omitempty"`
 }
 
-// worth is what a token that was kept is good for now.
+// worth is the use of a cached token.
 type worth int
 
 const (
-	// worthNothing: another one is needed.
+	// worthNothing: a new token is needed.
 	worthNothing worth = iota
-	// worthMakeshift: it is used when no other can be had.
+	// worthMakeshift: the token serves if no new one is available.
 	worthMakeshift
-	// worthEnough: nobody need be asked.
+	// worthEnough: no request is needed.
 	worthEnough
 )
 
-// worth tells what a token is good for when somebody with another mark asks; who is empty when it cannot be found out.
+// worth returns the use of a token for the user with the mark who. who is empty if the user is unknown.
 func (k keptToken) worth(who string, now time.Time) worth {
 	switch {
 	case k.Token == "" || !now.Before(k.Expires):
@@ -49,17 +49,17 @@ func (k keptToken) worth(who string, now time.Time) worth {
 	case who == "" || who == k.Who || strings.HasPrefix(who, anyToken) && strings.HasPrefix(k.Who, anyToken):
 		return worthMakeshift
 	}
-	return worthNothing // it is somebody else's
+	return worthNothing // another user's token
 }
 
-// What marks begin with. Tokens that tell nothing of their user are other ones each time, for the same user and for another one.
+// The beginnings of marks. Tokens without a user get a different mark each time, for the same user and for others.
 const (
 	anyToken    = "token "
 	namedToken  = "user "
 	certificate = "certificate "
 )
 
-// whose is a mark that stays the same while a credential is that of the same user, as far as it tells.
+// whose returns a mark that is stable for one user, as far as the credential names its user.
 func whose(credential *clientauthv1.ExecCredential) string {
 	if token := credential.Status.Token; token != "" {
 		claims := struct {
@@ -75,15 +75,16 @@ func whose(credential *clientauthv1.ExecCredential) string {
 }
 
 func hashed(parts ...string) string {
-	content, _ := json.Marshal(parts) // strings
+	content, _ := json.Marshal(parts) // strings always encode
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// tokenCache is the file in which a token is kept; without a path nothing is.
+// tokenCache is the file that caches a token. An empty path means no cache.
 type tokenCache struct{ path string }
 
-// cacheFor is that for a cluster, for whom a kubeconfig says, and by way of a server. Nothing of a credential can be read from its name.
+// cacheFor returns the cache for a cluster, the identity in the kubeconfig, and a server. The file name is a hash and
+// reveals no credential.
 func cacheFor(config *rest.Config, cluster, server string) (tokenCache, error) {
 	folder, err := os.UserCacheDir()
 	if err != nil {
@@ -103,10 +104,10 @@ func cacheFor(config *rest.Config, cluster, server string) (tokenCache, error) {
 	return tokenCache{path: filepath.Join(folder, "drover", "endpoint-tokens", hashed(parts...)+".json")}, nil
 }
 
-// largestKept is more than a token needs, in bytes.
+// largestKept is the limit for a cache file, in bytes.
 const largestKept = 256 << 10
 
-// read returns what is kept. A file that others may read, or that cannot be read, is as good as none.
+// read returns the cached token. It ignores a file that other users can read, or that is unreadable.
 func (c tokenCache) read() keptToken {
 	file, err := os.Open(c.path)
 	if err != nil {
@@ -125,7 +126,7 @@ func (c tokenCache) read() keptToken {
 	return k
 }
 
-// write keeps a token, in a file of nobody else's.
+// write caches a token in a file that only the user can read.
 func (c tokenCache) write(k keptToken) (err error) {
 	defer func() {
 		if err != nil {
@@ -149,7 +150,7 @@ func (c tokenCache) write(k keptToken) (err error) {
 	}
 	_, err = file.Write(content)
 	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(file.Name(), c.path) // another drover token reads the one or the other
+		err = os.Rename(file.Name(), c.path) // a concurrent drover token reads either file
 	}
 	if err != nil {
 		os.Remove(file.Name())
@@ -158,9 +159,9 @@ func (c tokenCache) write(k keptToken) (err error) {
 	return err
 }
 
-// removeEnded takes away what is kept in a folder and good for nothing: it is for clusters, and by way of kubeconfigs, that nobody may ask for again.
+// removeEnded removes expired tokens from a folder. Their clusters or kubeconfigs may never be used again.
 func removeEnded(folder string, now time.Time) {
-	files, _ := filepath.Glob(filepath.Join(folder, "*.json")) // the pattern is right
+	files, _ := filepath.Glob(filepath.Join(folder, "*.json")) // the pattern is valid
 	for _, path := range files {
 		other := tokenCache{path: path}
 		if kept := other.read(); kept.Token != "" && !now.Before(kept.Expires) {

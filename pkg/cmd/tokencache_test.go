@@ -27,7 +27,7 @@ func printed(t *testing.T, config *rest.Config, args ...string) (token, problems
 	return token, problems
 }
 
-// keepFor puts a token into the cache that is good for some hours of twelve.
+// keepFor caches a token of 12 hours that is valid for the given remaining hours.
 func keepFor(t *testing.T, config *rest.Config, who string, hours time.Duration) tokenCache {
 	t.Helper()
 	cache, err := cacheFor(config, defaultNamespace+"/demo", "")
@@ -37,7 +37,7 @@ func keepFor(t *testing.T, config *rest.Config, who string, hours time.Duration)
 	return cache
 }
 
-// Only who may say no about the cluster ends the use of a token that is kept; what others on the way say does not.
+// Only Drover or the management cluster can end the use of a cached token. Answers from proxies do not.
 func TestTokenForCluster_WhoseNoCounts(t *testing.T) {
 	const details = `"details":{"group":"provisioning.cattle.io","kind":"clusters","name":"demo"}`
 	for name, c := range map[string]struct {
@@ -99,7 +99,8 @@ func TestTokenForCluster_WhoseNoCounts(t *testing.T) {
 	}
 }
 
-// The plugin of the management cluster's kubeconfig is not run while a token is good for long, and not waited for while there is one.
+// The kubeconfig's plugin does not run while a token is valid for long, and does not delay a command while a valid
+// token exists.
 func TestTokenForCluster_PluginsAreNotWaitedFor(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	ran := filepath.Join(t.TempDir(), "ran")
@@ -125,7 +126,7 @@ func TestTokenForCluster_PluginsAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A process without a home gets tokens, too; nothing is kept then.
+// A process without a home folder gets tokens without a cache.
 func TestTokenForCluster_WithoutAHome(t *testing.T) {
 	server, args := withEndpoint(t)
 	server.set(http.StatusCreated, 12*time.Hour)

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionReport is what drover version says to programs.
+// versionReport is the output of drover version for programs.
 type versionReport struct {
 	Version string `json:"version"`
-	// GoVersion is that of the compiler, and Platform the operating system and architecture that it compiled for.
+	// GoVersion is the compiler's version. Platform is the operating system and architecture of the build.
 	GoVersion string `json:"goVersion"`
 	Platform  string `json:"platform"`
 }
@@ -26,7 +26,7 @@ func newVersionCommand() *cobra.Command {
 -o json and -o yaml add the version of Go and the platform that it was compiled for.`,
 		Example: `  drover version -o json | jq -r .version`,
 		Args:    takes(),
-		// Without the environment: a format that is meant for other commands does not keep this one from answering.
+		// Without the environment: an output format for other commands must not break this one.
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return o.complete(cmd, nil) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report := versionReport{Version: Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}

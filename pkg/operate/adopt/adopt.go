@@ -1,6 +1,6 @@
-// Package adopt changes whose cluster it is: it takes clusters over that Rancher or another Drover has made, and lets go of them. What that would
-// mean is told by package inspect; here is what may be done, and the few writes that do it. Everything else is done by the controllers, which act on
-// nothing but clusters with the mark of their instance.
+// Package adopt changes which instance manages a cluster. It takes over clusters of Rancher or of another Drover, and
+// it releases clusters. Package inspect reports the effects in advance. This package holds the checks and the few
+// writes. The controllers do the rest, because they act only on clusters with the mark of their instance.
 package adopt
 
 import (
@@ -29,22 +29,23 @@ import (
 // FromRancher names the manager that leaves no mark.
 const FromRancher = "rancher"
 
-// Limits are what may happen, and what is known of the manager before.
+// Limits are the effects that the user accepts, and what the user says about the former manager.
 type Limits struct {
-	// From is the manager that has the cluster now: the instance that is marked on it, or FromRancher. Whoever names it says that it manages the
-	// cluster no more. Not needed for clusters that were released.
+	// From is the current manager: the instance in the cluster's mark, or FromRancher. By naming it, the user confirms
+	// that it no longer manages the cluster. Released clusters do not need it.
 	From string
-	// AllowRestart lets adoption go on although nodes restart for it; AllowReplace although machines are replaced, added or removed, too.
+	// AllowRestart permits adoptions that restart nodes. AllowReplace also permits adoptions that replace, add or
+	// remove machines.
 	AllowRestart, AllowReplace bool
-	// AllowUnderWay lets it go on with what the Drover before was at, which nobody else then ends.
+	// AllowUnderWay permits the new instance to continue operations that the former Drover began.
 	AllowUnderWay bool
-	// Idle is for how long nobody else must have written what only a manager writes.
+	// Idle is the minimum time since another manager's last write.
 	Idle time.Duration
-	// Now is the time.
+	// Now is the current time.
 	Now time.Time
 }
 
-// Refusal says why a cluster is not adopted, a line for each reason.
+// Refusal lists why a cluster is not adopted, one line for each reason.
 type Refusal struct{ Reasons []string }
 
 // Error implements error.
@@ -52,7 +53,7 @@ func (r *Refusal) Error() string {
 	return "the cluster is not adopted, and nothing was written:\n  " + strings.Join(r.Reasons, "\n  ")
 }
 
-// Check returns a Refusal when a cluster must not be adopted. It reads nothing.
+// Check returns a Refusal if the cluster must not be adopted. It reads nothing from the API server.
 func Check(a inspect.Adoption, limits Limits) error {
 	reasons := slices.Clone(a.Problems)
 	reasons = append(reasons, owned(a, limits)...)
@@ -76,7 +77,7 @@ func Check(a inspect.Adoption, limits Limits) error {
 	return nil
 }
 
-// owned says what is missing until the manager before counts as switched off.
+// owned returns the reasons why the former manager does not count as switched off.
 func owned(a inspect.Adoption, limits Limits) []string {
 	switch {
 	case a.Owner == inspect.OwnerOther && limits.From != a.Mark:
@@ -89,13 +90,15 @@ func owned(a inspect.Adoption, limits Limits) []string {
 	return nil
 }
 
-// unfinished says what another Drover is at in its cluster, which it has to end as it would before it let go of it, or was at when it was backed up.
+// unfinished returns a reason if work of the former Drover is under way. That Drover should finish the work before it
+// releases the cluster. A backup can also contain unfinished work.
 func unfinished(a inspect.Adoption, limits Limits) []string {
 	if len(a.UnderWay) == 0 || limits.AllowUnderWay {
 		return nil
 	}
 	if a.Owner == inspect.OwnerReleased {
-		// A restore brings the cluster as it was when it was backed up, and letting go waits for nobody who begins something at that moment.
+		// A restore returns the cluster to its state at the time of the backup. A release does not block work that
+		// begins at the same moment.
 		return []string{fmt.Sprintf("something was under way in it when it was backed up or let go of: %s; --allow-under-way has instance %q go on with it, also if it has ended since",
 			strings.Join(a.UnderWay, "; "), a.Instance)}
 	}
@@ -117,8 +120,9 @@ func machinesOf(a inspect.Adoption, classes ...planner.Class) []string {
 	return out
 }
 
-// Take makes a cluster that was looked at the instance's. The machines are noted first; the mark on the Cluster, which makes the controllers begin, is
-// written last and only if the Cluster is the one that was looked at. Taking a cluster that is the instance's already writes nothing.
+// Take marks an inspected cluster as the instance's own. It writes the planner's marks to the machines first. It writes
+// the Cluster's mark last, because that mark starts the controllers. The write fails if the Cluster has changed since
+// the inspection. Take writes nothing if the instance already has the cluster.
 func Take(ctx context.Context, c *clients.Clients, a inspect.Adoption, limits Limits) error {
 	if err := Check(a, limits); err != nil {
 		return err
@@ -150,8 +154,9 @@ func Take(ctx context.Context, c *clients.Clients, a inspect.Adoption, limits Li
 	return mark(c, namespace, name, noted, a)
 }
 
-// mark writes the mark, and up to which resource version Machines were noted: the server waits until it sees the notes. Where the cluster names
-// Secrets of other namespaces, whoever adopts it asks to be their author.
+// mark writes the Cluster's mark and the latest resource version of the marked Machines. The server waits until its
+// cache has that version. If the cluster names Secrets of other namespaces, the adopting user asks to become their
+// author.
 func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption) error {
 	annotations := map[string]any{rkev1.InstanceAnnotation: a.Instance, rkev1.ReleasedByAnnotation: nil, rkev1.NotedAnnotation: nil}
 	if noted != "" {
@@ -176,12 +181,13 @@ func mark(c *clients.Clients, namespace, name, noted string, a inspect.Adoption)
 	return nil
 }
 
-// ErrNotMarked is that the cluster has no mark that could be taken off.
+// ErrNotMarked means that the cluster has no mark to remove.
 var ErrNotMarked = errors.New("no Drover has marked the cluster: there is nothing to let go of")
 
-// Release takes the mark off a cluster, so that another manager may take it. Its instance writes to nothing of it from then on, and finishes what it is at
-// within seconds. It returns who had it. A cluster of which nothing was made cannot be adopted, and is not released; neither is one with something under
-// way, as inspect.Reader.UnderWay lists it, that only the instance can end.
+// Release removes the mark from a cluster, so that another manager can take it. The instance then writes nothing more
+// to the cluster, and ends its running work within seconds. Release returns the former instance. It refuses a cluster
+// without children, because such a cluster cannot be adopted. It also refuses while work is under way that only the
+// instance can end (inspect.Reader.UnderWay lists it).
 func Release(c *clients.Clients, cluster *provv1.Cluster, hasChildren bool, underWay ...string) (instance string, err error) {
 	instance = cluster.Annotations[rkev1.InstanceAnnotation]
 	name := cluster.Namespace + "/" + cluster.Name

@@ -25,7 +25,7 @@ func TestCheck_RefusesWithAReason(t *testing.T) {
 	for name, tc := range map[string]struct {
 		adoption inspect.Adoption
 		limits   Limits
-		want     string // empty: nothing is in the way
+		want     string // empty: adoption is allowed
 	}{
 		"released":                       {adoption: inspect.Adoption{Owner: inspect.OwnerReleased, Mark: "a"}},
 		"released by another":            {adoption: inspect.Adoption{Owner: inspect.OwnerReleased, Mark: "a"}, limits: Limits{From: "b"}, want: `instance "a" has let go`},
@@ -66,7 +66,7 @@ func written(ago time.Duration) *inspect.Activity {
 	return &inspect.Activity{Writer: "rancher", What: "the RKEControlPlane", At: metav1.NewTime(noon.Add(-ago))}
 }
 
-// What cannot be let go of is refused before anything is written: there are no clients here.
+// Release refuses before it writes anything. This test has no clients.
 func TestRelease_Refuses(t *testing.T) {
 	now := metav1.NewTime(noon)
 	mark := map[string]string{rkev1.InstanceAnnotation: "mine"}

@@ -12,9 +12,10 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// Rival says who is seen alive that would manage the cluster beside us, or keep us from managing it; empty when nobody is. Rancher is looked for whoever has
-// had the cluster, for it manages every one that it finds; and so is an instance of Drover that leads, for no other one then acts. A user who may not look
-// gets an error.
+// Rival describes a live manager that would also manage the cluster or prevent this instance from managing it. It
+// returns an empty string if there is none. Rival always looks for Rancher, which manages every cluster that it finds.
+// It also looks for another leading Drover, because only the leader acts. It returns an error if the user lacks the
+// permission to read.
 func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption, now time.Time) (string, error) {
 	if a.Owner == inspect.OwnerSame {
 		return "", nil
@@ -37,8 +38,8 @@ func Rival(ctx context.Context, client kubernetes.Interface, a inspect.Adoption,
 		"(drover adopt --release)", a.Mark, rival.DroverNamespace, lease), nil
 }
 
-// otherLeads says that another instance leads than the one that is to have the cluster: released or not, nobody would manage it. Of what a host elects
-// there is no lease.
+// otherLeads reports that an instance other than the adopting one leads. Then the adopting instance would not manage
+// the cluster, released or not. A host that elects its own leader has no lease here.
 func otherLeads(ctx context.Context, client kubernetes.Interface, a inspect.Adoption, now time.Time) (string, error) {
 	holder, err := rival.Leader(ctx, client, now)
 	leads := rival.InstanceOf(holder)

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// Rancher manages every cluster that it finds, whoever has had it.
+// Rancher is a rival regardless of the former manager, because it manages every cluster that it finds.
 func TestRival_IsRancherForWhoeverHasTheCluster(t *testing.T) {
 	for owner, want := range map[inspect.Ownership]bool{
 		inspect.OwnerUnmarked: true, inspect.OwnerReleased: true, inspect.OwnerOther: true, inspect.OwnerNone: true, inspect.OwnerSame: false,
@@ -35,7 +35,8 @@ func TestRival_IsRancherForWhoeverHasTheCluster(t *testing.T) {
 	}
 }
 
-// lease is one that a replica of an instance has renewed. That of the leader says the instance in the name of its holder, those of replicas in a label.
+// lease is a lease that a replica of an instance has renewed. The leader's lease has the instance in its holder's name.
+// The replicas' leases have it in a label.
 func lease(name, instance string, ago time.Duration) *coordinationv1.Lease {
 	out := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: rival.DroverNamespace, Name: name},
@@ -56,14 +57,15 @@ func older(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	return lease
 }
 
-// Of Drovers one leads, so that no other one that takes a cluster would manage it; and one that has the cluster is seen by its replicas' leases.
+// A leading Drover is a rival of every other instance. The replicas' leases show that the instance that has the cluster
+// is alive.
 func TestRival_IsAnotherDroverThatIsAlive(t *testing.T) {
 	all := []inspect.Ownership{inspect.OwnerUnmarked, inspect.OwnerReleased, inspect.OwnerOther}
 	const leads, replica = rival.DroverLease, "drover-replica-x"
 	for name, tc := range map[string]struct {
 		objects []runtime.Object
 		owners  []inspect.Ownership
-		want    string // empty: there is none
+		want    string // empty: no rival
 	}{
 		"nobody, as after a restore, or beside a host": {owners: all},
 		"the one that takes it leads":                  {objects: []runtime.Object{lease(leads, "b", time.Second), lease(replica, "b", time.Second)}, owners: all},
@@ -98,10 +100,11 @@ func TestRival_IsAnotherDroverThatIsAlive(t *testing.T) {
 	}
 }
 
-// What may not be read is not taken for absent. There are no clients for writes here: nothing is written.
+// A failed read does not count as the absence of a rival. This test has no clients for writes, so Take must write
+// nothing.
 func TestTake_RefusedBesideAnotherDrover(t *testing.T) {
 	for name, tc := range map[string]struct {
-		verb    string // of Leases that may not be read
+		verb    string // the forbidden verb for Leases
 		objects []runtime.Object
 		want    string
 		refused bool

@@ -1,4 +1,4 @@
-// Package airgap says what an installation without a way to the internet has to bring along. It downloads nothing.
+// Package airgap lists what an installation without internet needs. It downloads nothing.
 package airgap
 
 import (
@@ -14,48 +14,49 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Type is what an item is.
+// Type is the type of an item.
 type Type string
 
 // The types of items.
 const (
-	// Image is one to bring into the private registry.
+	// Image is an image for the private registry.
 	Image Type = "image"
-	// List is a file in the internet that lists more images, one a line.
+	// List is the URL of a file that lists more images, one in each line.
 	List Type = "list"
-	// File is one that the server has to serve to machines.
+	// File is a file that the server serves to machines.
 	File Type = "file"
 )
 
-// Item is one thing to bring along.
+// Item is one thing that the installation needs.
 type Item struct {
 	Type Type `json:"type"`
-	// Name of the image, URL of the list, or path at the server.
+	// Name is an image's name, a list's URL, or a path on the server.
 	Name string `json:"name"`
-	// For is what needs it.
+	// For is the part of the installation that needs the item.
 	For string `json:"for"`
 }
 
-// Architectures that nodes may have.
+// Architectures returns the architectures that nodes can have.
 func Architectures() []string { return []string{"amd64", "arm64"} }
 
-// Options say for what a list is.
+// Options describe the installation.
 type Options struct {
-	// ServerImage is that of Drover itself, and of the agent inside clusters unless the settings name another.
+	// ServerImage is Drover's image. The cluster agent uses it too, unless the settings name another image.
 	ServerImage string
-	// Settings are those of the server. Images are named as they will be asked for: with a default registry, in it.
+	// Settings are the server's settings. Image names are the names that clusters request: with a default registry,
+	// they include it.
 	Settings controllers.Settings
-	// KubernetesVersions are those that clusters will have, such as v1.36.2+rke2r1.
+	// KubernetesVersions are the versions of the clusters, for example v1.36.2+rke2r1.
 	KubernetesVersions []string
-	// Architectures of the nodes, and that of the server.
+	// Architectures are those of the nodes. ServerArchitecture is the server's.
 	Architectures      []string
 	ServerArchitecture string
 }
 
-// version is the full version of a distribution.
+// version matches the full version of a distribution.
 var version = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(?:-[0-9A-Za-z.-]+)?\+(?:rke2|k3s)[0-9A-Za-z.-]*$`)
 
-// Items lists what is needed. An error names the option that is wrong, and what would be right.
+// Items lists what the installation needs. An error names the wrong option and a correct value.
 func Items(o Options) ([]Item, error) {
 	for _, arch := range o.Architectures {
 		if !slices.Contains(Architectures(), arch) {
@@ -86,7 +87,7 @@ func Items(o Options) ([]Item, error) {
 	return items, nil
 }
 
-// lists are where the makers of a distribution say which images a release needs.
+// lists are the URLs at which the distribution's project lists the images of a release.
 func lists(version string, architectures []string) []string {
 	escaped := strings.ReplaceAll(version, "+", "%2B")
 	if distro.RuntimeOf(version) == distro.K3s {

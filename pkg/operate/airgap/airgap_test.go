@@ -42,7 +42,8 @@ func TestItems_AreNamedAsTheyWillBeAskedFor(t *testing.T) {
 	}
 }
 
-// The agent inside clusters is Drover's own image, in the registry of clusters: in the one of the management cluster nobody there looks.
+// The cluster agent's image is Drover's own image in the registry of the clusters. Clusters do not pull from the
+// management cluster's registry.
 func TestItems_NameTheImageOfAgents(t *testing.T) {
 	for name, tc := range map[string]struct {
 		server, agent, registry string

@@ -16,15 +16,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Of the manifest. Persisted, do not change.
+// Stored in the manifest: do not change.
 const (
 	apiVersion   = "backup.drover.io/v1"
 	kindBackup   = "Backup"
 	manifestFile = "manifest.yaml"
 )
 
-// maxFile limits one object of an archive, maxManifest the list of them, and maxArchive everything, in bytes: what is read may come from
-// anybody. Nothing is written that could not be read again.
+// Limits in bytes: maxFile for one object, maxManifest for the list of objects, maxArchive for everything. They apply
+// to reading, because an archive can come from an untrusted source. Write checks them too, so that every archive can be
+// read.
 const (
 	maxFile     = 16 << 20
 	maxManifest = 512 << 20
@@ -35,21 +36,21 @@ const (
 type Manifest struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// ID of the backup. Objects that are made from it say so.
+	// ID of the backup. Restored objects carry it in an annotation.
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Version of Drover that made the backup.
+	// Version of the Drover that made the backup.
 	Version string `json:"version"`
-	// ManagementCluster is the UID of the namespace kube-system of the management cluster, which is also how a Drover without
-	// --instance-id calls itself.
+	// ManagementCluster is the UID of the management cluster's namespace kube-system. It is also the name of a Drover
+	// that has no --instance-id.
 	ManagementCluster string `json:"managementCluster"`
-	// Namespaces that were asked for, empty for all.
+	// Namespaces that the user requested. Empty means all.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Counts of objects, by resource.group.
+	// Counts of objects, by Kind.group.
 	Counts map[string]int `json:"counts"`
-	// Warnings are what was under way when the backup was made.
+	// Warnings list what was under way when the backup was made.
 	Warnings []string `json:"warnings,omitempty"`
-	// Files in the order in which the objects can be made.
+	// Files in the order in which the objects can be created.
 	Files []File `json:"files"`
 }
 
@@ -59,14 +60,14 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Backup is a backup that was made or read.
+// Backup is a backup that was collected or read.
 type Backup struct {
 	Manifest Manifest
-	// Objects in the order in which they can be made: definitions, namespaces, then every object after its owners.
+	// Objects in the order in which they can be created: definitions, namespaces, then every object after its owners.
 	Objects []*unstructured.Unstructured
 }
 
-// Write writes the archive. It fills in the list of files.
+// Write writes the archive. It fills in the manifest's list of files.
 func (b *Backup) Write(to io.Writer) error {
 	var contents [][]byte
 	b.Manifest.APIVersion, b.Manifest.Kind, b.Manifest.Files = apiVersion, kindBackup, nil
@@ -101,9 +102,9 @@ func (b *Backup) Write(to io.Writer) error {
 	return nil
 }
 
-// fits says why an archive could not be read again.
+// fits returns an error if Read would refuse the archive.
 func fits(manifest []byte, contents [][]byte) error {
-	const header = 2048 // of one file and of what its long name takes, and what fills it up
+	const header = 2048 // a file's header, its long name and its padding
 	total := int64(len(manifest)) + header
 	if len(manifest) > maxManifest {
 		return fmt.Errorf("the list of objects is longer than %d MiB: make a backup of each namespace", maxManifest>>20)
@@ -131,7 +132,7 @@ func (b *Backup) add(to *tar.Writer, path string, content []byte) error {
 	return nil
 }
 
-// Read reads an archive and checks that it is whole.
+// Read reads an archive and checks that it is complete.
 func Read(from io.Reader) (*Backup, error) {
 	packed, err := gzip.NewReader(from)
 	if err != nil {
@@ -181,7 +182,7 @@ func readObject(archive *tar.Reader, file File) (*unstructured.Unstructured, err
 	return object, nil
 }
 
-// next is the content of the next file, which must have that path and be no longer than that.
+// next returns the content of the next file. It returns an error if the path differs or the file is larger than most.
 func next(archive *tar.Reader, path string, most int64) ([]byte, error) {
 	header, err := archive.Next()
 	if err != nil {
@@ -210,7 +211,7 @@ func pathOf(i int, object *unstructured.Unstructured) string {
 	return fmt.Sprintf("objects/%06d_%s_%s.yaml", i, strings.ToLower(object.GroupVersionKind().GroupKind().String()), strings.ReplaceAll(name, ":", "-"))
 }
 
-// describe names an object for people.
+// describe names an object in messages.
 func describe(object *unstructured.Unstructured) string {
 	return name(object.GroupVersionKind().GroupKind(), object.GetNamespace(), object.GetName())
 }

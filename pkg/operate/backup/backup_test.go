@@ -40,7 +40,7 @@ func object(apiVersion, kind, name, uid string, owners ...*unstructured.Unstruct
 	return out
 }
 
-// small is a backup of a namespace, an account, and a Secret that belongs to it.
+// small is a backup of a namespace, an account, and a Secret that belongs to the account.
 func small(t *testing.T) *Backup {
 	t.Helper()
 	space := object("v1", "Namespace", "ns", "n")
@@ -332,7 +332,7 @@ func TestArchive_NothingIsWrittenThatCannotBeRead(t *testing.T) {
 // member is one file of an archive.
 type member struct{ name, content string }
 
-// unpacked are the files of an archive, packed makes one of them.
+// unpacked returns the files of an archive. packed makes an archive from them.
 func unpacked(t *testing.T, b *Backup) []member {
 	t.Helper()
 	var file bytes.Buffer

@@ -24,11 +24,11 @@ var (
 	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 )
 
-// CollectOptions say what to back up.
+// CollectOptions select what to back up.
 type CollectOptions struct {
 	// Client reads the management cluster.
 	Client dynamic.Interface
-	// Namespaces whose clusters are backed up; none for all.
+	// Namespaces of the clusters to back up. Empty means all.
 	Namespaces []string
 	// Version of the program.
 	Version string
@@ -36,14 +36,14 @@ type CollectOptions struct {
 	Now func() time.Time
 }
 
-// pageSize is how many objects one answer of the API server holds.
+// pageSize is the number of objects in one answer of the API server.
 const pageSize = 500
 
-// attempts is how often everything is read anew because something was made in between.
+// attempts is how often Collect reads everything if objects appear while it reads.
 const attempts = 3
 
-// Collect reads everything that belongs to a backup. Kinds are read one after the other, each as the API server has it at that moment. When
-// an object has an owner of a kind that is in the backup and that was not there yet when its kind was read, all is read again.
+// Collect reads everything that belongs to a backup. It reads one kind after the other. It reads everything again if an
+// object's owner is missing but the owner's kind is in the backup. Such an owner was created after its kind was read.
 func Collect(ctx context.Context, o CollectOptions) (*Backup, error) {
 	identity, err := o.Client.Resource(namespaces).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
@@ -86,7 +86,7 @@ func (b *Backup) count() {
 	}
 }
 
-// orphans are owners that objects have and that are not among them, though their kind is.
+// orphans lists owners that are missing although the backup contains objects of their kind.
 func orphans(objects []*unstructured.Unstructured) []string {
 	present, kinds := map[types.UID]bool{}, map[schema.GroupKind]bool{}
 	for _, object := range objects {
@@ -105,7 +105,7 @@ func orphans(objects []*unstructured.Unstructured) []string {
 	return out
 }
 
-// read reads and chooses once.
+// read reads and selects the objects once.
 func (o CollectOptions) read(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	definitions, err := list(ctx, o.Client, crds)
 	if err != nil {
@@ -142,7 +142,7 @@ func (o CollectOptions) read(ctx context.Context) ([]*unstructured.Unstructured,
 	return slices.Concat(definitions, spaces, objects), nil
 }
 
-// learn takes the settings that servers have published: they use Secrets of their own for registries.
+// learn adds the pull Secrets from the settings that servers have published.
 func (o CollectOptions) learn(w *world) {
 	for _, object := range w.core {
 		if object.GetKind() != "ConfigMap" || object.GetNamespace() != controllers.SettingsNamespace || object.GetLabels()[controllers.SettingsLabel] != "true" {
@@ -178,7 +178,7 @@ func (o CollectOptions) namespacesOf(ctx context.Context, objects []*unstructure
 	return out, nil
 }
 
-// resourceOf is the resource of a definition, in the version that is stored.
+// resourceOf returns the resource that a definition defines, in its storage version.
 func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
@@ -193,7 +193,7 @@ func resourceOf(crd *unstructured.Unstructured) schema.GroupVersionResource {
 	return out
 }
 
-// list reads all objects of a kind. A kind that is not served has none.
+// list reads all objects of a kind. A kind that is not served has no objects.
 func list(ctx context.Context, client dynamic.Interface, kind schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	options := metav1.ListOptions{Limit: pageSize}
@@ -203,7 +203,7 @@ func list(ctx context.Context, client dynamic.Interface, kind schema.GroupVersio
 			return nil, nil
 		}
 		if apierrors.IsResourceExpired(err) && options.Continue != "" {
-			out, options.Continue = nil, "" // it took too long: from the start
+			out, options.Continue = nil, "" // the list expired: start again
 			continue
 		}
 		if err != nil {

@@ -10,13 +10,14 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// ConflictError says that objects of the backup exist and are others. Nothing was written.
+// ConflictError lists objects that exist and differ from the backup's. Nothing was written.
 type ConflictError struct {
-	// Objects exist and say something else.
+	// Objects exist with other content.
 	Objects []string
-	// Clusters exist and were not made from this backup, whatever they say: who a cluster is stands in its status.
+	// Clusters exist and were not made from this backup. Their content does not matter, because the identity of a
+	// cluster is in its status.
 	Clusters []string
-	// Adopted are Clusters that were made from this backup, and that somebody has adopted since.
+	// Adopted are Clusters that were made from this backup and have been adopted since.
 	Adopted []string
 }
 
@@ -41,7 +42,7 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) any() bool { return len(e.Objects)+len(e.Clusters)+len(e.Adopted) > 0 }
 
-// listed are names, of many the first.
+// listed joins names. It shortens a long list to its first names.
 func listed(names []string) string {
 	const most = 20
 	if len(names) <= most {
@@ -50,7 +51,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// compare notes an object that exists, unless it may take the place of the one of the backup.
+// compare records an existing object as a conflict, unless it can serve as the backup's object.
 func (r *restore) compare(object, found *unstructured.Unstructured, conflicts *ConflictError) {
 	ours := found.GetAnnotations()[rkev1.RestoredFromAnnotation] == r.id
 	if object.GroupVersionKind().GroupKind() == provisioningKind {
@@ -67,13 +68,14 @@ func (r *restore) compare(object, found *unstructured.Unstructured, conflicts *C
 	}
 }
 
-// adopted reports that somebody has adopted a Cluster that was made from this backup. Who lets go of it again leaves another name on it, unless it is
-// that of the Drover before.
+// adopted reports whether a Cluster that was made from this backup has been adopted since. A later release writes the
+// releasing instance's name into the annotation. That name differs from the original, unless both instances have the
+// same name.
 func (r *restore) adopted(object, found *unstructured.Unstructured) bool {
 	return found.GetAnnotations()[rkev1.ReleasedByAnnotation] != r.target(object).GetAnnotations()[rkev1.ReleasedByAnnotation]
 }
 
-// shared are kinds of which every Drover has its own, and uses what is there.
+// shared reports whether the object's kind exists once for every Drover. A restore uses the existing object.
 func shared(object *unstructured.Unstructured) bool {
 	switch object.GetKind() {
 	case kindCRD, "Namespace", "NodeDriver", "DynamicSchema":
@@ -82,7 +84,7 @@ func shared(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// content is what an object says, without who it is and how it fares.
+// content returns an object without its metadata and status.
 func content(object *unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	for key, value := range object.Object {

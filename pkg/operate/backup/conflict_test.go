@@ -21,7 +21,7 @@ var (
 	machines = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
 )
 
-// prod is a cluster with these annotations whose specification says nothing, as that of every imported one.
+// prod is a cluster with these annotations and an empty specification, like every imported cluster.
 func prod(annotations map[string]string) *unstructured.Unstructured {
 	out := object("provisioning.cattle.io/v1", "Cluster", "prod", "u")
 	out.SetAnnotations(annotations)
@@ -29,7 +29,7 @@ func prod(annotations map[string]string) *unstructured.Unstructured {
 	return out
 }
 
-// ofProd is a backup of that cluster as Drover "first" managed it, with an identity and a Machine.
+// ofProd is a backup of that cluster with an identity and a Machine, managed by Drover "first".
 func ofProd() *Backup {
 	space := object("v1", "Namespace", "ns", "n")
 	space.SetNamespace("")
@@ -41,7 +41,7 @@ func ofProd() *Backup {
 	}}
 }
 
-// Who a cluster is stands in its status: one that says the same is not the same.
+// The identity of a cluster is in its status, so an existing cluster with the same specification is a conflict.
 func TestRestore_ClusterThatIsThereAlready(t *testing.T) {
 	const name = "Cluster.provisioning.cattle.io ns/prod"
 	cases := map[string]struct {

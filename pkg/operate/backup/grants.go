@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
-// grantedBefore warns of the clusters that may use Secrets of other namespaces for as long as who named these may get them: rights of users are in no
-// backup.
+// grantedBefore warns about clusters that use Secrets of other namespaces. Such use depends on the permissions of the
+// user that named the Secrets, and a backup does not contain permissions.
 func grantedBefore(objects []*unstructured.Unstructured) []string {
 	var out []string
 	for _, object := range objects {
@@ -20,7 +20,7 @@ func grantedBefore(objects []*unstructured.Unstructured) []string {
 		}
 		var grants []tenancy.Grant
 		if json.Unmarshal([]byte(object.GetAnnotations()[tenancy.GrantsAnnotation]), &grants) != nil || len(grants) == 0 {
-			continue // none, or a wish for some
+			continue // the annotation is empty, or requests grants
 		}
 		users := make([]string, len(grants))
 		for i, grant := range grants {

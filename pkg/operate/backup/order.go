@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// stages come one after the other whatever owns whom: definitions, namespaces, everything else.
+// stage returns the stage of an object: definitions, then namespaces, then everything else. Stages take precedence over
+// ownership.
 func stage(object *unstructured.Unstructured) int {
 	switch object.GetKind() {
 	case kindCRD:
@@ -21,8 +22,8 @@ func stage(object *unstructured.Unstructured) int {
 	return 2
 }
 
-// order sorts objects so that each comes after its owners. Objects without an owner among them come by kind and name, so that a backup of
-// the same objects is the same.
+// order sorts objects so that each comes after its owners. Otherwise it sorts by kind and name, so that backups of the
+// same objects are equal.
 func order(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	left := slices.Clone(objects)
 	slices.SortFunc(left, func(a, b *unstructured.Unstructured) int {
@@ -52,7 +53,7 @@ func order(objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, 
 	return out, nil
 }
 
-// waits tells whether an owner is among the objects and not placed yet.
+// waits reports whether one of the object's owners is present and not placed yet.
 func waits(object *unstructured.Unstructured, present, placed map[types.UID]bool) bool {
 	return slices.ContainsFunc(ownerUIDs(object), func(uid types.UID) bool { return present[uid] && !placed[uid] })
 }

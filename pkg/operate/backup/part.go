@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Of is the part of a backup that one of some namespaces would be: their clusters with all that these need. Without a namespace it is all of it. An error names
-// a namespace that has no cluster in the backup.
+// Of returns the part of a backup that belongs to the clusters of some namespaces, with everything that these clusters
+// need. Without namespaces it returns the whole backup. It returns an error if a namespace has no cluster in the
+// backup.
 func (b *Backup) Of(namespaces ...string) (*Backup, error) {
 	if len(namespaces) == 0 {
 		return b, nil
@@ -58,7 +59,8 @@ func (b *Backup) has(wanted []string) error {
 	return nil
 }
 
-// withoutOthers are all objects but those that are in the backup because of clusters in other namespaces only. What no cluster names is the server's own, and stays.
+// withoutOthers returns all objects except those that only clusters in other namespaces need. It keeps objects that no
+// cluster names, because they are the server's own.
 func (b *Backup) withoutOthers(namespaces []string) ([]*unstructured.Unstructured, error) {
 	var w world
 	for _, object := range b.Objects {
@@ -88,7 +90,7 @@ func (b *Backup) withoutOthers(namespaces []string) ([]*unstructured.Unstructure
 	return slices.DeleteFunc(slices.Clone(b.Objects), func(object *unstructured.Unstructured) bool { return others[object.GetUID()] }), nil
 }
 
-// single are kinds of which a backup has single objects: those of coreKinds.
+// single reports whether a backup selects objects of this kind one by one: the kinds of coreKinds.
 func single(kind schema.GroupKind) bool {
 	switch kind.Kind {
 	case kindSecret, "ConfigMap", "ServiceAccount":

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ofTwoTeams is a backup of everything that twoTeams have, with their namespaces, a credential that each of them uses, and a Secret that no cluster names.
+// ofTwoTeams is a backup of the objects of twoTeams. It adds their namespaces, a credential for each team, and a Secret
+// that no cluster names.
 func ofTwoTeams(t *testing.T) *Backup {
 	t.Helper()
 	w := twoTeams()

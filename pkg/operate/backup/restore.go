@@ -21,30 +21,31 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// RestoreOptions say how to restore.
+// RestoreOptions control a restore.
 type RestoreOptions struct {
 	// Client writes to the management cluster.
 	Client dynamic.Interface
-	// DryRun only says what would be made.
+	// DryRun reports what would be created, and writes nothing.
 	DryRun bool
-	// ServedWithin is how long definitions may take until their kinds are served; 0 means a minute.
+	// ServedWithin is how long a new definition can take until its kind is served. 0 means one minute.
 	ServedWithin time.Duration
-	// Now is the clock; nil means time.Now.
+	// Now is the clock. nil means time.Now.
 	Now func() time.Time
 }
 
-// Result is what a restore did, or would do.
+// Result is what a restore did or would do.
 type Result struct {
-	// Created are objects that were made, Kept those that were there: made from this backup before, the same, or shared.
+	// Created are the new objects. Kept are the objects that existed: restored earlier from this backup, equal, or
+	// shared.
 	Created, Kept []string
-	// Clusters that were restored and wait for somebody to adopt them, as NAMESPACE/NAME.
+	// Clusters that were restored and wait for adoption, as NAMESPACE/NAME.
 	Clusters []string
-	// Warnings are what somebody should know.
+	// Warnings for the user.
 	Warnings []string
 }
 
-// Restore makes the objects of a backup. It can be run again after it was cut off; what it has made it knows by an annotation. Once one of the
-// clusters was adopted it refuses.
+// Restore creates the objects of a backup. The user can repeat an interrupted restore: an annotation marks what it has
+// created. Restore refuses once one of the clusters was adopted.
 func Restore(ctx context.Context, b *Backup, o RestoreOptions) (*Result, error) {
 	if o.ServedWithin == 0 {
 		o.ServedWithin = time.Minute
@@ -77,19 +78,20 @@ type restore struct {
 	RestoreOptions
 	id     string
 	backup *Backup
-	// uids are the UIDs that objects have now, by those that they had.
+	// uids maps the UIDs in the backup to the current UIDs.
 	uids   map[types.UID]types.UID
 	kinds  map[schema.GroupKind]served
 	result *Result
 }
 
-// served is how a kind is reached, and whether its status is a resource of its own.
+// served is the resource of a kind. status means that the kind has the subresource status.
 type served struct {
 	resource schema.GroupVersionResource
 	status   bool
 }
 
-// survey looks for every object of the backup before anything is written. Objects that are not there are nil.
+// survey looks for every object of the backup before the first write. The result is nil for an object that does not
+// exist.
 func (r *restore) survey(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	r.learnKinds()
 	existing := make([]*unstructured.Unstructured, len(r.backup.Objects))
@@ -115,7 +117,8 @@ func (r *restore) survey(ctx context.Context) ([]*unstructured.Unstructured, err
 	return existing, nil
 }
 
-// learnKinds finds the resources of all kinds: those of Kubernetes' own are known, the others are defined in the backup.
+// learnKinds finds the resources of all kinds. Kinds of Kubernetes are known. The backup contains the definitions of
+// the others.
 func (r *restore) learnKinds() {
 	r.kinds[schema.GroupKind{Group: "apiextensions.k8s.io", Kind: kindCRD}] = served{resource: crds}
 	r.kinds[schema.GroupKind{Kind: "Namespace"}] = served{resource: namespaces}
@@ -145,7 +148,7 @@ func hasStatus(crd *unstructured.Unstructured, version string) bool {
 	})
 }
 
-// one restores one object. Its owners are there.
+// one restores one object. Its owners exist already.
 func (r *restore) one(ctx context.Context, object, found *unstructured.Unstructured) error {
 	if found != nil {
 		r.uids[object.GetUID()] = found.GetUID()
@@ -175,7 +178,8 @@ func (r *restore) one(ctx context.Context, object, found *unstructured.Unstructu
 	return r.restoreStatus(ctx, client, kind, wanted, found)
 }
 
-// restoreStatus writes the status of what was made from this backup, unless it has one. Cluster API may write to the object at the same time.
+// restoreStatus writes the status of an object that this backup created, unless the object has a status. Cluster API
+// can write to the object at the same time.
 func (r *restore) restoreStatus(ctx context.Context, client dynamic.ResourceInterface, kind served, wanted, found *unstructured.Unstructured) error {
 	status, has := wanted.Object["status"].(map[string]any)
 	if !kind.status || !has || len(status) == 0 {
@@ -203,8 +207,8 @@ func (r *restore) restoreStatus(ctx context.Context, client dynamic.ResourceInte
 	return nil
 }
 
-// onlyPaused reports that the status of an object says nothing, or no more than that it is paused: Cluster API notes that as soon as it sees
-// an object of a cluster that is.
+// onlyPaused reports whether the status is empty or contains only the condition Paused. Cluster API writes that
+// condition as soon as it sees an object of a paused cluster.
 func onlyPaused(object *unstructured.Unstructured) bool {
 	status, _ := object.Object["status"].(map[string]any)
 	for key, value := range status {
@@ -220,7 +224,7 @@ func onlyPaused(object *unstructured.Unstructured) bool {
 	return true
 }
 
-// awaitServed waits until objects of a definition can be made.
+// awaitServed waits until objects of a definition can be created.
 func (r *restore) awaitServed(ctx context.Context, crd *unstructured.Unstructured) error {
 	resource := resourceOf(crd)
 	last := errors.New("it was not looked at in time")

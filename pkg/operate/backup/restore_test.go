@@ -15,7 +15,7 @@ import (
 
 var things = schema.GroupVersionResource{Group: "example.org", Version: "v1", Resource: "things"}
 
-// definition is one of a kind of objects with a status.
+// definition is the definition of a kind with a status.
 func definition(kind string, resource schema.GroupVersionResource) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"group": resource.Group, "scope": "Namespaced",
@@ -31,7 +31,7 @@ func definition(kind string, resource schema.GroupVersionResource) *unstructured
 	return out
 }
 
-// withStatus is a backup of the definition of a kind, and of one of it with a status.
+// withStatus is a backup of a kind's definition and of one object with a status.
 func withStatus() *Backup {
 	space := object("v1", "Namespace", "ns", "n")
 	space.SetNamespace("")
@@ -65,7 +65,8 @@ func TestRestore_StatusIsWrittenWhoeverWritesAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A restore that ended between an object and its status goes on with the status, also when Cluster API has noted a pause meanwhile.
+// A restore that stopped between an object and its status writes the status later. It does so even if Cluster API has
+// written the condition Paused.
 func TestRestore_StatusIsWrittenByTheNextAttempt(t *testing.T) {
 	cases := map[string]struct {
 		present any
@@ -104,7 +105,7 @@ func TestRestore_StatusIsWrittenByTheNextAttempt(t *testing.T) {
 	}
 }
 
-// What is there and says the same may stay as it is: it is not marked, and its status is its own.
+// A restore leaves an equal existing object unchanged: it gets no annotation and keeps its status.
 func TestRestore_WhatSaysTheSameStays(t *testing.T) {
 	api := memkube.New(memkube.Options{})
 	first := withStatus()

@@ -32,21 +32,21 @@ const (
 	providerOfCAPI = "cluster-api"
 )
 
-// coreKinds are the kinds of Kubernetes' own of which single objects belong to a backup.
+// coreKinds are the kinds of Kubernetes from which a backup selects single objects.
 var coreKinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "serviceaccounts"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 }
 
-// whole tells whether all objects of a definition belong to a backup: the definitions that Drover installs say so, and those of Cluster
-// API's core, whoever installed them, are part of every cluster.
+// whole reports whether all objects of a definition belong to a backup. Drover's definitions have the label. The
+// definitions of Cluster API's core always belong, because every cluster uses them.
 func whole(crd *unstructured.Unstructured) bool {
 	labels := crd.GetLabels()
 	return labels[rkev1.BackupLabel] == "true" || labels[providerLabel] == providerOfCAPI
 }
 
-// Derived says of objects that live among those of clusters, and that no backup holds, who makes them again. The empty text means that
-// nobody does: such an object has to be in the backup.
+// Derived names the program that creates an object again, for objects next to clusters that no backup contains. An
+// empty string means that the object must be in the backup.
 func Derived(object *unstructured.Unstructured) string {
 	switch object.GroupVersionKind().GroupKind() {
 	case schema.GroupKind{Kind: kindSecret}:
@@ -74,15 +74,15 @@ func accountToken(object *unstructured.Unstructured) bool {
 	return object.GetKind() == kindSecret && kind == string(corev1.SecretTypeServiceAccountToken)
 }
 
-// world is everything there is that may belong to a backup.
+// world is everything that can belong to a backup.
 type world struct {
-	// kinds are all objects of the kinds that are taken whole, core those of coreKinds.
+	// kinds are all objects of the kinds that are backed up completely. core are the objects of coreKinds.
 	kinds, core []*unstructured.Unstructured
-	// settings are those of the server, for what it uses itself.
+	// settings are the server's settings. They name Secrets that the server uses itself.
 	settings render.Settings
 }
 
-// choose returns what belongs to a backup of some namespaces, of all if none is named.
+// choose returns the objects that belong to a backup of the namespaces. Without namespaces it selects all clusters.
 func (w *world) choose(namespaces []string) ([]*unstructured.Unstructured, error) {
 	c := chosen{world: w, in: map[types.UID]bool{}, identities: map[string]bool{}, namespaces: namespaces}
 	for _, object := range w.kinds {
@@ -119,7 +119,7 @@ var (
 type chosen struct {
 	*world
 	namespaces []string
-	// identities are the names of the management Clusters of the clusters that are asked for.
+	// identities are the names of the selected clusters' management Clusters.
 	identities map[string]bool
 	in         map[types.UID]bool
 	objects    []*unstructured.Unstructured
@@ -129,8 +129,9 @@ func (c *chosen) asked(namespace string) bool {
 	return len(c.namespaces) == 0 || slices.Contains(c.namespaces, namespace)
 }
 
-// ofNamespaces tells whether an object is in one of the namespaces, in that of one of their clusters, or the record of such a cluster. What
-// has no namespace beside belongs to every backup: drivers, and what is derived from them.
+// ofNamespaces reports whether an object belongs to the selected namespaces. That is an object in such a namespace or
+// in the namespace of one of its clusters, or the management Cluster of one. All other objects without a namespace
+// belong to every backup: drivers and what is derived from them.
 func (c *chosen) ofNamespaces(object *unstructured.Unstructured) bool {
 	if namespace := object.GetNamespace(); namespace != "" {
 		return c.asked(namespace) || c.identities[namespace]
@@ -148,7 +149,7 @@ func (c *chosen) take(object *unstructured.Unstructured) {
 	}
 }
 
-// takeOwned takes what belongs to objects that are taken: the accounts of machines, for example, and their rights.
+// takeOwned adds what selected objects own, for example the accounts of machines and their permissions.
 func (c *chosen) takeOwned() {
 	for before := -1; before != len(c.objects); {
 		before = len(c.objects)
@@ -160,9 +161,9 @@ func (c *chosen) takeOwned() {
 	}
 }
 
-// takeReferred takes what users made for their clusters, by the names that clusters use: credentials of clouds, registries and storages,
-// files for nodes. And the authority of the endpoints for machines, without which no agent believes another server, and the key of grants,
-// without which references to other namespaces count for nothing.
+// takeReferred adds the users' Secrets and ConfigMaps that clusters name: credentials for clouds, registries and
+// storage, and files for nodes. It also adds two Secrets of Drover. Without the authority of the endpoints for
+// machines, no agent trusts another server. Without the key of grants, references to other namespaces are void.
 func (c *chosen) takeReferred() error {
 	refs := map[render.Reference]bool{}
 	add := func(namespace, name string) {
@@ -221,7 +222,8 @@ func (c *chosen) refer(object *unstructured.Unstructured, add func(namespace, na
 	return nil
 }
 
-// machineCredentials are those that a machine is removed with, whatever its cluster has now: the one that it was made with.
+// machineCredentials returns the credential that the machine was created with. Drover removes the machine with it, even
+// if the cluster names another one now.
 func machineCredentials(object *unstructured.Unstructured) []string {
 	var references []string
 	for _, path := range [][]string{{"status", "cloudCredentialSecretName"}, {"spec", "common", "cloudCredentialSecretName"}} {
@@ -236,8 +238,8 @@ func into(object *unstructured.Unstructured, typed any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed)
 }
 
-// noteCredentials puts on each RKEBootstrap what lets the agent of its machine in elsewhere, where the endpoint for machines has not done
-// so: the token itself stays behind.
+// noteCredentials annotates each RKEBootstrap with the digest that authenticates its machine's agent, unless the
+// endpoint for machines has done so. The backup does not contain the token itself.
 func (c *chosen) noteCredentials() {
 	tokens := map[types.NamespacedName]string{}
 	for _, object := range c.core {
@@ -277,7 +279,7 @@ func annotate(object *unstructured.Unstructured, key, value string) {
 	object.SetAnnotations(annotations)
 }
 
-// warnings say what was under way. A backup of such a moment is good, but what it holds may have changed a moment later.
+// warnings lists what was under way. Such a backup is valid, but the state may have changed a moment later.
 func warnings(objects []*unstructured.Unstructured) []string {
 	var out []string
 	for _, object := range objects {

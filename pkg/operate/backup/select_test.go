@@ -19,7 +19,7 @@ func in(namespace string, object *unstructured.Unstructured) *unstructured.Unstr
 }
 
 func set(object *unstructured.Unstructured, value string, path ...string) *unstructured.Unstructured {
-	_ = unstructured.SetNestedField(object.Object, value, path...) // a path through maps of ours
+	_ = unstructured.SetNestedField(object.Object, value, path...) // cannot fail: the test owns every map on the path
 	return object
 }
 
@@ -28,7 +28,8 @@ func labelled(object *unstructured.Unstructured) *unstructured.Unstructured {
 	return object
 }
 
-// twoTeams have a cluster each, whose identities are c-m-a and c-m-b, and share drivers and what belongs to the manager.
+// twoTeams have one cluster each, with the identities c-m-a and c-m-b. They share drivers and the manager's own
+// objects.
 func twoTeams() *world {
 	w := &world{kinds: []*unstructured.Unstructured{in("", object("management.cattle.io/v3", "NodeDriver", "sim", "driver"))}}
 	for _, team := range []string{"a", "b"} {
@@ -88,8 +89,8 @@ func TestChoose_TokensAreLeftButThoseOfMachinesThatHaveYetToCome(t *testing.T) {
 	}
 }
 
-// A machine is removed with the credential that it was made with, and a snapshot is fetched with the one that it was stored with, whatever
-// the cluster names now.
+// A backup contains the credentials with which a machine was created and a snapshot was stored, even if the cluster
+// names others now.
 func TestChoose_CredentialThatTheClusterNamesNoMore(t *testing.T) {
 	machine := set(in("ns", object(groupMachines+"/v1", "SimMachine", "m", "machine")), "old-cloud", "status", "cloudCredentialSecretName")
 	another := set(in("ns", object(groupMachines+"/v1", "SimMachine", "n", "another")), "its-cloud", "spec", "common", "cloudCredentialSecretName")

@@ -19,13 +19,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// pausedByRestore is the operation that pauses Cluster API's clusters. Drover takes the pause back when it has adopted the cluster.
+// pausedByRestore is the operation that pauses the CAPI Clusters. Drover removes the pause after it has adopted the
+// cluster.
 const pausedByRestore = "restore-of-backup"
 
-// madeByRestore stands for the instance that let go of a cluster, where no Drover had it.
+// madeByRestore replaces the name of the releasing instance if no Drover managed the cluster.
 const madeByRestore = "restore-of-backup"
 
-// target is an object of the backup as it is made.
+// target returns the object of the backup as it is to be created.
 func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstructured {
 	out := object.DeepCopy()
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "generateName"} {
@@ -39,14 +40,14 @@ func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstru
 	case clusterv1.GroupVersion.WithKind("Cluster").GroupKind():
 		if paused, _, _ := unstructured.NestedBool(object.Object, "spec", "paused"); !paused {
 			annotate(out, rkev1.PausedByOperationAnnotation, pausedByRestore)
-			_ = unstructured.SetNestedField(out.Object, true, "spec", "paused") // spec is a map, or the API server would not have taken it
+			_ = unstructured.SetNestedField(out.Object, true, "spec", "paused") // the API server validated spec
 		}
 	case clusterv1.GroupVersion.WithKind("Machine").GroupKind():
 		if object.GetAnnotations()[rkev1.MachineUIDAnnotation] == "" {
 			annotate(out, rkev1.MachineUIDAnnotation, string(object.GetUID()))
 		}
 	case schema.GroupKind{Group: "management.cattle.io", Kind: "NodeDriver"}:
-		unstructured.RemoveNestedField(out.Object, "status") // a driver is installed where it is used
+		unstructured.RemoveNestedField(out.Object, "status") // a driver must be installed again here
 	case schema.GroupKind{Kind: "ServiceAccount"}:
 		unstructured.RemoveNestedField(out.Object, "secrets")
 	case schema.GroupKind{Kind: kindSecret}:
@@ -55,22 +56,22 @@ func (r *restore) target(object *unstructured.Unstructured) *unstructured.Unstru
 	return out
 }
 
-// release takes the mark off a cluster: where it comes from it may still be managed, and a Drover of the same name may run here. Nobody acts
-// on it until somebody adopts it.
+// release removes the cluster's mark. The original cluster may still be managed, and a Drover with the same name may
+// run here. No Drover acts on the cluster until a user adopts it.
 func release(cluster *unstructured.Unstructured) {
 	annotations := maps.Clone(cluster.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	// Without the annotation a cluster that has no mark is taken by any Drover at once.
+	// Without this annotation, any Drover would take an unmarked cluster at once.
 	annotations[rkev1.ReleasedByAnnotation] = cmp.Or(annotations[rkev1.InstanceAnnotation], annotations[rkev1.ReleasedByAnnotation], madeByRestore)
 	delete(annotations, rkev1.InstanceAnnotation)
 	delete(annotations, rkev1.BlockMoveAnnotation)
 	cluster.SetAnnotations(annotations)
 }
 
-// targetSecret lets a token that a machine may still introduce itself with be good for the account that there is now, and takes out of plan
-// secrets what nobody has asked for here.
+// targetSecret points an account's token to the current UID of the account, so that a machine can still introduce
+// itself. It also removes unapplied plans from plan Secrets.
 func (r *restore) targetSecret(secret *unstructured.Unstructured) {
 	withhold(secret)
 	if !accountToken(secret) {
@@ -86,21 +87,22 @@ func (r *restore) targetSecret(secret *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(secret.Object, "data", corev1.ServiceAccountRootCAKey)
 }
 
-// withhold takes a plan out of its secret that was delivered and not applied, and leaves the one that was applied last. Nobody has looked at what
-// it does now: the adoption lists it, and the machine gets it then. A machine that has applied nothing keeps its first plan, and one that is back at the plan from
-// before is on its way there. It reports whether there was something to take out.
+// withhold replaces a delivered but unapplied plan in its Secret with the plan that was applied last. The effects of
+// the unapplied plan may be different here. The adoption lists them, and the machine then gets the plan. A machine
+// without an applied plan keeps its first plan. A machine that is returning to its applied plan keeps it too. withhold
+// reports whether it changed the Secret.
 func withhold(object *unstructured.Unstructured) bool {
 	var secret corev1.Secret
 	if into(object, &secret) != nil || secret.Type != rkev1.SecretTypeMachinePlan {
 		return false
 	}
 	applied := secret.Data[nodeplan.KeyAppliedPlan]
-	state, _ := nodeplan.Parse(secret.Name, secret.Data) // what is malformed is reported where plans are read
+	state, _ := nodeplan.Parse(secret.Name, secret.Data) // the readers of plans report malformed ones
 	if len(applied) == 0 || !state.PlanExists || state.InSync || bytes.Equal(secret.Data[nodeplan.KeyPlan], applied) {
 		return false
 	}
 	checksum := nodeplan.Checksum(applied)
-	data, _, _ := unstructured.NestedMap(object.Object, "data") // read as such above
+	data, _, _ := unstructured.NestedMap(object.Object, "data") // withhold has read data above
 	data[nodeplan.KeyPlan] = data[nodeplan.KeyAppliedPlan]
 	data[nodeplan.KeyAppliedChecksum] = base64.StdEncoding.EncodeToString([]byte(checksum))
 	delete(data, nodeplan.KeyPlanState)
@@ -109,7 +111,7 @@ func withhold(object *unstructured.Unstructured) bool {
 	return true
 }
 
-// owners are those of the owners that are there, by the UIDs they have now.
+// owners returns the owner references whose owners exist, with the current UIDs.
 func (r *restore) owners(object *unstructured.Unstructured) []metav1.OwnerReference {
 	owners := slices.Clone(object.GetOwnerReferences())
 	owners = slices.DeleteFunc(owners, func(owner metav1.OwnerReference) bool { return r.uids[owner.UID] == "" })

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// replacedSince warns of the tokens of imported clusters whose time is over: the agents there may have been brought others since the backup was
-// made, which only the management cluster knew that is lost.
+// replacedSince warns about expired tokens of imported clusters. Their agents may have received newer tokens since the
+// backup was made. Only the lost management cluster had those tokens.
 func replacedSince(objects []*unstructured.Unstructured, now time.Time) []string {
 	clusters := imported(objects)
 	var out []string
@@ -33,7 +33,8 @@ func replacedSince(objects []*unstructured.Unstructured, now time.Time) []string
 	return out
 }
 
-// imported are the clusters that were made elsewhere, as NAMESPACE/NAME, by their identities, in whose namespaces their tokens are.
+// imported maps identities to imported clusters, as NAMESPACE/NAME. An identity is also the namespace of the cluster's
+// tokens.
 func imported(objects []*unstructured.Unstructured) map[string]string {
 	out := map[string]string{}
 	for _, object := range objects {

@@ -12,10 +12,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// agentLogs is where the agent says what it does.
+// agentLogs says where to find the agent's log.
 const agentLogs = "see its log on the host: journalctl -u rancher-system-agent"
 
-// maxTail is how much of a failing instruction's output is repeated, in bytes.
+// maxTail is the limit for a failed instruction's output, in bytes.
 const maxTail = 300
 
 func (w *World) plan(m *Machine) Link {
@@ -36,7 +36,7 @@ func (w *World) plan(m *Machine) Link {
 	return l
 }
 
-// noPlan is a machine that has not been given a plan: its turn has not come, or something is in the way.
+// noPlan returns the link of a machine that has no plan yet. It waits for its turn, or something blocks it.
 func (w *World) noPlan(m *Machine, l Link) Link {
 	l = l.waiting(w, "it has no plan yet", time.Time{}, 0).until("the planner", "RKEControlPlane", "Machine", "Secret (plan)")
 	l.Do = []string{w.explain()}
@@ -52,14 +52,15 @@ func (w *World) noPlan(m *Machine, l Link) Link {
 	return l
 }
 
-// anotherComesFirst reports that another machine has a plan and is not done with it: the one at hand waits for its turn.
+// anotherComesFirst reports whether another machine has a plan and has not finished it. Then this machine waits for its
+// turn.
 func (w *World) anotherComesFirst(m *Machine) bool {
 	return slices.ContainsFunc(w.Machines, func(other Machine) bool {
 		return other.Name != m.Name && other.Known != nil && other.Known.Plan != nil && other.Known.Plan.State.PlanExists && !other.Known.Plan.State.Works()
 	})
 }
 
-// agent is whether the agent on the host carries the plan out.
+// agent checks whether the agent on the host applies the plan.
 func (w *World) agent(m *Machine) Link {
 	l := link(LinkAgent, "agent of "+m.Name)
 	if m.Known == nil || m.Known.Plan == nil || !m.Known.Plan.State.PlanExists || m.Known.Plan.Malformed != "" {
@@ -86,7 +87,7 @@ func (w *World) agent(m *Machine) Link {
 		until("the agent's report", "Secret (plan)")
 }
 
-// silent is an agent that was never heard of.
+// silent returns the link of an agent that has never reported.
 func (w *World) silent(m *Machine, l Link) Link {
 	ping := "see whether the host reaches the server: drover ping URL, on the host"
 	since := m.Known.Plan.DeliveredAt
@@ -101,7 +102,7 @@ func (w *World) silent(m *Machine, l Link) Link {
 		"see whether the install script has run on the host: cloud-init status --long, journalctl -u cloud-final", agentLogs).until("the agent", "Machine", "Secret (plan)")
 }
 
-// failing reports that the plan at hand has failed, by the agent's last word.
+// failing reports whether the current plan has failed, according to the agent's last report.
 func failing(state *nodeplan.State) bool {
 	return state.Failed || state.FailureCount > 0 && state.FailedChecksum == state.Checksum && !state.InSync
 }
@@ -129,7 +130,7 @@ func (w *World) failing(m *Machine, l Link) Link {
 	return l
 }
 
-// lastReport is when the agent carried a plan out last, as it says itself.
+// lastReport is when the agent last applied a plan, according to the agent.
 func lastReport(state *nodeplan.State) string {
 	at, err := time.Parse(time.UnixDate, state.LastApplyTime)
 	if err != nil {
@@ -145,7 +146,7 @@ func orNever(text string) string {
 	return text
 }
 
-// unhealthy are the probes of the plan that have not passed.
+// unhealthy returns the plan's probes that have not passed.
 func unhealthy(state *nodeplan.State) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(state.Plan.Probes)) {

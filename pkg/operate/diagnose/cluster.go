@@ -15,17 +15,18 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// Conditions that are looked at by these names.
+// Names of conditions that the links read.
 const (
 	conditionConnected = mgmtv3.ClusterConditionConnected
 	conditionReady     = provv1.ConditionReady
 	conditionProbe     = clusterv1.ClusterRemoteConnectionProbeCondition
 )
 
-// warnings are conditions of the control plane by which it tells of what works and should be looked at all the same.
+// warnings are conditions of the control plane that report problems while the cluster works.
 var warnings = []string{planner.ConditionConfigurationUnderstood, planner.ConditionEtcdQuorum, planner.ConditionRenderVersions}
 
-// clusterLinks lead from the Cluster to what its machines depend on. A cluster that is being removed needs its owner alone.
+// clusterLinks lead from the Cluster to what its machines depend on. A cluster that is being deleted needs only the
+// links owner and pause.
 func (w *World) clusterLinks() []Link {
 	if w.Cluster == nil {
 		return nil
@@ -36,7 +37,7 @@ func (w *World) clusterLinks() []Link {
 	}
 	links = append(links, w.credential(), w.driver(), w.cluster(), w.management())
 	if w.Cluster.Spec.RKEConfig == nil {
-		return links // it was imported: nothing is provisioned
+		return links // imported: Drover provisions nothing
 	}
 	return append(links, w.core(), w.pause(), w.infrastructure(), w.configuration())
 }
@@ -46,7 +47,8 @@ func (w *World) clusterName() string { return "Cluster " + w.Namespace + "/" + w
 func (w *World) owner() Link {
 	l := link(LinkOwner, w.clusterName())
 	mark := w.Cluster.Annotations[rkev1.InstanceAnnotation]
-	// The command looks first whether the manager before is alive, and notes what it finds: a mark that is set by hand does neither.
+	// The command checks whether the former manager is alive, and writes the planner's marks to the machines. A mark
+	// set by hand skips both.
 	takeOver := "or take it over: drover adopt " + w.Name + " -n " + w.Namespace
 	switch released := w.Cluster.Annotations[rkev1.ReleasedByAnnotation]; {
 	case mark == "" && released != "":
@@ -123,7 +125,7 @@ func (w *World) oneDriver(d Driver) Link {
 	return l
 }
 
-// cluster is whether what the user asked for was understood.
+// cluster checks whether Drover accepted the user's specification.
 func (w *World) cluster() Link {
 	l := link(LinkCluster, w.clusterName())
 	for _, kind := range []string{provv1.ConditionCreated, provv1.ConditionRKECluster} {
@@ -153,7 +155,7 @@ func (w *World) management() Link {
 	return l.waiting(w, "it does not exist", w.Cluster.CreationTimestamp.Time, briefly, serverLogs()).until("the server", "Cluster")
 }
 
-// core is whether Cluster API's core looks at the cluster.
+// core checks whether Cluster API's core reconciles the cluster.
 func (w *World) core() Link {
 	l := link(LinkCore, "Cluster API's core")
 	switch {
@@ -189,7 +191,7 @@ func (w *World) pause() Link {
 	}
 	switch {
 	case operation != "":
-		return l // the operation says how far it is, and takes the pause back
+		return l // the operation reports its progress and removes the pause
 	case w.Core.Spec.Paused != nil && *w.Core.Spec.Paused:
 		return l.broken("somebody has paused it: nothing changes", "end the pause: kubectl -n "+w.Namespace+" patch clusters.cluster.x-k8s.io "+w.Name+
 			` --type=merge -p '{"spec":{"paused":false}}'`).ofMeta(paused).until("the end of the pause", "Cluster (CAPI)")
@@ -218,14 +220,14 @@ func (w *World) infrastructure() Link {
 	return l
 }
 
-// ownReasons are those of waits that no machine can end: what is wrong is in the control plane itself.
+// ownReasons are reasons of waits that the control plane itself causes. No machine can end them.
 var ownReasons = []planner.Reason{
 	planner.ReasonNoCluster, planner.ReasonInvalidVersion, planner.ReasonTokensLost, planner.ReasonTokensUnusable, planner.ReasonRestoreRequired,
 	planner.ReasonDesignatedAbsent, planner.ReasonRenderFailed, planner.ReasonPlanTooLarge, planner.ReasonVersionUnknown, planner.ReasonOperationFailed,
 	planner.ReasonTokens, planner.ReasonAgentManifest, planner.ReasonMissingRole,
 }
 
-// configuration is what the planner cannot begin without.
+// configuration checks what the planner needs before it can begin.
 func (w *World) configuration() Link {
 	l := link(LinkConfiguration, "RKEControlPlane "+w.Namespace+"/"+w.Name)
 	switch {
@@ -234,12 +236,12 @@ func (w *World) configuration() Link {
 	case w.Decision == nil || w.Decision.Wait == nil || !slices.Contains(ownReasons, w.Decision.Wait.Reason):
 		return l
 	case w.Decision.Wait.Reason == planner.ReasonMissingRole && len(w.Machines) < w.wanted():
-		return l // the machines are on their way
+		return l // the machines are being created
 	}
 	return w.wait(l)
 }
 
-// rollout is what the planner waits for otherwise. Most often that is a machine.
+// rollout reports the planner's other waits, mostly for a machine.
 func (w *World) rollout(machinesWork bool) Link {
 	l := link(LinkRollout, "RKEControlPlane "+w.Namespace+"/"+w.Name)
 	if w.Decision == nil || w.Decision.Wait == nil {
@@ -248,7 +250,7 @@ func (w *World) rollout(machinesWork bool) Link {
 	return w.wait(l).behind(machinesWork)
 }
 
-// wait is what the planner waits for.
+// wait describes what the planner waits for.
 func (w *World) wait(l Link) Link {
 	wait := w.Decision.Wait
 	ready := conditions.Get(w.ControlPlane.Status.Conditions, rkev1.ConditionReady)

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// holders say who takes a finalizer away, and what it waits for.
+// holders maps a finalizer to the program that removes it, and to what that program waits for.
 var holders = map[string]string{
 	provv1.RKEClusterFinalizer:           "Drover (provisioningcluster), when the Cluster API objects are gone",
 	provv1.ProvisioningClusterFinalizer:  "Drover (cluster), when the management cluster is gone",
@@ -32,7 +32,7 @@ var holders = map[string]string{
 	metav1.FinalizerDeleteDependents:     "Kubernetes' garbage collector, when what belongs to the object is gone",
 }
 
-// held lists the finalizers of an object, each with who takes it away.
+// held lists the finalizers of an object, each with the program that removes it.
 func held(finalizers []string) string {
 	var out []string
 	for _, f := range finalizers {
@@ -45,12 +45,12 @@ func held(finalizers []string) string {
 	return strings.Join(out, "; ")
 }
 
-// removalLinks are those of a Machine that is being deleted: the host goes first, then the Machine.
+// removalLinks are the links of a Machine that is being deleted: first the host, then the Machine.
 func (w *World) removalLinks(m *Machine) []Link {
 	return []Link{w.leaving(m), w.hostRemoval(m), w.machineRemoval(m)}
 }
 
-// leaving is the etcd member of the machine, which has to leave before the host may go.
+// leaving checks the machine's etcd member, which must leave before the host is removed.
 func (w *World) leaving(m *Machine) Link {
 	l := link(LinkMachine, "Machine "+w.Namespace+"/"+m.Name)
 	if _, held := m.Annotations[rkev1.PreTerminateAnnotation]; !held {
@@ -96,7 +96,7 @@ func (w *World) machineRemoval(m *Machine) Link {
 	return l.ofMeta(deleting).until("whoever holds it", "Machine").since(m.DeletionTimestamp.Time)
 }
 
-// deletion is what is left of a cluster that is being removed, when its machines are gone.
+// deletion reports what remains of a cluster that is being deleted, after its machines are gone.
 func (w *World) deletion(machinesWork bool) Link {
 	l := link(LinkDeletion, w.clusterName())
 	since := w.Cluster.DeletionTimestamp.Time

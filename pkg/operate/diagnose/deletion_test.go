@@ -12,7 +12,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// removed is a cluster that is being deleted for an hour. Its worker's host cannot be removed.
+// removed is a cluster whose deletion began an hour ago. The host of its worker cannot be removed.
 func removed() World {
 	w := healthy()
 	since := new(at(noon.Add(-time.Hour)))
@@ -65,7 +65,8 @@ func TestDiagnose_ARemovalThatIsStuckNamesWhoHoldsIt(t *testing.T) {
 	}
 }
 
-// What a member waits for is said by whoever holds it, with what a person can do; that the data may go is said with the last means.
+// A held etcd member's link says what it waits for and what a user can do. It warns about data loss with the last
+// remedy.
 func TestDiagnose_AMemberThatIsHeldSaysWhy(t *testing.T) {
 	w := removed()
 	m := w.of("w-1")

@@ -15,17 +15,17 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// How long a link may be in the making before it counts as broken.
+// How long a link can be Waiting before it counts as Broken.
 const (
-	// briefly is for what a controller does at once.
+	// briefly is for work that a controller does at once.
 	briefly = 2 * time.Minute
-	// patiently is for what a machine does: to boot, to download, to join.
+	// patiently is for work that a machine does: boot, download, join.
 	patiently = 20 * time.Minute
-	// deletionDeadline is after how long a deletion is overdue, the default of the server's setting.
+	// deletionDeadline is when a deletion is overdue. It equals the default of the server's setting.
 	deletionDeadline = 30 * time.Minute
 )
 
-// maxWhy bounds what is repeated of a message, in bytes.
+// maxWhy is the limit for a repeated message, in bytes.
 const maxWhy = 400
 
 // Diagnose finds the first broken link of every chain.
@@ -48,7 +48,7 @@ func Diagnose(w World) Report {
 	return out
 }
 
-// finish takes secrets out of what is told, shortens it, and adds advice that its words give.
+// finish removes secrets from the texts, shortens them, and adds hints that match their words.
 func (w *World) finish(b *Branch) {
 	for i := range b.Links {
 		l := &b.Links[i]
@@ -64,7 +64,7 @@ func (w *World) finish(b *Branch) {
 	}
 }
 
-// told is a text as it may be told: one line, short, without secrets.
+// told returns a text for the report: one line, short, without secrets.
 func (w *World) told(text string) string {
 	text = strings.Join(strings.Fields(redact.Text(w.Secrets.Mask(text))), " ")
 	if len(text) > maxWhy {
@@ -73,7 +73,7 @@ func (w *World) told(text string) string {
 	return text
 }
 
-// notes are what could not be read, and what works and is odd.
+// notes lists failed reads, and oddities of a working cluster.
 func (w *World) notes() []string {
 	var out []string
 	for _, kind := range slices.Sorted(maps.Keys(w.Unread)) {
@@ -93,16 +93,17 @@ func (w *World) notes() []string {
 	return out
 }
 
-// link begins a link that works.
+// link starts with a link that works.
 func link(name Name, object string) Link { return Link{Name: name, Object: object, State: OK} }
 
-// broken marks a link.
+// broken marks a link as Broken.
 func (l Link) broken(what string, do ...string) Link {
 	l.State, l.What, l.Do = Broken, what, do
 	return l
 }
 
-// waiting marks a link that is in the making since a time, and takes too long after some more. A time that is not known is never too long ago.
+// waiting marks a link as Waiting since a time. The link is Broken once patience has passed. With an unknown time it
+// stays Waiting.
 func (l Link) waiting(w *World, what string, since time.Time, patience time.Duration, do ...string) Link {
 	l.State, l.What = Waiting, what
 	l = l.since(since)
@@ -130,13 +131,13 @@ func (l Link) because(reason, why string) Link {
 	return l
 }
 
-// until says what is waited for, and the kinds whose events wake who goes on then.
+// until sets what the link waits for, and the kinds whose events wake the waiting handler.
 func (l Link) until(waitsFor string, wokenBy ...string) Link {
 	l.WaitsFor, l.WokenBy = waitsFor, wokenBy
 	return l
 }
 
-// of takes over what a condition says. The time is that of its last change.
+// of copies a condition's reason, message and last change.
 func (l Link) of(c *rkev1.GenericCondition) Link {
 	if c == nil {
 		return l
@@ -144,7 +145,7 @@ func (l Link) of(c *rkev1.GenericCondition) Link {
 	return l.because(c.Reason, c.Message).since(parse(cmp.Or(c.LastUpdateTime, c.LastTransitionTime)))
 }
 
-// ofMeta is of for conditions of Cluster API's kind.
+// ofMeta is like of, for Cluster API's conditions.
 func (l Link) ofMeta(c *metav1.Condition) Link {
 	if c == nil {
 		return l
@@ -152,7 +153,7 @@ func (l Link) ofMeta(c *metav1.Condition) Link {
 	return l.because(c.Reason, c.Message).since(c.LastTransitionTime.Time)
 }
 
-// ofEvent takes over what an Event says, where nothing better is known.
+// ofEvent copies an Event's reason and message, unless the link has an explanation.
 func (l Link) ofEvent(e *Event) Link {
 	if e == nil || l.Why != "" {
 		return l
@@ -163,19 +164,19 @@ func (l Link) ofEvent(e *Event) Link {
 func parse(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{} // a time that cannot be read is not known
+		return time.Time{} // an unreadable time is unknown
 	}
 	return at
 }
 
 func contains(list []string, text string) bool { return slices.Contains(list, text) }
 
-// explain is the command that tells more about a cluster.
+// explain is the command that explains a cluster.
 func (w *World) explain() string {
 	return fmt.Sprintf("see what the planner says: drover explain %s -n %s", w.Name, w.Namespace)
 }
 
-// serverLogs is where the controllers say what they do.
+// serverLogs says where to find the controllers' logs.
 func serverLogs() string {
 	return "see the logs of the leading server: kubectl -n drover-system logs deploy/drover, or the output of drover server"
 }
@@ -185,7 +186,7 @@ func (w *World) get(kind, name string) string {
 	return fmt.Sprintf("look at it: kubectl -n %s describe %s %s", w.Namespace, strings.ToLower(kind), name)
 }
 
-// newest is the pod that was made last, nil when there is none.
+// newest returns the newest pod, nil if there is none.
 func newest(pods []*corev1.Pod) *corev1.Pod {
 	if len(pods) == 0 {
 		return nil

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // fault breaks one link.
 type fault struct {
 	name string
-	// link that is then the first broken one, in the branch of the title; the trunk has none.
+	// branch is the title of the branch in which link is then the first broken link.
 	branch string
 	link   Name
 	state  State
@@ -37,7 +37,7 @@ type fault struct {
 // trunk is the branch that all others depend on.
 const trunk = "Cluster fleet-default/demo"
 
-// faults are in the order of the links: those of the trunk, then those of branches.
+// faults are in the order of the links: first the trunk, then the branches.
 var faults = []fault{
 	{"kinds that are not served", trunk, LinkDefinitions, Broken, func(w *World) { w.MissingKinds = []string{"RKEBootstrap"} }},
 	{"a webhook without pods", trunk, LinkAdmission, Broken, func(w *World) {
@@ -123,13 +123,13 @@ var faults = []fault{
 	}},
 	{"a roll-out that waits for somebody", "Control plane", LinkRollout, Broken, func(w *World) {
 		if w.Decision.Wait != nil {
-			return // it waits for one thing
+			return // it waits for one thing only
 		}
 		w.Decision.Wait = &planner.ExplainedWait{Reason: planner.ReasonEtcdUnhealthy, Message: "etcd members do not answer", Wakes: []planner.Wake{planner.WakeMachine}, NeedsPerson: true}
 	}},
 	{"an API that cannot be reached", "API", LinkConnection, Broken, func(w *World) {
 		if w.Core.Status.ObservedGeneration == 0 {
-			return // nobody looks
+			return // no core probes the connection
 		}
 		w.Core.Status.Conditions = []metav1.Condition{meta("RemoteConnectionProbe", "False", "ProbeFailed", "Remote connection probe failed: dial tcp 192.0.2.1:6443: i/o timeout")}
 	}},
@@ -250,8 +250,8 @@ func TestDiagnose_NamesTheLinkThatIsBroken(t *testing.T) {
 	}
 }
 
-// A cluster comes to this server by drover adopt, which looks whether the manager before is alive. Nobody is told to mark it by hand, or to take another
-// instance's place.
+// Diagnose never advises a user to mark a cluster by hand or to take another instance's name. Only drover adopt checks
+// whether the former manager is alive.
 func TestDiagnose_NeverAdvisesToMarkACluster(t *testing.T) {
 	adopts := 0
 	for _, f := range slices.Concat(faults, others) {
@@ -270,7 +270,7 @@ func TestDiagnose_NeverAdvisesToMarkACluster(t *testing.T) {
 	}
 }
 
-// Whatever is broken, of each chain the first is named, and nothing else.
+// For every combination of faults, Diagnose names the first broken link of each chain, and nothing else.
 func TestDiagnose_NamesTheFirstOfEachChain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := healthy()
@@ -284,10 +284,10 @@ func TestDiagnose_NamesTheFirstOfEachChain(t *testing.T) {
 		for _, i := range drawn {
 			f := faults[i]
 			if f.name == "a Job that failed" && seenHost {
-				continue // there is no Job when the host cannot be made
+				continue // a host that cannot be created has no Job
 			}
 			if f.link == LinkNode && f.branch == "Machine s-1" && w.of("s-1").Status.NodeRef.Name == "" {
-				continue // nor is there a node
+				continue // it also has no node
 			}
 			seenHost = seenHost || f.link == LinkHost
 			f.breaks(&w)
@@ -311,7 +311,7 @@ func TestDiagnose_NamesTheFirstOfEachChain(t *testing.T) {
 	})
 }
 
-// A machine whose turn has not come is not what is wrong.
+// A machine that waits for its turn is not a finding.
 func TestDiagnose_AMachineWaitsForItsTurn(t *testing.T) {
 	w := healthy()
 	w.of("s-1").unplanned()
@@ -335,7 +335,7 @@ func TestDiagnose_WhatMayNotBeReadIsANote(t *testing.T) {
 	}
 }
 
-// What the API server does without breaks nothing, and somebody should know.
+// A webhook of Drover that the API server cannot call is a note. It breaks no link.
 func TestDiagnose_AWebhookOfOurOwnThatIsNotAskedIsANote(t *testing.T) {
 	w := healthy()
 	w.Unasked = []Webhook{{Name: "ValidatingWebhookConfiguration drover, reference.admission.drover.io", Problem: "it has no authorities"}}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// advice is what the words of a message call for, whoever says it.
+// advice maps words in a message of any source to a remedy.
 var advice = []struct {
 	words *regexp.Regexp
 	do    string
@@ -23,7 +23,7 @@ var advice = []struct {
 	{regexp.MustCompile(`(?i)no route to host|connection refused|i/o timeout|context deadline exceeded`), "check the network between the two, firewalls and proxies"},
 }
 
-// hints are what the words of a message call for.
+// hints returns the remedies that match a message.
 func hints(message string) []string {
 	var out []string
 	for _, a := range advice {

@@ -20,7 +20,7 @@ func (w *World) machineLinks(m *Machine) []Link {
 		return w.removalLinks(m)
 	}
 	if w.deleting() {
-		return []Link{link(LinkMachine, "Machine "+m.Name)} // its turn to go comes after others
+		return []Link{link(LinkMachine, "Machine "+m.Name)} // other machines are deleted first
 	}
 	return []Link{w.machine(m), w.bootstrap(m), w.host(m), w.job(m), w.plan(m), w.agent(m), w.node(m)}
 }
@@ -36,7 +36,7 @@ func (w *World) machine(m *Machine) Link {
 	return l
 }
 
-// ours reports that the machine's bootstrap data are Drover's.
+// ours reports whether the machine's bootstrap data are Drover's.
 func (m *Machine) ours() bool { return m.Spec.Bootstrap.ConfigRef.Kind == "RKEBootstrap" }
 
 func (w *World) bootstrap(m *Machine) Link {
@@ -61,7 +61,7 @@ func (w *World) bootstrap(m *Machine) Link {
 	return l
 }
 
-// ready reports that the host exists and is known by an ID, or that somebody else says so.
+// hostReady reports whether the machine has a node, or its infrastructure provider reports the host as ready.
 func (m *Machine) hostReady() bool {
 	return m.Status.NodeRef.Name != "" || conditions.IsTrueMeta(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 }
@@ -101,7 +101,7 @@ func (w *World) host(m *Machine) Link {
 	return l
 }
 
-// foreignHost is that of another provider, or one that its user has registered.
+// foreignHost checks a host of another provider, or a host that a user registered.
 func (w *World) foreignHost(m *Machine, l Link) Link {
 	if m.hostReady() {
 		return l
@@ -117,7 +117,7 @@ func (w *World) job(m *Machine) Link {
 	return w.jobOf(m, "make the host")
 }
 
-// jobOf tells how far the Job of a host is.
+// jobOf checks the progress of a host's Job.
 func (w *World) jobOf(m *Machine, purpose string) Link {
 	name := m.Host.Status.JobName
 	if m.Job != nil {
@@ -202,7 +202,7 @@ func (w *World) node(m *Machine) Link {
 	return l
 }
 
-// sooner is the first of two times, of those that are known.
+// sooner returns the earlier of the known times.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -8,13 +8,13 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// maxSkew is by how much the clock of a server may differ from that of the API server.
+// maxSkew is the largest accepted difference between the clocks of the server and the API server.
 const maxSkew = 10 * time.Second
 
-// defaultLease is how long a lease holds that does not say so.
+// defaultLease is the duration of a lease that does not state one.
 const defaultLease = 15 * time.Second
 
-// managementPlane are the links that all clusters share.
+// managementPlane returns the links that all clusters share.
 func (w *World) managementPlane() []Link {
 	return []Link{w.definitions(), w.admission(), w.clock(), w.leader()}
 }
@@ -46,7 +46,7 @@ func (w *World) admission() Link {
 		"make its pods run; see its Service and Endpoints", "or take its configuration away if nothing needs it any more").because("", first.Problem)
 }
 
-// clock compares the time that the leader wrote with the time at which it was written.
+// clock compares the time that the leader wrote with the API server's time of that write.
 func (w *World) clock() Link {
 	l := link(LinkClock, "the server's clock")
 	said, written := w.renewed()
@@ -62,7 +62,8 @@ func (w *World) clock() Link {
 		skew.Abs().Round(time.Second), direction), "synchronise the clocks of the machines that run the server and the API server")
 }
 
-// renewed is when the leader has renewed its lease, by its own clock and by that of the API server. Both are zero when it never has.
+// renewed is when the leader last renewed its lease, by its own clock and by the API server's clock. Both are zero if
+// no leader ever has.
 func (w *World) renewed() (said, written time.Time) {
 	if w.Lease == nil || w.Lease.Spec.RenewTime == nil {
 		return said, written
@@ -75,7 +76,7 @@ func (w *World) renewed() (said, written time.Time) {
 	}
 	switch {
 	case !written.IsZero():
-	case said.After(w.Now): // nobody renews a lease in the future
+	case said.After(w.Now): // a renewal cannot lie in the future
 		written = w.Now
 	default:
 		written = said
@@ -91,7 +92,7 @@ func (w *World) leader() Link {
 	do := []string{"see whether the server runs: kubectl -n drover-system get pods, or systemctl status of drover server"}
 	if w.Lease == nil {
 		if len(w.Instances) > 0 || w.Unread["settings"] != "" {
-			return l // a server that is alone holds no lease
+			return l // a single server holds no lease
 		}
 		return l.broken("no server has ever led here", do...).until("a server that takes the lease", "timer")
 	}
@@ -116,7 +117,7 @@ func (w *World) leader() Link {
 	return l
 }
 
-// api is how the cluster is reached.
+// api returns the links to the cluster's API.
 func (w *World) api(machinesWork bool) []Link {
 	if w.Cluster == nil {
 		return nil
@@ -124,7 +125,7 @@ func (w *World) api(machinesWork bool) []Link {
 	return []Link{w.kubeconfig(machinesWork), w.connection(machinesWork), w.ready(machinesWork)}
 }
 
-// behind marks a link that does not work because machines do not.
+// behind marks a link as Behind if broken machines explain its state.
 func (l Link) behind(machinesWork bool) Link {
 	if !machinesWork && l.held() {
 		l.State = Behind
@@ -171,7 +172,7 @@ func (w *World) connection(machinesWork bool) Link {
 	return l
 }
 
-// ready is what is left when nothing else is wrong.
+// ready reports the remaining wait when no other link explains it.
 func (w *World) ready(machinesWork bool) Link {
 	l := link(LinkReady, "Cluster "+w.Namespace+"/"+w.Name)
 	c := conditions.Get(w.Cluster.Status.Conditions, conditionReady)

@@ -13,7 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// pools are the branches of machines: a pool each, those with etcd and then those with a control plane first, and one for all that belong to none.
+// pools returns one branch for each pool: pools with etcd first, then pools with a control plane, then the others.
+// Machines without a pool share the last branch.
 func (w *World) pools() []Branch {
 	if w.Cluster == nil || w.Cluster.Spec.RKEConfig == nil {
 		return nil
@@ -51,7 +52,7 @@ func tier(pool provv1.RKEMachinePool) int {
 	return 2
 }
 
-// wanted is how many machines the pools shall have.
+// wanted is the number of machines that the pools request.
 func (w *World) wanted() int {
 	n := 0
 	for _, pool := range w.Cluster.Spec.RKEConfig.MachinePools {
@@ -98,7 +99,7 @@ func (w *World) pool(pool provv1.RKEMachinePool) Link {
 	return l
 }
 
-// machines are whether a pool has as many as it shall have.
+// machines checks whether a pool has the number of machines that it requests.
 func (w *World) machines(pool provv1.RKEMachinePool, have int) Link {
 	d := w.deployment(pool.Name)
 	l := link(LinkMachines, "machines of pool "+pool.Name)
@@ -136,7 +137,7 @@ func (w *World) machines(pool provv1.RKEMachinePool, have int) Link {
 	return l
 }
 
-// set is the newest MachineSet of a MachineDeployment, nil when there is none.
+// set returns the newest MachineSet of a MachineDeployment, nil if there is none.
 func (w *World) set(d *clusterv1.MachineDeployment) *clusterv1.MachineSet {
 	var newest *clusterv1.MachineSet
 	for _, s := range w.Sets {

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// State is how a link is.
+// State is the state of a link.
 type State string
 
-// The states of links. The worst of all first broken links is the result of a report.
+// The states of links. The result of a report is the worst state of its findings.
 const (
-	// OK is a link that works, as far as can be seen.
+	// OK is a link that works, as far as Drover can see.
 	OK State = "OK"
-	// Unknown is a link that could not be looked at.
+	// Unknown is a link that could not be checked.
 	Unknown State = "Unknown"
-	// Behind is a link that does not work because one in another chain does not.
+	// Behind is a link that a broken link in another chain blocks.
 	Behind State = "Behind"
-	// Waiting is a link that is being made: it goes on by itself.
+	// Waiting is a link that continues without a user.
 	Waiting State = "Waiting"
-	// Broken is a link that somebody has to mend, or that has been waited for too long.
+	// Broken is a link that a user must repair, or that has waited too long.
 	Broken State = "Broken"
 )
 
 // Name is the name of a kind of link. Scripts compare it.
 type Name string
 
-// The links, in the order in which they depend on each other.
+// The links, in the order of their dependencies.
 const (
 	LinkDefinitions    Name = "definitions"
 	LinkAdmission      Name = "admission"
@@ -56,71 +56,71 @@ const (
 	LinkDeletion       Name = "deletion"
 )
 
-// Link is one thing that has to work.
+// Link is one thing that must work.
 type Link struct {
 	Name Name `json:"name"`
-	// Object is what the link is about: a kind with a name, or several.
+	// Object is the subject of the link: a kind with a name, or several.
 	Object string `json:"object"`
 	State  State  `json:"state"`
-	// What is broken, or waited for, in a sentence. Empty for a link that works.
+	// What is broken or waited for, in one sentence. Empty for a link that works.
 	What string `json:"what,omitempty"`
-	// Since is when it came to that, nil when that is not known.
+	// Since is the start of this state, nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
-	// Reason is the word that a condition gives, and Why is what it, an Event or an output says. No secrets are in it.
+	// Reason is a condition's reason. Why is the text of a condition, an Event or an output. They contain no secrets.
 	Reason string `json:"reason,omitempty"`
 	Why    string `json:"why,omitempty"`
-	// WaitsFor is what has to happen, and WokenBy are the kinds of objects whose events then make somebody go on.
+	// WaitsFor is what must happen. WokenBy are the kinds of objects whose events wake the waiting handler.
 	WaitsFor string   `json:"waitsFor,omitempty"`
 	WokenBy  []string `json:"wokenBy,omitempty"`
-	// Do is what a person can do, in the order to try.
+	// Do lists remedies, in the order to try them.
 	Do []string `json:"do,omitempty"`
 }
 
-// Branch is a part of a tree of chains: its links in order, and what depends on all of them.
+// Branch is a part of the tree of chains: its links in order, and the branches that depend on all of them.
 type Branch struct {
-	// Title is what the branch is about, such as "Machine demo-workers-x".
+	// Title is the subject of the branch, for example "Machine demo-workers-x".
 	Title    string   `json:"title"`
 	Links    []Link   `json:"links,omitempty"`
 	Branches []Branch `json:"branches,omitempty"`
 }
 
-// Report is what was found.
+// Report is the result of a diagnosis.
 type Report struct {
-	// Cluster is its namespace and name.
+	// Cluster is the cluster's namespace and name, as NAMESPACE/NAME.
 	Cluster string `json:"cluster"`
 	// Result is OK, Waiting or Broken.
 	Result State `json:"result"`
-	// At is when that was so, by the clock of the API server.
+	// At is the time of the diagnosis, by the API server's clock.
 	At time.Time `json:"at"`
-	// Findings are the first broken links, one for each chain that has one.
+	// Findings are the first broken links, at most one for each chain.
 	Findings []Finding `json:"findings,omitempty"`
-	// Notes are other things to know: what could not be read, what is odd.
+	// Notes list failed reads and oddities.
 	Notes []string `json:"notes,omitempty"`
 	// Tree has all links.
 	Tree Branch `json:"tree"`
 }
 
-// Finding is a first broken link.
+// Finding is the first broken link of a chain.
 type Finding struct {
-	// Chain are the titles of the branches that lead to the link.
+	// Chain lists the titles of the branches that lead to the link.
 	Chain []string `json:"chain"`
 	Link
 }
 
-// held reports that what depends on the link cannot work.
+// held reports whether the link blocks the links that depend on it.
 func (l *Link) held() bool { return l.State == Broken || l.State == Waiting }
 
-// stop is the first link of a branch that does not work, -1 when all do.
+// stop is the index of the branch's first link that does not work, -1 if all work.
 func (b *Branch) stop() int {
 	return slices.IndexFunc(b.Links, func(l Link) bool { return l.held() || l.State == Behind })
 }
 
-// findings walks to the first broken link of every chain.
+// findings collects the first broken link of every chain.
 func (b *Branch) findings(chain []string) []Finding {
 	chain = append(slices.Clone(chain), b.Title)
 	if stop := b.stop(); stop >= 0 {
 		if !b.Links[stop].held() {
-			return nil // what it is behind is a finding of another chain
+			return nil // the link that blocks it is a finding of another chain
 		}
 		return []Finding{{Chain: chain, Link: b.Links[stop]}}
 	}
@@ -131,7 +131,7 @@ func (b *Branch) findings(chain []string) []Finding {
 	return out
 }
 
-// works reports that no chain of the branch is broken.
+// works reports whether no chain of the branch is broken.
 func (b *Branch) works() bool { return len(b.findings(nil)) == 0 }
 
 func resultOf(findings []Finding) State {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Print writes a report as a tree of plain characters: the branches with a broken link down to that link, or all links of all branches.
+// Print writes a report as a tree in plain ASCII. It writes the branches with a broken link down to that link. With
+// all, it writes every link of every branch.
 func (r *Report) Print(out io.Writer, all bool) {
 	p := printer{out: out, now: r.At, all: all}
 	p.line("", "", r.Tree.Title+": "+string(r.Result))
@@ -26,7 +27,7 @@ type printer struct {
 	all bool
 }
 
-// branch writes what is below a branch.
+// branch writes the content of a branch.
 func (p *printer) branch(indent string, b *Branch) {
 	links, branches := p.chosen(b)
 	for i, l := range links {
@@ -40,7 +41,7 @@ func (p *printer) branch(indent string, b *Branch) {
 	}
 }
 
-// chosen are the links and branches that are shown.
+// chosen returns the links and branches to print.
 func (p *printer) chosen(b *Branch) ([]Link, []*Branch) {
 	links := b.Links
 	if !p.all {
@@ -108,7 +109,7 @@ func gap(last bool) string {
 	return "|  "
 }
 
-// age is a time as kubectl prints it, in one or two units.
+// age formats a duration like kubectl: as seconds, minutes, hours or days.
 func age(d time.Duration) string {
 	d = max(d, 0).Truncate(time.Second)
 	days := int(d / (24 * time.Hour))

@@ -16,76 +16,78 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// World is everything that is known of a cluster and of what makes it work. What is nil does not exist, unless Unread says that it could not be read.
+// World is the known state of a cluster and of what it depends on. An object that is nil does not exist, unless Unread
+// says that it could not be read.
 type World struct {
-	// Now is the time by the clock of the API server.
+	// Now is the time by the API server's clock.
 	Now time.Time
 	// Namespace and Name of the Cluster.
 	Namespace, Name string
-	// Unread says why kinds of objects could not be read, by their names in the plural.
+	// Unread maps plural names of kinds to the reason why they could not be read.
 	Unread map[string]string
-	// MissingKinds are kinds that have to be served and are not.
+	// MissingKinds are required kinds that are not served.
 	MissingKinds []string
-	// Webhooks are those that the API server has to ask about objects of ours, and gets no answer from.
+	// Webhooks are webhooks that do not answer although the API server must call them for Drover's objects.
 	Webhooks []Webhook
-	// Unasked are webhooks of Drover's own that the API server does without, because it cannot ask them.
+	// Unasked are webhooks of Drover that the API server skips because it cannot call them.
 	Unasked []Webhook
-	// Lease is the one for which replicas of the server compete.
+	// Lease is the leader election lease of the server's replicas.
 	Lease *coordinationv1.Lease
-	// Instances are the servers that have published their settings here, by identity.
+	// Instances are the identities of the servers that have published their settings here.
 	Instances []string
-	// Leads is the instance whose replica holds the Lease, or what else is known of it; empty when the Lease does not say.
+	// Leads is the instance of the replica that holds the Lease, or another hint at it. It is empty if the Lease does
+	// not say.
 	Leads string
 
 	Cluster    *provv1.Cluster
 	Management *mgmtv3.Cluster
 	Core       *clusterv1.Cluster
-	// Infrastructure is the RKECluster. It is not asked for when the Cluster brings other infrastructure.
+	// Infrastructure is the RKECluster. It is not read if the Cluster has another infrastructureRef.
 	Infrastructure *rkev1.RKECluster
 	ControlPlane   *rkev1.RKEControlPlane
-	// Decision is what the planner makes of the cluster, nil while there is no control plane.
+	// Decision is the planner's decision, nil without a control plane.
 	Decision *planner.Explanation
-	// Kubeconfig tells whether the Secret with the kubeconfig of the cluster is there.
+	// Kubeconfig reports whether the Secret with the cluster's kubeconfig exists.
 	Kubeconfig bool
-	// ReachedByAgent is true for a cluster to which only its agent leads.
+	// ReachedByAgent is true if the cluster's agent is the only connection to the cluster.
 	ReachedByAgent bool
 
-	// Credentials are the Secrets that the Cluster and its pools refer to as credentials of clouds.
+	// Credentials are the Secrets that the Cluster and its pools name as cloud credentials.
 	Credentials []Credential
-	// Drivers are those that its pools need.
+	// Drivers are the node drivers of the pools.
 	Drivers     []Driver
 	Deployments []*clusterv1.MachineDeployment
 	Sets        []*clusterv1.MachineSet
-	// Machines are those of the cluster, sorted by name.
+	// Machines of the cluster, sorted by name.
 	Machines []Machine
-	// Events are warnings of objects of the cluster.
+	// Events are warnings about objects of the cluster.
 	Events []Event
-	// Secrets are values that nothing that is told may hold.
+	// Secrets are values that a report must not contain.
 	Secrets *redact.Secrets
 }
 
-// Webhook is one that does not answer.
+// Webhook is a webhook that does not answer.
 type Webhook struct {
-	// Name is the kind and name of its configuration, and its own.
+	// Name is the kind and name of the webhook's configuration, followed by its own name.
 	Name string
 	// Problem says what is missing.
 	Problem string
 }
 
-// Credential is a Secret that is referred to.
+// Credential is a Secret that the cluster names.
 type Credential struct {
-	// Reference as the field has it, and the field.
+	// Reference as the field has it, and the path of the field.
 	Reference, Field string
 	Exists           bool
 }
 
-// Driver is a node driver that is needed.
+// Driver is a node driver that a pool needs.
 type Driver struct {
-	// Name by which pools ask for it.
+	// Name is the pool's name for the driver.
 	Name string
-	// Driver is nil when there is none of that name.
+	// Driver is nil if no driver has that name.
 	Driver *mgmtv3.NodeDriver
-	// Kinds are those of its machines that are not served.
+	// MissingKinds are the kinds of the driver's machines that are not served.
 	MissingKinds []string
 }
 
@@ -95,14 +97,14 @@ type Machine struct {
 	Bootstrap *rkev1.RKEBootstrap
 	// Host is the infrastructure machine.
 	Host *Host
-	// Job is the newest one of the host, with its pods.
+	// Job is the newest Job of the host, with its pods.
 	Job  *batchv1.Job
 	Pods []*corev1.Pod
-	// Known is what the planner knows of the machine, nil when it does not know it.
+	// Known is the planner's knowledge about the machine, nil if the planner does not know it.
 	Known *planner.Machine
-	// Explained is what the planner says about it.
+	// Explained is the planner's explanation for the machine.
 	Explained *planner.ExplainedMachine
-	// TokenUsed is when the machine's install script has asked for something last, zero when it has not.
+	// TokenUsed is the last request of the machine's install script, zero if there was none.
 	TokenUsed time.Time
 }
 
@@ -110,7 +112,7 @@ type Machine struct {
 type Host struct {
 	metav1.ObjectMeta
 	Kind string
-	// Driven is true when a node driver makes it.
+	// Driven is true if a node driver creates the host.
 	Driven     bool
 	ProviderID string
 	Status     rkev1.RKEMachineStatus
@@ -118,13 +120,13 @@ type Host struct {
 
 // Event is a warning.
 type Event struct {
-	// Kind and Name of the object it is about.
+	// Kind and Name of the object.
 	Kind, Name      string
 	Reason, Message string
 	Last            time.Time
 }
 
-// lastWarning is the newest Event of an object, nil when there is none.
+// lastWarning returns the newest Event of an object, nil if there is none.
 func (w *World) lastWarning(kind, name string) *Event {
 	var newest *Event
 	for i := range w.Events {
@@ -139,5 +141,5 @@ func (w *World) lastWarning(kind, name string) *Event {
 	return newest
 }
 
-// deleting reports that the cluster is being removed.
+// deleting reports whether the cluster is being deleted.
 func (w *World) deleting() bool { return w.Cluster != nil && w.Cluster.DeletionTimestamp != nil }

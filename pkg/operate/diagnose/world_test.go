@@ -25,7 +25,7 @@ var (
 
 func at(t time.Time) metav1.Time { return metav1.NewTime(t) }
 
-// healthy is a cluster demo with one server and one worker, where everything works.
+// healthy is a cluster demo with one server and one worker. Everything works.
 func healthy() World {
 	cluster := build.Cluster("demo", build.Pool("workers", "w", 1), build.Pool("servers", "ec", 1))
 	cluster.CreationTimestamp = at(past)
@@ -97,7 +97,7 @@ func meta(kind, status, reason, message string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, Message: message, LastTransitionTime: at(past)}
 }
 
-// unhosted takes a machine back to where its host is being made by a Job.
+// unhosted resets a machine to the time when a Job creates its host.
 func (m *Machine) unhosted() {
 	m.Status.NodeRef, m.Status.Conditions, m.Labels[rkev1.MachineIDLabel] = clusterv1.MachineNodeReference{}, nil, ""
 	m.Host.ProviderID, m.TokenUsed = "", time.Time{}
@@ -108,7 +108,7 @@ func (m *Machine) unhosted() {
 	m.Pods = []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: m.Name + "-pod", CreationTimestamp: at(noon.Add(-5 * time.Minute))}}}
 }
 
-// unplanned takes a machine back to where its agent has not reported on its plan.
+// unplanned resets a machine to the time before its agent has reported on the plan.
 func (m *Machine) unplanned() {
 	m.Status.NodeRef = clusterv1.MachineNodeReference{}
 	m.Known.Plan.DeliveredAt = noon.Add(-time.Minute)

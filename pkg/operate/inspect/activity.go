@@ -10,23 +10,24 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Activity is a write that only a manager of a cluster does.
+// Activity is a write that only a manager of a cluster makes.
 type Activity struct {
-	// Writer is the name by which the API server knows who wrote, What the object and its part.
+	// Writer is the field manager. What is the object and the part of it.
 	Writer string      `json:"writer"`
 	What   string      `json:"what"`
 	At     metav1.Time `json:"at"`
 }
 
-// droverWriter is the name by which the API server knows a Drover, also when it restores a backup.
+// droverWriter is Drover's field manager. A restore of a backup uses it too.
 const droverWriter = "drover"
 
-// lastWords is for how long whoever made an object, or let go of a cluster, goes on writing what belongs to that.
+// lastWords is how long a manager can continue to write after it created an object or released a cluster.
 const lastWords = 10 * time.Second
 
-// lastActivity is the newest write of a manager: to the status of the Cluster, and to the control plane, if it has one, other than its owner
-// references, which are Cluster API's. Of a cluster that was released, what was written until then does not count, nor how it came here: objects that were just made
-// were moved or restored, and no Drover manages a cluster without its mark.
+// lastActivity returns the newest write of a manager: to the Cluster's status, or to the control plane. Owner
+// references of the control plane do not count, because Cluster API writes them. For a released cluster, writes before
+// the release do not count. Writes that create an object do not count either, because a move or restore makes them. No
+// Drover manages a cluster without its mark.
 func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane, released bool) *Activity {
 	var last *Activity
 	look := func(what string, object metav1.Object, counts func(metav1.ManagedFieldsEntry) bool) {
@@ -42,7 +43,7 @@ func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane, 
 	}
 	look("status of the Cluster", cluster, func(e metav1.ManagedFieldsEntry) bool { return e.Subresource == "status" })
 	if controlPlane == nil {
-		return last // it was imported
+		return last // imported
 	}
 	look("the RKEControlPlane", controlPlane, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" || e.FieldsV1 != nil && strings.Contains(e.FieldsV1.GetRawString(), `"f:spec"`)
@@ -50,10 +51,10 @@ func lastActivity(cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane, 
 	return last
 }
 
-// belongsToRelease reports a write that says nothing about who manages a released cluster now.
+// belongsToRelease reports whether a write says nothing about the current manager of a released cluster.
 func belongsToRelease(cluster *provv1.Cluster, object metav1.Object, entry metav1.ManagedFieldsEntry) bool {
 	if object.GetAnnotations()[rkev1.RestoredFromAnnotation] != "" && entry.Manager == droverWriter {
-		return true // a restore that was broken off and went on later
+		return true // an interrupted restore that continued later
 	}
 	until := object.GetCreationTimestamp().Time
 	for _, wrote := range cluster.ManagedFields {

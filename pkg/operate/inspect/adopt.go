@@ -20,73 +20,75 @@ import (
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
-// Ownership says whose a cluster is, seen from the instance that would adopt it.
+// Ownership is the relation of a cluster to the instance that would adopt it.
 type Ownership string
 
 // The ownerships.
 const (
-	// OwnerSame: the cluster is the instance's already.
+	// OwnerSame: the instance has the cluster already.
 	OwnerSame Ownership = "Same"
-	// OwnerNone: nobody has made anything for it; the server takes it by itself.
+	// OwnerNone: no manager has created objects for it. The server takes it without an adoption.
 	OwnerNone Ownership = "None"
 	// OwnerOther: another Drover has marked it.
 	OwnerOther Ownership = "Other"
-	// OwnerReleased: the Drover that managed it has let go of it.
+	// OwnerReleased: the Drover that managed it has released it.
 	OwnerReleased Ownership = "Released"
-	// OwnerUnmarked: somebody who leaves no mark has made objects for it: Rancher, as a rule.
+	// OwnerUnmarked: a manager that leaves no mark, usually Rancher, has created objects for it.
 	OwnerUnmarked Ownership = "Unmarked"
 )
 
-// Adoption is what it would mean that an instance of Drover took a cluster over, by the code that then acts.
+// Adoption is the effect of a takeover by an instance of Drover. It comes from the code that performs the takeover.
 type Adoption struct {
-	// Cluster is its namespace and name.
+	// Cluster is the cluster's namespace and name, as NAMESPACE/NAME.
 	Cluster string `json:"cluster"`
-	// Owner says whose it is; Mark is the instance that is marked on it, or has let go of it.
+	// Owner is the current ownership. Mark is the instance that is marked on the cluster, or that has released it.
 	Owner Ownership `json:"owner"`
 	Mark  string    `json:"mark,omitempty"`
-	// Instance is who would take it.
+	// Instance is the adopting instance.
 	Instance string `json:"instance"`
-	// Result is the strongest class of all that would happen to machines by itself.
+	// Result is the strongest class of all effects that the takeover alone has on machines.
 	Result planner.Class `json:"result"`
-	// Objects that would be written, by kind and name. Those that are as they shall be are not listed.
+	// Objects that would be written, by kind and name. Unchanged objects are not listed.
 	Objects []ObjectChange `json:"objects,omitempty"`
 	// Machines by pool and name.
 	Machines []AdoptedMachine `json:"machines,omitempty"`
-	// Order says in which order machines are changed.
+	// Order lists the stages in which machines change.
 	Order []preview.Stage `json:"order,omitempty"`
-	// Activity is the last time that somebody wrote what only a manager writes, as far as the API server remembers.
+	// Activity is the last known write that only a manager makes, according to the API server.
 	Activity *Activity `json:"activity,omitempty"`
-	// UnderWay is what another Drover, which has the cluster or had it, is or was at in it, and would have to end.
+	// UnderWay lists work that the current or former Drover began in the cluster and that a manager must end.
 	UnderWay []string `json:"underWay,omitempty"`
-	// Problems stand in the way: nothing is adopted while there are some.
+	// Problems prevent the adoption.
 	Problems []string `json:"problems,omitempty"`
-	// Notes are what else there is to know, Warnings oddities of the configuration.
+	// Notes are additional information. Warnings are oddities of the configuration.
 	Notes    []string          `json:"notes,omitempty"`
 	Warnings []preview.Warning `json:"warnings,omitempty"`
-	// UID and ResourceVersion are the Cluster's that was looked at.
+	// UID and ResourceVersion of the inspected Cluster.
 	UID             types.UID `json:"uid"`
 	ResourceVersion string    `json:"resourceVersion"`
-	// Takeover are the notes that the machines are taken over with. Noted is the latest resource version of the Machines that were looked at.
+	// Takeover are the planner's marks for the machines. Noted is the latest resource version of the inspected
+	// Machines.
 	Takeover planner.Takeover `json:"-"`
 	Noted    string           `json:"-"`
-	// Renew: whoever adopts the cluster has to become the author of its references to Secrets of other namespaces.
+	// Renew: the adopting user must become the author of the cluster's references to Secrets of other namespaces.
 	Renew bool `json:"-"`
 }
 
-// AdoptedMachine is what becomes of one machine.
+// AdoptedMachine is the effect on one machine.
 type AdoptedMachine struct {
 	preview.Machine
-	// AsFound: the plan that the machine has is kept, byte for byte, until somebody wishes for a change.
+	// AsFound: the machine keeps its plan, byte for byte, until the user requests a change.
 	AsFound bool `json:"asFound,omitempty"`
-	// Next is what its first plan of ours does then.
+	// Next is the effect of the machine's first plan from Drover.
 	Next planner.Class `json:"next"`
-	// InitNode starts the cluster; JoinedTo is the server that the machine joined, as its manager noted it.
+	// InitNode starts the cluster. JoinedTo is the server that the machine joined, according to its manager.
 	InitNode bool   `json:"initNode,omitempty"`
 	JoinedTo string `json:"joinedTo,omitempty"`
 }
 
-// Adoption says what would happen to a cluster if an instance adopted it, the only one that has published its settings if none is named. It compares
-// a cluster that is the instance's already, too. The server of the instance has to have run once: what plans look like depends on its settings.
+// Adoption reports what would happen to a cluster if an instance adopted it. Without an instance it uses the only
+// instance with published settings. It also compares a cluster that the instance has already. The instance's server
+// must have run once, because plans depend on its settings.
 func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption, error) {
 	cluster, err := r.Cluster(name)
 	if err != nil {
@@ -106,7 +108,7 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	}
 	out.setOwner(cluster, made > 0)
 	if controlPlane != nil && cluster.Status.ClusterName == "" {
-		cluster = cluster.DeepCopy() // moved here without its status: it gets the name back that its control plane remembers
+		cluster = cluster.DeepCopy() // moved here without its status: the control plane remembers the name
 		cluster.Status.ClusterName = controlPlane.Spec.ManagementClusterName
 	}
 	if !out.comparable(cluster, made) {
@@ -122,10 +124,10 @@ func (r *Reader) Adoption(ctx context.Context, name, instance string) (Adoption,
 	return out, r.compare(ctx, &out, cluster, controlPlane)
 }
 
-// allMade is how many objects a manager makes of a cluster that tell whose it is: an RKEControlPlane and a Cluster of Cluster API.
+// allMade is the number of children that show the owner: an RKEControlPlane and a CAPI Cluster.
 const allMade = 2
 
-// made counts them.
+// made counts these children.
 func (r *Reader) made(name string, controlPlane *rkev1.RKEControlPlane) (int, error) {
 	core, err := r.hasCore(name)
 	made := 0
@@ -137,8 +139,8 @@ func (r *Reader) made(name string, controlPlane *rkev1.RKEControlPlane) (int, er
 	return made, err
 }
 
-// comparable reports that a cluster can be compared, and notes why not otherwise. made is how much there is of what its manager makes of it, which is
-// nothing for a cluster that was imported.
+// comparable reports whether a cluster can be compared. Otherwise it adds a problem. made is the number of children. It
+// is 0 for an imported cluster.
 func (a *Adoption) comparable(cluster *provv1.Cluster, made int) bool {
 	problem := ""
 	switch imported := cluster.Spec.RKEConfig == nil; {
@@ -151,7 +153,7 @@ func (a *Adoption) comparable(cluster *provv1.Cluster, made int) bool {
 			"make a Cluster of another name, and import the cluster into that"
 	case cluster.Status.ClusterName != "" && (imported || made == allMade):
 		return true
-	case a.Owner == OwnerNone: // its server makes it
+	case a.Owner == OwnerNone: // the server creates it
 	case imported:
 		problem = "its manager has not finished making it: it has no status.clusterName yet"
 	default:
@@ -163,7 +165,7 @@ func (a *Adoption) comparable(cluster *provv1.Cluster, made int) bool {
 	return false
 }
 
-// hasCore reports whether a cluster has one of Cluster API's.
+// hasCore reports whether a cluster has a CAPI Cluster.
 func (r *Reader) hasCore(name string) (bool, error) {
 	_, err := r.plans.Clusters.Cache().Get(r.namespace, name)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -172,7 +174,8 @@ func (r *Reader) hasCore(name string) (bool, error) {
 	return err == nil, nil
 }
 
-// HasChildren reports whether somebody made objects for a cluster. Of one that was imported they are those of the management side.
+// HasChildren reports whether a manager created objects for a cluster. An imported cluster has only objects of the
+// management side.
 func (r *Reader) HasChildren(name string) (bool, error) {
 	controlPlane, err := r.controlPlane(name)
 	if err != nil || controlPlane != nil {
@@ -185,8 +188,8 @@ func (r *Reader) HasChildren(name string) (bool, error) {
 	return err == nil && cluster.Spec.RKEConfig == nil && cluster.Status.ClusterName != "", err
 }
 
-// compareImported fills in what would be done for a cluster that was imported: there are no machines, and of objects only those by which the
-// management side knows it.
+// compareImported fills in the effects on an imported cluster. It has no machines, only the objects that represent it
+// on the management side.
 func (r *Reader) compareImported(ctx context.Context, out *Adoption, cluster *provv1.Cluster) error {
 	in, problems, err := r.adopted(cluster, out.Instance, false)
 	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
@@ -217,7 +220,7 @@ func (a *Adoption) setOwner(cluster *provv1.Cluster, hasChildren bool) {
 	}
 }
 
-// adopter finds the instance that takes the cluster, and learns the settings of its server.
+// adopter finds the adopting instance and reads the settings of its server.
 func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
 	published, err := r.clients.Core.ConfigMap().List(controllers.SettingsNamespace, metav1.ListOptions{LabelSelector: controllers.SettingsLabel + "=true"})
 	if err != nil {
@@ -245,7 +248,7 @@ func (r *Reader) adopter(out *Adoption, instance string) (string, error) {
 	return instance, nil
 }
 
-// compare fills in what would be done.
+// compare fills in the effects.
 func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Cluster, controlPlane *rkev1.RKEControlPlane) error {
 	in, problems, err := r.adopted(cluster, out.Instance, true)
 	if out.Problems = append(out.Problems, problems...); err != nil || len(problems) > 0 {
@@ -286,8 +289,9 @@ func (r *Reader) compare(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	return nil
 }
 
-// adopted is a cluster with the mark of an instance, completed as its server would, with all that its objects follow from; or what is wrong with it.
-// provisioned: it has a control plane.
+// adopted returns a cluster with the mark of an instance, completed as its server would, with everything that its
+// objects derive from. It returns problems if the cluster is not valid. provisioned means that the cluster has a
+// control plane.
 func (r *Reader) adopted(cluster *provv1.Cluster, instance string, provisioned bool) (in topology.Input, problems []string, err error) {
 	marked := cluster.DeepCopy()
 	if marked.Annotations == nil {
@@ -311,7 +315,7 @@ func (r *Reader) adopted(cluster *provv1.Cluster, instance string, provisioned b
 	return in, nil, err
 }
 
-// refused are the problems of machines and objects.
+// refused lists the problems of machines and objects.
 func (a *Adoption) refused() []string {
 	var out []string
 	for _, m := range a.Machines {

@@ -11,7 +11,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Users edit the spec of the Cluster, and Cluster API writes owner references of the control plane: neither is a manager at work.
+// A user's edit of the Cluster's spec and Cluster API's owner references of the control plane do not count as activity
+// of a manager.
 func TestLastActivity_IsAManagers(t *testing.T) {
 	at := func(minute int) *metav1.Time {
 		v := metav1.NewTime(time.Date(2026, 9, 1, 12, minute, 0, 0, time.UTC))
@@ -33,7 +34,7 @@ func TestLastActivity_IsAManagers(t *testing.T) {
 	}
 }
 
-// How a released cluster was let go of, moved or restored is no manager at work; what is written after that is.
+// The release, move or restore of a released cluster does not count as activity of a manager. Later writes do.
 func TestLastActivity_OfAReleasedClusterBeginsAfterItsRelease(t *testing.T) {
 	noon := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	entry := func(manager, subresource, fields string, after time.Duration) metav1.ManagedFieldsEntry {
@@ -46,7 +47,7 @@ func TestLastActivity_OfAReleasedClusterBeginsAfterItsRelease(t *testing.T) {
 		restored     bool
 		cluster      []metav1.ManagedFieldsEntry
 		controlPlane []metav1.ManagedFieldsEntry
-		want         string // who is seen at work
+		want         string // the active writer
 	}{
 		"let go of a moment ago": {
 			created: -time.Hour, cluster: []metav1.ManagedFieldsEntry{entry("drover", "", mark, 0), entry("drover", "status", "{}", -time.Second)},

@@ -21,19 +21,19 @@ import (
 	"github.com/drover-io/drover/pkg/operate/supportbundle"
 )
 
-// limits of logs: lines from the end, and bytes of one container.
+// Limits for the log of one container: lines from its end, and bytes.
 const (
 	logLines = 5000
 	logBytes = 4 << 20
 )
 
-// podsOfDrover selects the pods of the chart, however they are called.
+// podsOfDrover selects the chart's pods, regardless of their names.
 const podsOfDrover = "app.kubernetes.io/component=server,app.kubernetes.io/part-of=drover"
 
 // definitionsFile lists the definitions of Drover's kinds.
 const definitionsFile = "definitions.txt"
 
-// Clusters lists all clusters by namespace and name; of one namespace when it is not empty.
+// Clusters lists all clusters as namespace and name, limited to one namespace if it is not empty.
 func (r *Reader) Clusters(namespace string) ([][2]string, error) {
 	list, err := r.clients.Provisioning.Cluster().List(namespace, metav1.ListOptions{})
 	if err != nil {
@@ -49,14 +49,14 @@ func (r *Reader) Clusters(namespace string) ([][2]string, error) {
 // collector gathers objects for a bundle.
 type collector struct {
 	*Reader
-	ctx    context.Context // it lives as long as one call
+	ctx    context.Context // valid for one call
 	out    *supportbundle.Input
 	seen   map[string]bool
 	failed map[string]bool
 }
 
-// Collect adds to a bundle what belongs to the clusters of those names in the namespace, and what there is of Drover itself. What cannot be
-// read is noted in the bundle.
+// Collect adds the objects of the named clusters of the namespace to a bundle, and the objects of Drover itself. Failed
+// reads are listed in the bundle.
 func (r *Reader) Collect(ctx context.Context, names []string, out *supportbundle.Input) {
 	if out.Texts == nil {
 		out.Texts = map[string]string{}
@@ -79,12 +79,12 @@ func (r *Reader) Collect(ctx context.Context, names []string, out *supportbundle
 	out.Unread = slices.Compact(out.Unread)
 }
 
-// identity tells objects apart.
+// identity identifies an object.
 func identity(object *unstructured.Unstructured) string {
 	return object.GroupVersionKind().GroupKind().String() + " " + object.GetNamespace() + "/" + object.GetName()
 }
 
-// note remembers what could not be read.
+// note records a failed read.
 func (c *collector) note(what string, err error) {
 	if err != nil && !apierrors.IsNotFound(err) && !c.failed[what] {
 		c.failed[what] = true
@@ -101,7 +101,7 @@ func (c *collector) add(objects ...*unstructured.Unstructured) {
 	}
 }
 
-// list reads the objects of a kind in a namespace, or all of a kind without namespaces.
+// list reads the objects of a kind in a namespace, or all objects of a cluster-scoped kind.
 func (c *collector) list(resource schema.GroupVersionResource, namespace, selector string) []*unstructured.Unstructured {
 	list, err := c.live.Resource(resource).Namespace(namespace).List(c.ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -119,7 +119,7 @@ func resource(group, version, name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: name}
 }
 
-// system reads what there is of the server: its lease, settings, pods, logs and metrics.
+// system reads the server's own objects: its lease, settings, pods, logs and metrics.
 func (c *collector) system() {
 	const namespace = controllers.SettingsNamespace
 	c.add(c.list(resource("coordination.k8s.io", "v1", "leases"), namespace, "")...)
@@ -128,7 +128,7 @@ func (c *collector) system() {
 	c.add(c.list(resource("apps", "v1", "deployments"), namespace, "")...)
 	pods := c.list(resource("", "v1", "pods"), namespace, podsOfDrover)
 	c.add(pods...)
-	// What is asked for may be told to somebody who may not know of other clusters.
+	// The recipient of the bundle may lack permission to know other clusters.
 	all, err := c.Clusters("")
 	if err != nil {
 		c.note("logs and metrics of Drover, in which lines about other clusters cannot be told apart", err)
@@ -152,9 +152,9 @@ func (c *collector) system() {
 	}
 }
 
-// logs reads what the containers of a pod have said, and those before them.
+// logs reads the logs of a pod's current and previous containers.
 func (c *collector) logs(pod *unstructured.Unstructured) {
-	list, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers") // a pod without containers has no logs
+	list, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers") // no containers: no logs
 	for _, entry := range list {
 		described, _ := entry.(map[string]any)
 		name, _ := described["name"].(string)
@@ -185,7 +185,7 @@ func (c *collector) log(namespace, pod, container string, previous bool) (string
 	return string(data), err
 }
 
-// metrics asks a pod of the server through the API server, at the port that is called health.
+// metrics reads the metrics of a server's pod through the API server, from the port named health.
 func (c *collector) metrics(pod *unstructured.Unstructured) {
 	containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
 	for _, entry := range containers {
@@ -206,17 +206,17 @@ func (c *collector) metrics(pod *unstructured.Unstructured) {
 	}
 }
 
-// clusterScoped reads drivers and their schemas, and which versions of which definitions there are.
+// clusterScoped reads node drivers and their schemas, and the versions of the definitions.
 func (c *collector) clusterScoped() {
 	c.add(c.list(resource("management.cattle.io", "v3", "nodedrivers"), "", "")...)
 	c.add(c.list(resource("management.cattle.io", "v3", "dynamicschemas"), "", "")...)
 	var lines []string
 	for _, crd := range c.list(resource("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", "") {
-		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group") // what has none is not ours
+		group, _, _ := unstructured.NestedString(crd.Object, "spec", "group") // no group: not ours
 		if !slices.Contains(groups, group) {
 			continue
 		}
-		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions") // nothing is stored then
+		stored, _, _ := unstructured.NestedStringSlice(crd.Object, "status", "storedVersions") // may be empty
 		labels := make([]string, 0, len(crd.GetLabels()))
 		for _, key := range slices.Sorted(maps.Keys(crd.GetLabels())) {
 			labels = append(labels, key+"="+crd.GetLabels()[key])
@@ -226,7 +226,8 @@ func (c *collector) clusterScoped() {
 	c.out.Texts[definitionsFile] = strings.Join(lines, "\n") + "\n"
 }
 
-// kindsOfClusters are the kinds in a cluster's namespace that may belong to it, beside those of node drivers.
+// kindsOfClusters are the kinds in a cluster's namespace that can belong to it. The kinds of node drivers are not
+// included.
 var kindsOfClusters = []schema.GroupVersionResource{
 	resource("provisioning.cattle.io", "v1", "clusters"),
 	resource("rke.cattle.io", "v1", "rkeclusters"), resource("rke.cattle.io", "v1", "rkecontrolplanes"), resource("rke.cattle.io", "v1", "rkebootstraps"),
@@ -253,7 +254,7 @@ func (c *collector) clusters(names []string) {
 	}
 	c.referred(mine)
 	for _, event := range c.list(resource("", "v1", "events"), c.namespace, "") {
-		kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind") // it is about nothing then
+		kind, _, _ := unstructured.NestedString(event.Object, "involvedObject", "kind") // may be empty
 		name, _, _ := unstructured.NestedString(event.Object, "involvedObject", "name")
 		if slices.ContainsFunc(mine, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name }) {
 			c.add(event)
@@ -261,9 +262,9 @@ func (c *collector) clusters(names []string) {
 	}
 }
 
-// management reads the management cluster of a Cluster, and its registration tokens.
+// management reads the management Cluster of a Cluster, and its registration tokens.
 func (c *collector) management(cluster *unstructured.Unstructured) {
-	name, _, _ := unstructured.NestedString(cluster.Object, "status", "clusterName") // it has none yet
+	name, _, _ := unstructured.NestedString(cluster.Object, "status", "clusterName") // may be empty
 	if name == "" {
 		return
 	}
@@ -273,11 +274,11 @@ func (c *collector) management(cluster *unstructured.Unstructured) {
 		c.add(object)
 	}
 	c.add(c.list(resource("management.cattle.io", "v3", "clusterregistrationtokens"), name, "")...)
-	// The value of a token is in a Secret. It is read so that it can be taken out of everything else.
+	// Secrets hold the values of tokens. Collect reads them so that the bundle can mask these values everywhere.
 	c.add(c.list(resource("", "v1", "secrets"), name, "")...)
 }
 
-// driverKinds are the kinds of node drivers that are served.
+// driverKinds returns the served kinds of node drivers.
 func (c *collector) driverKinds() []schema.GroupVersionResource {
 	var out []schema.GroupVersionResource
 	for _, group := range []string{driverschema.ConfigGroup, driverschema.MachineGroup} {

@@ -31,23 +31,23 @@ import (
 	"github.com/drover-io/drover/pkg/reach/clusterproxy"
 )
 
-// ObjectChange is what would be done to an object.
+// ObjectChange is the change of one object.
 type ObjectChange struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	// Verb is Create, Update, Delete or Refuse.
 	Verb applyset.Verb `json:"verb"`
-	// Class is the strongest of its fields.
+	// Class is the strongest class of its fields.
 	Class planner.Class `json:"class"`
 	// Fields that an update changes.
 	Fields []preview.Cause `json:"fields,omitempty"`
-	// Problem says why it cannot be done.
+	// Problem says why the change is impossible.
 	Problem string `json:"problem,omitempty"`
 }
 
-// changes fills in all writes that the controllers would make to the objects of a cluster, other than the notes on Machines with which it is adopted.
-// cluster is the live one.
+// changes fills in all writes that the controllers would make to the objects of a cluster. The planner's marks that an
+// adoption writes to Machines are not included. cluster is the live one.
 func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Cluster, in topology.Input) error {
 	changes, err := changesOfCluster(cluster, in.Cluster)
 	if err != nil {
@@ -87,7 +87,8 @@ func (r *Reader) changes(ctx context.Context, out *Adoption, cluster *provv1.Clu
 	return nil
 }
 
-// replaced notes the machines that a controller would delete, such as those of which no host could be made: others take their place.
+// replaced marks the machines that a controller would delete, for example machines whose host could not be created.
+// Others replace them.
 func (a *Adoption) replaced(found []applyset.Difference) {
 	for _, d := range found {
 		if d.Kind.Kind == "Machine" && d.Verb == applyset.Delete {
@@ -96,7 +97,8 @@ func (a *Adoption) replaced(found []applyset.Difference) {
 	}
 }
 
-// managementSet compares the objects of the management side. Of those that the user may not read the controllers' own comparison says so.
+// managementSet compares the objects of the management side. If the user may not read them, the rehearsal of the
+// controllers reports that.
 func (r *Reader) managementSet(ctx context.Context, in topology.Input) ([]applyset.Difference, error) {
 	registry := topology.Registry{URL: r.settings.SystemDefaultRegistry}
 	live, err := r.get(ctx, clustercontroller.Objects(in.Cluster, registry))
@@ -109,7 +111,7 @@ func (r *Reader) managementSet(ctx context.Context, in topology.Input) ([]applys
 	return clustercontroller.RehearseSet(r.rehearsal(live), in.Cluster, registry)
 }
 
-// merged adds what would be done to an object to what is known of it already. An update of nothing is none.
+// merged adds the change of an object to the known changes. It drops an update without fields.
 func merged(known []ObjectChange, more ObjectChange) []ObjectChange {
 	at := slices.IndexFunc(known, func(c ObjectChange) bool {
 		return c.Kind == more.Kind && c.Namespace == more.Namespace && c.Name == more.Name
@@ -133,7 +135,7 @@ func merged(known []ObjectChange, more ObjectChange) []ObjectChange {
 	return known
 }
 
-// changesOfConfigs are the machine configs that become the cluster's.
+// changesOfConfigs lists the machine configs that the cluster takes over.
 func changesOfConfigs(in topology.Input) []ObjectChange {
 	var out []ObjectChange
 	for _, ref := range topology.ConfigRefs(in.Cluster) {
@@ -156,7 +158,7 @@ func (r *Reader) rehearsal(live []*unstructured.Unstructured) applyset.Rehearsal
 	return applyset.Rehearsal{Discovery: r.clients.Kubernetes.Discovery(), Scheme: r.clients.Scheme, Live: live}
 }
 
-// list reads all objects of kinds in the namespace. A kind that is not served has none.
+// list reads all objects of these kinds in the namespace. A kind that is not served has no objects.
 func (r *Reader) list(ctx context.Context, kinds []schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, gvk := range kinds {
@@ -175,7 +177,7 @@ func (r *Reader) list(ctx context.Context, kinds []schema.GroupVersionKind) ([]*
 	return out, nil
 }
 
-// get reads those of the objects that exist.
+// get reads the existing objects.
 func (r *Reader) get(ctx context.Context, objects []runtime.Object) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, object := range objects {
@@ -197,7 +199,7 @@ func (r *Reader) get(ctx context.Context, objects []runtime.Object) ([]*unstruct
 	return out, nil
 }
 
-// changesOfCluster are the fields that the server completes on the Cluster itself, beside the mark.
+// changesOfCluster lists the fields that the server completes on the Cluster, without the mark.
 func changesOfCluster(live, prepared *provv1.Cluster) ([]ObjectChange, error) {
 	patch, err := topology.PreparePatch(live, prepared)
 	if err != nil {
@@ -226,16 +228,17 @@ func changesOfCluster(live, prepared *provv1.Cluster) ([]ObjectChange, error) {
 	return []ObjectChange{change}, nil
 }
 
-// ofTheMark reports fields of the Cluster that whoever adopts it writes, and not its server.
+// ofTheMark reports whether the adopting command, and not the server, writes the Cluster's field.
 func ofTheMark(path []string) bool {
 	last := path[len(path)-1]
 	return last == rkev1.InstanceAnnotation || last == rkev1.ReleasedByAnnotation || last == "resourceVersion"
 }
 
-// setPrefix begins the labels and annotations that say to which set of Drover's or Rancher's an object belongs, and what it was made from.
+// setPrefix is the prefix of labels and annotations that name the apply set and the origin of an object.
 const setPrefix = "objectset.rio.cattle.io/"
 
-// told is a path as it is told: one for all notes of a set, which come and go together, and of what is reported only the outline.
+// told shortens a path for the report. All metadata of an apply set appear as one path, because they change together.
+// In status only the outline appears.
 func told(path []string) []string {
 	const outline = 2
 	switch {
@@ -247,9 +250,9 @@ func told(path []string) []string {
 	return path
 }
 
-// classifier says what writes to objects do to machines.
+// classifier determines what writes to objects do to machines.
 type classifier struct {
-	// pools are by the name of their MachineDeployment, and plans the machines by the name of their plan secret.
+	// pools maps MachineDeployments to pools. plans maps plan Secrets to machines.
 	pools    map[string]string
 	plans    map[string]string
 	machines []AdoptedMachine
@@ -273,7 +276,7 @@ func poolsByDeployment(wanted []runtime.Object, live []*unstructured.Unstructure
 
 func (c classifier) change(d applyset.Difference) ObjectChange {
 	out := ObjectChange{Kind: d.Kind.Kind, Namespace: d.Namespace, Name: d.Name, Verb: d.Verb, Class: planner.ClassNone, Problem: d.Reason}
-	if d.Kind.Kind == "Cluster" { // there are three of the name
+	if d.Kind.Kind == "Cluster" { // three kinds have this name
 		out.Kind += "." + d.Kind.Group
 	}
 	if strings.HasPrefix(d.Name, clusterproxy.TokenSecretPrefix) {
@@ -299,7 +302,7 @@ func (c classifier) change(d applyset.Difference) ObjectChange {
 	return out
 }
 
-// class is what a field does to machines: what it can do, if that is what becomes of some.
+// class returns the effect of a field on machines: its possible effect, if it happens to at least one machine.
 func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 	text := fieldPath(path)
 	switch {
@@ -318,7 +321,7 @@ func (c classifier) class(d applyset.Difference, path []string) planner.Class {
 	return planner.ClassNone
 }
 
-// ofMachine is what becomes of a machine.
+// ofMachine returns the effect on a machine.
 func (c classifier) ofMachine(name string) planner.Class {
 	at := slices.IndexFunc(c.machines, func(m AdoptedMachine) bool { return name != "" && m.Name == name })
 	if at < 0 {
@@ -327,7 +330,7 @@ func (c classifier) ofMachine(name string) planner.Class {
 	return c.machines[at].Class
 }
 
-// machinesByPlan are the names of machines by those of their plan secrets.
+// machinesByPlan maps names of plan Secrets to names of machines.
 func (r *Reader) machinesByPlan() (map[string]string, error) {
 	machines, err := r.plans.Machines.Cache().List(r.namespace, labels.Everything())
 	if err != nil {
@@ -340,7 +343,8 @@ func (r *Reader) machinesByPlan() (map[string]string, error) {
 	return out, nil
 }
 
-// strongest is the strongest of some classes that becomes of the machines of a deployment, or of any machine.
+// strongest returns the strongest of the given classes that occurs among the machines of a deployment. An empty
+// deployment means all machines.
 func (c classifier) strongest(deployment string, of ...planner.Class) planner.Class {
 	out := planner.ClassNone
 	for _, m := range c.machines {
@@ -351,7 +355,7 @@ func (c classifier) strongest(deployment string, of ...planner.Class) planner.Cl
 	return out
 }
 
-// fieldsOf are the paths of the fields that a merge patch sets or removes, sorted.
+// fieldsOf returns the paths of the fields that a merge patch sets or removes, sorted.
 func fieldsOf(patch map[string]any) [][]string {
 	var out [][]string
 	for _, key := range slices.Sorted(maps.Keys(patch)) {
@@ -366,7 +370,7 @@ func fieldsOf(patch map[string]any) [][]string {
 	return out
 }
 
-// fieldPath is a path as messages of the server name it.
+// fieldPath formats a path as the server's messages do.
 func fieldPath(path []string) string {
 	var out strings.Builder
 	for i, key := range path {

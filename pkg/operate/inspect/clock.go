@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// clock remembers what time it is for the API server, which says so in every answer.
+// clock remembers the API server's time, which every answer contains.
 type clock struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-// watch reads the time off answers.
+// watch reads the time from answers.
 func (c *clock) watch(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
@@ -28,7 +28,7 @@ func (c *clock) watch(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// now is the time of the last answer, or the given one when no answer has said it.
+// now returns the time of the last answer, or otherwise if no answer had one.
 func (c *clock) now(otherwise time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The clock of the user may be wrong. What the API server has said counts, as soon as it has said something.
+// The user's clock may be wrong, so the reader uses the API server's time as soon as it is known.
 func TestReader_TimeIsThatOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	users, servers := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

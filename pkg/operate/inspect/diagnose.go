@@ -26,7 +26,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
-// Diagnose finds the first broken links of a cluster. What may not be read is noted in the report, and is no error.
+// Diagnose finds the first broken links of a cluster. A forbidden read is a note in the report, not an error.
 func (r *Reader) Diagnose(ctx context.Context, name string) (diagnose.Report, error) {
 	w, err := r.World(ctx, name)
 	if err != nil {
@@ -38,17 +38,17 @@ func (r *Reader) Diagnose(ctx context.Context, name string) (diagnose.Report, er
 // gatherer reads a World.
 type gatherer struct {
 	*Reader
-	ctx context.Context // it lives as long as one call
+	ctx context.Context // valid for one call
 	w   diagnose.World
-	// served are the kinds that the API server has, by group and version.
+	// served are the served kinds, by group and version.
 	served map[string]map[string]bool
-	// resources are how kinds of infrastructure machines are served.
+	// resources are the resources of the kinds of infrastructure machines.
 	resources map[string]schema.GroupVersionResource
-	// known are what the planner knows of machines.
+	// known is the planner's knowledge about machines.
 	known []planner.Machine
 }
 
-// World reads everything that a diagnosis of a cluster is made from.
+// World reads everything that the diagnosis of a cluster needs.
 func (r *Reader) World(ctx context.Context, name string) (diagnose.World, error) {
 	g := &gatherer{Reader: r, ctx: ctx, served: map[string]map[string]bool{}, resources: map[string]schema.GroupVersionResource{}, w: diagnose.World{
 		Namespace: r.namespace, Name: name, Unread: map[string]string{}, Secrets: &redact.Secrets{},
@@ -70,7 +70,7 @@ func (r *Reader) World(ctx context.Context, name string) (diagnose.World, error)
 	return g.w, nil
 }
 
-// serverNow is the time of the API server, as far as it has said it: the clock of the user may be wrong.
+// serverNow returns the API server's time if it is known, because the user's clock may be wrong.
 func (r *Reader) serverNow() time.Time { return r.clock.now(r.now()) }
 
 func (r *Reader) now() time.Time {
@@ -80,7 +80,8 @@ func (r *Reader) now() time.Time {
 	return time.Now()
 }
 
-// may sorts what a read ended with: nothing is found is fine, what is not allowed is noted under the name of the kind, and anything else is an error.
+// may handles the error of a read. It ignores NotFound, records a forbidden read under the name of the kind, and
+// returns every other error.
 func (g *gatherer) may(kind string, err error) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
@@ -92,7 +93,7 @@ func (g *gatherer) may(kind string, err error) error {
 	return fmt.Errorf("read %s: %w", kind, err)
 }
 
-// needed are the kinds without which nothing works.
+// needed are the kinds that every cluster needs.
 var needed = map[string][]string{
 	"provisioning.cattle.io/v1":     {"Cluster"},
 	"rke.cattle.io/v1":              {"RKECluster", "RKEControlPlane", "RKEBootstrap", "RKEBootstrapTemplate", "ETCDSnapshot", "CustomMachine"},
@@ -116,7 +117,7 @@ func (g *gatherer) definitions() {
 	slices.Sort(g.w.MissingKinds)
 }
 
-// kinds are those that a version of a group has; none when it is not served.
+// kinds returns the kinds of a group version. It returns none if the group version is not served.
 func (g *gatherer) kinds(groupVersion string) (map[string]bool, error) {
 	if known, ok := g.served[groupVersion]; ok {
 		return known, nil
@@ -137,7 +138,8 @@ func (g *gatherer) kinds(groupVersion string) (map[string]bool, error) {
 	return out, nil
 }
 
-// leads is the instance that holds the lease: the one that the cluster belongs to, or one that has published its settings, as a rule.
+// leads returns the instance that holds the lease. It is usually the cluster's instance, or an instance that has
+// published its settings.
 func leads(w *diagnose.World) string {
 	if w.Cluster == nil || w.Lease == nil || w.Lease.Spec.HolderIdentity == nil {
 		return ""
@@ -187,7 +189,7 @@ func (g *gatherer) cluster() error {
 	return err
 }
 
-// children reads what is made of the Cluster, but for machines.
+// children reads the objects derived from the Cluster, except machines.
 func (g *gatherer) children() error {
 	w, namespace, name := &g.w, g.namespace, g.w.Name
 	var kubeconfig, agent *corev1.Secret
@@ -232,7 +234,7 @@ func (g *gatherer) poolObjects() error {
 	return g.may("machinesets", err)
 }
 
-// decision asks the planner. What it needs may not be readable; then there is none.
+// decision asks the planner. It leaves the decision empty if the planner's input cannot be read.
 func (g *gatherer) decision() error {
 	if g.w.ControlPlane == nil {
 		return nil
@@ -250,7 +252,7 @@ func (g *gatherer) decision() error {
 	return nil
 }
 
-// one reads an object. It stays nil when there is none, or it may not be read.
+// one reads an object. It stays nil if it does not exist or the user may not read it.
 func one[T any](g *gatherer, kind string, into **T, get func() (*T, error)) error {
 	object, err := get()
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package inspect reads what the controllers read, with the rights of whoever runs the program, and explains or previews what they would do.
-// It writes nothing: every request but a GET is refused before it is sent. It watches nothing either: each object is read
-// when it is asked for, once, so a cluster can be looked at by a user who may read no more than its namespace, its management cluster and
-// the schemas of node drivers.
+// Package inspect reads what the controllers read, with the permissions of the user, and explains or previews what the
+// controllers would do. It writes nothing: it refuses every request except GET and HEAD. It watches nothing: it reads
+// each object once, when it needs it. A user needs read permission only for the cluster's namespace, the management
+// Cluster and the schemas of node drivers.
 package inspect

@@ -7,22 +7,22 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// Explanation is what happens with a cluster, and why.
+// Explanation is the state of a cluster and its causes.
 type Explanation struct {
-	// Cluster is its namespace and name.
+	// Cluster is the cluster's namespace and name, as NAMESPACE/NAME.
 	Cluster string `json:"cluster"`
-	// ManagedBy is the instance of Drover whose cluster it is, empty when it is nobody's yet.
+	// ManagedBy is the instance of Drover that manages the cluster, empty if none does.
 	ManagedBy string `json:"managedBy,omitempty"`
-	// SettingsUnknown is why the settings of the server are not known, empty when they are. Then plans may look different from what is on
-	// the nodes.
+	// SettingsUnknown says why the server's settings are unknown, empty if they are known. With unknown settings, plans
+	// can differ from the plans on the nodes.
 	SettingsUnknown string `json:"settingsUnknown,omitempty"`
-	// Conditions of the Cluster. They are all there is to say while there is no control plane.
+	// Conditions of the Cluster. Without a control plane they are the whole explanation.
 	Conditions []Condition `json:"conditions,omitempty"`
-	// Decision is the planner's, nil while there is no control plane.
+	// Decision is the planner's decision, nil without a control plane.
 	Decision *planner.Explanation `json:"decision,omitempty"`
 }
 
-// Condition is what a condition says.
+// Condition is the content of a condition.
 type Condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
@@ -30,7 +30,7 @@ type Condition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Explain says what the planner would decide now about a cluster, and why.
+// Explain returns what the planner would decide about a cluster now, and why.
 func (r *Reader) Explain(name string) (Explanation, error) {
 	cluster, err := r.Cluster(name)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// File is a manifest: one Cluster, perhaps with machine configs of its pools.
+// File is a manifest: one Cluster, optionally with its pools' machine configs.
 type File struct {
 	Cluster *provv1.Cluster
 	// MachineConfigs by kind and name.
 	MachineConfigs map[string]*unstructured.Unstructured
-	// Ignored are other objects in the file.
+	// Ignored are the other objects in the file.
 	Ignored []string
 }
 

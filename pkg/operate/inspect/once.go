@@ -23,13 +23,13 @@ func (r readOnly) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// once is a controller whose cache asks the API server, and remembers the answer.
+// once is a controller whose cache asks the API server once and remembers the answer.
 type once[T generic.RuntimeMetaObject, L runtime.Object] struct {
 	generic.ControllerInterface[T, L]
 	cache *onceCache[T, L]
 }
 
-// readOnce wraps the controller of a kind. Lists are of one namespace. It is used by one goroutine.
+// readOnce wraps the controller of a kind. Lists cover one namespace. It is not safe for concurrent use.
 func readOnce[T generic.RuntimeMetaObject, L runtime.Object](c generic.ControllerInterface[T, L], namespace string) once[T, L] {
 	return once[T, L]{c, &onceCache[T, L]{
 		get: c.Get, list: c.List, namespace: namespace, answers: map[string]answer[T]{}, indexers: map[string]generic.Indexer[T]{},
@@ -118,7 +118,7 @@ func (c *onceCache[T, L]) fill() error {
 	return nil
 }
 
-// onceGlobal is once for kinds without a namespace. Nothing lists them.
+// onceGlobal is once for cluster-scoped kinds. Nothing lists them.
 type onceGlobal[T generic.RuntimeMetaObject, L runtime.Object] struct {
 	generic.NonNamespacedControllerInterface[T, L]
 	cache globalCache[T, L]

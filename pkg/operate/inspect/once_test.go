@@ -37,7 +37,7 @@ func TestReadOnly_SendsNothingThatWrites(t *testing.T) {
 	}
 }
 
-// What was read once is not asked for again, and is the same in every answer.
+// The cache requests each object once and returns the same object every time.
 func TestOnce_AsksOnce(t *testing.T) {
 	scheme, err := clients.NewScheme()
 	if err != nil {

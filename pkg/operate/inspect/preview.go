@@ -22,10 +22,10 @@ import (
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
-// InvalidError says what is wrong with an edited cluster, as the server would.
+// InvalidError lists the problems of an edited cluster, as the server would report them.
 type InvalidError struct{ Problems field.ErrorList }
 
-// Error has a line for each field.
+// Error returns one line for each field.
 func (e *InvalidError) Error() string {
 	lines := []string{"the Cluster in the file is not valid:"}
 	for _, problem := range e.Problems {
@@ -34,10 +34,10 @@ func (e *InvalidError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// unnamed stands for the name of a management cluster that does not exist yet.
+// unnamed stands for the name of a management Cluster that does not exist yet.
 const unnamed = "c-m-preview"
 
-// Preview says what applying the file would do to the machines of its cluster.
+// Preview returns what applying the file would do to the machines of its cluster.
 func (r *Reader) Preview(file File) (preview.Report, error) {
 	name := file.Cluster.Name
 	live, err := r.Cluster(name)
@@ -98,7 +98,8 @@ func (r *Reader) inputs(file File, live *provv1.Cluster, controlPlane *rkev1.RKE
 	return out, r.gather(&out, controlPlane)
 }
 
-// problemsOf are those of the edited cluster: what its server would find, and what admission would of an edit that brings it in.
+// problemsOf returns the problems of the edited cluster: those that the server would find, and those that admission
+// would refuse as new.
 func problemsOf(in preview.Input, provisioned bool) field.ErrorList {
 	problems, told := provisioningcluster.Problems(in.After, provisioned)
 	if in.Before == nil || len(told) == 0 {
@@ -109,14 +110,14 @@ func problemsOf(in preview.Input, provisioned bool) field.ErrorList {
 	return append(problems, news...)
 }
 
-// gather reads what is there: the snapshot, with the objects that the edited configuration refers to in addition.
+// gather reads the live snapshot and the additional objects that the edited configuration names.
 func (r *Reader) gather(out *preview.Input, controlPlane *rkev1.RKEControlPlane) error {
 	edited, err := preview.ControlPlane(out.After)
 	if err != nil {
 		return fmt.Errorf("plan the edited cluster: %w", err)
 	}
 	asks := controlPlane.DeepCopy()
-	asks.Spec.ETCDSnapshotRestore = edited.Spec.ETCDSnapshotRestore // the snapshot that is named now has to be looked up
+	asks.Spec.ETCDSnapshotRestore = edited.Spec.ETCDSnapshotRestore // looks up the snapshot that the edit names
 	if out.Snapshot, err = r.planner.Snapshot(asks); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (r *Reader) gather(out *preview.Input, controlPlane *rkev1.RKEControlPlane)
 	return nil
 }
 
-// edited is the cluster as it would be once the file was applied.
+// edited returns the cluster as it would be after the file was applied.
 func (r *Reader) edited(file File, live *provv1.Cluster, before *topology.Input) (topology.Input, error) {
 	cluster := file.Cluster.DeepCopy()
 	cluster.Namespace = r.namespace
@@ -177,7 +178,7 @@ func (r *Reader) edited(file File, live *provv1.Cluster, before *topology.Input)
 	return in, nil
 }
 
-// completed is a machine config with the defaults of its kind, as the API server fills them in.
+// completed returns a machine config with the defaults that the API server fills in.
 func completed(config *unstructured.Unstructured, defaults map[string]any) *unstructured.Unstructured {
 	out := config.DeepCopy()
 	for name, value := range defaults {
@@ -188,8 +189,8 @@ func completed(config *unstructured.Unstructured, defaults map[string]any) *unst
 	return out
 }
 
-// merge puts the spec of the file in place of the live one, and keeps what the file does not say because the server or an
-// operator writes it: schemas of pools, requests for operations, metadata.
+// merge replaces the live spec with the spec of the file. It keeps what the server or an operator writes and the file
+// omits: schemas of pools, requests for operations, metadata.
 func merge(live, file *provv1.Cluster) *provv1.Cluster {
 	out := live.DeepCopy()
 	out.Spec = *file.Spec.DeepCopy()
@@ -208,7 +209,7 @@ func merge(live, file *provv1.Cluster) *provv1.Cluster {
 	return out
 }
 
-// keepSchema gives a pool the copy of its driver's schema that it has on the server.
+// keepSchema copies the server's copy of the driver's schema to a pool.
 func keepSchema(pool *provv1.RKEMachinePool, live []provv1.RKEMachinePool) {
 	for i := range live {
 		old := &live[i]

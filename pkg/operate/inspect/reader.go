@@ -25,23 +25,23 @@ import (
 	"github.com/drover-io/drover/pkg/releases"
 )
 
-// Options say how to look at clusters.
+// Options configure a Reader.
 type Options struct {
-	// Config reaches the management cluster, with the rights of the user.
+	// Config reaches the management cluster with the permissions of the user.
 	Config *rest.Config
 	// Version of the program, for the user agent.
 	Version string
-	// Override changes the settings that the server has published; nil leaves them as they are. With others than the server's, plans look
-	// different from what is on nodes.
+	// Override changes the settings that the server has published. nil changes nothing. With other settings, plans
+	// differ from the plans on the nodes.
 	Override func(*controllers.Settings)
-	// Releases describes Kubernetes versions, as the server's table does.
+	// Releases describes Kubernetes versions, like the server's table.
 	Releases releases.Table
 	// Now defaults to the clock.
 	Now func() time.Time
 }
 
-// Reader looks at the clusters of one namespace. It remembers what it has read: make one for each look. It is used by one
-// goroutine.
+// Reader inspects the clusters of one namespace. It remembers what it has read, so every inspection needs a new Reader.
+// It is not safe for concurrent use.
 type Reader struct {
 	opts      Options
 	namespace string
@@ -55,7 +55,7 @@ type Reader struct {
 	clock     *clock
 }
 
-// New returns a reader. It makes no API call. Close ends it.
+// New returns a Reader. It makes no API call. Close releases it.
 func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	config := rest.CopyConfig(opts.Config)
 	seen := &clock{}
@@ -92,7 +92,7 @@ func New(ctx context.Context, opts Options, namespace string) (*Reader, error) {
 	return r, nil
 }
 
-// agentProblem is what the server would find.
+// agentProblem returns the problem that the server would find with the cluster agent.
 func (r *Reader) agentProblem(cluster *mgmtv3.Cluster) string {
 	if r.settings.ClusterAgentImage == "" {
 		return ""
@@ -100,7 +100,7 @@ func (r *Reader) agentProblem(cluster *mgmtv3.Cluster) string {
 	return clustermanifest.Problem(r.settings.AgentSource(r.settings.ClusterAgentImage), cluster)
 }
 
-// Close gives everything back.
+// Close releases the clients.
 func (r *Reader) Close() { r.clients.Stop() }
 
 // Cluster returns a cluster of the namespace.
@@ -126,7 +126,8 @@ func (r *Reader) Names() ([]string, error) {
 	return names, nil
 }
 
-// learn reads the settings that the server of a cluster has published. It returns why they are not known, empty when they are.
+// learn reads the settings that the server of a cluster has published. It returns why they are unknown, or an empty
+// string.
 func (r *Reader) learn(cluster *provv1.Cluster) (unknown string) {
 	r.settings = controllers.Settings{}
 	instance := ""
@@ -147,12 +148,12 @@ func (r *Reader) learn(cluster *provv1.Cluster) (unknown string) {
 	return unknown
 }
 
-// ControlPlaneResource is that of RKEControlPlanes, for IsAbout and IsAbsent.
+// ControlPlaneResource is the resource of RKEControlPlanes, for IsAbout and IsAbsent.
 func ControlPlaneResource() schema.GroupResource {
 	return rkev1.SchemeGroupVersion.WithResource("rkecontrolplanes").GroupResource()
 }
 
-// controlPlane returns the control plane of a cluster, nil when there is none.
+// controlPlane returns the control plane of a cluster, nil if there is none.
 func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
 	controlPlane, err := r.plans.ControlPlanes.Cache().Get(r.namespace, name)
 	if IsAbsent(err, ControlPlaneResource(), name) {
@@ -164,15 +165,15 @@ func (r *Reader) controlPlane(name string) (*rkev1.RKEControlPlane, error) {
 	return controlPlane, nil
 }
 
-// machineConfigs gets machine configs. The other methods of the interface are for controllers, and never called.
+// machineConfigs gets machine configs. Only controllers call the other methods of the interface.
 type machineConfigs struct {
 	provisioningcluster.DynamicKinds
 	get func(resource schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error)
-	// edited come before what there is, by kind and name.
+	// edited take precedence over live objects, by kind and name.
 	edited map[string]*unstructured.Unstructured
 }
 
-// Get implements provisioningcluster.DynamicKinds. The plural is what driverschema gives these kinds.
+// Get implements provisioningcluster.DynamicKinds. driverschema defines the plurals of these kinds.
 func (m machineConfigs) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	if found := m.edited[gvk.Kind+"/"+name]; found != nil {
 		return found, nil

@@ -17,8 +17,9 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
-// references looks at the Secrets of other namespaces that a cluster names. The server uses none that is not offered and that nobody who may get it is
-// known to have named: who adopts the cluster becomes that author, as far as admission can note it.
+// references checks the Secrets of other namespaces that a cluster names. The server uses such a Secret only if it is
+// offered to the cluster, or if its author may get it. The adopting user becomes the author, if admission can record
+// that.
 func (r *Reader) references(ctx context.Context, out *Adoption, cluster *provv1.Cluster) error {
 	if out.Owner == OwnerSame {
 		return nil
@@ -46,7 +47,8 @@ func (r *Reader) references(ctx context.Context, out *Adoption, cluster *provv1.
 	return nil
 }
 
-// ungranted lists the references to Secrets that are not offered to the cluster. One that the caller may not get is a problem.
+// ungranted lists the references to Secrets that are not offered to the cluster. A Secret that the user may not get is
+// a problem.
 func (r *Reader) ungranted(out *Adoption, cluster *provv1.Cluster) ([]tenancy.Reference, error) {
 	own := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 	var open []tenancy.Reference
@@ -68,7 +70,7 @@ func (r *Reader) ungranted(out *Adoption, cluster *provv1.Cluster) ([]tenancy.Re
 	return open, nil
 }
 
-// latestMachine is the latest resource version of the Machines that were looked at.
+// latestMachine returns the latest resource version of the inspected Machines.
 func (r *Reader) latestMachine() (string, error) {
 	machines, err := r.plans.Machines.Cache().List(r.namespace, labels.Everything())
 	if err != nil {
@@ -81,7 +83,7 @@ func (r *Reader) latestMachine() (string, error) {
 	return planstore.Latest(versions...), nil
 }
 
-// UnderWay lists what was begun in a cluster and has to be ended by whoever manages it.
+// UnderWay lists work that began in a cluster and that its manager must end.
 func (r *Reader) UnderWay(name string) ([]string, error) {
 	controlPlane, err := r.controlPlane(name)
 	if err != nil || controlPlane == nil {

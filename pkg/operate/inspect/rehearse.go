@@ -45,13 +45,14 @@ import (
 	"github.com/drover-io/drover/pkg/reach/proxy"
 )
 
-// rounds are after how many all controllers have to be at rest. Each acts on what the others have written, as events would have it.
+// rounds is the limit of passes until all controllers must be idle. In each pass, a controller sees what the others
+// wrote.
 const rounds = 8
 
-// play is the controllers of the server on a stage: they act, and write nothing.
+// play runs the controllers of the server on a stage: they act, and the stage records their writes.
 type play struct {
 	*Reader
-	// the handlers get none
+	// handlers receive no context
 	ctx      context.Context
 	name     string
 	id       string
@@ -61,17 +62,19 @@ type play struct {
 	log      logrus.FieldLogger
 	set      *applyset.Set
 	plan     plancontroller.Deps
-	// ours: the cluster is the instance's already.
+	// ours: the instance has the cluster already.
 	ours bool
-	// unread says of what it is not known what would be written, and failed what would not be brought about, and why.
+	// unread maps subjects with failed reads to the reason. Their writes are unknown. failed maps subjects that would
+	// fail to the error.
 	unread, failed map[subject]string
 }
 
-// subject is what a controller looks after, of a machine or of the cluster.
+// subject is what a controller manages, for a machine or for the cluster.
 type subject struct{ what, machine string }
 
-// rehearse has the controllers act on a cluster with the mark of an instance and with notes on its machines, until they are at rest. It returns all that
-// they have written, with notes on what is not known, because the user may not read something, and on what would fail.
+// rehearse runs the controllers on a cluster with the mark of an instance and the planner's marks on its machines,
+// until they are idle. It returns all their writes. Its notes list what is unknown, because the user may not read
+// something, and what would fail.
 func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption) ([]applyset.Difference, []string, error) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -102,14 +105,14 @@ func (r *Reader) rehearse(ctx context.Context, of *provv1.Cluster, out *Adoption
 	return found, append(p.notes(), notes...), err
 }
 
-// perform lets the controllers act until they are at rest.
+// perform runs the controllers until they are idle.
 func (p *play) perform(provisioned bool) (notes []string, err error) {
 	for range rounds {
 		before := p.stage.Changes()
 		if err := p.round(provisioned); err != nil {
 			return nil, err
 		}
-		if err := p.ctx.Err(); err != nil { // it is not the API server's fault
+		if err := p.ctx.Err(); err != nil { // not an error of the API server
 			return nil, err
 		}
 		if p.stage.Changes() == before {
@@ -119,7 +122,7 @@ func (p *play) perform(provisioned bool) (notes []string, err error) {
 	return []string{fmt.Sprintf("the controllers were not at rest after %d passes: more may be written than is listed", rounds)}, nil
 }
 
-// begin marks the cluster, and notes on its machines what whoever adopts it notes.
+// begin writes the Cluster's mark and the planner's marks on the stage, like an adoption.
 func (p *play) begin(marks map[string]planner.Marks) error {
 	if p.ours {
 		return nil
@@ -143,7 +146,7 @@ func (p *play) begin(marks map[string]planner.Marks) error {
 	return nil
 }
 
-// try runs one handler. What cannot be read is told, and what the handler would write then is not known.
+// try runs one handler. It records a failed read, because the handler's writes are unknown then.
 func (p *play) try(of subject, act func() error) {
 	delete(p.unread, of)
 	delete(p.failed, of)
@@ -156,7 +159,7 @@ func (p *play) try(of subject, act func() error) {
 	}
 }
 
-// round has every controller act once, in the order in which an object passes them.
+// round runs every controller once, in the order in which an object passes them.
 func (p *play) round(provisioned bool) error {
 	of, err := p.plan.ProvisioningClusters.Cache().Get(p.namespace, p.name)
 	if err != nil {
@@ -186,7 +189,7 @@ func (p *play) round(provisioned bool) error {
 	return nil
 }
 
-// readParts reads what belongs to machines, all of a kind at once.
+// readParts reads what belongs to machines, one list for each kind.
 func (p *play) readParts(machines []*clusterv1.Machine) {
 	if len(machines) == 0 {
 		return
@@ -205,7 +208,7 @@ func hostKind(ref clusterv1.ContractVersionedObjectReference) schema.GroupVersio
 	return schema.GroupVersionKind{Group: ref.APIGroup, Version: driverschema.Version, Kind: ref.Kind}
 }
 
-// machine runs the controllers of the parts of a machine.
+// machine runs the controllers for the parts of a machine.
 func (p *play) machine(machine *clusterv1.Machine) {
 	if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "RKEBootstrap" {
 		p.try(subject{"accounts, rights and Secrets", machine.Name}, func() error {
@@ -273,7 +276,7 @@ func (p *play) tokens() error {
 	return err
 }
 
-// installsAgents reports whether clusters get agents: the server publishes no image where they get none.
+// installsAgents reports whether clusters get agents. A server that installs none publishes no image.
 func (p *play) installsAgents() bool { return p.settings.ClusterAgentImage != "" }
 
 func (p *play) agent(of *provv1.Cluster) error {
@@ -286,7 +289,7 @@ func (p *play) agent(of *provv1.Cluster) error {
 	}, of)
 }
 
-// now is when all of it is played.
+// now is the time of the rehearsal.
 func (p *play) now() time.Time { return p.at }
 
 func (p *play) planner() plancontroller.Deps {
@@ -344,7 +347,7 @@ func (p *play) hosts() machineprovision.Deps {
 	}
 }
 
-// everything lets every Secret be used: which of them a cluster may is looked at, and told, before its objects are compared.
+// everything allows every Secret. references has checked the Secrets before.
 type everything struct{}
 
 // Check implements the Access of the controllers.
@@ -355,7 +358,7 @@ func (everything) Check(*provv1.Cluster, types.NamespacedName, map[string]string
 // OnChange implements the Access of the controllers.
 func (everything) OnChange(func(types.NamespacedName)) {}
 
-// silent are clusters that nobody asks: what is looked at is the management cluster.
+// silent are clusters without a connection. A rehearsal reads only the management cluster.
 type silent struct{}
 
 // Client implements the Downstream of the controllers.
@@ -369,7 +372,8 @@ func (silent) Answered(types.NamespacedName) bool { return false }
 // Forget implements cluster.Prober.
 func (silent) Forget(types.NamespacedName) {}
 
-// sessions are the agents that were connected to the instance when it looked last. Those of clusters of others have to come to it first.
+// sessions are the agents that the instance last saw connected. Agents of other managers' clusters must connect to the
+// instance first.
 type sessions struct {
 	management generic.NonNamespacedCacheInterface[*mgmtv3.Cluster]
 	ours       bool

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// related are those of the objects of a namespace that belong to clusters of these names: by name, by label, by what their spec says, by
-// reference, and whatever belongs to one of them.
+// related returns the objects of a namespace that belong to the named clusters: by name, label, spec or reference. It
+// includes everything that these objects own.
 func related(all []*unstructured.Unstructured, names []string) []*unstructured.Unstructured {
 	chosen, uids, referred := map[int]bool{}, map[types.UID]bool{}, map[string]bool{}
 	take := func(i int) {
@@ -51,10 +51,10 @@ func related(all []*unstructured.Unstructured, names []string) []*unstructured.U
 	return out
 }
 
-// ofCluster reports that an object says itself to which cluster it belongs.
+// ofCluster reports whether an object itself names one of the clusters.
 func ofCluster(object *unstructured.Unstructured, names []string) bool {
 	labels := object.GetLabels()
-	said, _, _ := unstructured.NestedString(object.Object, "spec", "clusterName") // what is no name names none
+	said, _, _ := unstructured.NestedString(object.Object, "spec", "clusterName") // may be empty
 	switch object.GetKind() {
 	case "Cluster", "RKECluster", "RKEControlPlane":
 		return slices.Contains(names, object.GetName())
@@ -67,9 +67,9 @@ func ofCluster(object *unstructured.Unstructured, names []string) bool {
 	return false
 }
 
-// configsOf are the machine configs that the pools of a Cluster name, as Kind/name.
+// configsOf returns the machine configs that the pools of a Cluster name, as Kind/name.
 func configsOf(cluster *unstructured.Unstructured) []string {
-	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools") // what has no pools names no configs
+	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools") // no pools: no configs
 	var out []string
 	for _, pool := range pools {
 		fields, _ := pool.(map[string]any)
@@ -81,7 +81,8 @@ func configsOf(cluster *unstructured.Unstructured) []string {
 	return out
 }
 
-// referred reads Secrets and ConfigMaps that the clusters refer to, for their keys, and so that their values can be taken out of everything else.
+// referred reads the Secrets and ConfigMaps that the clusters name. The bundle shows their keys and masks their values
+// everywhere.
 func (c *collector) referred(objects []*unstructured.Unstructured) {
 	for _, object := range objects {
 		if object.GetKind() == "RKEControlPlane" {
@@ -121,9 +122,9 @@ func (c *collector) get(kind, namespace, name string) {
 	}
 }
 
-// credentialsOf are the credentials of clouds that a Cluster and its pools name.
+// credentialsOf returns the cloud credentials that a Cluster and its pools name.
 func credentialsOf(cluster *unstructured.Unstructured) []string {
-	shared, _, _ := unstructured.NestedString(cluster.Object, "spec", "cloudCredentialSecretName") // it names none
+	shared, _, _ := unstructured.NestedString(cluster.Object, "spec", "cloudCredentialSecretName") // may be empty
 	pools, _, _ := unstructured.NestedSlice(cluster.Object, "spec", "rkeConfig", "machinePools")
 	out := []string{shared}
 	for _, pool := range pools {

@@ -9,26 +9,26 @@ import (
 	"github.com/drover-io/drover/pkg/operate/preview"
 )
 
-// Request is a request for an operation that was made.
+// Request is a request for an operation that was written.
 type Request struct {
-	// Cluster is its namespace and name.
+	// Cluster is the cluster's namespace and name, as NAMESPACE/NAME.
 	Cluster string `json:"cluster"`
 	// Operation is the name of its record in status.operations of the RKEControlPlane.
 	Operation string `json:"operation"`
-	// Field of the Cluster that has the request, and the generation that it has there.
+	// Field of the Cluster that holds the request, and the request's generation in that field.
 	Field      string `json:"field"`
 	Generation int64  `json:"generation"`
-	// Snapshot is the name that a restore has.
+	// Snapshot is the name in a request for a restore.
 	Snapshot string `json:"snapshot,omitempty"`
-	// Services whose certificates are rotated, none for all.
+	// Services whose certificates are rotated, empty for all.
 	Services []string `json:"services,omitempty"`
-	// KubernetesVersion is what spec.kubernetesVersion was set to beside the request, empty when it was left alone.
+	// KubernetesVersion is the new spec.kubernetesVersion of the same write, empty if it did not change.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
-	// Notes are what else there is to know of it.
+	// Notes are additional information for the user.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// PreviewEdit says what an edit of a cluster would do that somebody makes without a file.
+// PreviewEdit returns the effect of an edit that does not come from a file.
 func (r *Reader) PreviewEdit(edited *provv1.Cluster) (preview.Report, error) {
 	report, err := r.Preview(File{Cluster: edited})
 	if invalid, ok := errors.AsType[*InvalidError](err); ok {
@@ -40,5 +40,5 @@ func (r *Reader) PreviewEdit(edited *provv1.Cluster) (preview.Report, error) {
 	return report, err
 }
 
-// KnowsVersion reports that the release data tell of a Kubernetes version, or of others of its minor.
+// KnowsVersion reports whether the release data contain a Kubernetes version, or another of the same minor.
 func (r *Reader) KnowsVersion(version string) bool { return r.opts.Releases.Release(version).Known }

@@ -12,45 +12,45 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// Roll is what a command to move machines to another render version would do.
+// Roll is the effect of a command that moves machines to another render version.
 type Roll struct {
-	// Cluster is its namespace and name.
+	// Cluster is the cluster's namespace and name, as NAMESPACE/NAME.
 	Cluster string `json:"cluster"`
-	// To is the version that machines move to.
+	// To is the target version.
 	To string `json:"to"`
-	// Command is what the annotation says once the command is given, Was what it says now.
+	// Command is the annotation's value after the command. Was is its current value.
 	Command string `json:"command"`
 	Was     string `json:"was,omitempty"`
-	// SettingsUnknown is why the settings of the server are not known, empty when they are. Then plans may look different from what is on
-	// the nodes.
+	// SettingsUnknown says why the server's settings are unknown, empty if they are known. With unknown settings, plans
+	// can differ from the plans on the nodes.
 	SettingsUnknown string `json:"settingsUnknown,omitempty"`
 	// Result is the strongest class: None, InPlace or Restart.
 	Result planner.Class `json:"result"`
-	// Machines that the command is about, by name.
+	// Machines that the command addresses, by name.
 	Machines []RollMachine `json:"machines,omitempty"`
 }
 
-// RollMachine is what becomes of one machine.
+// RollMachine is the effect on one machine.
 type RollMachine struct {
 	Name  string `json:"name"`
 	Pool  string `json:"pool,omitempty"`
 	Roles string `json:"roles,omitempty"`
-	// From is the version that its plan was made with, empty when it has none.
+	// From is the render version of the machine's plan, empty if it has no plan.
 	From string `json:"from,omitempty"`
 	// Class is None, InPlace or Restart.
 	Class planner.Class `json:"class"`
-	// Drained: the pods leave the node first.
+	// Drained means that Drover drains the node first.
 	Drained bool `json:"drained,omitempty"`
-	// Cause is why it happens; Pending that it would happen without the command too.
+	// Cause is the cause of the change. Pending means that the change is independent of the command.
 	Cause   disruption.Cause `json:"cause,omitempty"`
 	Pending bool             `json:"pending,omitempty"`
-	// Held says why it does not happen yet, or why nothing is known.
+	// Held says why the change must wait, or why it is unknown.
 	Held string `json:"held,omitempty"`
-	// Problem says why the machine could be given no plan.
+	// Problem says why no plan can be made for the machine.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Pending are the machines that are not at the version yet.
+// Pending returns the machines that are not at the version yet.
 func (r Roll) Pending() []string {
 	var names []string
 	for _, m := range r.Machines {
@@ -61,7 +61,8 @@ func (r Roll) Pending() []string {
 	return names
 }
 
-// HeldUp are the machines that have not moved, if each of them waits for a person, with what it waits for.
+// HeldUp returns the machines that have not moved, each with its reason. It returns nil unless every one of them is
+// held.
 func (r Roll) HeldUp() []string {
 	var held []string
 	for _, m := range r.Machines {
@@ -76,7 +77,7 @@ func (r Roll) HeldUp() []string {
 	return held
 }
 
-// Roll says what a command to move the machines of some pools, or all machines, would do. An empty version is the newest one.
+// Roll returns the effect of moving the machines of some pools, or all machines. An empty version means the newest.
 func (r *Reader) Roll(name, to string, pools []string) (Roll, error) {
 	out := Roll{Cluster: r.namespace + "/" + name, To: to, Result: planner.ClassNone}
 	if out.To == "" {
@@ -116,7 +117,7 @@ func (r *Reader) Roll(name, to string, pools []string) (Roll, error) {
 	return out, nil
 }
 
-// expect fills in what each machine has to expect.
+// expect fills in the effect on each machine.
 func (r *Roll) expect(snapshot planner.Snapshot, command planner.Roll, pools []string) {
 	before := planner.Assess(snapshot)
 	snapshot.Roll = command

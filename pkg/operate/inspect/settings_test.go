@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// What the server has published is what plans are compared with, and flags come before it.
+// The reader compares plans with the server's published settings. Flags take precedence.
 func TestReader_LearnsTheServersSettings(t *testing.T) {
 	published := controllers.Settings{SystemDefaultRegistry: "r.example.com", SystemAgentInstallerImage: "theirs-"}
 	owned := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{rkev1.InstanceAnnotation: "mine"}}}
@@ -70,7 +70,7 @@ func TestReader_LearnsTheServersSettings(t *testing.T) {
 
 func mineInstead(s *controllers.Settings) { s.SystemAgentInstallerImage = "mine-" }
 
-// Whoever may not read them is told, and sees the rest.
+// A user that may not read the settings gets a note, and the rest of the result.
 func TestReader_SettingsThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme, err := clients.NewScheme()

@@ -22,48 +22,48 @@ const (
 	storageS3 = "s3"
 )
 
-// snapshotFailed is the status of a snapshot that was not taken.
+// snapshotFailed is the status of a failed snapshot.
 const snapshotFailed = "failed"
 
-// Snapshots are the snapshots of etcd that are known in a namespace: its ETCDSnapshots.
+// Snapshots are the known etcd snapshots of a namespace: its ETCDSnapshots.
 type Snapshots struct {
 	Namespace string `json:"namespace"`
-	// Cluster is the one whose snapshots are listed, empty for those of all.
+	// Cluster whose snapshots are listed, empty for all clusters.
 	Cluster string `json:"cluster,omitempty"`
-	// Snapshots, the youngest first. Those whose time is not known come last.
+	// Snapshots, newest first. Snapshots with unknown time come last.
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
-// Snapshot is what is known of a snapshot.
+// Snapshot describes a snapshot.
 type Snapshot struct {
-	// Name is that of the ETCDSnapshot, which a restore names.
+	// Name of the ETCDSnapshot. A restore uses this name.
 	Name string `json:"name"`
-	// Cluster whose snapshot it is, empty when nobody says.
+	// Cluster of the snapshot, empty if unknown.
 	Cluster string `json:"cluster,omitempty"`
 	// Storage is local or s3.
 	Storage string `json:"storage"`
-	// Node that holds the file, or has put it into S3.
+	// Node that has the file, or that uploaded it to S3.
 	Node string `json:"node,omitempty"`
 	// Bucket and Folder in S3.
 	Bucket string `json:"bucket,omitempty"`
 	Folder string `json:"folder,omitempty"`
-	// File is its name, for S3 the last part of the object's key.
+	// File is the file's name. For S3 it is the last part of the object's key.
 	File string `json:"file,omitempty"`
-	// Status is successful or failed, empty for one that somebody wrote. Message says why it failed.
+	// Status is successful or failed, empty for an object that a user wrote. Message says why the snapshot failed.
 	Status  string `json:"status,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Size in bytes, 0 when it is not known.
+	// Size in bytes, 0 if unknown.
 	Size int64 `json:"size,omitempty"`
-	// TakenAt is when the distribution took it.
+	// TakenAt is when the distribution took the snapshot.
 	TakenAt *metav1.Time `json:"takenAt,omitempty"`
-	// KubernetesVersion is what the cluster had then, empty when the metadata do not tell.
+	// KubernetesVersion of the cluster at that time, empty if the metadata lack it.
 	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
 }
 
-// Failed reports that there is nothing to restore.
+// Failed reports whether the snapshot cannot be restored because taking it failed.
 func (s Snapshot) Failed() bool { return s.Status == snapshotFailed }
 
-// Place is where the snapshot is, in words.
+// Place describes the snapshot's location in words.
 func (s Snapshot) Place() string {
 	switch {
 	case s.Storage != storageS3 && s.Node == "":
@@ -78,7 +78,8 @@ func (s Snapshot) Place() string {
 	return "S3, bucket " + s.Bucket
 }
 
-// Snapshots lists the snapshots of a cluster, or of all clusters of the namespace. That there are none of a cluster which does not exist is an error.
+// Snapshots lists the snapshots of a cluster, or of all clusters of the namespace. An empty list is an error if the
+// cluster does not exist.
 func (r *Reader) Snapshots(cluster string) (Snapshots, error) {
 	out := Snapshots{Namespace: r.namespace, Cluster: cluster, Snapshots: []Snapshot{}}
 	list := func(options metav1.ListOptions) (*rkev1.ETCDSnapshotList, error) {
@@ -100,8 +101,9 @@ func (r *Reader) Snapshots(cluster string) (Snapshots, error) {
 	return out, nil
 }
 
-// selectorsOf are the labels of what may be a snapshot of the cluster: those of it, and those of which no label says whose they are. Everything may be one where no
-// cluster is named, or one whose name no label can have.
+// selectorsOf returns label selectors for the possible snapshots of the cluster: objects with its label, and objects
+// without a cluster label. The selector is empty without a cluster, and for a cluster whose name is not a valid label
+// value.
 func selectorsOf(cluster string) []string {
 	if cluster == "" || len(validation.IsValidLabelValue(cluster)) > 0 {
 		return []string{""}
@@ -109,10 +111,11 @@ func selectorsOf(cluster string) []string {
 	return []string{rkev1.ClusterNameLabel + "=" + cluster, "!" + rkev1.ClusterNameLabel}
 }
 
-// pageSize is how many snapshots are read at a time: their metadata are large.
+// pageSize is the number of snapshots in one page. Their metadata are large.
 const pageSize = 500
 
-// pages lists the snapshots of a cluster, or all of them, page by page. A list whose next page is too old to be had begins anew, as a whole.
+// pages lists the snapshots of a cluster, or all snapshots, page by page. If a page expires, it lists everything in one
+// request.
 func pages(list func(metav1.ListOptions) (*rkev1.ETCDSnapshotList, error), selector, cluster string) ([]Snapshot, error) {
 	var out []Snapshot
 	options := metav1.ListOptions{LabelSelector: selector, Limit: pageSize}
@@ -136,10 +139,10 @@ func pages(list func(metav1.ListOptions) (*rkev1.ETCDSnapshotList, error), selec
 	}
 }
 
-// snapshotResource is that of ETCDSnapshots.
+// snapshotResource is the resource of ETCDSnapshots.
 var snapshotResource = rkev1.SchemeGroupVersion.WithResource("etcdsnapshots").GroupResource()
 
-// Snapshot describes an ETCDSnapshot, nil when there is none of that name.
+// Snapshot describes an ETCDSnapshot, nil if none has that name.
 func (r *Reader) Snapshot(name string) (*Snapshot, error) {
 	object, err := r.plans.Snapshots.Cache().Get(r.namespace, name)
 	if IsAbsent(err, snapshotResource, name) {
@@ -152,7 +155,7 @@ func (r *Reader) Snapshot(name string) (*Snapshot, error) {
 	return &s, nil
 }
 
-// younger puts the youngest first.
+// younger orders snapshots newest first.
 func younger(a, b Snapshot) int { return cmp.Or(unix(b)-unix(a), strings.Compare(a.Name, b.Name)) }
 
 func unix(s Snapshot) int {
@@ -162,12 +165,12 @@ func unix(s Snapshot) int {
 	return int(s.TakenAt.Unix())
 }
 
-// ownerOf is the cluster whose snapshot it is, read as the planner does; empty when nobody says.
+// ownerOf returns the cluster of a snapshot, by the planner's rules. It is empty if unknown.
 func ownerOf(object *rkev1.ETCDSnapshot) string {
 	return cmp.Or(object.Spec.ClusterName, object.Labels[rkev1.ClusterNameLabel])
 }
 
-// snapshotOf describes an object.
+// snapshotOf describes an ETCDSnapshot.
 func snapshotOf(object *rkev1.ETCDSnapshot) Snapshot {
 	file := &object.SnapshotFile
 	out := Snapshot{
@@ -178,10 +181,10 @@ func snapshotOf(object *rkev1.ETCDSnapshot) Snapshot {
 		out.Storage, out.Bucket, out.Folder = storageS3, file.S3.Bucket, file.S3.Folder
 	}
 	if out.Node == storageS3 {
-		out.Node = "" // what older objects have there
+		out.Node = "" // a value of older objects
 	}
 	if version, _, err := topology.DescribeSnapshot(file.Metadata); err == nil {
-		out.KubernetesVersion = version // metadata that cannot be read tell nothing
+		out.KubernetesVersion = version // unreadable metadata contain no version
 	}
 	return out
 }

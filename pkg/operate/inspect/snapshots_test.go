@@ -61,10 +61,10 @@ func TestSelectorsOf_AskForNoMoreThanMayBeOfTheCluster(t *testing.T) {
 	}
 }
 
-// lists answers with pages, one after the other, and notes what it was asked for.
+// lists returns one page after the other and records the requests.
 type lists struct {
 	pages   []rkev1.ETCDSnapshotList
-	expired int // the page, from 1, that is too old once
+	expired int // the page, from 1, that expires once
 	asked   []metav1.ListOptions
 }
 

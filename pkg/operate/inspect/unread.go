@@ -17,10 +17,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// partsOfHost are what the controller of hosts looks after.
+// partsOfHost is the subject of the controller of hosts.
 const partsOfHost = "parts of the host"
 
-// notes say what the list lacks, a line for machines of which the same is said.
+// notes describe what the list of changes lacks, one line for all machines with the same reason.
 func (p *play) notes() []string {
 	lines := map[string][]string{}
 	for of, why := range p.unread {
@@ -39,7 +39,7 @@ func (p *play) notes() []string {
 	return out
 }
 
-// ofMachines names machines, not too many of them. There is one without a name where it is not about machines.
+// ofMachines names the first machines of a list. It returns an empty string if the subject is the cluster.
 func ofMachines(names []string) string {
 	const most = 3
 	slices.Sort(names)
@@ -54,7 +54,8 @@ func ofMachines(names []string) string {
 	return " of machines " + strings.Join(names, ", ")
 }
 
-// others reads the Clusters of other namespaces, and says why they are not known: one of them can say that the management cluster is its own.
+// others reads the Clusters of other namespaces and returns why they are unknown. One of them can claim the same
+// management Cluster.
 func (p *play) others() string {
 	err := p.stage.ReadEverywhere(provv1.SchemeGroupVersion.WithKind("Cluster"))
 	switch {
@@ -66,14 +67,15 @@ func (p *play) others() string {
 	return "whether a Cluster of another namespace has the same management cluster is not compared: " + err.Error()
 }
 
-// host is the infrastructure object of a machine.
+// host returns the infrastructure object of a machine.
 func (p *play) host(machine *clusterv1.Machine) (*unstructured.Unstructured, error) {
 	ref := machine.Spec.InfrastructureRef
 	return p.stage.Dynamic().Get(hostKind(ref), machine.Namespace, ref.Name)
 }
 
-// doubts counts machines as replaced whose controller could not be rehearsed, if what there is of them does not say that their host was made: nobody
-// knows that they stay, and who adopts the cluster is to ask for it.
+// doubts marks machines as replaced if the rehearsal of their controller failed and their objects do not confirm that
+// the host was created. It is unknown whether these machines remain, so the adopting user must accept their
+// replacement.
 func (p *play) doubts(out *Adoption) error {
 	unknown := map[string]bool{}
 	for _, of := range slices.Concat(slices.Collect(maps.Keys(p.unread)), slices.Collect(maps.Keys(p.failed))) {
@@ -100,7 +102,7 @@ func (p *play) doubts(out *Adoption) error {
 	return nil
 }
 
-// doubt says why a machine may be one of which no host could be made; empty when it is not.
+// doubt says why the host of a machine may be missing. It is empty if the host exists.
 func (p *play) doubt(machine *clusterv1.Machine) (string, error) {
 	ref := machine.Spec.InfrastructureRef
 	host, err := p.host(machine)
@@ -129,7 +131,8 @@ func (p *play) doubt(machine *clusterv1.Machine) (string, error) {
 	return fmt.Sprintf("its %s %s does not say that its host was made", ref.Kind, ref.Name), nil
 }
 
-// replace has a machine be one that is replaced. It reports false for those that go anyway, or are none of the cluster's.
+// replace marks a machine as replaced. It returns false for machines that are removed anyway or belong to another
+// cluster.
 func (a *Adoption) replace(name string) bool {
 	at := slices.IndexFunc(a.Machines, func(m AdoptedMachine) bool { return m.Name == name })
 	if at < 0 || a.Machines[at].Class == planner.ClassRemove {

@@ -10,7 +10,7 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// absentError is what is said of a Cluster that is not there. It wraps what the API server has said.
+// absentError reports that a Cluster does not exist. It wraps the API server's error.
 type absentError struct {
 	error
 	namespace, name string
@@ -21,10 +21,11 @@ func (e absentError) Error() string {
 	return fmt.Sprintf("there is no Cluster %s in namespace %s; -n names another one", e.name, e.namespace)
 }
 
-// Unwrap returns what the API server has said.
+// Unwrap returns the API server's error.
 func (e absentError) Unwrap() error { return e.error }
 
-// UnreadCluster says why a Cluster could not be read. It is a refusal if somebody says so who knows, so that the same answer comes when it is read again.
+// UnreadCluster says why a Cluster could not be read. isRefusal is true for a definite answer of the API server. A
+// repeated read gives the same answer.
 func UnreadCluster(err error, namespace, name string) (isRefusal bool, said error) {
 	known := IsAbout(err, provv1.SchemeGroupVersion.WithResource("clusters").GroupResource(), name)
 	if known && apierrors.IsNotFound(err) {
@@ -33,8 +34,8 @@ func UnreadCluster(err error, namespace, name string) (isRefusal bool, said erro
 	return known && apierrors.IsForbidden(err), fmt.Errorf("read Cluster %s/%s: %w", namespace, name, err)
 }
 
-// IsAbout reports whether an error is what a server of Kubernetes says of that very object: not what one says that does not know the kind, nor what client-go makes
-// of a page of somebody on the way.
+// IsAbout reports whether an error is the API server's statement about exactly this object. It excludes servers that do
+// not know the kind, and errors that client-go creates from a proxy's page.
 func IsAbout(err error, resource schema.GroupResource, name string) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || apierrors.IsUnexpectedServerError(err) {
@@ -44,7 +45,7 @@ func IsAbout(err error, resource schema.GroupResource, name string) bool {
 	return details != nil && details.Name == name && details.Group == resource.Group && details.Kind == resource.Resource
 }
 
-// IsAbsent reports whether a server of Kubernetes says of that very object that there is none.
+// IsAbsent reports whether the API server says that exactly this object does not exist.
 func IsAbsent(err error, resource schema.GroupResource, name string) bool {
 	return apierrors.IsNotFound(err) && IsAbout(err, resource, name)
 }

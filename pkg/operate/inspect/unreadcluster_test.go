@@ -38,7 +38,8 @@ func TestUnreadCluster(t *testing.T) {
 	}
 }
 
-// Only who knows the object can say that there is none of it: what else is not found is a mistake of somebody on the way, or of another kind.
+// Only an answer about the object itself proves that it does not exist. Other NotFound errors come from a proxy or
+// concern another kind.
 func TestIsAbsent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

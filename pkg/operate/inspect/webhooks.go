@@ -20,13 +20,13 @@ import (
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
-// groups are those whose objects have to be written for a cluster.
+// groups are the API groups of the objects that a cluster needs.
 var groups = []string{
 	provv1.SchemeGroupVersion.Group, rkev1.SchemeGroupVersion.Group, mgmtv3.SchemeGroupVersion.Group, driverschema.ConfigGroup, driverschema.MachineGroup,
 	clusterv1.GroupVersion.Group,
 }
 
-// webhook is one of either kind, as far as it matters here.
+// webhook has the relevant fields of a validating or mutating webhook.
 type webhook struct {
 	configuration, name string
 	failure             *admissionv1.FailurePolicyType
@@ -35,7 +35,8 @@ type webhook struct {
 	namespaces, objects *metav1.LabelSelector
 }
 
-// webhooks reads which webhooks the API server has to ask and that cannot answer, because their Service has no pods, and which of Drover's it does without.
+// webhooks finds the webhooks that the API server must call and that cannot answer because their Service has no pods.
+// It also finds the webhooks of Drover that the API server skips.
 func (g *gatherer) webhooks() error {
 	var all []webhook
 	validating, err := g.clients.Kubernetes.AdmissionregistrationV1().ValidatingWebhookConfigurations().List(g.ctx, metav1.ListOptions{})
@@ -98,7 +99,8 @@ func (g *gatherer) webhook(hook webhook, namespace labels.Set) error {
 	return nil
 }
 
-// namespaceLabels are those of the cluster's namespace; nil when they cannot be read, and then every selector may match.
+// namespaceLabels returns the labels of the cluster's namespace. It returns nil if they cannot be read, and then every
+// selector can match.
 func (g *gatherer) namespaceLabels() labels.Set {
 	namespace, err := g.clients.Kubernetes.CoreV1().Namespaces().Get(g.ctx, g.namespace, metav1.GetOptions{})
 	if err != nil {
@@ -107,13 +109,13 @@ func (g *gatherer) namespaceLabels() labels.Set {
 	return labels.Merge(namespace.Labels, labels.Set{corev1.LabelMetadataName: namespace.Name})
 }
 
-// concerns reports that the webhook is asked about objects of a cluster in a namespace with those labels. Objects of ours have no labels that somebody
-// else would select by.
+// concerns reports whether the API server calls the webhook for objects of a cluster in a namespace with these labels.
+// It assumes that no foreign selector matches the labels of Drover's objects.
 func (w webhook) concerns(namespace labels.Set) bool {
 	return (namespace == nil || selects(w.namespaces, namespace)) && selects(w.objects, labels.Set{}) && slices.ContainsFunc(w.rules, concerns)
 }
 
-// selects reports that a selector matches; nothing selects everything.
+// selects reports whether a selector matches. A nil selector matches everything.
 func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 	if selector == nil {
 		return true
@@ -122,10 +124,11 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 	return err != nil || parsed.Matches(set)
 }
 
-// endings are those of the resources of node drivers, which nobody lists by name.
+// endings are the endings of the node drivers' resources, whose full names vary.
 var endings = []string{"machines", "machinetemplates", "configs"}
 
-// concerns reports that a rule is about objects of ours. One that is about all groups names resources of ours, or all.
+// concerns reports whether a rule covers Drover's objects. A rule for all groups must also name one of their resources,
+// or all resources.
 func concerns(rule admissionv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rule.APIGroups, func(group string) bool {
 		return (group == "*" || slices.Contains(groups, group)) && slices.ContainsFunc(rule.Resources, func(resource string) bool {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// A webhook is in the way of a cluster only if the API server asks it about objects of the cluster.
+// A webhook blocks a cluster only if the API server calls it for objects of the cluster.
 func TestWebhook_ConcernsObjectsOfClusters(t *testing.T) {
 	selector := func(key string, operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: key, Operator: operator, Values: values}}}

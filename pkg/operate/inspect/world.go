@@ -27,7 +27,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
-// credentials reads the Secrets that the Cluster and its pools name for clouds.
+// credentials reads the cloud credentials that the Cluster and its pools name.
 func (g *gatherer) credentials() error {
 	fields := map[string]string{"spec.cloudCredentialSecretName": g.w.Cluster.Spec.CloudCredentialSecretName}
 	if g.w.Cluster.Spec.RKEConfig != nil {
@@ -57,7 +57,7 @@ func (g *gatherer) credentials() error {
 // configSuffix ends the kinds of machine configs.
 const configSuffix = "Config"
 
-// drivers reads what the pools need to make machines.
+// drivers reads the node drivers that the pools need.
 func (g *gatherer) drivers() error {
 	if g.w.Cluster.Spec.RKEConfig == nil {
 		return nil
@@ -85,7 +85,7 @@ func (g *gatherer) drivers() error {
 	return nil
 }
 
-// driverKinds are what the kinds of the machine configs of pools begin with. Pools of other providers need no driver.
+// driverKinds returns the prefixes of the pools' machine config kinds. Pools of other providers need no driver.
 func driverKinds(pools []provv1.RKEMachinePool) map[string]bool {
 	bases := map[string]bool{}
 	for _, pool := range pools {
@@ -99,7 +99,7 @@ func driverKinds(pools []provv1.RKEMachinePool) map[string]bool {
 	return bases
 }
 
-// driverNamed finds a driver by its name, or by the name that its kinds have.
+// driverNamed finds a driver by its name, or by the name in its kinds.
 func driverNamed(drivers []mgmtv3.NodeDriver, name string) *mgmtv3.NodeDriver {
 	for i := range drivers {
 		if drivers[i].Name == name {
@@ -174,7 +174,8 @@ func (g *gatherer) parts(m *diagnose.Machine) error {
 	name := naming.SafeConcat(naming.BootstrapSecret(ref.Name), "token")
 	err = one(g, "secrets", &token, func() (*corev1.Secret, error) { return g.plans.Secrets.Cache().Get(m.Namespace, name) })
 	if err == nil && token != nil {
-		m.TokenUsed, _ = time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation]) // a time that cannot be read is not known
+		// It stays zero if the annotation is unreadable.
+		m.TokenUsed, _ = time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation])
 		g.w.Secrets.AddData(token.Data)
 	}
 	return err
@@ -195,7 +196,7 @@ func (g *gatherer) host(m *diagnose.Machine) error {
 	return err
 }
 
-// resource finds how a kind is served, whichever version of its group it is in. It is empty when it is not served.
+// resource finds the resource of a kind in its group's preferred version. It is empty if the kind is not served.
 func (g *gatherer) resource(group, kind string) (schema.GroupVersionResource, error) {
 	key := group + "/" + kind
 	if known, ok := g.resources[key]; ok {
@@ -227,9 +228,9 @@ func hostOf(object *unstructured.Unstructured, driven bool) (*diagnose.Host, err
 		Namespace: object.GetNamespace(), Name: object.GetName(), UID: object.GetUID(), Annotations: object.GetAnnotations(), Finalizers: object.GetFinalizers(),
 		CreationTimestamp: object.GetCreationTimestamp(), DeletionTimestamp: object.GetDeletionTimestamp(),
 	}}
-	host.ProviderID, _, _ = unstructured.NestedString(object.Object, "spec", "providerID") // what is no text is no ID
+	host.ProviderID, _, _ = unstructured.NestedString(object.Object, "spec", "providerID") // may be empty
 	if !driven {
-		return host, nil // the status of others has other fields
+		return host, nil // other providers have another status
 	}
 	raw, err := json.Marshal(object.Object["status"])
 	if err == nil {
@@ -241,7 +242,8 @@ func hostOf(object *unstructured.Unstructured, driven bool) (*diagnose.Host, err
 	return host, nil
 }
 
-// jobOf is the Job that matters for a host: of those that remove it the newest, as long as it is being removed, else the one that makes it.
+// jobOf returns the newest relevant Job of a host. While the host is being removed, that is a Job that removes it.
+// Otherwise it is a Job that creates it.
 func jobOf(jobs []batchv1.Job, host *diagnose.Host) *batchv1.Job {
 	var found *batchv1.Job
 	for i := range jobs {
@@ -268,7 +270,7 @@ func podsOf(pods []corev1.Pod, job *batchv1.Job) []*corev1.Pod {
 	return out
 }
 
-// events reads warnings in the namespace. The decision picks those of objects of the cluster.
+// events reads the warnings in the namespace. The diagnosis selects those about the cluster's objects.
 func (g *gatherer) events() error {
 	list, err := g.clients.Kubernetes.CoreV1().Events(g.namespace).List(g.ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {

@@ -1,14 +1,15 @@
-// Package preview says what an edit of a Cluster would do to its machines, with the code that then does it: topology.Desired makes of
-// the edited Cluster what the server would, and the planner renders every machine's plan from it. It is pure: everything it looks
-// at comes in as values.
+// Package preview shows what an edit of a Cluster would do to its machines. It uses the code that later performs the
+// edit: topology.Desired derives the objects, and the planner renders every machine's plan. The package is pure: all
+// its input comes as values.
 //
 // # How causes are found
 //
-// The Cluster before and after, with the machine configs that its pools use, are compared field by field. Each field that differs is then
-// changed alone in the Cluster as it was. What becomes of a machine by that is what the field causes. Fields that do something only
-// together are all named.
+// Preview compares the Cluster and its pools' machine configs before and after the edit, field by field. It then
+// applies each differing field alone to the Cluster before the edit. The effect on a machine is the effect of that
+// field. If fields have an effect only together, preview names all of them.
 //
-// # What is not looked at
+// # What is not covered
 //
-// What Cluster API does by itself, such as replacing machines that are not healthy, is no consequence of an edit.
+// Preview ignores what Cluster API does on its own, for example the replacement of unhealthy machines. An edit does not
+// cause it.
 package preview

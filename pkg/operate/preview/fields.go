@@ -25,11 +25,11 @@ const (
 	partRKE     = "rkeConfig"
 )
 
-// document is a Cluster and the machine configs of its pools as plain data. Machine pools are by name in it: a pool that
-// moves in the list is the same pool.
+// document is a Cluster and its pools' machine configs as plain data. It maps pools by name, so a pool that moves in
+// the list is the same pool.
 type document map[string]any
 
-// documentOf makes a document. Metadata that programs write is not part of it.
+// documentOf returns the document of an input. It omits metadata that programs write.
 func documentOf(in topology.Input) (document, error) {
 	spec, err := plain(in.Cluster.Spec)
 	if err != nil {
@@ -77,7 +77,8 @@ func anyMap(in map[string]string) map[string]any {
 	return out
 }
 
-// input is the document as an input of topology, which takes everything else from base. order says where pools come.
+// input converts the document to an input of topology. Everything else comes from base. order is the order of the
+// pools.
 func (d document) input(base topology.Input, order map[string]int) (topology.Input, error) {
 	cluster := base.Cluster.DeepCopy()
 	spec := runtime.DeepCopyJSON(d)[partSpec].(map[string]any)
@@ -127,14 +128,14 @@ func stringMap(value any) map[string]string {
 	return out
 }
 
-// change is one field that differs: a path of keys and indexes, and the value after the edit.
+// change is one differing field: a path of keys and indexes, and the value after the edit.
 type change struct {
 	path  []any
 	value any
 	gone  bool
 }
 
-// compare lists the smallest fields in which two documents differ, in the order of their paths.
+// compare lists the smallest differing fields of two documents, ordered by path.
 func compare(before, after any, path ...any) []change {
 	if reflect.DeepEqual(before, after) {
 		return nil
@@ -184,14 +185,15 @@ func compareMaps(before, after map[string]any, path []any) []change {
 	return out
 }
 
-// divisible reports that an object that comes or goes is told of field by field. A machine pool is one thing, and so is a request.
+// divisible reports whether an added or removed object is listed field by field. Machine pools and requests for
+// operations are listed as a whole.
 func divisible(path []any, value any) bool {
 	fields, ok := asMap(value)
 	isPool := len(path) == 4 && path[1] == partRKE && path[2] == partPools
 	return ok && len(fields) > 0 && !isPool && !isRequest(path) && path[0] != partConfigs
 }
 
-// isRequest reports that a path is that of a request for an operation, whose fields mean nothing without each other.
+// isRequest reports whether the path is a request for an operation. The fields of a request make sense only together.
 func isRequest(path []any) bool {
 	return len(path) == 3 && path[1] == partRKE && slices.Contains(planner.OperationFields, fmt.Sprint(path[2]))
 }
@@ -206,14 +208,14 @@ func asMap(value any) (map[string]any, bool) {
 	return nil, false
 }
 
-// objects reports that a list has objects in it, whose fields are worth telling apart.
+// objects reports whether a list contains only objects, which compare then compares field by field.
 func objects(list []any) bool {
 	return !slices.ContainsFunc(list, func(entry any) bool { _, ok := entry.(map[string]any); return !ok })
 }
 
 func with(path []any, element any) []any { return append(slices.Clone(path), element) }
 
-// apply makes the change alone in a copy of a document.
+// apply returns a copy of a document with only this change.
 func (c change) apply(d document) document {
 	out := runtime.DeepCopyJSON(d)
 	var at any = out
@@ -245,8 +247,8 @@ func (c change) apply(d document) document {
 	return out
 }
 
-// text is the field as messages of the server name it. Pools have the index that they have in the file; one that is not in it
-// any more has its name.
+// text returns the field as the server's messages name it. A pool has its index in the edited file, or its name if the
+// file no longer contains it.
 func (c change) text(indexes map[string]int) string {
 	if c.path[0] == partConfigs {
 		name := fmt.Sprint(c.path[1])

@@ -8,10 +8,11 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// fieldOf is the field of the Cluster that asks for an operation.
+// fieldOf returns the Cluster's field that requests the operation.
 func fieldOf(o planner.OperationOutlook) string { return join([]any{partSpec, partRKE, o.Field}) }
 
-// asked is the most that operations do to a machine which a side asks for, and the cluster as it is does not.
+// asked returns the strongest effect on a machine of the operations that the side requests and the current cluster does
+// not.
 func (c *comparison) asked(to *side, machine string) planner.Class {
 	class := planner.ClassNone
 	for _, o := range to.outlook.Operations {
@@ -23,7 +24,7 @@ func (c *comparison) asked(to *side, machine string) planner.Class {
 	return class
 }
 
-// operate puts on the line of a machine what operations do to it.
+// operate adds the effect of operations to a machine's line.
 func (c *comparison) operate(line *Machine) {
 	for _, o := range c.after.outlook.Operations {
 		if o.Touches(line.Name) {
@@ -39,7 +40,7 @@ func strongest(a, b planner.Class) planner.Class {
 	return a
 }
 
-// operationStages are those of the operations, which come before the tiers.
+// operationStages returns the stages of operations. They precede the tiers.
 func operationStages(operations []planner.OperationOutlook, machines map[string]*Machine) []Stage {
 	var out []Stage
 	for _, o := range operations {
@@ -59,12 +60,12 @@ func operationStages(operations []planner.OperationOutlook, machines map[string]
 	return out
 }
 
-// staysItself reports that a machine is changed, and neither replaced nor removed.
+// staysItself reports whether a machine changes and is neither replaced nor removed.
 func staysItself(m *Machine) bool {
 	return m.Class == planner.ClassInPlace || m.Class == planner.ClassRestart
 }
 
-// operations are those of the edited cluster that have not ended.
+// operations lists the edited cluster's unfinished operations.
 func (c *comparison) operations() []Operation {
 	var out []Operation
 	for _, o := range c.after.outlook.Operations {
@@ -73,7 +74,7 @@ func (c *comparison) operations() []Operation {
 	return out
 }
 
-// operationNotes tell of operations what no line of a machine does.
+// operationNotes describe operations where the machines' lines do not.
 func (c *comparison) operationNotes() []string {
 	var notes []string
 	for _, o := range c.after.outlook.Operations {

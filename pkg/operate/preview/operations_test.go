@@ -11,7 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// An edit that asks for an operation touches machines like any other: who trusts in "None" may restart a cluster by it.
+// An edit that requests an operation affects machines like any other edit. A user must be able to trust the result
+// "None".
 func TestCompute_Operations(t *testing.T) {
 	const rke = "spec.rkeConfig."
 	for name, tc := range map[string]struct {
@@ -169,7 +170,7 @@ func TestCompute_Operations(t *testing.T) {
 	}
 }
 
-// A cluster that does not exist yet has nobody to ask, and its operations come later.
+// The operations of a new cluster begin later, because no machine exists yet.
 func TestCompute_OperationsOfANewCluster(t *testing.T) {
 	w := newWorld(t)
 	w.cluster.Spec.RKEConfig.ETCDSnapshotCreate = &rkev1.ETCDSnapshotCreate{Generation: 1}
@@ -182,7 +183,7 @@ func TestCompute_OperationsOfANewCluster(t *testing.T) {
 	}
 }
 
-// Programs read from the report whether an operation would do what it was asked for.
+// Programs read from the report whether an operation would fail.
 func TestReport_OperationProblem(t *testing.T) {
 	const field = "spec.rkeConfig.etcdSnapshotRestore"
 	for name, tc := range map[string]struct {

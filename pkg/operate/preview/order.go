@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// stages fills in the order in which machines are changed: the planner's tiers, one after the other, and Cluster API's pools,
-// which begin at once beside them.
+// stages fills in the order of changes: first the planner's tiers, one after the other. Cluster API's pools start at
+// once, parallel to the tiers.
 func (c *comparison) stages(r *Report) {
 	byName := map[string]*Machine{}
 	for i := range r.Machines {
@@ -64,7 +64,7 @@ func (c *comparison) poolStage(r *Report, name string) {
 	}
 }
 
-// fields are all that differ, with the most that each does to any machine.
+// fields lists all differing fields, each with its strongest effect on any machine.
 func (c *comparison) fields(machines []Machine) []Cause {
 	var out []Cause
 	for _, one := range c.changes {
@@ -100,7 +100,7 @@ func (c *comparison) notes(r Report) []string {
 	return notes
 }
 
-// rollNotes say what of an edited command to move machines to another render version nobody will follow.
+// rollNotes describe the parts of an edited roll command that Drover will ignore.
 func (c *comparison) rollNotes(r Report) []string {
 	field := join([]any{partMeta, "annotations", rkev1.RollAnnotation})
 	if !slices.ContainsFunc(r.Fields, func(f Cause) bool { return f.Field == field }) {

@@ -16,36 +16,36 @@ import (
 
 // Input is everything that a preview depends on.
 type Input struct {
-	// Before is the cluster as it is, nil when there is none yet.
+	// Before is the current cluster, nil for a new one.
 	Before *topology.Input
-	// After is the edited cluster. What Prepare would complete may be missing. It is valid.
+	// After is the edited cluster. It is valid, but can lack what topology.Prepare fills in.
 	After topology.Input
-	// Snapshot is the live one, with the objects that both clusters refer to.
+	// Snapshot is the live snapshot, with the objects that both clusters name.
 	Snapshot planner.Snapshot
-	// Machines tells what matters to Cluster API when it chooses whom to delete, by name.
+	// Machines maps names to the facts by which Cluster API chooses machines to delete.
 	Machines map[string]MachineFacts
 	// Release describes a Kubernetes version.
 	Release func(kubernetesVersion string) distro.Release
 }
 
-// MachineFacts are what Cluster API looks at when it scales down.
+// MachineFacts are the facts that Cluster API considers when it scales down.
 type MachineFacts struct {
 	Created time.Time
-	// Chosen: somebody marked the machine as the next to go.
+	// Chosen means that a user marked the machine for deletion.
 	Chosen bool
 }
 
-// comparison is a preview under way.
+// comparison is the state of a preview.
 type comparison struct {
 	in            *Input
 	before, after *side
 	changes       []change
-	alone         []*side // what each change does alone, nil when that cannot be
+	alone         []*side // each change applied alone, nil if that is invalid
 	indexes       map[string]int
 	leaving       map[string]bool
 }
 
-// Compute says what the edit would do.
+// Compute returns the report of an edit.
 func Compute(in Input) (Report, error) {
 	c, err := in.compare()
 	if err != nil {
@@ -76,7 +76,7 @@ func Compute(in Input) (Report, error) {
 	return r, nil
 }
 
-// share gives either input what only the other one knows, so that a field that names it makes sense alone.
+// share copies to each input what only the other one has, so that a single changed field resolves.
 func share(a, b *topology.Input) {
 	for _, pair := range [][2]*topology.Input{{a, b}, {b, a}} {
 		to, from := pair[0], pair[1]
@@ -144,7 +144,7 @@ func (c *comparison) compareWith(document document, after *side) error {
 	for _, one := range c.changes {
 		alone, err := c.in.read(one.apply(was), base, order)
 		if err != nil {
-			c.alone = append(c.alone, nil) // this field makes no sense without others
+			c.alone = append(c.alone, nil) // this field is invalid without others
 			continue
 		}
 		c.alone = append(c.alone, alone.settle(c.before))
@@ -153,7 +153,8 @@ func (c *comparison) compareWith(document document, after *side) error {
 	return nil
 }
 
-// read makes a side of a document. Both sides come from documents, so that what is lost or normalised on the way is on both.
+// read converts a document to a side. Both sides pass through a document, so normalization and losses are the same on
+// both.
 func (in *Input) read(d document, base topology.Input, order map[string]int) (*side, error) {
 	given, err := d.input(base, order)
 	if err != nil {
@@ -162,8 +163,8 @@ func (in *Input) read(d document, base topology.Input, order map[string]int) (*s
 	return in.sideOf(given)
 }
 
-// chooseLeaving finds the machines that a smaller pool loses: as Cluster API does, those somebody marked, then those that are
-// not nodes, then the oldest.
+// chooseLeaving selects the machines that a smaller pool loses, in Cluster API's order: marked machines, then machines
+// without a node, then the oldest.
 func (c *comparison) chooseLeaving() {
 	c.leaving = map[string]bool{}
 	members := map[string][]planner.Machine{}
@@ -200,7 +201,7 @@ func compareBool(a, b bool) int {
 
 func poolName(m planner.Machine) string { return m.Labels[rkev1.MachinePoolNameLabel] }
 
-// effect is what the step from the cluster as it is to another side does to a machine.
+// effect is what happens to a machine between the current cluster and another side.
 func (c *comparison) effect(to *side, m planner.Machine) planner.Class {
 	was, had := c.before.pools[poolName(m)]
 	now, has := to.pools[poolName(m)]
@@ -215,7 +216,7 @@ func (c *comparison) effect(to *side, m planner.Machine) planner.Class {
 	return strongest(planner.ClassBetween(c.before.expected[m.Name], to.expected[m.Name]), c.asked(to, m.Name))
 }
 
-// machines says what becomes of those that exist.
+// machines lists the effect on each existing machine.
 func (c *comparison) machines() []Machine {
 	var out []Machine
 	for _, m := range c.after.snapshot.Machines {
@@ -249,7 +250,8 @@ func (c *comparison) machines() []Machine {
 	return out
 }
 
-// causes are the fields that do something alone, the strongest first; all of them when none does.
+// causes lists the fields that have an effect alone, the strongest first. It lists all fields if none has an effect
+// alone.
 func (c *comparison) causes(effect func(*side) planner.Class) []Cause {
 	var out []Cause
 	for i, alone := range c.alone {
@@ -271,7 +273,7 @@ func (c *comparison) causes(effect func(*side) planner.Class) []Cause {
 	return out
 }
 
-// added are the machines that come.
+// added lists the new machines.
 func (c *comparison) added() []Machine {
 	var out []Machine
 	for _, name := range c.poolNames() {
@@ -295,7 +297,7 @@ func (c *comparison) added() []Machine {
 	return out
 }
 
-// poolNames are those of the edited cluster, in the order of the file.
+// poolNames are the edited cluster's pools, in the order of the file.
 func (c *comparison) poolNames() []string {
 	names := make([]string, 0, len(c.after.pools))
 	for name := range c.after.pools {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner/render"
 )
 
-// lines shows a report: machines that nothing happens to are left out.
+// lines formats a report without its unaffected machines.
 func lines(r Report) []string {
 	var out []string
 	for _, m := range r.Machines {
@@ -47,7 +47,7 @@ func order(r Report) []string {
 	return out
 }
 
-// An edited command to move machines to another render version is told of like any other edit.
+// The preview shows an edited roll command like any other edit.
 func TestCompute_ARollInTheFile(t *testing.T) {
 	const field = "metadata.annotations[drover.io/roll-render-version]"
 	for name, tc := range map[string]struct {

@@ -6,76 +6,76 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// Report is what an edit would do.
+// Report is the effect of an edit.
 type Report struct {
-	// Cluster is its namespace and name.
+	// Cluster is the cluster's namespace and name, as NAMESPACE/NAME.
 	Cluster string `json:"cluster"`
-	// New is true when the cluster does not exist yet.
+	// New is true if the cluster does not exist yet.
 	New bool `json:"new,omitempty"`
 	// Result is the strongest class that the edit causes: None, InPlace, Add, Restart, Remove or Replace.
 	Result planner.Class `json:"result"`
-	// Machines by pool and name; new ones have no name.
+	// Machines by pool and name. New machines have no name.
 	Machines []Machine `json:"machines,omitempty"`
-	// Order says in which order machines are changed.
+	// Order lists the stages in which machines change.
 	Order []Stage `json:"order,omitempty"`
-	// Fields are all fields that differ, with the strongest class that each causes alone.
+	// Fields are all differing fields, with the strongest class that each causes alone.
 	Fields []Cause `json:"fields,omitempty"`
-	// Operations are those that are asked for and have not ended.
+	// Operations are the requested operations that have not ended.
 	Operations []Operation `json:"operations,omitempty"`
-	// Notes are what else there is to know.
+	// Notes are additional information for the user.
 	Notes []string `json:"notes,omitempty"`
 	// Warnings are oddities of the edited configuration.
 	Warnings []Warning `json:"warnings,omitempty"`
 }
 
-// Machine is what becomes of one machine.
+// Machine is the effect on one machine.
 type Machine struct {
 	Name  string `json:"name,omitempty"`
 	Pool  string `json:"pool,omitempty"`
 	Roles string `json:"roles,omitempty"`
 	// Class is None, InPlace, Restart, Replace, Add or Remove.
 	Class planner.Class `json:"class"`
-	// Drained: the pods leave the node first.
+	// Drained means that Drover drains the node first.
 	Drained bool `json:"drained,omitempty"`
-	// Stage is the one of Order in which it is changed, from 1; 0 when it is not.
+	// Stage is the machine's position in Order, from 1. It is 0 if the machine does not change.
 	Stage int `json:"stage,omitempty"`
-	// Causes are the fields of the manifest that cause it. None for a change that comes without the edit too.
+	// Causes are the manifest's fields that cause the change. A change that is independent of the edit has none.
 	Causes []Cause `json:"causes,omitempty"`
-	// Pending is true when all of it would happen without the edit too.
+	// Pending is true if the whole change is independent of the edit.
 	Pending bool `json:"pending,omitempty"`
-	// Held says why the change would not come yet.
+	// Held says why the change must wait.
 	Held string `json:"held,omitempty"`
-	// Problem says why the machine could be given no plan.
+	// Problem says why no plan can be made for the machine.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Cause is a field of the manifest and what it does when it is the only one that is edited.
+// Cause is a field of the manifest and its effect if it is the only edited field.
 type Cause struct {
 	Field string        `json:"field"`
 	Class planner.Class `json:"class"`
 }
 
-// Stage is a group of machines that are changed together. The planner's tiers come one after the other. Cluster API replaces, adds
-// and removes the machines of pools beside them, from the beginning.
+// Stage is a group of machines that change together. The planner's tiers follow one after the other. Cluster API
+// replaces, adds and removes the machines of pools in parallel, from the start.
 type Stage struct {
 	// Name is a tier of the planner, or "pool" and the name of a machine pool.
 	Name string `json:"name"`
-	// Pace is how many machines are changed at a time.
+	// Pace is the number of machines that change at the same time.
 	Pace     string   `json:"pace"`
 	Machines []string `json:"machines,omitempty"`
 }
 
-// Operation is one that is asked for and has not ended.
+// Operation is a requested operation that has not ended.
 type Operation struct {
-	// Field of the Cluster that asks for it.
+	// Field of the Cluster that requests the operation.
 	Field string `json:"field"`
-	// Running is true when it has begun.
+	// Running is true if the operation has begun.
 	Running bool `json:"running,omitempty"`
-	// Held says why it would not begin yet.
+	// Held says why the operation would not begin yet.
 	Held string `json:"held,omitempty"`
-	// Problem says why it would fail, and touch no machine.
+	// Problem says why the operation would fail without changing a machine.
 	Problem string `json:"problem,omitempty"`
-	// Stuck says why it cannot go on, which has begun.
+	// Stuck says why a running operation cannot continue.
 	Stuck string `json:"stuck,omitempty"`
 }
 
@@ -85,7 +85,7 @@ type Warning struct {
 	Message string `json:"message"`
 }
 
-// Problems are the machines that could be given no plan.
+// Problems returns the number of machines without a possible plan.
 func (r Report) Problems() int {
 	n := 0
 	for _, m := range r.Machines {
@@ -96,7 +96,8 @@ func (r Report) Problems() int {
 	return n
 }
 
-// OperationProblem says why the operation that a field of the Cluster asks for would fail, or cannot go on; empty when nothing is known against it.
+// OperationProblem says why the operation that a field requests would fail or cannot continue. It is empty if no
+// problem is known.
 func (r Report) OperationProblem(field string) string {
 	for _, o := range r.Operations {
 		if o.Field == field {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// side is what would be made of a document: machines of pools, and plans.
+// side is what a document results in: pools of machines, and plans.
 type side struct {
 	pools    map[string]pool
 	snapshot planner.Snapshot
@@ -23,7 +23,7 @@ type side struct {
 	tiers    map[string]string
 }
 
-// pool is a machine pool as Cluster API is told about it.
+// pool is a machine pool as Cluster API sees it.
 type pool struct {
 	replicas            int
 	infra, bootstrap    clusterv1.ContractVersionedObjectReference
@@ -33,7 +33,7 @@ type pool struct {
 	roles               string
 }
 
-// sideOf makes of an input what the server would.
+// sideOf derives from an input what the server would create.
 func (in *Input) sideOf(given topology.Input) (*side, error) {
 	controlPlane, deployments, err := desired(given)
 	if err != nil {
@@ -47,7 +47,7 @@ func (in *Input) sideOf(given topology.Input) (*side, error) {
 	return s, nil
 }
 
-// ControlPlane is the control plane that the server would make of a cluster.
+// ControlPlane returns the control plane that the server would create for a cluster.
 func ControlPlane(of topology.Input) (*rkev1.RKEControlPlane, error) {
 	controlPlane, _, err := desired(of)
 	return controlPlane, err
@@ -98,7 +98,7 @@ func poolOf(md *clusterv1.MachineDeployment) pool {
 	return out
 }
 
-// snapshotOf is the live snapshot with another control plane. Empty labels and annotations mean that there is none.
+// snapshotOf returns the live snapshot with another control plane. An empty label or annotation counts as absent.
 func (in *Input) snapshotOf(controlPlane *rkev1.RKEControlPlane) planner.Snapshot {
 	s := in.Snapshot
 	s.ControlPlane.Spec = controlPlane.Spec
@@ -120,8 +120,8 @@ func overlay(below, above map[string]string) map[string]string {
 	return out
 }
 
-// settle gives the machines of each pool what Cluster API hands on to them in place, and lets the planner look at them.
-// before is the side that they were made by.
+// settle updates the machines of each pool with the metadata that Cluster API propagates in place. Then the planner
+// assesses them. before is the side that created the machines.
 func (s *side) settle(before *side) *side {
 	for i := range s.snapshot.Machines {
 		m := &s.snapshot.Machines[i]
@@ -143,7 +143,7 @@ func (s *side) settle(before *side) *side {
 	return s
 }
 
-// handOn changes what differs between two templates, and leaves what others wrote.
+// handOn applies the difference between two templates and keeps the entries of other writers.
 func handOn(have, was, now map[string]string) map[string]string {
 	out := maps.Clone(have)
 	for key := range was {
@@ -162,8 +162,8 @@ func handOn(have, was, now map[string]string) map[string]string {
 	return out
 }
 
-// replaces reports that machines of the first pool cannot become machines of the second. Of a template, Cluster API hands on
-// everything else in place.
+// replaces reports whether Cluster API replaces the first pool's machines to reach the second pool. It propagates all
+// other fields of the template in place.
 func (p pool) replaces(other pool) bool {
 	return p.infra != other.infra || p.bootstrap != other.bootstrap
 }

@@ -16,22 +16,22 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// TakeoverInput is everything that depends on whose cluster it is.
+// TakeoverInput is everything that a takeover depends on.
 type TakeoverInput struct {
-	// Cluster as the server would find it, with all that its objects follow from. It is valid.
+	// Cluster as the server would find it, with everything that its objects derive from. It is valid.
 	Cluster topology.Input
-	// Deployments are the live ones, which somebody else has made.
+	// Deployments are the live MachineDeployments of the former manager.
 	Deployments []*clusterv1.MachineDeployment
-	// Snapshot is the live one, with the notes of planner.TakeOver.
+	// Snapshot is the live snapshot, with the marks of planner.TakeOver.
 	Snapshot planner.Snapshot
-	// Machines tells what matters to Cluster API when it chooses whom to delete, by name.
+	// Machines maps names to the facts by which Cluster API chooses machines to delete.
 	Machines map[string]MachineFacts
 	// Release describes a Kubernetes version.
 	Release func(kubernetesVersion string) distro.Release
 }
 
-// Takeover says what becomes of each machine, by itself, when the cluster becomes ours. Next is what its first plan of ours does, by the name of
-// the machine, once somebody wishes for a change.
+// Takeover reports what the change of the manager alone does to each machine. next is the effect of each machine's
+// first plan from Drover, by machine name. That plan comes with the user's next change.
 func Takeover(given TakeoverInput) (report Report, next map[string]planner.Class, err error) {
 	in := &Input{Before: &given.Cluster, After: given.Cluster, Snapshot: given.Snapshot, Machines: given.Machines, Release: given.Release}
 	after, err := in.sideOf(given.Cluster)
@@ -67,8 +67,8 @@ func Takeover(given TakeoverInput) (report Report, next map[string]planner.Class
 	return r, after.next(), nil
 }
 
-// unhealthy marks a machine whose node is not heard of any more, in a pool with a health check: Cluster API replaces it once the cluster is not
-// paused any more, whoever paused it.
+// unhealthy marks a machine with a lost node in a pool with a health check. Cluster API replaces the machine once the
+// cluster's pause ends.
 func (c *comparison) unhealthy(line *Machine, r *Report) {
 	m, there := c.after.machine(line.Name)
 	if !there || m.Deleting || m.NodeLostSince.IsZero() || !healthChecked(c.in.After, line.Pool) || line.Class == planner.ClassReplace || line.Class == planner.ClassRemove {
@@ -79,7 +79,7 @@ func (c *comparison) unhealthy(line *Machine, r *Report) {
 		line.Name, m.NodeLostSince.UTC().Format(time.RFC3339), line.Pool))
 }
 
-// healthChecked reports that machines of a pool are replaced when their node is not well.
+// healthChecked reports whether a health check replaces the pool's machines when their nodes are unhealthy.
 func healthChecked(in topology.Input, pool string) bool {
 	return slices.ContainsFunc(in.Cluster.Spec.RKEConfig.MachinePools, func(p provv1.RKEMachinePool) bool {
 		return p.Name == pool && p.UnhealthyNodeTimeout != nil && p.UnhealthyNodeTimeout.Duration > 0
@@ -95,7 +95,7 @@ func (s *side) machine(name string) (planner.Machine, bool) {
 	return s.snapshot.Machines[i], true
 }
 
-// next is what each machine's first plan in the newest version does.
+// next returns the effect of each machine's first plan in the newest render version.
 func (s *side) next() map[string]planner.Class {
 	moved := s.snapshot
 	moved.Roll = planner.Roll{All: render.Versions{}.Newest()}
@@ -108,7 +108,7 @@ func (s *side) next() map[string]planner.Class {
 	return out
 }
 
-// complete is a MachineDeployment with what Cluster API fills in where nobody has.
+// complete returns a MachineDeployment with Cluster API's defaults.
 func complete(md *clusterv1.MachineDeployment) *clusterv1.MachineDeployment {
 	out := md.DeepCopy()
 	update := &out.Spec.Rollout.Strategy.RollingUpdate
@@ -125,7 +125,7 @@ func complete(md *clusterv1.MachineDeployment) *clusterv1.MachineDeployment {
 	return out
 }
 
-// FactsOf is what matters to Cluster API when it chooses whom to delete.
+// FactsOf returns the facts by which Cluster API chooses machines to delete.
 func FactsOf(machine *clusterv1.Machine) MachineFacts {
 	_, chosen := machine.Annotations[clusterv1.DeleteMachineAnnotation]
 	return MachineFacts{Created: machine.CreationTimestamp.Time, Chosen: chosen}

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// A machine whose host is gone is replaced by the health check of its pool, and where there is none by nobody.
+// Takeover reports that a health check replaces a machine whose host is gone, and only in a pool with a health check.
 func TestTakeover_TellsWhomAHealthCheckReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		checked bool
@@ -35,7 +35,7 @@ func TestTakeover_TellsWhomAHealthCheckReplaces(t *testing.T) {
 			}
 			w.machine("worker-1").NodeLostSince = tc.lost
 			w.machine("worker-1").Deleting = strings.HasSuffix(name, "on its way out")
-			w.machine("server-1").NodeLostSince = tc.lost // its pool has no check
+			w.machine("server-1").NodeLostSince = tc.lost // its pool has no health check
 			report, _, err := Takeover(TakeoverInput{Cluster: in, Deployments: deployments, Snapshot: w.snapshot, Release: release})
 			if err != nil {
 				t.Fatal(err)

@@ -25,7 +25,8 @@ import (
 
 var start = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-// world is a cluster at rest: three servers that are no workers and two workers, one pool each.
+// world is a stable cluster: three servers that are not workers, and two workers. Servers and workers have one pool
+// each.
 type world struct {
 	cluster  *provv1.Cluster
 	configs  map[topology.ConfigRef]*unstructured.Unstructured
@@ -92,7 +93,7 @@ func (w *world) input(cluster *provv1.Cluster, configs map[topology.ConfigRef]*u
 	}
 }
 
-// settle carries decisions out, and lets agents do what they are told, until nothing is left to do.
+// settle performs decisions and plays the agents until nothing is left to do.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	for range 40 {
@@ -151,7 +152,7 @@ func (w *world) carryOut(t *testing.T, effect planner.Effect) {
 	}
 }
 
-// preview computes what an edit does.
+// preview computes the effect of an edit.
 func (w *world) preview(t *testing.T, edit func(*provv1.Cluster), sizes map[string]string) Report {
 	t.Helper()
 	before := w.input(w.cluster, w.configs)

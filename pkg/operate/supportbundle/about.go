@@ -9,16 +9,17 @@ import (
 // Cluster names a Cluster.
 type Cluster struct{ Namespace, Name string }
 
-// namesIn are words that may be names of objects.
+// namesIn matches words that can be names of objects.
 var namesIn = regexp.MustCompile(`[A-Za-z0-9][A-Za-z0-9.-]*`)
 
-// About is a text of the server without the lines that name one of the other clusters, what is called after it, or a namespace with other clusters
-// alone. The last line says how many were left out.
+// About removes the lines that name another cluster from a text of the server. It also removes lines with a name
+// derived from another cluster, or with a namespace that holds only other clusters. The last line gives the number of
+// removed lines.
 func About(text string, chosen, others []Cluster) string {
 	if len(others) == 0 {
 		return text
 	}
-	// Whether a name may be told.
+	// The value says whether the name may be shown.
 	names, namespaces := map[string]bool{}, map[string]bool{}
 	for _, c := range others {
 		names[c.Name], namespaces[c.Namespace] = false, false
@@ -47,7 +48,7 @@ func namesAnother(line string, names, namespaces map[string]bool) bool {
 		if told, known := namespaces[word]; known && !told {
 			return true
 		}
-		// Of demo and demo-two, demo-two-servers-x is called after the latter.
+		// With clusters demo and demo-two, demo-two-servers-x belongs to demo-two.
 		for part := word; part != ""; {
 			if told, known := names[part]; known {
 				if !told {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whoever asks for a bundle of one cluster gives it to somebody who may not know of the others.
+// About hides other clusters. The recipient of a bundle of one cluster may lack permission to know the others.
 func TestAbout_LeavesOtherClustersOut(t *testing.T) {
 	const text = `level=info msg="This replica leads"
 level=info cluster=demo namespace=team-a machine=demo-servers-x msg="Plan delivered"

@@ -1,7 +1,11 @@
-// Package supportbundle makes the files of a support bundle from what somebody has gathered, without secrets.
+// Package supportbundle creates the files of a support bundle, without secrets, from data that its caller has gathered.
 //
-// What may be told of an object is decided by what it is, not by what it looks like: of Secrets and ConfigMaps the keys and the sizes, of
-// what users write freely (chart values, manifests, user data, variables) the names alone, of the configuration of nodes the values of keys
-// that are known to hold no secrets. What is hidden is remembered, and then taken out of everything else: events, conditions, outputs, logs. What is
-// encoded cannot be looked through by that, and is hidden as a whole.
+// The type of an object decides what a bundle shows, and not the look of a value. A bundle shows:
+//
+//   - the keys and sizes of Secrets and ConfigMaps
+//   - only the names of fields that users fill freely: chart values, manifests, user data, variables
+//   - the configuration of nodes, with values only for keys that are known to hold no secrets
+//
+// The package remembers hidden values and removes them from everything else: Events, conditions, outputs, logs. It
+// cannot search encoded text for them, so it hides encoded text completely.
 package supportbundle

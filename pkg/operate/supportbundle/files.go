@@ -12,15 +12,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// Input is what was gathered.
+// Input is the gathered data.
 type Input struct {
-	// Clusters are those that the bundle is about.
+	// Clusters are the subject of the bundle.
 	Clusters []Cluster
-	// Objects as they were read, with kind and version. They are not changed.
+	// Objects as they were read, with kind and version. Files does not change them.
 	Objects []*unstructured.Unstructured
-	// Texts are other files by their path: logs, metrics, what commands have printed.
+	// Texts are other files by their path: logs, metrics, output of commands.
 	Texts map[string]string
-	// Unread are reads that failed, a sentence each.
+	// Unread lists failed reads, one sentence each.
 	Unread []string
 }
 
@@ -31,7 +31,7 @@ type File struct {
 	Data []byte
 }
 
-// Files are the files of a bundle, by path. An error names the object that cannot be written.
+// Files returns the files of a bundle, sorted by path. An error names the object that cannot be written.
 func Files(in Input) ([]File, error) {
 	h := newHider(in.Objects)
 	shown := make([]map[string]any, 0, len(in.Objects))
@@ -42,7 +42,7 @@ func Files(in Input) ([]File, error) {
 			plans["plans/"+object.GetNamespace()+"/"+object.GetName()+".yaml"] = h.plan(object)
 		}
 	}
-	// Only now everything is known that must not be told.
+	// The hider has seen every object, so it knows all secrets from here on.
 	var out []File
 	add := func(path string, tree any) error {
 		data, err := yaml.Marshal(h.leaves(tree))
@@ -74,7 +74,7 @@ func Files(in Input) ([]File, error) {
 	return out, nil
 }
 
-// path is where an object is in the bundle.
+// path is the path of an object in the bundle.
 func path(object *unstructured.Unstructured) string {
 	kind := strings.ToLower(object.GetKind())
 	if group := object.GroupVersionKind().Group; group != "" {
@@ -87,7 +87,7 @@ func path(object *unstructured.Unstructured) string {
 	return "objects/" + place + "/" + kind + "/" + strings.ReplaceAll(object.GetName(), ":", "_") + ".yaml"
 }
 
-// leaves is a tree with every text as it may be told.
+// leaves returns a tree without secrets in its keys and texts.
 func (h *hider) leaves(node any) any {
 	switch value := node.(type) {
 	case map[string]any:
@@ -110,16 +110,16 @@ func (h *hider) leaves(node any) any {
 	return node
 }
 
-// text is a text as it may be told.
+// text returns a text without secrets.
 func (h *hider) text(text string) string {
 	return redact.Encoded(redact.Text(h.known.Mask(text)))
 }
 
-// hidden stands where a value was.
+// hidden is the placeholder of a hidden value.
 func hidden(size int) string { return fmt.Sprintf("(hidden, %d bytes)", size) }
 
 func field(object map[string]any, path ...string) string {
-	text, _, _ := unstructured.NestedString(object, path...) // what is no text is none
+	text, _, _ := unstructured.NestedString(object, path...) // a value of another type counts as empty
 	return text
 }
 

@@ -38,7 +38,7 @@ func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(t
 func gz(text string) string {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	_, _ = w.Write([]byte(text)) // to memory
+	_, _ = w.Write([]byte(text)) // writes to memory cannot fail
 	_ = w.Close()
 	return out.String()
 }
@@ -47,7 +47,7 @@ func list(items ...any) []any { return items }
 
 type tree = map[string]any
 
-// place is where a secret lies; it makes the objects, and the texts, that hold it.
+// place is a location of a secret. It creates the objects and texts that contain the secret.
 type place struct {
 	name string
 	put  func(secret string) ([]*unstructured.Unstructured, map[string]string)
@@ -59,7 +59,7 @@ func secretOf(kind string, data tree) func(string) ([]*unstructured.Unstructured
 		for key, value := range data {
 			filled[key] = b64(fmt.Sprintf(value.(string), s))
 		}
-		// What reports say of it elsewhere has to go, too.
+		// Reports that repeat the secret must be masked too.
 		condition := object("cluster.x-k8s.io/v1beta2", "Machine", "m-"+kind[strings.LastIndex(kind, "/")+1:], tree{"status": tree{"conditions": list(tree{
 			"type": "Reconciled", "status": "False", "message": "exit code 1: the program said " + s + " and ended",
 		})}})
@@ -120,7 +120,7 @@ func spec(path string, value func(s string) any) func(string) ([]*unstructured.U
 	}
 }
 
-// places are all places where users and Drover keep secrets.
+// places are all locations where users and Drover keep secrets.
 var places = []place{
 	{"a Secret of a user", secretOf("Opaque", tree{"anything": "%s"})},
 	{"a cloud credential", secretOf("provisioning.cattle.io/cloud-credential", tree{"amazonec2credentialConfig-secretKey": "%s"})},
@@ -226,13 +226,13 @@ var places = []place{
 	{"JSON in a message", textWith(`{"client_secret":"%s"}`)}, {"a variable in a message", textWith("AWS_SECRET_ACCESS_KEY=%s")},
 }
 
-// Whatever holds secrets, the bundle holds none of them: not as they are, and not encoded.
+// A bundle contains no secret from any place, neither in plain text nor encoded.
 func TestFiles_HoldNoSecrets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, secrets := Input{Texts: map[string]string{}}, map[string]string{}
 		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(places)-1), 1, 6, rapid.ID[int]).Draw(t, "places") {
 			p := places[i]
-			// Random, and of no letters that could be a word.
+			// Random, and unlike any word.
 			secret := rapid.StringMatching(`[A-Z][0-9][a-z][A-Z0-9]{2}[A-Za-z0-9]{9,24}[0-9][A-Z][a-z]`).Draw(t, "secret")
 			objects, texts := p.put(secret)
 			secrets[secret] = p.name
@@ -258,7 +258,7 @@ func TestFiles_HoldNoSecrets(t *testing.T) {
 
 var encodedWords = regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}`)
 
-// find looks for a secret in a text, also in base64 and gzip within it.
+// find searches a text for a secret, also inside base64 and gzip.
 func find(text, secret string, depth int) string {
 	if strings.Contains(text, secret) {
 		return fmt.Sprintf("%d times encoded", depth)
@@ -267,7 +267,7 @@ func find(text, secret string, depth int) string {
 		return ""
 	}
 	if r, err := gzip.NewReader(strings.NewReader(text)); err == nil {
-		plain, _ := io.ReadAll(r) // what can be read of it
+		plain, _ := io.ReadAll(r) // a partial read suffices
 		if where := find(string(plain), secret, depth+1); where != "" {
 			return where
 		}
@@ -287,7 +287,8 @@ func find(text, secret string, depth int) string {
 	return ""
 }
 
-// What looks like a word may be a password, too: of a driver that nobody describes no value is told, neither in its objects nor in its Jobs.
+// A bundle shows no value of a driver without a schema, neither in its objects nor in its Jobs. A password can look
+// like a word.
 func TestFiles_HideShortValuesOfADriverWithoutASchema(t *testing.T) {
 	files, err := Files(Input{Objects: []*unstructured.Unstructured{
 		object("rke-machine-config.cattle.io/v1", "OddConfig", "c", tree{"word": "hunter2", "size": int64(7)}),
@@ -310,7 +311,7 @@ func TestFiles_HideShortValuesOfADriverWithoutASchema(t *testing.T) {
 	}
 }
 
-// What helps is still there.
+// A bundle keeps the helpful values.
 func TestFiles_TellWhatIsNoSecret(t *testing.T) {
 	machine := object("cluster.x-k8s.io/v1beta2", "Machine", "demo-workers-7xk2p", tree{"spec": tree{"providerID": "aws:///eu-central-1a/i-0abc"}, "status": tree{"conditions": list(tree{
 		"type": "Reconciled", "reason": "Error", "message": "Secret fleet-default/cloud, the cloud credential of the machine, does not exist",

@@ -18,18 +18,18 @@ const (
 	kindSecret = "Secret"
 	// settingsLabel marks ConfigMaps with the settings of servers, which hold no secrets.
 	settingsLabel = "drover.io/settings"
-	// longest is how long a value of a driver's configuration may be to be shown: longer ones are files.
+	// longest is the maximum length of a visible value in a driver's configuration. Longer values are files.
 	longest = 200
 )
 
-// hider takes secrets out of objects, and remembers them.
+// hider removes secrets from objects, and remembers them.
 type hider struct {
 	known *redact.Secrets
-	// passwords are the fields of drivers whose values are hidden, by driver.
+	// passwords are the hidden fields of drivers, by driver.
 	passwords map[string]map[string]bool
-	// described are the drivers whose schemas could be read. Of others nobody knows which fields hold secrets.
+	// described are the drivers with a readable schema. For other drivers the secret fields are unknown.
 	described map[string]bool
-	// undescribed are the beginnings of flags of the other drivers that there are objects of.
+	// undescribed are the flag prefixes of the other drivers that have objects here.
 	undescribed []string
 }
 
@@ -53,13 +53,13 @@ func newHider(objects []*unstructured.Unstructured) *hider {
 	return h
 }
 
-// ofDriver reports that an object holds the configuration of a driver.
+// ofDriver reports whether an object holds the configuration of a driver.
 func ofDriver(object *unstructured.Unstructured) bool {
 	group := object.GroupVersionKind().Group
 	return group == driverschema.ConfigGroup || group == driverschema.MachineGroup
 }
 
-// driverOf is the driver of a kind, in lower case.
+// driverOf returns the driver of a kind, in lower case.
 func driverOf(kind string) string {
 	for _, suffix := range []string{"MachineTemplate", "Machine", "Config"} {
 		if base, ok := strings.CutSuffix(kind, suffix); ok {
@@ -69,11 +69,11 @@ func driverOf(kind string) string {
 	return strings.ToLower(kind)
 }
 
-// learnSchema notes which fields of a driver's configuration hold passwords.
+// learnSchema records the password fields of a driver's configuration.
 func (h *hider) learnSchema(object *unstructured.Unstructured) {
 	driver := strings.TrimSuffix(object.GetName(), "config")
 	h.described[strings.ToLower(driver)] = true
-	fields, _, _ := unstructured.NestedMap(object.Object, "spec", "resourceFields") // what is no schema tells nothing
+	fields, _, _ := unstructured.NestedMap(object.Object, "spec", "resourceFields") // no schema: no fields
 	for name, described := range fields {
 		if properties, ok := described.(map[string]any); ok && properties["type"] == "password" {
 			h.private(driver, name)
@@ -81,7 +81,7 @@ func (h *hider) learnSchema(object *unstructured.Unstructured) {
 	}
 }
 
-// learnDriver notes what its annotations say about fields.
+// learnDriver records the secret fields that a driver's annotations name.
 func (h *hider) learnDriver(object *unstructured.Unstructured) {
 	annotations := object.GetAnnotations()
 	for _, names := range []string{annotations[mgmtv3.PrivateCredentialFieldsAnnotation], annotations[mgmtv3.PasswordFieldsAnnotation]} {
@@ -91,7 +91,7 @@ func (h *hider) learnDriver(object *unstructured.Unstructured) {
 	}
 	aliases, err := driverschema.ParseAliases(annotations)
 	if err != nil {
-		return // what cannot be read names no fields
+		return // an unreadable annotation names no fields
 	}
 	for name := range aliases {
 		h.private(object.GetName(), name)
@@ -106,7 +106,7 @@ func (h *hider) private(driver, field string) {
 	h.passwords[driver][field] = true
 }
 
-// object is an object without secrets of its own.
+// object returns a copy of an object without its secrets.
 func (h *hider) object(object *unstructured.Unstructured) map[string]any {
 	tree := object.DeepCopy().Object
 	h.metadata(tree)
@@ -131,16 +131,16 @@ func (h *hider) object(object *unstructured.Unstructured) map[string]any {
 	return tree
 }
 
-// keptAnnotations have names of which one could think that they hold secrets.
+// keptAnnotations look like secrets by name, but hold none.
 var keptAnnotations = []string{
 	rkev1.AuthorizedObjectAnnotation, rkev1.AuthorizedSecretAnnotation, rkev1.AuthorizedSecretDeletesAnnotation, rkev1.BootstrapTokenAnnotation,
 	rkev1.BootstrapTokenInvalidatedAnnotation, rkev1.ServiceAccountSecretRefAnnotation,
 }
 
-// metadata takes out copies of objects: those may be copies of secrets.
+// metadata removes annotations with copies of objects, because the copies can contain secrets.
 func (h *hider) metadata(tree map[string]any) {
 	unstructured.RemoveNestedField(tree, "metadata", "managedFields")
-	annotations, _, _ := unstructured.NestedMap(tree, "metadata", "annotations") // what are no annotations is nothing to tell
+	annotations, _, _ := unstructured.NestedMap(tree, "metadata", "annotations") // no annotations: nothing to hide
 	for name, value := range annotations {
 		text, _ := value.(string)
 		switch {
@@ -153,19 +153,20 @@ func (h *hider) metadata(tree map[string]any) {
 		}
 	}
 	if len(annotations) > 0 {
-		_ = unstructured.SetNestedMap(tree, annotations, "metadata", "annotations") // they come from there
+		_ = unstructured.SetNestedMap(tree, annotations, "metadata", "annotations") // annotations was read from there
 	} else {
 		unstructured.RemoveNestedField(tree, "metadata", "annotations")
 	}
 }
 
-// unlearned are types of Secrets whose data is not remembered text by text: plans say many things that are no secrets, and the others are archives.
+// unlearned are types of Secrets whose texts are not remembered. Plans contain many harmless texts, and the other types
+// are archives.
 var unlearned = []string{rkev1.SecretTypeMachinePlan, rkev1.SecretTypeMachineState, "helm.sh/release.v1"}
 
 func (h *hider) secret(tree map[string]any) {
 	if !slices.Contains(unlearned, field(tree, "type")) {
 		data := map[string][]byte{}
-		encoded, _, _ := unstructured.NestedStringMap(tree, "data") // what is no data holds no secrets
+		encoded, _, _ := unstructured.NestedStringMap(tree, "data") // no data: no secrets
 		for key, value := range encoded {
 			if plain, err := base64.StdEncoding.DecodeString(value); err == nil {
 				data[key] = plain
@@ -177,9 +178,9 @@ func (h *hider) secret(tree map[string]any) {
 	delete(tree, "stringData")
 }
 
-// configMap hides what users keep in a ConfigMap.
+// configMap hides the users' values in a ConfigMap.
 func (h *hider) configMap(tree map[string]any) {
-	plain, _, _ := unstructured.NestedStringMap(tree, "data") // what is no data is not told either
+	plain, _, _ := unstructured.NestedStringMap(tree, "data") // no data: nothing to show
 	for key, value := range plain {
 		h.named(key, value)
 	}
@@ -209,7 +210,8 @@ func sizes(tree map[string]any, name string, encoded bool) {
 	}
 }
 
-// driver hides fields of the configuration of a driver, which is at the top of a config and in the spec of machines and their templates.
+// driver hides fields of a driver's configuration. The fields are at the top of a config, and in the spec of machines
+// and templates.
 func (h *hider) driver(kind string, tree map[string]any) {
 	driver := driverOf(kind)
 	fields := tree
@@ -233,10 +235,10 @@ func (h *hider) driver(kind string, tree map[string]any) {
 	}
 }
 
-// everywhere are fields of the objects of every driver, which hold no secrets.
+// everywhere are fields of every driver's objects. They hold no secrets.
 var everywhere = []string{"apiVersion", "kind", "metadata", "status", "providerID", "common"}
 
-// texts hides every text below a node of that name.
+// texts hides every text below a node with that name.
 func (h *hider) texts(name string, node any) any {
 	switch value := node.(type) {
 	case string:
@@ -255,10 +257,11 @@ func (h *hider) texts(name string, node any) any {
 	return node
 }
 
-// words are texts that are made of words, numbers and short codes: names, hosts, paths, sentences.
+// words matches texts of words, numbers and short codes: names, hosts, paths, sentences.
 var words = regexp.MustCompile(`^(?:(?:[A-Z]?[a-z]{1,14}|[A-Z]{1,14}|[0-9]{1,5}|[a-z0-9]{1,7})(?:[\s./:,_=-]+|$))+$`)
 
-// hideFree is hide for a value that may be anything. What is made of words may be said elsewhere, in another sense.
+// hideFree hides a value with unknown content. It does not remember a text of plain words, because those words can
+// occur elsewhere with another meaning.
 func (h *hider) hideFree(text string) string {
 	if words.MatchString(text) {
 		return hidden(len(text))
@@ -266,7 +269,7 @@ func (h *hider) hideFree(text string) string {
 	return h.hide(text)
 }
 
-// hide remembers a value, and is what stands for it.
+// hide remembers a value and returns its placeholder.
 func (h *hider) hide(text string) string {
 	if text == "" {
 		return ""

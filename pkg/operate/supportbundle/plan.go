@@ -15,10 +15,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// maxOutput is how much of an output is told, in bytes.
+// maxOutput is the limit for an output, in bytes.
 const maxOutput = 2000
 
-// plan sums a plan Secret up.
+// plan summarizes a plan Secret.
 func (h *hider) plan(secret *unstructured.Unstructured) any {
 	data := map[string][]byte{}
 	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data") // a Secret without data has no plan
@@ -39,7 +39,7 @@ func (h *hider) plan(secret *unstructured.Unstructured) any {
 	}
 	out["files"], out["instructions"] = h.files(state.Plan.Files), h.instructions(&state.Plan)
 	out["probes"] = probes(&state)
-	// Outputs are told when all secrets are known.
+	// Outputs are masked later, when all secrets are known.
 	out["outputs"], out["failedOutputs"] = h.outputs(state.Output), h.outputs(state.FailedOutput)
 	periodic := map[string]any{}
 	for name, output := range state.PeriodicOutput {
@@ -52,7 +52,8 @@ func (h *hider) plan(secret *unstructured.Unstructured) any {
 	return out
 }
 
-// files are what a plan puts on the host. Contents are hidden, but for what is harmless in the configuration of the distribution.
+// files lists the files that a plan writes on the host. It hides their content, except harmless keys in the
+// distribution's configuration.
 func (h *hider) files(files []plan.File) []any {
 	out := make([]any, 0, len(files))
 	for _, file := range files {
@@ -69,7 +70,7 @@ func (h *hider) files(files []plan.File) []any {
 			if config, ok := tree.(map[string]any); ok && strings.Contains(file.Path, "/config.yaml.d/") {
 				entry["config"] = h.config(config)
 			} else {
-				h.walk("", tree) // what it announces as secret is remembered
+				h.walk("", tree) // remembers the values with secret names
 			}
 		}
 		out = append(out, entry)
@@ -100,7 +101,7 @@ func (h *hider) instructions(p *plan.NodePlan) []any {
 	return out
 }
 
-// scripts hides arguments of several lines: scripts, and whole documents.
+// scripts hides arguments with several lines: scripts and whole documents.
 func (h *hider) scripts(node any) any {
 	list, ok := node.([]any)
 	if !ok {
@@ -114,7 +115,7 @@ func (h *hider) scripts(node any) any {
 	return list
 }
 
-// variable is the value of a variable that Drover sets itself, or hidden.
+// variable shows the value of a variable that Drover sets itself, and hides others.
 func (h *hider) variable(name, value string) string {
 	name = strings.TrimPrefix(name, "WINS_")
 	if name == "RESTART_STAMP" || name == "DRAIN_HASH" || strings.HasPrefix(name, "INSTALL_") && !redact.Named(name) || strings.HasSuffix(name, "_DATA_DIR") {
@@ -132,7 +133,7 @@ func probes(state *nodeplan.State) map[string]any {
 	return out
 }
 
-// output is the end of what an instruction has printed. It is told as late as possible.
+// output is what an instruction has printed. Files masks it last and keeps only its end.
 type output []byte
 
 func (h *hider) outputs(outputs map[string][]byte) map[string]any {

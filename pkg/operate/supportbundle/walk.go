@@ -7,16 +7,16 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// free are fields that users write freely: their values are hidden, however deep.
+// free are fields with arbitrary content from users. Their values are hidden at every depth.
 var free = []string{"chartValues", "additionalManifest", "inlineUserdata", "userdata", "userData", "customData", "cloudConfig", "cloud-config", "caBundle", "endpointCA"}
 
-// configs are fields with configuration of nodes: only values of keys are shown that are known to hold no secrets.
+// configs are fields with the configuration of nodes. Only the values of open keys are shown.
 var configs = []string{"machineGlobalConfig", "config"}
 
-// commands are fields with command lines, in which tokens stand.
+// commands are fields with command lines that contain tokens.
 var commands = []string{"command", "insecureCommand", "nodeCommand", "insecureNodeCommand", "windowsNodeCommand", "insecureWindowsNodeCommand", "manifestUrl"}
 
-// open are keys of the configuration of nodes whose values are shown.
+// open are the keys of the nodes' configuration whose values are shown.
 var open = []string{
 	"cni", "cluster-cidr", "service-cidr", "cluster-dns", "cluster-domain", "service-node-port-range", "disable", "disable-kube-proxy", "disable-cloud-controller", "disable-network-policy",
 	"disable-scheduler", "disable-apiserver", "disable-controller-manager", "disable-etcd", "tls-san", "profile", "protect-kernel-defaults", "selinux", "debug", "node-label", "node-taint",
@@ -27,7 +27,7 @@ var open = []string{
 	"kube-apiserver-extra-mount", "kube-controller-manager-extra-mount", "kube-scheduler-extra-mount", "agent-token-file", "token-file",
 }
 
-// walk hides what is secret below a field of that name.
+// walk hides the secrets below a field with that name.
 func (h *hider) walk(name string, node any) any {
 	switch {
 	case slices.Contains(free, name):
@@ -60,7 +60,7 @@ func (h *hider) walk(name string, node any) any {
 	return node
 }
 
-// fields walks through a map. One that is a variable, with name and value, has its value hidden.
+// fields hides secrets in a map. It hides the value of a variable, a map with name and value.
 func (h *hider) fields(value map[string]any) map[string]any {
 	_, named := value["name"].(string)
 	out := make(map[string]any, len(value))
@@ -75,7 +75,7 @@ func (h *hider) fields(value map[string]any) map[string]any {
 	return out
 }
 
-// config hides the values of keys that may hold secrets.
+// config hides the values of keys that can hold secrets.
 func (h *hider) config(value map[string]any) map[string]any {
 	out := make(map[string]any, len(value))
 	for key, child := range value {
@@ -88,7 +88,7 @@ func (h *hider) config(value map[string]any) map[string]any {
 	return out
 }
 
-// all hides every text below a node of that name, and keeps the names.
+// all hides every text below a node with that name, and keeps the names.
 func (h *hider) all(name string, node any) any {
 	switch value := node.(type) {
 	case map[string]any:
@@ -108,10 +108,10 @@ func (h *hider) all(name string, node any) any {
 	case nil, bool:
 		return value
 	}
-	return "(hidden)" // numbers may be secrets, too
+	return "(hidden)" // numbers can be secrets too
 }
 
-// named hides a value of that name.
+// named hides the value of a field with that name.
 func (h *hider) named(name, value string) string {
 	if redact.Named(name) {
 		return h.hide(value)
@@ -119,7 +119,7 @@ func (h *hider) named(name, value string) string {
 	return h.hideFree(value)
 }
 
-// arguments hides the values of flags whose names announce a secret.
+// arguments hides the values of flags whose names suggest a secret.
 func (h *hider) arguments(node any) any {
 	list, ok := node.([]any)
 	if !ok {
@@ -144,7 +144,7 @@ func (h *hider) arguments(node any) any {
 	return out
 }
 
-// secretFlag reports that the value of a flag, or of an argument like one, may not be told.
+// secretFlag reports whether the value of a flag, or of a similar argument, must be hidden.
 func (h *hider) secretFlag(name string) bool {
 	return redact.Named(name) || slices.ContainsFunc(h.undescribed, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
