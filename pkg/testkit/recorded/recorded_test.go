@@ -17,7 +17,7 @@ func TestLoad_ObjectsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	core, err := crds.Read(os.DirFS("../../capi/crds"))
+	core, err := crds.Read(os.DirFS("../../kube/capi/crds"))
 	if err != nil {
 		t.Fatal(err)
 	}
