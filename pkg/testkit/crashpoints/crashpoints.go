@@ -13,11 +13,12 @@ import (
 //go:embed names.regexp
 var namesFile string
 
-// names are those of the tests that scripts/test-unit runs once more without the race detector: it reads the same file, and
-// looks for them in the packages whose tests are built with this one.
+// names are those of the tests that scripts/test-unit runs once more without the race detector: it reads the same
+// file, and looks for them in the packages whose tests are built with this one.
 var names = regexp.MustCompile(strings.TrimSpace(namesFile))
 
-// named fails a test that is not run again without the race detector: what it leaves out with the detector would be run nowhere.
+// named fails a test that is not run again without the race detector: what it leaves out with the detector would be
+// run nowhere.
 func named(t *testing.T) {
 	t.Helper()
 	if !runsAgain(t.Name()) {
@@ -31,28 +32,24 @@ func runsAgain(test string) bool {
 	return names.MatchString(function)
 }
 
-// rarer is how many times fewer points a story has with the race detector, which makes each point ten times as long. What
-// an interrupted process does to the API is the same with and without it.
-const rarer = 6
-
-// Of returns for a test after which writes, counted from 1, a story with that many writes is cut off: at most as many points as asked
-// for, evenly spread, with the first and the last write among them. There are fewer with the race detector, none of a story of
-// which only a handful is asked for, and all there are when DROVER_TEST_ALL is set.
+// Of returns the writes, counted from 1, after which a story with that many writes is killed: at most as many as
+// asked for, evenly spread, with the first and the last write among them. It returns all writes when DROVER_TEST_ALL
+// is set, and none with the race detector: each kill takes ten times as long with it, what an interrupted process
+// does to the API is the same, and scripts/test-unit runs the kills once, without it.
 func Of(t *testing.T, writes, most int) []int {
 	t.Helper()
 	named(t)
 	switch {
 	case os.Getenv("DROVER_TEST_ALL") != "":
 		most = writes
-	case Raced && most < rarer:
-		return nil
 	case Raced:
-		most /= rarer
+		return nil
 	}
 	return spread(writes, max(2, most))
 }
 
-// SkipRaced leaves a story to the runs without the race detector, unless DROVER_TEST_ALL is set: it is another one of the same code.
+// SkipRaced leaves a story to the runs without the race detector, unless DROVER_TEST_ALL is set: it is another one of
+// the same code.
 func SkipRaced(t *testing.T) {
 	t.Helper()
 	named(t)
@@ -61,8 +58,8 @@ func SkipRaced(t *testing.T) {
 	}
 }
 
-// Each tells a story once without a kill, and then again, each time as a test of its own, for the points among its writes. Tell
-// gets the write after which the process is killed, 0 for none, and returns how many writes there were.
+// Each tells a story once without a kill, and then again, each time as a test of its own, for the points among its
+// writes. Tell gets the write after which the process is killed, 0 for none, and returns how many writes there were.
 func Each(t *testing.T, most int, tell func(t *testing.T, n int) (writes int)) {
 	t.Helper()
 	named(t)
