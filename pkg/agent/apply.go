@@ -50,7 +50,7 @@ type applier struct {
 
 // apply makes one pass: files and one-time instructions if requested, periodic instructions, probes. It fails with
 // errRestartPending, when the scratch directory cannot be cleared, or when the context ends. After an error the caller
-// must not report anything.
+// reports nothing.
 func (a *applier) apply(ctx context.Context, in applyInput) (result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

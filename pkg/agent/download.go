@@ -12,7 +12,7 @@ import (
 )
 
 // downloaded is an image whose layers are files. The agent unpacks an image only after it has downloaded and verified
-// all of it: a layer's digest can be checked only at the end of the layer.
+// all of it. A layer's digest can be checked only at its end.
 type downloaded struct {
 	v1.Image
 	layers []v1.Layer

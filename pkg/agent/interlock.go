@@ -34,7 +34,7 @@ func (l interlock) restartPending() bool {
 	}
 	t, err := time.Parse(time.UnixDate, strings.TrimSpace(string(text)))
 	now := l.now()
-	if err != nil || t.After(now) { // the clock was wrong or was set back; such a mark would block the agent until that time
+	if err != nil || t.After(now) { // the clock was wrong or set back; the mark would block the agent
 		return os.WriteFile(path, []byte(unixDate(now)), 0o600) == nil
 	}
 	if now.Sub(t) < restartPendingAge {

@@ -127,7 +127,7 @@ func (r *remoteSource) accept(ctx context.Context, secret *corev1.Secret) bool {
 	}
 	if secret.UID != r.uid {
 		if r.uid != "" {
-			r.applied = r.applier.history.newest() // this is another Secret, so knowledge about the previous one is void
+			r.applied = r.applier.history.newest() // what is known about the previous Secret is void
 		}
 		r.uid, r.current = secret.UID, nil
 	}
@@ -164,7 +164,8 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 		return minReportDelay
 	}
 	in := applyInput{checksum: checksum, apply: d.apply, attempt: d.attempt, from: source{r.current.UID, r.current.ResourceVersion}}
-	in.periodic, _ = nodeplan.DecodePeriodicOutput(data[nodeplan.KeyAppliedPeriodicOutput]) // malformed reports are replaced
+	// Malformed reports are replaced.
+	in.periodic, _ = nodeplan.DecodePeriodicOutput(data[nodeplan.KeyAppliedPeriodicOutput])
 	in.probes, _ = nodeplan.DecodeProbeStatuses(data[nodeplan.KeyProbeStatuses])
 	res, ok := r.applyUnlessReplaced(ctx, raw, in)
 	if !ok {

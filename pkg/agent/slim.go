@@ -68,7 +68,7 @@ func (r result) reportedOutput() map[string][]byte {
 		out[nodeplan.OutputFailure] = failure
 	}
 	if why, ok := r.output[nodeplan.OutputAgentError]; ok {
-		out[nodeplan.OutputAgentError] = why[:min(len(why), maxFailureTail)] // a registry may answer with a page of any length
+		out[nodeplan.OutputAgentError] = why[:min(len(why), maxFailureTail)] // a registry may answer with a long page
 	}
 	return out
 }

@@ -118,7 +118,7 @@ func TestRemote_ReportOfASuccessShrinksUntilItIsTaken(t *testing.T) {
 	}{
 		"once":    {refusals: []error{refused}, kept: []string{"applied former"}},
 		"thrice":  {refusals: []error{refused, refused, refused}},
-		"for now": {refusals: []error{refused, refused, refused, refused, refused}}, // retried as when the server is unavailable
+		"for now": {refusals: []error{refused, refused, refused, refused, refused}}, // retried as after an outage
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, client := newTestRemote(t, secretData(echoPlan, nodeplan.KeyAppliedOutput, string(former)))

@@ -46,7 +46,7 @@ func (a *authorizer) access(ctx context.Context, caller Caller, id string) error
 		return nil
 	}
 	if !exists {
-		namespace, name = metav1.NamespaceAll, id // callers that may get it in all namespaces may know that it is missing
+		namespace, name = metav1.NamespaceAll, id // a permission in all namespaces includes missing clusters
 	}
 	allowed, err := a.mayReach(ctx, caller.Identity, id, review{
 		Verb: a.verb, Group: provv1.SchemeGroupVersion.Group, Version: provv1.SchemeGroupVersion.Version, Resource: "clusters", Namespace: namespace, Name: name,

@@ -78,7 +78,7 @@ var (
 	longSubresources = []string{"attach", "exec", "proxy", "log", "portforward"}
 )
 
-// classify determines the request's Kubernetes verb, resource and kind.
+// classify parses a request as Kubernetes does: verb, resource, protocol switch, and whether it is long-running.
 func (e *exchange) classify() *refusal {
 	url, ok := e.at.url(e.r.URL)
 	if !ok {

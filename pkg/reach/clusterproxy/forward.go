@@ -68,8 +68,8 @@ func (e *exchange) setDeadlines() {
 // lastWords is how long a client may take to read the answer to a request that timed out.
 const lastWords = 5 * time.Second
 
-// rewrite restores what httputil removes from the finished request: headers that it takes for the client's, and the
-// parts of the query that it cannot parse.
+// rewrite restores what httputil removes from the finished request: headers that look like the client's, and unparsable
+// parts of the query.
 func rewrite(r *httputil.ProxyRequest) {
 	maps.Copy(r.Out.Header, r.In.Header)
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
@@ -96,8 +96,8 @@ func (byExchange) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // notWaitedFor is the body of an answer whose Close returns immediately. In HTTP/2 of net/http, Close waits until
-// nothing reads the request's body any more. That body may come from a client that waits for the end of a refusal
-// before it sends more, and the client sees that end only after Close has returned.
+// nothing reads the request's body any more. A refused client may send no more of that body until the answer ends, and
+// the answer ends only after Close has returned.
 type notWaitedFor struct{ io.ReadCloser }
 
 // Close implements io.Closer.
@@ -140,7 +140,7 @@ func failed(_ http.ResponseWriter, r *http.Request, err error) {
 	e.refuse(e.proxy.lost(e, context.Cause(r.Context()), err))
 }
 
-// lost tells a client why there is no answer. cause is why the request's context ended, or nil.
+// lost returns the refusal for a request without an answer. cause is why the request's context ended, or nil.
 func (p *Proxy) lost(e *exchange, cause, err error) *refusal {
 	log := p.options.Log.WithError(err).WithField("clusterID", e.at.Cluster)
 	switch {

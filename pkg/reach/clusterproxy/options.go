@@ -133,7 +133,8 @@ func (o Options) complete() (Options, error) {
 	o.MaxLongRunningPerCaller = cmp.Or(o.MaxLongRunningPerCaller, DefaultMaxLongRunningPerCaller)
 	o.EndpointTokenLife = cmp.Or(o.EndpointTokenLife, endpointtoken.DefaultLife)
 	if o.MaxInFlightPerCaller == 0 {
-		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1)) // without a total limit there is none per caller
+		// Without a total limit there is none per caller.
+		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1))
 	}
 	if len(o.Audiences) == 0 {
 		o.Audiences = []string{DefaultAudience}

@@ -42,8 +42,13 @@ var errUnknown = refused(http.StatusUnauthorized, "")
 
 // connectAgent exchanges a bootstrap token, or a cluster's registration token, for the connection of a machine
 // (docs/wire/endpoints.md#connect-a-machine). Install scripts retry after any answer but 200, so the codes are for
-// people: 400 the request is invalid, 401 the token, 403 the machine is refused, 409 the identity conflicts, 503 retry
-// later.
+// people:
+//
+//   - 400: the request is invalid
+//   - 401: the token is invalid
+//   - 403: the machine is refused
+//   - 409: the identity belongs to another machine, or the machine has another identity
+//   - 503: retry later
 func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	if !s.Synced() {
 		unavailable(w, "caches are not filled yet")

@@ -280,8 +280,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestConnectAgent_TwoReplicasAtOnce: of two machines cloned from one disk, the one that writes later finds the other
-// at the API server, gives up the identity and is refused.
+// TestConnectAgent_TwoReplicasAtOnce: of two machines cloned from one disk, the later one finds the other at the API
+// server, gives up the identity and is refused.
 func TestConnectAgent_TwoReplicasAtOnce(t *testing.T) {
 	for name, bound := range map[string]bool{"at its introduction": false, "after a replica that ended before it looked": true} {
 		t.Run(name, func(t *testing.T) {

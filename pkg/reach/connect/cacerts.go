@@ -11,8 +11,8 @@ import (
 	"net/http"
 )
 
-// CAChecksum is the checksum in install commands, by which machines verify the server: the hexadecimal SHA-256 of the
-// authorities with one newline at the end, or "" without authorities.
+// CAChecksum is the checksum in install commands, by which machines verify the server. It is the hexadecimal SHA-256 of
+// the authorities with one newline at the end, or "" without authorities.
 func CAChecksum(pem []byte) string {
 	body := withNewline(pem)
 	if len(body) == 0 {

@@ -28,8 +28,7 @@ import (
 // minute.
 const DefaultWait = 45 * time.Second
 
-// Options are the endpoints' dependencies. Their factory must be started after New, because New adds indexes to the
-// caches.
+// Options are the endpoints' dependencies. Start the caches' factory after New, because New adds indexes to the caches.
 type Options struct {
 	// ServerURL is the https URL of this server for machines, without a path. Empty means the host of the request.
 	ServerURL string

@@ -9,7 +9,8 @@ import (
 // endWith returns a stream that also ends normally when a channel is closed. So a watch ends without an error.
 func endWith(ending <-chan struct{}, stream io.ReadCloser) io.ReadCloser {
 	closed := make(chan struct{})
-	s := &endingStream{stream, ending, sync.OnceValue(func() error { // close once: on each close, HTTP/2 returns the window of unread data to its connection
+	// Close once: on each close, HTTP/2 returns the window of unread data to its connection.
+	s := &endingStream{stream, ending, sync.OnceValue(func() error {
 		close(closed)
 		return stream.Close()
 	})}

@@ -51,7 +51,7 @@ func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 	}
 }
 
-// A machine that waits for its connection is told to retry.
+// A machine that waits for its connection gets an answer that makes it retry.
 func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()

@@ -55,7 +55,8 @@ func (s *server) registered(ctx context.Context, id string, r *http.Request) (*i
 	switch {
 	case err != nil:
 		return nil, err
-	case answer.Refusal != "": // keep the refused request until it is swept: a repeated request then gets the same answer without a write
+	// Keep the refused request until it is swept: a repeated request then gets the same answer without a write.
+	case answer.Refusal != "":
 		return nil, refused(http.StatusForbidden, answer.Refusal)
 	}
 	who, err := s.machineOf(ctx, cluster, answer, host.ID)

@@ -14,8 +14,8 @@ import (
 
 // Options configure the program.
 type Options struct {
-	// Address is the address to listen on: a loopback address and a port. localhost means the IPv4 and IPv6 addresses,
-	// at least one of which must exist.
+	// Address is the address to listen on: a loopback address and a port. localhost means the IPv4 and IPv6 addresses.
+	// At least one of them must exist.
 	Address string
 	// TrustFile contains the public keys.
 	TrustFile string

@@ -68,8 +68,8 @@ func draw(random io.Reader) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// Turn rotates the keys when due: the next key becomes current when the current one is old, and the former key is
-// removed when its tokens have expired. changed is false when nothing is due.
+// Turn rotates the keys when due. The next key becomes current when the current one is old. The former key is removed
+// when its tokens have expired. changed is false when nothing is due.
 func (k Keys) Turn(random io.Reader, now time.Time) (turned Keys, changed bool, err error) {
 	age := now.Sub(k.since)
 	switch {

@@ -209,7 +209,8 @@ func TestKeys_Turn(t *testing.T) {
 	if _, changed, err := k.Turn(seed(2), noon.Add(KeyLife-time.Second)); err != nil || changed {
 		t.Fatalf("turned before its time: %v", err)
 	}
-	for before, want := range map[time.Duration]bool{leeway: false, 2 * leeway: true, KeyLife: true} { // a future time comes from a forgery or a wrong clock
+	// A future time comes from a forgery or a wrong clock.
+	for before, want := range map[time.Duration]bool{leeway: false, 2 * leeway: true, KeyLife: true} {
 		if _, changed, err := k.Turn(seed(2), noon.Add(-before)); err != nil || changed != want {
 			t.Errorf("%s before their time: changed %t, %v", before, changed, err)
 		}

@@ -3,8 +3,8 @@
 //
 //   - Capture reads the administrator's kubeconfig that a node printed, and keeps only what is safe to use.
 //     Access.Kubeconfig writes it for another address.
-//   - Secret builds the kubeconfig Secret that Cluster API, clusterctl and users read. It is an output: Drover's own code
-//     uses Clients instead.
+//   - Secret builds the kubeconfig Secret that Cluster API, clusterctl and users read. It is an output: Drover's own
+//     code uses Clients instead.
 //   - Clients provides clients, cached until the Secret changes. Every call has a deadline, so that a cluster that does
 //     not answer blocks no other work.
 //   - The size of answers is limited, so that a cluster cannot exhaust the server's memory.

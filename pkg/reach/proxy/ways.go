@@ -39,8 +39,8 @@ func (w *Ways) Open(cluster types.NamespacedName) (string, error) {
 
 // RESTConfig returns the client configuration of a cluster. The caller owns the copy. The error is ErrNotAvailable
 // while there is neither a tunnel nor a kubeconfig. It refuses a kubeconfig that would make this process run a program,
-// read local files or impersonate another user, because users who may write Secrets in the cluster's namespace control
-// it.
+// read local files or impersonate another user. Users with write access to Secrets in the cluster's namespace control
+// that kubeconfig.
 func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*rest.Config, error) {
 	if w.door != nil {
 		if _, tunneled := w.door.tunneled(cluster); tunneled {
@@ -59,7 +59,8 @@ func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[KubeconfigKey])
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name) // the reason may contain the content
+		// The reason may contain the content.
+		return nil, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
 	}
 	return forLists(config), nil
 }

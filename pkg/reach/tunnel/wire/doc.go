@@ -16,13 +16,13 @@
 //   - It detects a dead link after 60 seconds. Link ends a session after the agreed silence.
 //   - Its reader answers pings itself, and waits for writers meanwhile. Two ends that both send much can deadlock.
 //     Tend answers from its own goroutine.
-//   - Once a minute a client sends a list of its connections. The list ends connections that the server has opened since
-//     the list was written. Inspector turns such a message into one of unknown type.
-//   - The receiver's buffers are unbounded. Inspector counts received bytes, and the receiver counts read bytes, so that
-//     a session with too much unread data can be ended.
-//   - Its reader also sends pause messages, and waits until they are sent. Two ends whose network is blocked can deadlock.
-//     Link.Write never waits. Code that sends much calls Room first.
-//   - The reader writes fields of connections that writers read without a lock. Inspector reports the end of a connection
-//     to package tunnel before the reader acts on it, and package tunnel stops writing. Towards Drover's agent, a
-//     connection only ends with its session.
+//   - Once a minute a client sends a list of its connections. The list ends connections that the server has opened
+//     since the list was written. Inspector turns such a message into one of unknown type.
+//   - The receiver's buffers are unbounded. Inspector counts received bytes, and the receiver counts read bytes, so
+//     that a session with too much unread data can be ended.
+//   - Its reader also sends pause messages, and waits until they are sent. Two ends whose network is blocked can
+//     deadlock. Link.Write never waits. Code that sends much calls Room first.
+//   - The reader writes fields of connections that writers read without a lock. Inspector reports the end of a
+//     connection to package tunnel before the reader acts on it, and package tunnel stops writing. Towards Drover's
+//     agent, a connection only ends with its session.
 package wire

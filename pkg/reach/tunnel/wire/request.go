@@ -94,8 +94,8 @@ func (b *endingBody) Read(p []byte) (int, error) {
 }
 
 // Close ends the answer in the background. In HTTP/2 of net/http, Close waits until nothing reads the request's body
-// any more. That body may come from a client that waits for the end of a refusal before it sends more, and the client
-// sees that end only after Close has returned.
+// any more. A refused client may send no more of that body until the answer ends, and the answer ends only after Close
+// has returned.
 func (b *endingBody) Close() error {
 	b.stop()
 	go b.end()
