@@ -13,21 +13,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Options is what an agent needs besides its configuration file.
+// Options are what the agent needs in addition to its configuration file.
 type Options struct {
 	Config Config
-	// RequireCA refuses a kubeconfig without a certificate authority of its own.
+	// RequireCA refuses a kubeconfig that contains no certificate authority.
 	RequireCA bool
-	// Environ is the environment handed to instructions, as K=V.
+	// Environ is the environment of instructions, as K=V.
 	Environ []string
-	// Log receives messages and, line by line, what one-time instructions print.
+	// Log receives messages, and the output of one-time instructions line by line.
 	Log logrus.FieldLogger
 	// Now is the clock. Default time.Now.
 	Now func() time.Time
 }
 
-// Run applies plans until the context ends. It returns an error only when it cannot start: a connection file that is not
-// right, or a server that cannot be reached or trusted.
+// Run applies plans until the context ends. It returns an error only when it cannot start: the connection file is
+// invalid, or the server cannot be reached or trusted.
 func Run(ctx context.Context, o Options) error {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -90,7 +90,7 @@ func newApplier(o Options) *applier {
 	}
 }
 
-// ValidateConnection checks a connection file as install scripts ask for before they put it in place.
+// ValidateConnection checks a connection file. Install scripts call it before they install the file.
 func ValidateConnection(path string) error {
 	info, err := LoadConnection(path)
 	if err != nil {

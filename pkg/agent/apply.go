@@ -16,19 +16,19 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// maxFailureTail limits what is kept of the output of a failed instruction that did not ask to save it, in bytes.
+// maxFailureTail is how many bytes of output are kept for a failed instruction without saveOutput.
 const maxFailureTail = 8 << 10
 
-// errRestartPending says that an install script asked the agent to start nothing new.
+// errRestartPending means that an install script asked the agent to start nothing new.
 var errRestartPending = errors.New("an install script is about to restart the agent")
 
-// applyInput is one pass over one plan.
+// applyInput is the input of one pass over one plan.
 type applyInput struct {
 	plan     plan.NodePlan
 	checksum string
-	// from is the plan secret with the plan; zero for a plan from a file.
+	// from is the plan Secret that contains the plan. It is zero for a plan from a file.
 	from source
-	// apply runs files and one-time instructions; otherwise only periodic instructions that are due.
+	// apply runs files and one-time instructions. Without it, only periodic instructions that are due run.
 	apply   bool
 	attempt int
 	// periodic and probes are the states before this pass.
@@ -36,7 +36,7 @@ type applyInput struct {
 	probes   map[string]plan.ProbeStatus
 }
 
-// applier applies plans, one at a time, whichever source they come from.
+// applier applies plans from all sources, one at a time.
 type applier struct {
 	mu        sync.Mutex
 	workDir   string
@@ -48,8 +48,9 @@ type applier struct {
 	now       func() time.Time
 }
 
-// apply makes one pass: files and one-time instructions if asked to, periodic instructions, probes. The error is
-// errRestartPending, a scratch directory that cannot be cleared, or that of the context; nothing must be reported then.
+// apply makes one pass: files and one-time instructions if requested, periodic instructions, probes. It fails with
+// errRestartPending, when the scratch directory cannot be cleared, or when the context ends. After an error the caller
+// reports nothing.
 func (a *applier) apply(ctx context.Context, in applyInput) (result, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,8 +100,8 @@ func (a *applier) instructions(ctx context.Context, in applyInput) (result, erro
 	return r, nil
 }
 
-// applyOnce writes files and runs one-time instructions in order until one fails. It fills output and returns the problem,
-// empty when all went well.
+// applyOnce writes files, then runs one-time instructions in order until one fails. It fills output and returns the
+// problem, which is empty on success.
 func (a *applier) applyOnce(ctx context.Context, in applyInput, base string, output map[string][]byte) string {
 	if err := writeFiles(in.plan.Files); err != nil {
 		output[nodeplan.OutputAgentError] = []byte(err.Error())
@@ -128,7 +129,7 @@ func (a *applier) applyOnce(ctx context.Context, in applyInput, base string, out
 	return ""
 }
 
-// keepFailure makes sure that the report tells why a plan failed, also when the instruction did not ask to save output.
+// keepFailure adds the reason of a failure to the report, even when the instruction does not save its output.
 func keepFailure(output map[string][]byte, instruction plan.OneTimeInstruction, r ran) {
 	failure := nodeplan.Failure{Instruction: instruction.Name}
 	if r.problem == "" {

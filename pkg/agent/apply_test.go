@@ -38,7 +38,7 @@ func quiet() *logrus.Logger {
 	return log
 }
 
-// newTestApplier returns an applier that works below a temporary directory and the directory.
+// newTestApplier returns an applier and its temporary directory.
 func newTestApplier(t *testing.T) (*applier, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -397,7 +397,7 @@ func TestApply_Probes(t *testing.T) {
 	}
 }
 
-// newImage returns an image whose root holds run.sh, a link to it, and entries that try to leave the directory.
+// newImage returns an image with run.sh, a link to it, and entries that try to escape the directory.
 func newImage(t *testing.T) v1.Image {
 	t.Helper()
 	var buf bytes.Buffer
@@ -461,7 +461,7 @@ func TestApply_ImageFromArchive(t *testing.T) {
 func TestApply_ImageFromMirror(t *testing.T) {
 	a, dir := newTestApplier(t)
 	var mu sync.Mutex
-	var asked []string // guarded by mu: the client asks for layers in parallel
+	var asked []string // guarded by mu: the client requests layers in parallel
 	backend := registry.New(registry.Logger(stdlog.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != "u" || password != "hunter2" {
@@ -599,7 +599,7 @@ func TestHistory_KeepsTheLast(t *testing.T) {
 		t.Error("there is no record yet")
 	}
 	for i := range 70 {
-		// The clock stands still, then goes back: the newest record is the one written last.
+		// The clock stops, then goes back. The last written record must still be the newest.
 		if err := h.add(plan.NodePlan{}, string(rune('A'+i)), source{}, noon.Add(-time.Duration(i)*time.Second)); err != nil {
 			t.Fatal(err)
 		}

@@ -13,35 +13,35 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ProgramName is the name under which the agent is installed on a node. The binary of the server is the agent too: started
-// under this name it behaves like it, see IsAgent.
+// ProgramName is the name of the installed agent on a node. The server's binary is also the agent: under this name it
+// runs as the agent (see IsAgent).
 const ProgramName = "rancher-system-agent"
 
-// Environment variables of the agent. Service units of all generations set them.
+// Environment variables of the agent. Service units of all releases set them.
 const (
 	envConfig       = "CATTLE_AGENT_CONFIG"
 	envLogLevel     = "CATTLE_LOGLEVEL"
 	envStrictVerify = "CATTLE_AGENT_STRICT_VERIFY"
 )
 
-// IsAgent tells whether a program was started as the agent. argv0 is the first element of its arguments. Suffixes are
-// allowed, because downloads are called rancher-system-agent-amd64.
+// IsAgent reports whether the program was started as the agent. argv0 is the first element of its arguments. Suffixes
+// are allowed because downloads have names such as rancher-system-agent-amd64.
 func IsAgent(argv0 string) bool {
 	return strings.HasPrefix(filepath.Base(argv0), ProgramName)
 }
 
-// CommandOptions is what the command takes from its surroundings.
+// CommandOptions are the command's dependencies.
 type CommandOptions struct {
 	// Version is printed by --version.
 	Version string
-	// Environ is the process's environment, as K=V. It also goes to the instructions of plans.
+	// Environ is the environment of the process, as K=V. Instructions of plans inherit it.
 	Environ []string
-	// LogOutput receives the log. Default is the standard error stream of the command.
+	// LogOutput receives the log. The default is the command's standard error stream.
 	LogOutput io.Writer
 }
 
-// NewCommand returns the agent's command line: `agent sentinel`, `agent validate-config FILE`, `agent validate-connection
-// FILE` and `agent --version`. A program that IsAgent runs it as its root command.
+// NewCommand returns the agent's command line: `agent sentinel`, `agent validate-config FILE`, `agent
+// validate-connection FILE` and `agent --version`. A program for which IsAgent is true runs it as its root command.
 func NewCommand(o CommandOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:           "agent",
@@ -74,7 +74,7 @@ func NewCommand(o CommandOptions) *cobra.Command {
 	return cmd
 }
 
-// oneFile accepts the name of one file.
+// oneFile requires exactly one file name.
 func oneFile(cmd *cobra.Command, args []string) error {
 	switch len(args) {
 	case 0:
@@ -85,8 +85,8 @@ func oneFile(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q; see '%s --help'", args[1], cmd.CommandPath())
 }
 
-// unknownCommand refuses what is none of the agent's commands. By itself cobra prints help and calls that a success, and a
-// service with a misspelt command would seem to have done its work.
+// unknownCommand refuses unknown commands. By default cobra prints help and exits with success, so a service with a
+// misspelled command would look successful.
 func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

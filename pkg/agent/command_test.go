@@ -18,7 +18,7 @@ func TestCommand_ValidateConnection(t *testing.T) {
 		content string
 		name    string
 		mode    os.FileMode
-		wantErr string // empty: accepted
+		wantErr string // empty if accepted
 	}{
 		"proper":             {content: `{"kubeConfig":` + quoted(goodKubeconfig) + `,"namespace":"ns","secretName":"s"}`},
 		"proper as YAML":     {name: "connection.yaml", content: "namespace: ns\nsecretName: s\nkubeConfig: '" + goodKubeconfig + "'\n"},

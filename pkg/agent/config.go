@@ -12,25 +12,25 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Places that are used when the configuration names none (docs/wire/plan.md#files-of-the-agent).
+// Default paths (docs/wire/plan.md#files-of-the-agent).
 const (
 	DefaultConfigFile      = "/etc/rancher/agent/config.yaml"
 	DefaultImagesDirectory = "/var/lib/rancher/agent/images"
 	DefaultRegistriesFile  = "/etc/rancher/agent/registries.yaml"
 )
 
-// Config is the agent's configuration file. Its keys are written by install scripts of all generations.
+// Config is the agent's configuration file. Install scripts of all releases write its keys.
 type Config struct {
-	// WorkDirectory holds the scratch directories of instructions. Everything in it is deleted at the start of each pass.
+	// WorkDirectory contains the scratch directories of instructions. Each pass starts by deleting its content.
 	WorkDirectory string `json:"workDirectory,omitempty"`
 	// PreserveWorkDirectory keeps the scratch directories.
 	PreserveWorkDirectory bool `json:"preserveWorkDirectory,omitempty"`
-	// AppliedPlanDirectory keeps an outline of the last 64 applied plans, without what may be secret in them.
+	// AppliedPlanDirectory keeps an outline of the last 64 applied plans, without secret content.
 	AppliedPlanDirectory string `json:"appliedPlanDirectory,omitempty"`
-	// InterlockDirectory holds the marks by which install script and agent keep out of each other's way.
+	// InterlockDirectory contains the mark files through which the install script and the agent coordinate.
 	InterlockDirectory string `json:"interlockDirectory,omitempty"`
 
-	// RemoteEnabled makes the agent apply the plan of a plan secret, found through ConnectionInfoFile.
+	// RemoteEnabled makes the agent apply the plan of the plan Secret that ConnectionInfoFile names.
 	RemoteEnabled      bool   `json:"remoteEnabled,omitempty"`
 	ConnectionInfoFile string `json:"connectionInfoFile,omitempty"`
 
@@ -38,26 +38,27 @@ type Config struct {
 	LocalEnabled       bool   `json:"localEnabled,omitempty"`
 	LocalPlanDirectory string `json:"localPlanDirectory,omitempty"`
 
-	// ImagesDirectory is searched for image archives before a registry is asked. Default DefaultImagesDirectory.
+	// ImagesDirectory contains image archives. They take precedence over registries. Default DefaultImagesDirectory.
 	ImagesDirectory string `json:"imagesDirectory,omitempty"`
-	// AgentRegistriesFile is read before those of the distributions. Default DefaultRegistriesFile.
+	// AgentRegistriesFile takes precedence over the registries files of RKE2 and K3s. Default DefaultRegistriesFile.
 	AgentRegistriesFile string `json:"agentRegistriesFile,omitempty"`
 
-	// ImageCredentialProviderConfig and ImageCredentialProviderBinDirectory are accepted and not used, as in the reference.
+	// ImageCredentialProviderConfig and ImageCredentialProviderBinDirectory are accepted and ignored, as in the
+	// reference.
 	ImageCredentialProviderConfig       string `json:"imageCredentialProviderConfig,omitempty"`
 	ImageCredentialProviderBinDirectory string `json:"imageCredentialProviderBinDirectory,omitempty"`
 }
 
-// ConnectionInfo is what the server answers at /v3/connect/agent: where the plan secret is.
+// ConnectionInfo is the server's answer at /v3/connect/agent: the location of the plan Secret.
 type ConnectionInfo struct {
-	// KubeConfig is a whole kubeconfig document as text.
+	// KubeConfig is a complete kubeconfig document as text.
 	KubeConfig string `json:"kubeConfig"`
-	// Namespace and SecretName name the plan secret.
+	// Namespace and SecretName identify the plan Secret.
 	Namespace  string `json:"namespace"`
 	SecretName string `json:"secretName"`
 }
 
-// LoadConfig reads and checks a configuration file. It must belong to the running user and be readable by nobody else.
+// LoadConfig reads and checks a configuration file. The file must belong to the running user and have mode 0600.
 func LoadConfig(path string) (Config, error) {
 	var c Config
 	if err := loadPrivate(path, &c); err != nil {
@@ -89,7 +90,7 @@ func (c Config) validate() error {
 	return nil
 }
 
-// LoadConnection reads and checks a connection file, with the same demands on its mode as LoadConfig.
+// LoadConnection reads and checks a connection file. It requires the same owner and mode as LoadConfig.
 func LoadConnection(path string) (ConnectionInfo, error) {
 	var info ConnectionInfo
 	if err := loadPrivate(path, &info); err != nil {
@@ -105,7 +106,7 @@ func LoadConnection(path string) (ConnectionInfo, error) {
 	return info, nil
 }
 
-// loadPrivate reads a JSON or YAML file, the form chosen by its name. Errors never contain the content.
+// loadPrivate reads a JSON or YAML file. The file name selects the format. Errors never contain the content.
 func loadPrivate(path string, into any) error {
 	info, err := os.Stat(path)
 	if err != nil {

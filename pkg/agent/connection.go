@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// restConfig turns connection information into a client configuration that verifies TLS. requireCA demands a certificate
-// authority in the kubeconfig; without it, the system's authorities serve when the kubeconfig has none.
+// restConfig converts connection information to a client configuration that verifies TLS. With requireCA the kubeconfig
+// must contain a certificate authority. Otherwise a kubeconfig without one uses the system's authorities.
 func restConfig(info ConnectionInfo, requireCA bool) (*rest.Config, error) {
 	cfg, err := clientcmd.RESTConfigFromKubeConfig([]byte(info.KubeConfig))
 	if err != nil {
@@ -28,15 +28,15 @@ func restConfig(info ConnectionInfo, requireCA bool) (*rest.Config, error) {
 		return nil, errors.New("certificate-authority-data in the kubeconfig must be set when strict verification is on")
 	}
 	cfg.UserAgent = "drover-agent"
-	// The protocol is JSON: that is all that a server has to let pass.
+	// Use JSON only, so that servers need to support nothing else.
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	// The agent has one secret to watch. It must not slow itself down when it reports.
+	// The agent watches a single Secret, so client-side rate limits would only delay its reports.
 	cfg.QPS = -1
 	return cfg, nil
 }
 
-// connect returns a client for the server after asking for its version: a wrong certificate or address ends the agent at
-// once, and the service manager's restarts make that visible.
+// connect returns a client and checks it by reading the server's version. A wrong certificate or address ends the agent
+// immediately, so that the restarts of the service manager make the problem visible.
 func connect(ctx context.Context, info ConnectionInfo, requireCA bool) (kubernetes.Interface, error) {
 	cfg, err := restConfig(info, requireCA)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 )
 
-// downloaded is an image whose layers are files. Nothing of an image is unpacked before all of it has come and been verified:
-// a digest is known to be right only at the end of a layer, and by then its content would have been used.
+// downloaded is an image whose layers are files. The agent unpacks an image only after it has downloaded and verified
+// all of it. A layer's digest can be checked only at its end.
 type downloaded struct {
 	v1.Image
 	layers []v1.Layer
@@ -20,8 +20,8 @@ type downloaded struct {
 
 func (d downloaded) Layers() ([]v1.Layer, error) { return d.layers, nil }
 
-// download fetches the layers of an image into a directory. What is there already, from a registry that had some of the layers,
-// is not fetched again.
+// download fetches the layers of an image into a directory. It skips layers that are already there, for example from
+// another registry.
 func download(img v1.Image, dir string) (v1.Image, error) {
 	layers, err := img.Layers()
 	if err != nil {
@@ -48,9 +48,9 @@ func download(img v1.Image, dir string) (v1.Image, error) {
 	return out, nil
 }
 
-// fetch writes a layer to a file, which is there afterwards only if all of the layer has come, and is what its digest says.
+// fetch writes a layer to a file. The file remains only if the layer is complete and matches its digest.
 func fetch(layer v1.Layer, path string) error {
-	content, err := layer.Compressed() // fails at its end when it differs from the digest
+	content, err := layer.Compressed() // fails at its end when the digest differs
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func fetch(layer v1.Layer, path string) error {
 	return err
 }
 
-// blob is a layer whose compressed content is a file.
+// blob is a layer whose compressed content is in a file.
 type blob struct {
 	v1.Layer
 	path string

@@ -52,7 +52,7 @@ func rawLayer(t *testing.T, content []byte) v1.Layer {
 	return layer
 }
 
-// imageOf returns an image of layers and the digest of the lowest.
+// imageOf returns an image of layers, and the digest of the lowest one.
 func imageOf(t *testing.T, layers ...v1.Layer) (v1.Image, string) {
 	t.Helper()
 	img, err := mutate.AppendLayers(empty.Image, layers...)
@@ -66,7 +66,8 @@ func imageOf(t *testing.T, layers ...v1.Layer) (v1.Image, string) {
 	return img, digest.String()
 }
 
-// serve returns the host of a registry that has the image as an/image:v1. Answers to requests for the blob pass through spoil.
+// serve starts a registry that serves the image as an/image:v1, and returns its host. spoil answers requests for the
+// blob.
 func serve(t *testing.T, img v1.Image, blob string, spoil func(w http.ResponseWriter, content []byte)) string {
 	t.Helper()
 	backend := registry.New(registry.Logger(stdlog.New(io.Discard, "", 0)))
@@ -91,7 +92,7 @@ func serve(t *testing.T, img v1.Image, blob string, spoil func(w http.ResponseWr
 	return host
 }
 
-// unpacked stages an image and returns the contents of its files by name. Beside the scratch directory nothing may stay behind.
+// unpacked stages an image and returns its files by name. It checks that nothing remains next to the scratch directory.
 func unpacked(t *testing.T, i *images, image string) (map[string]string, error) {
 	t.Helper()
 	work := t.TempDir()
@@ -132,7 +133,7 @@ func TestStage_LayerThatCannotBeDownloaded(t *testing.T) {
 		"forbidden": func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusForbidden) },
 		"not found": func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusNotFound) },
 		"one bit flipped": func(w http.ResponseWriter, content []byte) {
-			content[len(content)-3] ^= 1 // in the trailer of gzip, behind all that is unpacked
+			content[len(content)-3] ^= 1 // in the gzip trailer, after all unpacked content
 			_, _ = w.Write(content)
 		},
 		"replaced": func(w http.ResponseWriter, _ []byte) { _, _ = w.Write(replacement) },
@@ -175,7 +176,7 @@ func TestStage_LayersLieOverEachOther(t *testing.T) {
 	}
 }
 
-// The layer is what its digest says, yet it is no archive.
+// A layer that matches its digest but is no archive must fail.
 func TestStage_LayerThatCannotBeRead(t *testing.T) {
 	img, _ := imageOf(t, rawLayer(t, bytes.Repeat([]byte("no archive "), 100)), newLayer(t, "run.sh", "new"))
 	dir := t.TempDir()

@@ -19,7 +19,7 @@ const (
 	defaultDirMode  = "0755"
 )
 
-// writeFiles brings the files of a plan about, in order. The error names index and path, never content.
+// writeFiles applies the files of a plan in order. The error contains index and path, never content.
 func writeFiles(files []plan.File) error {
 	for i, file := range files {
 		if err := writeFile(file); err != nil {
@@ -77,7 +77,7 @@ func writeDirectory(file plan.File) error {
 		return err
 	}
 	defer at.Close()
-	// Nobody can look into a directory before it is known who may.
+	// Other users get no access until owner and mode are set.
 	if err := at.folder.Mkdir(at.name, mode&0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -94,10 +94,10 @@ func writeDirectory(file plan.File) error {
 	return setMeta(f, mode, file.UID, file.GID)
 }
 
-// replaceFile writes content so that a reader sees the old or the new file, never a part, and a crash leaves either. At no
-// time can anybody read the content whom the mode does not let. A file that already has the content keeps its inode and its
-// time of change. A link is followed, unless another user can have laid it: then it is replaced. Where the directory entry
-// cannot be replaced, as for a mounted file, the content is written in place.
+// replaceFile writes content so that a reader, or a crash, sees either the old or the new file, never a part. The
+// content is never readable to users that the mode excludes. A file that already has the content keeps its inode and
+// modification time. A link is followed if it is trusted, and replaced if another user may have created it. Where the
+// directory entry cannot be replaced, as for a mounted file, the content is written in place.
 func replaceFile(path string, content []byte, mode os.FileMode, uid, gid int) error {
 	at, err := (&locate{create: true, follow: true}).path(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func replaceFile(path string, content []byte, mode os.FileMode, uid, gid int) er
 	if !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
-	// Who has the file open already can read on; nobody else can.
+	// Processes that already have the file open can still read it. No other process can.
 	f, err := at.open(os.O_WRONLY)
 	if err != nil {
 		return err
@@ -129,12 +129,12 @@ func replaceFile(path string, content []byte, mode os.FileMode, uid, gid int) er
 	return fill(f, content, mode, uid, gid)
 }
 
-// keep leaves a file that has the content as it is, and sets owner and mode. It does not if somebody else may have the file
-// open for writing, or knows it under another name.
+// keep leaves a file that already has the content in place, and sets owner and mode. It reports false when another user
+// may have the file open for writing, or when the file has another hard link.
 func (l location) keep(content []byte, mode os.FileMode, uid, gid int) (bool, error) {
 	f, err := l.open(os.O_RDONLY)
 	if err != nil {
-		return false, nil // what cannot be read is replaced
+		return false, nil // an unreadable file is replaced
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -152,7 +152,7 @@ func (l location) keep(content []byte, mode os.FileMode, uid, gid int) (bool, er
 	return true, setMeta(f, mode, uid, gid)
 }
 
-// writeNew makes a file.
+// writeNew creates a file.
 func writeNew(folder *os.Root, name string, content []byte, mode os.FileMode, uid, gid int) error {
 	if err := folder.RemoveAll(name); err != nil { // a leftover, or a trap
 		return err
@@ -165,7 +165,7 @@ func writeNew(folder *os.Root, name string, content []byte, mode os.FileMode, ui
 	return fill(f, content, mode, uid, gid)
 }
 
-// fill makes a file its owner's alone, gives it that owner and the content, and only then opens it to others.
+// fill restricts a file to its owner, sets the owner, writes the content, and sets the final mode last.
 func fill(f *os.File, content []byte, mode os.FileMode, uid, gid int) error {
 	if err := setMeta(f, mode&0o600, uid, gid); err != nil {
 		return err
@@ -191,8 +191,8 @@ func syncFolder(folder *os.Root) error {
 	return f.Sync()
 }
 
-// setMeta sets owner and mode, the owner only where it differs: that needs no privilege. Owner first, because a change of
-// owner clears the setuid bits.
+// setMeta sets owner and mode. It changes the owner only when it differs, because a change needs privileges. The owner
+// comes first because chown clears the setuid bits.
 func setMeta(f *os.File, mode os.FileMode, uid, gid int) error {
 	info, err := f.Stat()
 	if err != nil {

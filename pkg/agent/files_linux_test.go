@@ -14,10 +14,10 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// mallory is a user of the machine who would like to read or change what is not theirs.
+// mallory is an attacker with an account on the machine.
 const mallory = 4242
 
-// shared is a directory that everybody may make files in, as /tmp.
+// shared returns a world-writable directory, like /tmp.
 func shared(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -41,7 +41,7 @@ func hers(t *testing.T, path string) {
 	check(t, os.Lchown(path, mallory, mallory))
 }
 
-// victim is a directory with a file that must stay as they are.
+// victim returns a directory with a file, and a function that checks that both are unchanged.
 func victim(t *testing.T) (dir string, unharmed func()) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "victim")
@@ -122,7 +122,7 @@ func TestWriteFiles_TrapsInASharedDirectory(t *testing.T) {
 	}
 }
 
-// TestWriteFiles_LinkedDirectoryOfAnotherUser: nothing happens behind a link that she laid on the way.
+// TestWriteFiles_LinkedDirectoryOfAnotherUser: nothing changes behind an attacker's link in the path.
 func TestWriteFiles_LinkedDirectoryOfAnotherUser(t *testing.T) {
 	for name, file := range map[string]plan.File{
 		"write a file":                {Path: "link/new", Content: b64("secret")},
@@ -173,11 +173,11 @@ func TestWriteFiles_LinksOfOurs(t *testing.T) {
 		t.Error("a file in place of /")
 	}
 	check(t, writeFiles([]plan.File{{Path: filepath.Join(dir, "absolute"), Action: plan.FileActionDelete, Directory: true}}))
-	checkFileIs(t, filepath.Join(dir, "data", "etc", "a"), "a", 0o600) // the link went, not what it leads to
+	checkFileIs(t, filepath.Join(dir, "data", "etc", "a"), "a", 0o600) // the link is removed, not its target
 }
 
-// TestWriteFiles_MountedFileIsNarrowedFirst: where the file itself has to be written, nobody can open it in the meantime who
-// could not afterwards.
+// TestWriteFiles_MountedFileIsNarrowedFirst: a file that is written in place is never open to users that its final mode
+// excludes.
 func TestWriteFiles_MountedFileIsNarrowedFirst(t *testing.T) {
 	dir := t.TempDir()
 	path, source := filepath.Join(dir, "file"), filepath.Join(dir, "source")
@@ -206,7 +206,7 @@ func TestWriteFiles_MountedFileIsNarrowedFirst(t *testing.T) {
 	}
 }
 
-// changesOf returns a function that tells in which order mode and content of a file were changed.
+// changesOf returns a function that lists changes of a file's mode and content in order.
 func changesOf(t *testing.T, path string) func() []string {
 	t.Helper()
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
@@ -232,7 +232,7 @@ func changesOf(t *testing.T, path string) func() []string {
 	}
 }
 
-// TestWriteFiles_KeepsTheOwner: -1 leaves the owner alone, except where anybody could have made the file.
+// TestWriteFiles_KeepsTheOwner: -1 keeps the owner, except in a world-writable directory.
 func TestWriteFiles_KeepsTheOwner(t *testing.T) {
 	folder := shared(t)
 	check(t, os.Chmod(folder, 0o755))

@@ -20,27 +20,28 @@ const (
 	stampLayout   = "20060102-150405"
 )
 
-// history keeps an outline of the plans this machine applied, newest last: which files and commands, not what is in them. Nothing reads the
-// records but people, and the agent the checksum of the newest. Those of agents of other makes hold every secret of a plan; the files are 0600.
+// history keeps an outline of the plans that this machine applied, newest last. An outline lists files and commands
+// without their content. People read the records. The agent reads only checksums and sources. Other agents store
+// complete plans, including secrets, so the files have mode 0600.
 type history struct{ dir string }
 
 type historyEntry struct {
 	Plan     plan.NodePlan `json:"Plan"`
 	Checksum string        `json:"Checksum"`
-	// Secret is the plan secret that the plan came from, in the version that it had.
+	// Secret is the plan Secret of the plan, at the version that was applied.
 	Secret source `json:"Secret,omitzero"`
 }
 
-// source is a state of a plan secret.
+// source is one version of a plan Secret.
 type source struct {
 	UID             types.UID `json:"UID"`
 	ResourceVersion string    `json:"ResourceVersion"`
 }
 
-// newest returns the checksum of the plan this machine applied last; empty when there is no record.
+// newest returns the checksum of the last applied plan, or an empty string without records.
 func (h history) newest() string { return h.last().Checksum }
 
-// last is the record of the plan this machine applied last; zero when there is none.
+// last returns the record of the last applied plan, or zero without records.
 func (h history) last() historyEntry {
 	names := h.names()
 	if len(names) == 0 {
@@ -49,7 +50,7 @@ func (h history) last() historyEntry {
 	return h.read(names[len(names)-1])
 }
 
-// knows tells whether this machine has ever applied a plan, as far as records go back.
+// knows reports whether the records contain a plan.
 func (h history) knows(checksum string) bool {
 	return slices.ContainsFunc(h.names(), func(name string) bool { return h.read(name).Checksum == checksum })
 }
@@ -63,7 +64,7 @@ func (h history) read(name string) historyEntry {
 	return entry
 }
 
-// add records an applied plan unless it is the newest already.
+// add records an applied plan unless it is already the newest.
 func (h history) add(p plan.NodePlan, checksum string, from source, now time.Time) error {
 	if h.dir == "" || h.newest() == checksum {
 		return nil
@@ -76,7 +77,7 @@ func (h history) add(p plan.NodePlan, checksum string, from source, now time.Tim
 		return fmt.Errorf("make directory for applied plans: %w", err)
 	}
 	name := now.UTC().Format(stampLayout) + historySuffix
-	// A clock that went back must not make an older record the newest.
+	// After the clock was set back, the new record must still sort last.
 	if names := h.names(); len(names) > 0 && names[len(names)-1] >= name {
 		name = strings.TrimSuffix(names[len(names)-1], historySuffix) + "a" + historySuffix
 	}
@@ -90,7 +91,7 @@ func (h history) add(p plan.NodePlan, checksum string, from source, now time.Tim
 	return nil
 }
 
-// outline is a plan without what may be secret in it: contents of files, scripts, arguments, and the values of variables.
+// outline removes everything that may be secret: file contents, scripts, arguments, and values of variables.
 func outline(p plan.NodePlan) plan.NodePlan {
 	p.Files = slices.Clone(p.Files)
 	for i := range p.Files {
@@ -114,7 +115,7 @@ func outline(p plan.NodePlan) plan.NodePlan {
 	return p
 }
 
-// names lists the records by time. The part before the suffix is compared, so that 20060102-150405a comes after
+// names lists the records by time. It compares names without the suffix, so that 20060102-150405a sorts after
 // 20060102-150405.
 func (h history) names() []string {
 	entries, err := os.ReadDir(h.dir)

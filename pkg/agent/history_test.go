@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// W28: what a machine keeps of its plans is no store of old secrets.
+// W28: the records of applied plans contain no secrets.
 func TestHistory_KeepsNoSecrets(t *testing.T) {
 	const secret = "hunter2"
 	encoded := base64.StdEncoding.EncodeToString([]byte(secret))

@@ -30,7 +30,7 @@ type imageStager interface {
 	stage(ctx context.Context, image, dir string) error
 }
 
-// images finds images in archives on this machine first, then in registries (docs/wire/plan.md#images).
+// images looks for images in archives on this machine first, then in registries (docs/wire/plan.md#images).
 type images struct {
 	dir            string
 	registriesFile []string
@@ -40,11 +40,11 @@ type images struct {
 	known map[string]archiveTags
 }
 
-// archiveTags remembers what an archive contains, so that gigabytes are not read again for each instruction.
+// archiveTags caches the content list of an archive, because archives are gigabytes in size.
 type archiveTags struct {
 	size     int64
 	modified time.Time
-	// tags maps the normalised name of an image to the name the archive has it under.
+	// tags maps the normalized name of an image to its name in the archive.
 	tags map[string]string
 }
 
@@ -72,8 +72,8 @@ func (i *images) stage(ctx context.Context, image, dir string) error {
 	return extract(ctx, flat, dir)
 }
 
-// fromArchives returns the image from the first archive that has its tag, nil when none has. Images named by digest are
-// never looked up: docker archives know tags alone. Unreadable archives are skipped, they may be another image's.
+// fromArchives returns the image from the first archive that contains its tag, or nil. It ignores images named by
+// digest, because docker archives contain only tags. It skips unreadable archives, which may belong to other images.
 func (i *images) fromArchives(ref name.Reference) (v1.Image, error) {
 	if _, byDigest := ref.(name.Digest); byDigest {
 		return nil, nil
@@ -104,7 +104,7 @@ func (i *images) fromArchives(ref name.Reference) (v1.Image, error) {
 // archives lists the image archives below the directory in path order.
 func (i *images) archives() []string {
 	var out []string
-	_ = filepath.WalkDir(i.dir, func(path string, entry fs.DirEntry, err error) error { // what cannot be read cannot be used
+	_ = filepath.WalkDir(i.dir, func(path string, entry fs.DirEntry, err error) error { // unreadable files are skipped
 		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && decompressor(path) != nil {
 			out = append(out, path)
 		}
@@ -142,7 +142,7 @@ func (i *images) tagsOf(path string) (map[string]string, error) {
 	return tags, nil
 }
 
-// decompressor chooses by file name; nil for what is no image archive.
+// decompressor selects the decompression by file name. It returns nil if the file is no image archive.
 func decompressor(path string) func(io.Reader) (io.ReadCloser, error) {
 	has := func(suffixes ...string) bool {
 		for _, suffix := range suffixes {
@@ -195,22 +195,23 @@ func openArchive(path string) (io.ReadCloser, error) {
 	return archiveReader{ReadCloser: plain, file: f}, nil
 }
 
-// platform is that of this machine.
+// platform is the platform of this machine.
 func platform() v1.Platform { return v1.Platform{OS: runtime.GOOS, Architecture: runtime.GOARCH} }
 
-// extract unpacks a flattened root filesystem. Nothing can be written outside the directory, whatever names and links the
-// archive has. Modes lose write access for others; owners are those of the agent.
+// extract unpacks a flattened root filesystem. Names and links in the archive cannot lead outside the directory. Modes
+// lose write access for group and others. The agent's user owns the files.
 func extract(ctx context.Context, r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("open scratch directory: %w", err)
 	}
-	defer func() { _ = root.Close() }() // nothing is written by closing
+	defer func() { _ = root.Close() }() // closing writes nothing
 	archive := tar.NewReader(r)
 	for ctx.Err() == nil {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			// Whoever flattens a layer that cannot be read ends the archive as usual, and tells only thereafter.
+			// When a layer is unreadable, mutate.Extract ends the archive normally and returns the error only on a
+			// later read.
 			_, err = io.Copy(io.Discard, r)
 			if err == nil {
 				return nil
@@ -255,7 +256,7 @@ func extractEntry(root *os.Root, header *tar.Header, content io.Reader) error {
 	case tar.TypeLink:
 		return root.Link(strings.TrimPrefix(filepath.Clean("/"+header.Linkname), "/"), path)
 	}
-	return nil // devices and pipes have no place in a scratch directory
+	return nil // devices and pipes are skipped
 }
 
 func extractFile(root *os.Root, path string, mode os.FileMode, content io.Reader) error {

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// answerTimeout is how long a registry may take to begin an answer. Some mirrors fetch all of a layer before they do.
+	// answerTimeout is how long a registry may take to begin an answer. Some mirrors fetch the complete layer first.
 	answerTimeout = 5 * time.Minute
-	// stallTimeout is how long nothing of an answer may come.
+	// stallTimeout is how long an answer may make no progress.
 	stallTimeout = 5 * time.Minute
 )
 
 var errStalled = fmt.Errorf("nothing of the answer came for %s", stallTimeout)
 
-// impatient ends answers that have ceased to come. A registry that only keeps its connections open would hold the agent for
-// ever, and the next one would not be asked.
+// impatient ends stalled answers. Otherwise a registry that only keeps connections open would block the agent forever,
+// and the agent would never try the next registry.
 type impatient struct{ base http.RoundTripper }
 
 func (t impatient) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -41,8 +41,8 @@ func (t impatient) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// final hides from the registry client that the want of an answer is temporary: it would wait thrice before the next registry
-// is asked. What happens before the request is sent is not for it, and is tried again as ever.
+// final hides a timeout from the registry client. The client would retry a temporary error three times before the agent
+// tries the next registry. Errors before the request was sent are still retried.
 func final(err error) error {
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -51,7 +51,7 @@ func final(err error) error {
 	return err
 }
 
-// impatientBody gives each read its time, so that a reader who is slow itself is not blamed on the registry.
+// impatientBody limits each read separately, so that a slow reader is not mistaken for a stalled registry.
 type impatientBody struct {
 	io.ReadCloser
 	ctx    context.Context

@@ -48,7 +48,7 @@ func TestTransport_DoesNotWaitForEver(t *testing.T) {
 				if took := time.Since(began); took != tc.wantTook {
 					t.Errorf("took %s, want %s", took, tc.wantTook)
 				}
-				// The registry client looks at the error itself, not at what it wraps.
+				// The registry client inspects the error itself, not the errors it wraps.
 				if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() {
 					t.Errorf("the same registry would be asked again after %v", err)
 				}
@@ -57,7 +57,7 @@ func TestTransport_DoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-// ask reads a blob of a registry that takes the request and then answers as told.
+// ask reads a blob from a registry whose answer is written by the function.
 func ask(t *testing.T, answer func(io.Writer)) (string, error) {
 	t.Helper()
 	transport, err := registryConfig{}.transport(endpoint{url: &url.URL{Scheme: "http", Host: "registry"}})

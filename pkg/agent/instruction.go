@@ -21,11 +21,12 @@ import (
 // notStarted is the exit code of an instruction that could not be started.
 const notStarted = -1
 
-// maxSavedOutput limits the kept output of one instruction, in bytes; the end is kept. A secret holds 1 MiB in all.
+// maxSavedOutput limits the saved output of one instruction, in bytes. The end is kept. A Secret can hold 1 MiB in
+// total.
 const maxSavedOutput = 512 << 10
 
-// Environment variables that instructions rely on (docs/wire/plan.md#instructions). Install scripts in installer images
-// read them.
+// Environment variables of instructions (docs/wire/plan.md#instructions). Install scripts in installer images read
+// them.
 const (
 	envExecutionDir  = "CATTLE_AGENT_EXECUTION_PWD"
 	envAttemptNumber = "CATTLE_AGENT_ATTEMPT_NUMBER"
@@ -34,33 +35,34 @@ const (
 // run is one execution of an instruction.
 type run struct {
 	instruction plan.CommonInstruction
-	// dir is the scratch directory: working directory, place of the unpacked image, last entry of PATH.
+	// dir is the scratch directory. It is the working directory, contains the unpacked image, and is the last entry of
+	// PATH.
 	dir     string
 	attempt int
-	// merge keeps both streams together, in the order they were written, and copies each line to the log. Otherwise they are
-	// kept apart and not logged.
+	// merge combines both streams in the order of writing and logs each line. Otherwise the streams are separate and
+	// not logged.
 	merge bool
 }
 
-// ran is what came of a run.
+// ran is the result of a run.
 type ran struct {
 	exitCode int
-	// stdout holds both streams when they were merged.
+	// stdout contains both streams if they were merged.
 	stdout, stderr []byte
-	// problem says why it could not be started; empty when it ran.
+	// problem is why the instruction could not start. It is empty if it ran.
 	problem string
 }
 
-// runner starts instructions one at a time.
+// runner runs one instruction at a time.
 type runner struct {
 	environ []string
 	images  imageStager
-	// runningFile records the process group of the running instruction, for the successor of a killed agent.
+	// runningFile records the process group of the running instruction. The next agent reads it if this one is killed.
 	runningFile string
 	log         logrus.FieldLogger
 }
 
-// execute stages the image and runs the command. It never returns an error: what prevents a start is the instruction's failure.
+// execute stages the image and runs the command. Problems before the start become a failure of the instruction.
 func (r runner) execute(ctx context.Context, x run) ran {
 	if err := os.MkdirAll(x.dir, 0o700); err != nil {
 		return ran{exitCode: notStarted, problem: fmt.Sprintf("make scratch directory: %v", err)}
@@ -85,12 +87,12 @@ func (r runner) start(ctx context.Context, path string, env []string, x run) ran
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if x.merge {
 		stdout.lines = &lineLogger{log: r.log.WithField("instruction", x.instruction.Name)}
-		cmd.Stderr = stdout // the same writer gives one pipe, and thus one order
+		cmd.Stderr = stdout // a single writer means one pipe and one order
 	}
-	// Its own process group, so that all of it can be ended: by the context, or by the successor of a killed agent.
+	// In its own process group, the context or the next agent can end all processes of the instruction.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	// A background process that kept the output open must not hold the plan up for ever.
+	// A background process that keeps the output open must not block the plan forever.
 	cmd.WaitDelay = outputGrace
 	if err := cmd.Start(); err != nil {
 		return ran{exitCode: notStarted, problem: fmt.Sprintf("start %s: %v", path, err)}
@@ -105,7 +107,8 @@ func (r runner) start(ctx context.Context, path string, env []string, x run) ran
 	return out
 }
 
-// environment is the agent's own, then that of the instruction, then what the protocol adds; the last of a name wins.
+// environment joins the agent's environment, the instruction's, and the protocol's variables. The last value of a name
+// wins.
 func (r runner) environment(x run) []string {
 	env := append([]string{}, r.environ...)
 	env = append(env, x.instruction.Env...)
@@ -127,8 +130,8 @@ func variable(environ []string, name string) string {
 	return value
 }
 
-// findCommand looks a command up in the agent's own PATH, not in the scratch directory
-// (docs/wire/plan.md#instructions). An empty command is run.sh of the staged image.
+// findCommand looks up a command in the agent's PATH, not in the scratch directory (docs/wire/plan.md#instructions). An
+// empty command means run.sh of the staged image.
 func findCommand(command, dir, searchPath string) (string, error) {
 	if command == "" {
 		return filepath.Join(dir, "run.sh"), nil
@@ -146,7 +149,7 @@ func findCommand(command, dir, searchPath string) (string, error) {
 	return "", fmt.Errorf("find command %s: %w", command, fs.ErrNotExist)
 }
 
-// tail keeps the last maxSavedOutput bytes written to it.
+// tail keeps the last maxSavedOutput bytes.
 type tail struct {
 	buf   bytes.Buffer
 	lines *lineLogger
@@ -163,7 +166,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bytes ends the output. It returns nil when nothing was written: the protocol shows that as null.
+// bytes ends the output. It returns nil when nothing was written, because the protocol encodes that as null.
 func (t *tail) bytes() []byte {
 	if t.lines != nil {
 		t.lines.flush()
@@ -177,7 +180,7 @@ func (t *tail) bytes() []byte {
 	return t.buf.Bytes()
 }
 
-// lineLogger writes whole lines to the log, long ones in pieces.
+// lineLogger logs whole lines, and splits long ones.
 type lineLogger struct {
 	log  logrus.FieldLogger
 	rest []byte

@@ -20,17 +20,17 @@ const (
 	skipSuffix     = ".skip"
 )
 
-// localSource applies plan files of a directory (docs/wire/plan.md#local-plans).
+// localSource applies the plan files of a directory (docs/wire/plan.md#local-plans).
 type localSource struct {
 	dir     string
 	applier *applier
 	log     logrus.FieldLogger
 
-	// unwritten holds, by path, the positions that could not be written.
+	// unwritten contains, by path, positions that could not be written.
 	unwritten map[string]position
 }
 
-// position is the file beside a plan that tells what was applied.
+// position is the file next to a plan that records what was applied.
 type position struct {
 	AppliedChecksum string                      `json:"appliedChecksum,omitempty"`
 	Output          []byte                      `json:"output,omitempty"`
@@ -50,10 +50,10 @@ func (l *localSource) run(ctx context.Context) {
 	}
 }
 
-// plans lists the plan files in path order, without hidden ones and those with a .skip file beside them.
+// plans lists the plan files in path order, except hidden files and files with a .skip file next to them.
 func (l *localSource) plans() []string {
 	var out []string
-	_ = filepath.WalkDir(l.dir, func(path string, entry fs.DirEntry, err error) error { // what cannot be read is no plan
+	_ = filepath.WalkDir(l.dir, func(path string, entry fs.DirEntry, err error) error { // unreadable files are skipped
 		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && strings.HasSuffix(path, planSuffix) && !exists(path+skipSuffix) {
 			out = append(out, path)
 		}
@@ -62,8 +62,8 @@ func (l *localSource) plans() []string {
 	return out
 }
 
-// pass applies one plan file if it differs from the one applied last. A plan that failed counts as applied: nobody would read
-// a report and change it, and its output is in the position file.
+// pass applies a plan file if it differs from the last applied one. A failed plan counts as applied, because no server
+// reads a report and changes the plan. The position file contains its output.
 func (l *localSource) pass(ctx context.Context, path string) error {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -94,8 +94,8 @@ func (l *localSource) pass(ctx context.Context, path string) error {
 	return nil
 }
 
-// keep writes a position, encoded as data. One that cannot be written is borne in mind: on a full disk the plan would otherwise
-// run again in every pass.
+// keep writes a position, encoded as data. If the write fails, keep remembers the position. Otherwise a full disk would
+// make the plan run again in every pass.
 func (l *localSource) keep(path string, p position, data []byte) {
 	err := replaceFile(path, data, 0o600, -1, -1)
 	if err == nil {
@@ -109,7 +109,7 @@ func (l *localSource) keep(path string, p position, data []byte) {
 	l.unwritten[path] = p
 }
 
-// known is the position of a plan: what its file tells, unless later news could not be written.
+// known returns the position of a plan: from memory if it could not be written, otherwise from its file.
 func (l *localSource) known(path string) position {
 	if p, ok := l.unwritten[path]; ok {
 		return p

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// A directory in the place of the position file stands for a full or read-only disk: root may write everywhere else.
+// A directory at the path of the position file simulates a full or read-only disk. Root can write everywhere else.
 func TestLocal_PositionThatCannotBeWrittenDoesNotRepeatThePlan(t *testing.T) {
 	a, dir := newTestApplier(t)
 	path, pos, ran := filepath.Join(dir, "one.plan"), filepath.Join(dir, "one.pos"), filepath.Join(dir, "ran")

@@ -11,28 +11,29 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many links a path may lead over, as in the kernel.
+// maxLinks is the maximum number of links in a path, as in the kernel.
 const maxLinks = 40
 
-// location is a name in an open directory. There need not be anything of that name.
+// location is a name in an open directory. A file of that name need not exist.
 type location struct {
 	folder *os.Root
 	name   string
 }
 
-// Close ends the use of the directory.
+// Close closes the directory.
 func (l location) Close() { _ = l.folder.Close() } // it was only read
 
-// locate finds where a path leads. The agent is root, and plans may name paths below directories that others write to, such as
-// /tmp. So the path is walked one open directory after the other, and no link is followed that another user can have laid:
-// what is done at the location is done in the directory that was looked at, whatever is renamed meanwhile.
+// locate resolves a path safely. The agent runs as root, and plans may name paths below directories that other users
+// can write to, such as /tmp. So locate opens one directory after the other, and follows no link that another user may
+// have created. Operations on the result act in the directory that was checked, even if paths are renamed meanwhile.
 type locate struct {
-	// create makes the directories on the way.
+	// create creates missing parent directories.
 	create bool
-	// follow goes on where the last element of the path is a link. One that another user can have laid is the location itself.
+	// follow also follows a link in the last element of the path. If another user may have created that link, the link
+	// itself is the location.
 	follow bool
 
-	open  []*os.Root // the directories from / to where the walk is
+	open  []*os.Root // the open directories from / to the current one
 	links int
 }
 
@@ -58,7 +59,7 @@ func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(element string) bool { return element == "" || element == "." })
 }
 
-// back closes all but some of the open directories.
+// back closes all open directories after the first keep.
 func (w *locate) back(keep int) {
 	for _, folder := range w.open[keep:] {
 		_ = folder.Close()
@@ -95,7 +96,7 @@ func (w *locate) walk(way []string) (location, error) {
 	return location{}, errors.New("path must name something in a directory")
 }
 
-// turn is where a link takes over from the path.
+// turn checks a link, and starts at / again for an absolute target.
 func (w *locate) turn(l location, target string, trusted bool) error {
 	if !trusted {
 		return fmt.Errorf("%s on the way is a link of another user; remove it", l.name)
@@ -109,7 +110,7 @@ func (w *locate) turn(l location, target string, trusted bool) error {
 	return nil
 }
 
-// enter goes on in the directory at a location.
+// enter opens the directory at a location and continues there.
 func (w *locate) enter(l location) error {
 	next, err := l.enter()
 	if w.create && errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +126,7 @@ func (w *locate) enter(l location) error {
 	return nil
 }
 
-// enter opens the directory at a location, which is no link.
+// enter opens the directory at a location. It refuses links.
 func (l location) enter() (*os.Root, error) {
 	seen, err := l.folder.Lstat(l.name)
 	if err != nil {
@@ -148,7 +149,7 @@ func (l location) enter() (*os.Root, error) {
 
 var errExchanged = errors.New("was exchanged while it was opened")
 
-// open opens the regular file at a location, which is no link.
+// open opens the regular file at a location. It refuses links.
 func (l location) open(flag int) (*os.File, error) {
 	seen, err := l.folder.Lstat(l.name)
 	if err != nil {
@@ -172,8 +173,8 @@ func (l location) open(flag int) (*os.File, error) {
 	return f, nil
 }
 
-// link returns where the link at a location leads, empty when there is none, and whether that can be trusted: the link is
-// ours, or it is where nobody else makes links.
+// link returns the target of the link at a location, or an empty string without a link. trusted means that the link is
+// ours, or that only we can create links in its directory.
 func (l location) link() (target string, trusted bool, err error) {
 	info, err := l.folder.Lstat(l.name)
 	if err != nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -190,14 +191,14 @@ func (l location) link() (target string, trusted bool, err error) {
 	return target, ours(info) || ours(folder) && folder.Mode()&0o022 == 0, err
 }
 
-// ours reports whether something belongs to root, or to whom we run as.
+// ours reports whether root or the agent's user owns a file.
 func ours(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
 }
 
-// keepOwner resolves -1, which leaves the owner alone: the new file gets the owner of the one it replaces. Where everybody may
-// make files that one says nothing.
+// keepOwner resolves the value -1, which keeps the owner: the new file gets the owner of the file it replaces. In a
+// world-writable directory the old owner means nothing, so -1 remains.
 func (l location) keepOwner(uid, gid int) (newUID, newGID int) {
 	folder, err := l.folder.Stat(".")
 	if err != nil || folder.Mode()&0o002 != 0 {

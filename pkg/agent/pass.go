@@ -10,35 +10,39 @@ import (
 )
 
 const (
-	// retryCooldown is the least time between the first two attempts at a failing plan. It doubles with each further one, up to maxCooldown.
+	// retryCooldown is the minimum time between the first two attempts of a failing plan. It doubles with each further
+	// attempt, up to maxCooldown.
 	retryCooldown = 30 * time.Second
 	maxCooldown   = 10 * time.Minute
-	// defaultPeriod is the time between two passes when nothing happens.
+	// defaultPeriod is the time between two passes without events.
 	defaultPeriod = 5 * time.Second
-	// unhealthyPeriod is the same while a probe is unhealthy soon after an apply, when a server waits for it.
+	// unhealthyPeriod replaces it while a probe is unhealthy soon after an apply, when a server waits for the probe.
 	unhealthyPeriod = time.Second
 )
 
-// decision says what one pass does with the plan.
+// decision is what one pass does with the plan.
 type decision struct {
 	// apply runs files and one-time instructions.
 	apply bool
-	// attempt is given to the instructions as CATTLE_AGENT_ATTEMPT_NUMBER. It counts from 1.
+	// attempt is the value of CATTLE_AGENT_ATTEMPT_NUMBER for instructions. It starts at 1.
 	attempt int
-	// stateMode tells that the server commands by "plan-state".
+	// stateMode means that the server uses "plan-state".
 	stateMode bool
-	// begin must be written to the secret before anything runs; nil when nothing must.
+	// begin must be written to the Secret before anything runs. It is nil when there is nothing to write.
 	begin map[string][]byte
-	// retryAfter is when a pass should look again although nothing happened; 0 when only events matter.
+	// retryAfter is when to make the next pass without an event. It is 0 when only events matter.
 	retryAfter time.Duration
 }
 
-// decide tells whether the plan must run. data is that of the secret. confirmed tells that this machine's own records, or
-// this process, know the checksum in "applied-checksum" as applied here. now is compared with the time of the last apply.
+// decide decides whether the plan must run. data is the data of the Secret. confirmed means that this machine's
+// records, or this process, know that the plan of "applied-checksum" was applied here. now is compared with the time of
+// the last apply.
 //
-// In checksum mode a plan runs unless it is the one applied last, or failed too often, or failed a moment ago. An applied
-// plan that this machine has no record of runs again: the disk was replaced, or another agent applied it. started is when this process began:
-// whoever has repaired the host and restarts its agent does not wait for what the process before has learned.
+// In checksum mode a plan runs unless it is the last applied one, has failed too often, or failed very recently. An
+// applied plan without a record on this machine runs again: either the disk was replaced, or another agent applied it.
+//
+// started is when this process began. After a restart of the agent the pause is short again, so that a user who
+// repaired the host need not wait.
 func decide(data map[string][]byte, confirmed bool, started, now time.Time) decision {
 	checksum := nodeplan.Checksum(data[nodeplan.KeyPlan])
 	failures := 0
@@ -78,8 +82,8 @@ func cooldown(failures int) time.Duration {
 	return min(pause, maxCooldown)
 }
 
-// decideState is decide for state mode: pending runs after the start has been recorded, in-progress is what a killed agent
-// left and runs again, everything else is terminal.
+// decideState is decide for state mode. A pending plan runs after its start was recorded. An in-progress plan was left
+// by a killed agent and runs again. All other states are terminal.
 func decideState(d decision, data map[string][]byte, state nodeplan.Phase) decision {
 	d.stateMode = true
 	switch state {
@@ -96,11 +100,11 @@ func decideState(d decision, data map[string][]byte, state nodeplan.Phase) decis
 	return d
 }
 
-// result is what an apply brought about.
+// result is the result of one pass.
 type result struct {
-	// applied tells that files and one-time instructions ran; succeeded that all of them went well.
+	// applied means that files and one-time instructions ran. succeeded means that all of them succeeded.
 	applied, succeeded bool
-	// output is that of the one-time instructions of this run.
+	// output is the output of the one-time instructions of this run.
 	output map[string][]byte
 	// periodic is the output of all periodic instructions of the plan.
 	periodic map[string]plan.PeriodicInstructionOutput
@@ -108,12 +112,12 @@ type result struct {
 	probes map[string]plan.ProbeStatus
 	// at is when the apply ended.
 	at time.Time
-	// slim is what the report leaves out because the server refused more for its size.
+	// slim is what the report omits because the server refused a larger one.
 	slim slimness
 }
 
-// record returns the data keys that report a result, relative to the data of the secret. Keys whose value would not change
-// are left out, so that an idle node writes nothing.
+// record returns the data keys that report a result. It omits keys whose values would not change, so that an idle node
+// writes nothing.
 func record(data map[string][]byte, d decision, r result) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	var err error
@@ -168,7 +172,7 @@ func recordApply(out, data map[string][]byte, d decision, r result) error {
 	return nil
 }
 
-// nextPass is the time until the next pass when no event comes first.
+// nextPass is the time until the next pass if no event comes first.
 func nextPass(data map[string][]byte, probes map[string]plan.ProbeStatus, d decision, sinceApply time.Duration) time.Duration {
 	wait := defaultPeriod
 	if seconds := number(data, nodeplan.KeyProbePeriodSeconds, 0); seconds > 0 {
@@ -187,10 +191,11 @@ func nextPass(data map[string][]byte, probes map[string]plan.ProbeStatus, d deci
 	return wait
 }
 
-// unixDate is the wire form of a time. It carries a zone abbreviation only, therefore always UTC.
+// unixDate formats a time for the wire. The format contains only a zone abbreviation, so the time is always UTC.
 func unixDate(t time.Time) string { return t.UTC().Format(time.UnixDate) }
 
-// since is the time that passed since the one under a key; a very long time when it is absent, malformed or in the future.
+// since is the time since the timestamp under a key. It is very long when the timestamp is missing, malformed or in the
+// future.
 func since(data map[string][]byte, key string, now time.Time) time.Duration {
 	return age(string(data[key]), now)
 }
@@ -204,7 +209,7 @@ func age(text string, now time.Time) time.Duration {
 	return now.Sub(t)
 }
 
-// number reads a decimal of the protocol. Absent or malformed values count as the given one, as in all agents.
+// number reads a decimal of the protocol. Missing or malformed values count as otherwise, as in all agents.
 func number(data map[string][]byte, key string, otherwise int) int {
 	n, err := strconv.Atoi(string(data[key]))
 	if err != nil {

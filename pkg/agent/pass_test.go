@@ -91,7 +91,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Who fails again and again is tried less and less often, and never given up by the pause alone.
+// The pause of a failing plan grows to a maximum, and the retries never stop.
 func TestCooldown(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
 		0: 30 * time.Second, 1: 30 * time.Second, 2: time.Minute, 3: 2 * time.Minute, 4: 4 * time.Minute, 5: 8 * time.Minute, 6: 10 * time.Minute,

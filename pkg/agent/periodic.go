@@ -7,10 +7,10 @@ import (
 	"github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1/plan"
 )
 
-// maxPeriodicCooldown is the number of failures after which the pause of a failing periodic instruction grows no more.
+// maxPeriodicCooldown is the number of failures after which the pause of a failing periodic instruction stops growing.
 const maxPeriodicCooldown = 6
 
-// due tells whether a periodic instruction must run. force is set in a pass in which one-time instructions ran.
+// due reports whether a periodic instruction must run. force is set in a pass that ran one-time instructions.
 func due(i plan.PeriodicInstruction, last plan.PeriodicInstructionOutput, force bool, now time.Time) bool {
 	if force {
 		return true
@@ -28,7 +28,7 @@ func period(i plan.PeriodicInstruction) time.Duration {
 	return time.Duration(i.PeriodSeconds) * time.Second
 }
 
-// periodicEntry is the output entry after a run. now is when it ended.
+// periodicEntry is the output entry after a run that ended at now.
 func periodicEntry(i plan.PeriodicInstruction, last plan.PeriodicInstructionOutput, r ran, now time.Time) plan.PeriodicInstructionOutput {
 	out := plan.PeriodicInstructionOutput{
 		Name: i.Name, Stdout: r.stdout, ExitCode: r.exitCode, LastSuccessfulRunTime: last.LastSuccessfulRunTime,
@@ -45,9 +45,9 @@ func periodicEntry(i plan.PeriodicInstruction, last plan.PeriodicInstructionOutp
 	return out
 }
 
-// runPeriodic runs what is due and returns the entries of all periodic instructions of the plan. Their output is not logged:
-// it is read by the server and often secret. A run ends after its period, but not before ten minutes, so that one that
-// hangs cannot keep every later plan from this node.
+// runPeriodic runs the instructions that are due and returns the entries of all periodic instructions of the plan. It
+// does not log their output, which is often secret. A run is killed after its period, but not before ten minutes. So a
+// hanging instruction cannot block later plans on this node.
 func (a *applier) runPeriodic(ctx context.Context, in applyInput, dir func(name string) string) map[string]plan.PeriodicInstructionOutput {
 	out := map[string]plan.PeriodicInstructionOutput{}
 	for _, instruction := range in.plan.PeriodicInstructions {

@@ -22,8 +22,8 @@ const (
 	maxProbeBody        = 64 << 10
 )
 
-// probeAll makes all probes of a plan at once and returns their new states. wait makes each one wait for its initial delay,
-// which is asked for in passes that applied the plan. States of probes that the plan no longer has are dropped.
+// probeAll runs all probes of a plan concurrently and returns their new states. wait makes each probe wait for its
+// initial delay first. Passes that applied the plan set it. States of probes that are not in the plan are dropped.
 func probeAll(ctx context.Context, log logrus.FieldLogger, probes map[string]plan.Probe, before map[string]plan.ProbeStatus, wait bool) map[string]plan.ProbeStatus {
 	after := make(map[string]plan.ProbeStatus, len(probes))
 	var mu sync.Mutex
@@ -48,7 +48,8 @@ func probeAll(ctx context.Context, log logrus.FieldLogger, probes map[string]pla
 	return after
 }
 
-// count adds one result to the state of a probe. Counters stop at their threshold, so that a settled probe changes nothing.
+// count adds one result to the state of a probe. Counters stop at their threshold, so that a stable probe changes
+// nothing.
 func count(probe plan.Probe, s plan.ProbeStatus, ok bool) plan.ProbeStatus {
 	if ok {
 		threshold := orDefault(probe.SuccessThreshold, plan.DefaultSuccessThreshold)
@@ -64,7 +65,7 @@ func count(probe plan.Probe, s plan.ProbeStatus, ok bool) plan.ProbeStatus {
 	return s
 }
 
-// probeOnce makes one request. It is an error unless the final answer has a status of 200 to 299.
+// probeOnce makes one request. It fails unless the final answer has a status from 200 to 299.
 func probeOnce(ctx context.Context, probe plan.Probe) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(orDefault(probe.TimeoutSeconds, 1))*defaultProbeTimeout)
 	defer cancel()
@@ -84,9 +85,9 @@ func probeOnce(ctx context.Context, probe plan.Probe) error {
 		return err
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxProbeBody)) // the status alone counts
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxProbeBody)) // only the status counts
 	if err := ctx.Err(); err != nil {
-		return err // a server that sees the caller give up may answer before the connection is closed
+		return err // a server that notices the cancellation may answer before the connection closes
 	}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return errors.New("answered " + response.Status)
@@ -94,8 +95,8 @@ func probeOnce(ctx context.Context, probe plan.Probe) error {
 	return nil
 }
 
-// probeTLS reads the certificates anew each time: the services of a node rotate theirs. A file that cannot be read is left
-// out, and the request fails by itself if it was needed.
+// probeTLS reads the certificates for every request, because the services of a node rotate them. It skips unreadable
+// files. If such a file is needed, the request itself fails.
 func probeTLS(action plan.HTTPGetAction) *tls.Config {
 	if action.Insecure {
 		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // the plan asks for it

@@ -51,7 +51,7 @@ type registryTLS struct {
 	InsecureSkipVerify bool   `json:"insecure_skip_verify"`
 }
 
-// loadRegistries reads the first of the files that exists. Errors never contain the content.
+// loadRegistries reads the first existing file. Errors never contain the content.
 func loadRegistries(files []string) (registries, error) {
 	for _, path := range files {
 		data, err := os.ReadFile(path)
@@ -70,11 +70,11 @@ func loadRegistries(files []string) (registries, error) {
 	return registries{}, nil
 }
 
-// endpoint is one place to ask for an image.
+// endpoint is a place to pull an image from.
 type endpoint struct {
 	url        *url.URL
 	repository string
-	// namespace is the original registry, told to mirrors; empty for the registry itself.
+	// namespace is the original registry, which mirrors need. It is empty for the registry itself.
 	namespace string
 }
 
@@ -83,7 +83,8 @@ const (
 	hubHost = "index.docker.io"
 )
 
-// endpoints lists where to look for a repository: the mirrors of its registry, else those of "*", then the registry itself.
+// endpoints lists the endpoints of a repository: the mirrors of its registry or else those of "*", then the registry
+// itself.
 func (r registries) endpoints(repo name.Repository) ([]endpoint, error) {
 	registry := repo.RegistryStr()
 	keys := []string{registry}
@@ -114,7 +115,8 @@ func (r registries) endpoints(repo name.Repository) ([]endpoint, error) {
 	return append(out, endpoint{url: &url.URL{Scheme: scheme, Host: registry}, repository: repo.RepositoryStr()}), nil
 }
 
-// rewrite applies the first rule that matches, in the order of the expressions so that the same file gives the same result.
+// rewrite applies the first matching rule. Rules are sorted by expression, so that the same file always gives the same
+// result.
 func (m mirror) rewrite(repository string) string {
 	expressions := make([]string, 0, len(m.Rewrites))
 	for expression := range m.Rewrites {
@@ -153,8 +155,8 @@ func (r registries) configFor(host string) registryConfig {
 	return registryConfig{}
 }
 
-// fromRegistry asks the endpoints in order; the first from which all of the image comes wins. Its layers are files in the
-// directory then. The error tells what each one answered.
+// fromRegistry tries the endpoints in order. The first endpoint that serves the complete image wins. The layers become
+// files in dir. The error contains the answers of all endpoints.
 func (i *images) fromRegistry(ctx context.Context, ref name.Reference, dir string) (v1.Image, error) {
 	r, err := loadRegistries(i.registriesFile)
 	if err != nil {
@@ -199,7 +201,7 @@ func (r registries) pull(ctx context.Context, place endpoint, ref name.Reference
 	return remote.Image(target, remote.WithContext(ctx), remote.WithPlatform(platform()), remote.WithTransport(transport), config.keychain(target))
 }
 
-// keychain is the configured login, else what the docker configuration of the user knows.
+// keychain is the configured login, or the user's docker configuration without one.
 func (c registryConfig) keychain(ref name.Reference) remote.Option {
 	if c.Auth == nil {
 		auth, err := authn.DefaultKeychain.Resolve(ref.Context())
@@ -254,8 +256,8 @@ func (t registryTLS) config() (*tls.Config, error) {
 	return cfg, nil
 }
 
-// endpointTransport gives requests to a mirror their path and the name of the original registry. Requests to other hosts, such
-// as token servers, pass unchanged.
+// endpointTransport sets the path of requests to a mirror and adds the name of the original registry. Requests to other
+// hosts, such as token servers, are unchanged.
 type endpointTransport struct {
 	base   http.RoundTripper
 	place  endpoint
@@ -270,7 +272,7 @@ func (t endpointTransport) RoundTrip(request *http.Request) (*http.Response, err
 	request.URL.Scheme = t.place.url.Scheme
 	switch {
 	case strings.Contains(t.prefix, "/v2/"):
-		// An endpoint such as https://host/v2/project: the project comes after /v2.
+		// In an endpoint such as https://host/v2/project, the project follows /v2.
 		request.URL.Path = t.prefix + strings.TrimPrefix(request.URL.Path, "/v2")
 	default:
 		request.URL.Path = t.prefix + request.URL.Path

@@ -24,11 +24,11 @@ import (
 const (
 	minReportDelay = time.Second
 	maxReportDelay = 10 * time.Second
-	// replacedDelay is waited before a plan that arrived during an apply is applied.
+	// replacedDelay is the delay before a plan that arrived during an apply is applied.
 	replacedDelay = 100 * time.Millisecond
 )
 
-// remoteSource applies the plan of one plan secret and reports into it.
+// remoteSource applies the plan of one plan Secret and reports into it.
 type remoteSource struct {
 	client    kubernetes.Interface
 	namespace string
@@ -37,25 +37,26 @@ type remoteSource struct {
 	log       logrus.FieldLogger
 	now       func() time.Time
 
-	// current is the newest state of the secret that is known; nil while there is none.
+	// current is the newest known version of the Secret, or nil.
 	current *corev1.Secret
-	// uid is that of the secret this process has worked on.
+	// uid is the UID of the Secret that this process works on.
 	uid types.UID
-	// applied is the checksum of the plan this machine applied last, as far as it knows.
+	// applied is the checksum of the last plan that this machine applied, if known.
 	applied string
-	// started is when this process began to look.
+	// started is when this process started to watch.
 	started time.Time
-	// appliedAt is when this process applied a plan last.
+	// appliedAt is when this process last applied a plan.
 	appliedAt time.Time
 
-	// updates are states of the secret that come; held are those that came while a plan was at work, in their order.
+	// updates are incoming versions of the Secret. held are versions that arrived while a plan was being applied, in
+	// order.
 	updates chan *corev1.Secret
 	held    []*corev1.Secret
-	// patience is for how long a plan that was replaced is carried on with.
+	// patience is how long a replaced plan may continue.
 	patience time.Duration
 }
 
-// run works until the context ends. Every change of the secret and a timer start a pass; passes never overlap.
+// run works until the context ends. Changes of the Secret and a timer start passes. Passes never overlap.
 func (r *remoteSource) run(ctx context.Context) {
 	r.updates = make(chan *corev1.Secret)
 	go r.watch(ctx)
@@ -83,8 +84,8 @@ func (r *remoteSource) run(ctx context.Context) {
 	}
 }
 
-// watch hands every state of the secret to the worker; nil when it was deleted. The field selector is what lets the agent's
-// role, which names a single secret, list and watch.
+// watch sends each version of the Secret to the worker, and nil when it is deleted. The agent's role names a single
+// Secret. It allows list and watch only with this field selector.
 func (r *remoteSource) watch(ctx context.Context) {
 	send := func(obj any) {
 		secret, _ := obj.(*corev1.Secret)
@@ -116,9 +117,9 @@ func (r *remoteSource) watch(ctx context.Context) {
 	informer.RunWithContext(ctx)
 }
 
-// accept takes a state of the secret over and tells whether it asks for a pass: not when it is known already, as after the
-// agent's own write. A state older than the known one is either late news or a server restored from a backup; reading the
-// secret tells which.
+// accept stores a version of the Secret and reports whether it requires a pass. A known version, such as the agent's
+// own write, does not. A version older than the known one is a delayed event, or comes from a server that was restored
+// from a backup. accept then reads the Secret to find out.
 func (r *remoteSource) accept(ctx context.Context, secret *corev1.Secret) bool {
 	if secret == nil {
 		r.current = nil
@@ -126,7 +127,7 @@ func (r *remoteSource) accept(ctx context.Context, secret *corev1.Secret) bool {
 	}
 	if secret.UID != r.uid {
 		if r.uid != "" {
-			r.applied = r.applier.history.newest() // another secret: what this process believed of the former one proves nothing
+			r.applied = r.applier.history.newest() // what is known about the previous Secret is void
 		}
 		r.uid, r.current = secret.UID, nil
 	}
@@ -140,7 +141,7 @@ func (r *remoteSource) accept(ctx context.Context, secret *corev1.Secret) bool {
 	return r.refresh(ctx) && r.current != nil
 }
 
-// newer compares resource versions, which the API server guarantees to be ordered decimals.
+// newer compares resource versions. The API server guarantees that they are ordered decimals.
 func newer(version, than string) bool {
 	a, errA := strconv.ParseUint(version, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)
@@ -150,7 +151,7 @@ func newer(version, than string) bool {
 	return a > b
 }
 
-// pass looks at the plan once, does what is to be done, reports, and returns when to look again.
+// pass checks the plan once, acts, reports, and returns the time until the next pass.
 func (r *remoteSource) pass(ctx context.Context) time.Duration {
 	data := r.current.Data
 	raw := data[nodeplan.KeyPlan]
@@ -163,7 +164,8 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 		return minReportDelay
 	}
 	in := applyInput{checksum: checksum, apply: d.apply, attempt: d.attempt, from: source{r.current.UID, r.current.ResourceVersion}}
-	in.periodic, _ = nodeplan.DecodePeriodicOutput(data[nodeplan.KeyAppliedPeriodicOutput]) // malformed reports are replaced
+	// Malformed reports are replaced.
+	in.periodic, _ = nodeplan.DecodePeriodicOutput(data[nodeplan.KeyAppliedPeriodicOutput])
 	in.probes, _ = nodeplan.DecodeProbeStatuses(data[nodeplan.KeyProbeStatuses])
 	res, ok := r.applyUnlessReplaced(ctx, raw, in)
 	if !ok {
@@ -186,7 +188,7 @@ func (r *remoteSource) pass(ctx context.Context) time.Duration {
 	return nextPass(r.current.Data, res.probes, next, r.now().Sub(r.appliedAt))
 }
 
-// confirmed reports that this machine has the plan that the secret says is applied, or a later one.
+// confirmed reports whether this machine has the plan that the Secret lists as applied, or a later one.
 func (r *remoteSource) confirmed(checksum string) bool {
 	if r.applied != "" && r.applied == string(r.current.Data[nodeplan.KeyAppliedChecksum]) {
 		return true
@@ -199,9 +201,9 @@ func (r *remoteSource) confirmed(checksum string) bool {
 	return true
 }
 
-// wentBack tells whether the secret is a former state of what this machine has followed since: it says of a plan that it is applied, this machine
-// did apply it once, and then another one from a later state of the secret, or from a secret that this one is a copy of. Its server was
-// restored from a backup, and must not take the node back with it.
+// wentBack reports whether the Secret is older than what this machine has applied. Its plan is recorded as applied, and
+// this machine applied it once. Later the machine applied another plan, from a newer version of the Secret or from a
+// Secret with another UID. This happens after the server was restored from a backup, which must not roll back the node.
 func (r *remoteSource) wentBack(checksum string) bool {
 	if string(r.current.Data[nodeplan.KeyAppliedChecksum]) != checksum {
 		return false
@@ -213,7 +215,7 @@ func (r *remoteSource) wentBack(checksum string) bool {
 	return last.Secret.UID != r.current.UID || newer(last.Secret.ResourceVersion, r.current.ResourceVersion)
 }
 
-// applyPlan decodes and applies. ok is false when there is nothing to report.
+// applyPlan decodes and applies the plan. ok is false when there is nothing to report.
 func (r *remoteSource) applyPlan(ctx context.Context, raw []byte, in applyInput) (res result, ok bool) {
 	decoded, err := nodeplan.Decode(raw)
 	if err != nil {
@@ -221,7 +223,7 @@ func (r *remoteSource) applyPlan(ctx context.Context, raw []byte, in applyInput)
 		if !in.apply {
 			return result{}, false
 		}
-		// Nothing of this plan is known, so its periodic output and probes stay as they are.
+		// The plan is unreadable, so its periodic output and probes keep their state.
 		return result{
 			applied: true, output: map[string][]byte{nodeplan.OutputAgentError: []byte(err.Error())},
 			periodic: in.periodic, probes: in.probes, at: r.now(),
@@ -240,7 +242,7 @@ func (r *remoteSource) applyPlan(ctx context.Context, raw []byte, in applyInput)
 	return res, true
 }
 
-// begin records the start of a pending plan. Nothing may run before that is written.
+// begin records the start of a pending plan. Nothing may run before this write succeeds.
 func (r *remoteSource) begin(ctx context.Context, d decision) bool {
 	if err := r.update(ctx, d.begin); err != nil {
 		r.log.WithError(err).Warn("Cannot record the start of a plan")
@@ -250,9 +252,9 @@ func (r *remoteSource) begin(ctx context.Context, d decision) bool {
 	return true
 }
 
-// report writes a result and does not give up while the server is away: a lost report would make the plan run again. After
-// a conflict the secret is read anew. If it holds another plan by then, or a request to run the same one again, the result
-// is dropped and the next pass deals with what is there.
+// report writes a result and retries while the server is unavailable, because a lost report would make the plan run
+// again. After a conflict it rereads the Secret. If the Secret then contains another plan, or a request to run the same
+// plan again, report drops the result. The next pass handles the new state.
 func (r *remoteSource) report(ctx context.Context, checksum string, d decision, res result) {
 	delay := minReportDelay
 	for ctx.Err() == nil {
@@ -284,19 +286,19 @@ func (r *remoteSource) report(ctx context.Context, checksum string, d decision, 
 	}
 }
 
-// superseded tells whether the secret no longer asks for the result of a plan: it is gone, holds another plan, or asks for
-// the same one again.
+// superseded reports whether the Secret no longer needs the result of a plan. It is deleted, contains another plan, or
+// asks for the same plan again.
 func (r *remoteSource) superseded(checksum string, d decision) bool {
 	return r.current == nil || nodeplan.Checksum(r.current.Data[nodeplan.KeyPlan]) != checksum ||
 		(d.stateMode && nodeplan.Phase(r.current.Data[nodeplan.KeyPlanState]) == nodeplan.PhasePending)
 }
 
-// tooLarge tells whether the server refused a secret for its size.
+// tooLarge reports whether the server refused a Secret because of its size.
 func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// update writes data keys over those of the current secret and takes the answer over.
+// update writes data keys to the current Secret and stores the answer.
 func (r *remoteSource) update(ctx context.Context, changes map[string][]byte) error {
 	next := r.current.DeepCopy()
 	if next.Data == nil {
@@ -311,7 +313,7 @@ func (r *remoteSource) update(ctx context.Context, changes map[string][]byte) er
 	return nil
 }
 
-// refresh reads the secret anew and tells whether that worked. A secret that is gone, or was made anew, leaves none.
+// refresh rereads the Secret and reports success. A deleted or recreated Secret clears current.
 func (r *remoteSource) refresh(ctx context.Context) bool {
 	secret, err := r.client.CoreV1().Secrets(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
 	switch {

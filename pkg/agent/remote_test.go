@@ -35,7 +35,7 @@ func writeCert(t *testing.T, path string, server *httptest.Server) {
 
 const echoPlan = `{"instructions":[{"name":"a","command":"sh","args":["-c","echo hi"],"saveOutput":true}]}`
 
-// newTestRemote returns a source over a fake API that already holds the secret, which it has accepted.
+// newTestRemote returns a source with a fake API. It has already accepted the Secret.
 func newTestRemote(t *testing.T, data map[string][]byte) (*remoteSource, *fake.Clientset) {
 	t.Helper()
 	a, _ := newTestApplier(t)
@@ -121,7 +121,7 @@ func TestRemote_RestartDoesNotRepeatWhatThisMachineApplied(t *testing.T) {
 	}
 }
 
-// deliver gives the machine a plan in a later state of the secret, and lets it look.
+// deliver writes a plan into a later version of the Secret and makes a pass.
 func deliver(t *testing.T, r *remoteSource, client *fake.Clientset, text string) {
 	t.Helper()
 	replaceStored(t, client, func(s *corev1.Secret) {
@@ -183,7 +183,7 @@ func TestRemote_SecretThatWasMovedIsConfirmed(t *testing.T) {
 	}
 }
 
-// failUpdates makes updates fail with the given errors, one after the other; before each failure touch runs.
+// failUpdates makes updates fail with the given errors in order. touch runs before each failure.
 func failUpdates(client *fake.Clientset, touch func(), errs ...error) {
 	var n atomic.Int32
 	client.PrependReactor("update", "secrets", func(k8stesting.Action) (bool, runtime.Object, error) {

@@ -9,12 +9,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// replacedPatience is for how long a plan is carried on with after another has taken its place. Most ends by itself before, and what is broken off leaves a
-// node half changed; but an instruction that never ends would keep away the very plan that mends it.
+// replacedPatience is how long a plan may continue after another plan replaced it. Most plans end before that, and an
+// aborted plan leaves the node half changed. But an instruction that never ends would block the plan that repairs it.
 const replacedPatience = 10 * time.Minute
 
-// applyUnlessReplaced is applyPlan, broken off when the secret has held another plan for too long. ok is false then: of a plan
-// that was replaced nothing is reported. The states of the secret that came meanwhile are held.
+// applyUnlessReplaced is applyPlan, but aborts when the Secret has contained another plan for too long. Then ok is
+// false, because the result of a replaced plan is not reported. Versions of the Secret that arrive meanwhile are held.
 func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in applyInput) (res result, ok bool) {
 	if !in.apply {
 		return r.applyPlan(ctx, raw, in)
@@ -26,12 +26,12 @@ func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in a
 		defer close(done)
 		res, ok = r.applyPlan(working, raw, in)
 	}()
-	var overdue <-chan time.Time // while the plan is replaced
+	var overdue <-chan time.Time // set while the plan is replaced
 	for {
 		select {
 		case <-done:
 			if working.Err() != nil && ctx.Err() == nil {
-				r.applied = "" // what this machine has now is neither this plan nor the one before
+				r.applied = "" // the machine's state is neither this plan nor the previous one
 				return result{}, false
 			}
 			return res, ok
@@ -50,12 +50,12 @@ func (r *remoteSource) applyUnlessReplaced(ctx context.Context, raw []byte, in a
 	}
 }
 
-// holdsAnother reports that a secret holds another plan than the one with that checksum. One that is gone or empty holds none.
+// holdsAnother reports whether a Secret contains a plan with another checksum. A deleted or empty Secret contains none.
 func holdsAnother(secret *corev1.Secret, checksum string) bool {
 	return secret != nil && len(secret.Data[nodeplan.KeyPlan]) > 0 && nodeplan.Checksum(secret.Data[nodeplan.KeyPlan]) != checksum
 }
 
-// acceptHeld takes over what came while a plan was at work, and tells whether any of it asks for a pass.
+// acceptHeld accepts the versions that arrived during an apply, and reports whether any of them requires a pass.
 func (r *remoteSource) acceptHeld(ctx context.Context) bool {
 	held, asks := r.held, false
 	r.held = nil

@@ -13,12 +13,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// state is one of the secret, with a plan.
+// state returns a version of the Secret with a plan.
 func state(version, plan string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u1", ResourceVersion: version}, Data: secretData(plan)}
 }
 
-// A plan that was replaced is carried on with for a while, and one that does not end then is broken off: it would keep away the plan that mends it.
+// A replaced plan continues for a while and is then aborted, so that it cannot block the plan that repairs it.
 func TestRemote_APlanThatDoesNotEndIsBrokenOffForTheNext(t *testing.T) {
 	for name, tc := range map[string]struct {
 		patience  time.Duration
@@ -51,7 +51,7 @@ func TestRemote_APlanThatDoesNotEndIsBrokenOffForTheNext(t *testing.T) {
 			next := tc.next(plan)
 			r.updates <- next
 			if !tc.brokenOff {
-				r.updates <- next // whoever takes this one has looked at the first
+				r.updates <- next // receiving this one proves that the first was handled
 				if err := os.WriteFile(mark+".go", nil, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -70,7 +70,7 @@ func TestRemote_APlanThatDoesNotEndIsBrokenOffForTheNext(t *testing.T) {
 	}
 }
 
-// What came while a plan was at work counts afterwards: the newest plan is the next.
+// Versions that arrive during an apply are accepted afterwards, and the newest plan is next.
 func TestRemote_WhatCameMeanwhileIsTakenOver(t *testing.T) {
 	r, _ := newTestRemote(t, secretData(echoPlan))
 	r.held = []*corev1.Secret{state("2", "{}"), state("3", `{"files":[]}`)}

@@ -17,7 +17,7 @@ const (
 	maxLogLine  = 4096
 )
 
-// recordRunning notes the process group of the instruction that was started, until the returned function is called.
+// recordRunning records the process group of a started instruction. The returned function removes the record.
 func recordRunning(file string, pid int) (forget func()) {
 	start, err := startTime(pid)
 	if file == "" || err != nil {
@@ -29,8 +29,8 @@ func recordRunning(file string, pid int) (forget func()) {
 	return func() { os.Remove(file) }
 }
 
-// endOrphan ends the process group that a killed predecessor left running, so that the plan does not run twice at once. It
-// recognises the process by its start time, because ids are used again. It tells whether there was one.
+// endOrphan kills the process group that a killed agent left running, so that a plan does not run twice at once. It
+// identifies the process by its start time, because process ids are reused. It reports whether it found one.
 func endOrphan(ctx context.Context, file string) bool {
 	data, err := os.ReadFile(file)
 	if file == "" || err != nil {
@@ -53,14 +53,14 @@ func endOrphan(ctx context.Context, file string) bool {
 	return true
 }
 
-// startTime identifies a process beyond its id: ticks since boot when it started, field 22 of its stat file. It is an error
-// when there is no such process, or when it has ended and only waits for its parent to notice.
+// startTime identifies a process in addition to its id: its start in ticks since boot, field 22 of its stat file. It
+// fails when the process does not exist or is a zombie.
 func startTime(pid int) (string, error) {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return "", fmt.Errorf("read process state: %w", err)
 	}
-	// The second field is the name in parentheses and may contain anything.
+	// The second field is the name in parentheses. It may contain any characters.
 	_, rest, found := bytes.Cut(data, []byte(") "))
 	for found {
 		var more []byte

@@ -7,23 +7,23 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// slimness tells what a report leaves out, so that a server takes it that refused more for its size. Each step leaves out what
-// those before it do, and the next thing that is missed least. Checksums, counters, times, and why a plan failed always stay:
-// without them the plan would run again, or nobody would know why it failed.
+// slimness is how much a report omits when the server refuses a larger one. Each step also omits everything that the
+// previous steps omit, and starts with the least important data. Checksums, counters, times and the reason of a failure
+// always remain. Without them the plan would run again, or the failure would have no explanation.
 type slimness int
 
 const (
-	// slimOutput leaves out the output of this run; less than that, nothing.
+	// slimOutput omits the output of this run. Below it, nothing is omitted.
 	slimOutput slimness = iota + 1
-	// slimCopy leaves out the copy that the report of a failure makes of the output of former instructions.
+	// slimCopy omits the copy of earlier output in the report of a failure.
 	slimCopy
-	// slimFormer leaves out all output of former instructions.
+	// slimFormer omits all output of earlier instructions.
 	slimFormer
-	// slimPeriodic leaves out the output of periodic instructions, among it what other machines need to join.
+	// slimPeriodic omits the output of periodic instructions, which includes data that other machines need to join.
 	slimPeriodic
 )
 
-// String is what a log calls the output that a step leaves out.
+// String names the omitted output in logs.
 func (s slimness) String() string {
 	switch s {
 	case slimOutput:
@@ -39,7 +39,8 @@ func (s slimness) String() string {
 	}
 }
 
-// carriedOver is the output of former instructions that a report keeps: a server may ask for it long after the plan has changed.
+// carriedOver is the output of earlier instructions that a report keeps. A server may read it long after the plan has
+// changed.
 func carriedOver(data map[string][]byte, r result) map[string][]byte {
 	if r.slim >= slimFormer || !r.succeeded && r.slim >= slimCopy {
 		return map[string][]byte{}
@@ -52,12 +53,12 @@ func carriedOver(data map[string][]byte, r result) map[string][]byte {
 	delete(output, nodeplan.OutputAgentError)
 	delete(output, nodeplan.OutputFailure)
 	for name := range r.output {
-		delete(output, name) // where the new one is left out, the old one would pass for it
+		delete(output, name) // if the new output is omitted, the old one would be mistaken for it
 	}
 	return output
 }
 
-// reportedOutput is what a report keeps of the output of this run.
+// reportedOutput is the output of this run in the report.
 func (r result) reportedOutput() map[string][]byte {
 	if r.slim < slimOutput {
 		return r.output
@@ -67,12 +68,12 @@ func (r result) reportedOutput() map[string][]byte {
 		out[nodeplan.OutputFailure] = failure
 	}
 	if why, ok := r.output[nodeplan.OutputAgentError]; ok {
-		out[nodeplan.OutputAgentError] = why[:min(len(why), maxFailureTail)] // a registry may answer with a page of any length
+		out[nodeplan.OutputAgentError] = why[:min(len(why), maxFailureTail)] // a registry may answer with a long page
 	}
 	return out
 }
 
-// reportedPeriodic is what a report keeps of the output of periodic instructions.
+// reportedPeriodic is the output of periodic instructions in the report.
 func (r result) reportedPeriodic() map[string]plan.PeriodicInstructionOutput {
 	if r.slim < slimPeriodic {
 		return r.periodic

@@ -18,14 +18,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// noise is output that cannot be compressed.
+// noise returns incompressible output.
 func noise(size int) []byte {
 	out := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(out) // it never fails
 	return out
 }
 
-// The API takes a plan secret only when it is small enough. What is left of the report explains the failure all the same.
+// A report that the API refuses as too large shrinks until it fits, and still explains the failure.
 func TestRemote_ReportOfAFailureShrinksUntilItIsTaken(t *testing.T) {
 	const size = 20 << 10
 	former, err := nodeplan.EncodeOutput(map[string][]byte{"former": noise(size), "a": []byte("of a former plan")})
@@ -42,7 +42,7 @@ func TestRemote_ReportOfAFailureShrinksUntilItIsTaken(t *testing.T) {
 	}
 	all := []string{"applied a", "applied former", "failed a", "failed agent-failure", "failed former", "periodic kubeconfig"}
 	tests := map[string]struct {
-		// limit is how many outputs of the size fit.
+		// limit is how many outputs of this size fit.
 		limit float64
 		kept  []string
 	}{
@@ -60,7 +60,7 @@ func TestRemote_ReportOfAFailureShrinksUntilItIsTaken(t *testing.T) {
 			tries := 0
 			client.PrependReactor("update", "secrets", func(action k8stesting.Action) (bool, runtime.Object, error) {
 				if tries++; tries > int(slimPeriodic)+1 {
-					cancel() // the same report again and again
+					cancel() // the same report is sent repeatedly
 				}
 				total := 0
 				for _, value := range action.(k8stesting.UpdateAction).GetObject().(*corev1.Secret).Data {
@@ -87,7 +87,7 @@ func TestRemote_ReportOfAFailureShrinksUntilItIsTaken(t *testing.T) {
 	}
 }
 
-// outputs lists which outputs a secret holds.
+// outputs lists the outputs that a Secret contains.
 func outputs(state nodeplan.State) []string {
 	var out []string
 	for name := range state.Output {
@@ -105,7 +105,7 @@ func outputs(state nodeplan.State) []string {
 	return out
 }
 
-// A report of a success has its former output in one place only.
+// A report of a success contains earlier output only once.
 func TestRemote_ReportOfASuccessShrinksUntilItIsTaken(t *testing.T) {
 	former, err := nodeplan.EncodeOutput(map[string][]byte{"former": []byte("x")})
 	if err != nil {
@@ -118,7 +118,7 @@ func TestRemote_ReportOfASuccessShrinksUntilItIsTaken(t *testing.T) {
 	}{
 		"once":    {refusals: []error{refused}, kept: []string{"applied former"}},
 		"thrice":  {refusals: []error{refused, refused, refused}},
-		"for now": {refusals: []error{refused, refused, refused, refused, refused}}, // tried again as when the server is away
+		"for now": {refusals: []error{refused, refused, refused, refused, refused}}, // retried as after an outage
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, client := newTestRemote(t, secretData(echoPlan, nodeplan.KeyAppliedOutput, string(former)))

@@ -23,17 +23,17 @@ import (
 
 const (
 	handshakeTimeout = 10 * time.Second
-	// Sizes of buffers in bytes; a message that is sent fits into one.
+	// Sizes of buffers, in bytes. The write buffer holds a whole message.
 	readBuffer  = 16 << 10
 	writeBuffer = wire.PipeBuffer + 64
 )
 
-// errDuplicate: the replica that answers has a session already.
+// errDuplicate means that there is already a session to the replica that answered.
 var errDuplicate = errors.New("there is a session to this replica already")
 
 var writeBuffers sync.Pool
 
-// opened is a session that has begun.
+// opened is an open session.
 type opened struct {
 	ws      *websocket.Conn
 	link    *wire.Link
@@ -71,7 +71,7 @@ func (a *agent) open(ctx context.Context) (*opened, error) {
 	return &opened{ws: ws, link: link, replica: replica, count: count}, nil
 }
 
-// address is where the session is opened: the first time it is another path, as the wire has it.
+// address is the URL of the session. The first session uses another path, as the wire requires.
 func (a *agent) address() string {
 	target := url.URL{Scheme: "wss", Host: a.server.Host, Path: wire.PathRegister}
 	if a.registered.Load() {
@@ -80,7 +80,7 @@ func (a *agent) address() string {
 	return target.String()
 }
 
-// dialer opens a WebSocket, below which is a Link.
+// dialer opens a WebSocket on top of a Link.
 func (a *agent) dialer(config *tls.Config, link **wire.Link) *websocket.Dialer {
 	network := &net.Dialer{Timeout: handshakeTimeout}
 	return &websocket.Dialer{
@@ -97,16 +97,16 @@ func (a *agent) dialer(config *tls.Config, link **wire.Link) *websocket.Dialer {
 	}
 }
 
-// noSession is an answer that opens no session.
+// noSession is an answer that refuses a session.
 type noSession struct {
 	code         int
 	status, text string
 }
 
-// Error says what was answered.
+// Error contains the server's answer.
 func (r *noSession) Error() string { return fmt.Sprintf("the server answers %s: %q", r.status, r.text) }
 
-// refusal is why the server opens no session, with the text that it answers.
+// refusal returns why the server refused a session, including the text of its answer.
 func refusal(err error, response *http.Response) error {
 	if response == nil || !errors.Is(err, websocket.ErrBadHandshake) {
 		return err
@@ -115,10 +115,10 @@ func refusal(err error, response *http.Response) error {
 	return &noSession{code: response.StatusCode, status: response.Status, text: strings.TrimSpace(string(text))}
 }
 
-// serve runs a session until it or the context ends, and returns why it ended.
+// serve runs a session until it or the context ends, and returns the reason.
 func (a *agent) serve(ctx context.Context, o *opened) error {
 	defer func() { _ = o.ws.Close() }()
-	// The dialer refuses what must not be dialed: a refusal by the function before it would end the session.
+	// The dialer itself refuses other addresses. A refusal by this function would end the session.
 	dialer := sessionDialer{switchboard: a.switchboard, room: o.link.Room}
 	session := remotedialer.NewClientSessionWithDialer(func(string, string) bool { return true }, o.ws, dialer.dial)
 	tended, stopTending := context.WithCancel(ctx)
@@ -136,17 +136,17 @@ func (a *agent) serve(ctx context.Context, o *opened) error {
 		o.link.End(context.Cause(ctx))
 	})
 	defer stop()
-	// With a context that is over the session sends no pings of its own, and no lists of connections.
+	// With a canceled context the session sends no pings and no lists of connections of its own.
 	silent, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := session.Serve(silent)
 	o.link.End(err)
-	// The session's own Close would end connections beside the goroutines that are ending them.
+	// The session's Close would close connections concurrently with the goroutines that close them.
 	dialer.stop()
 	return o.link.Reason()
 }
 
-// run opens a session and keeps it in the background. It returns how the attempt went.
+// run opens a session and serves it in the background. It returns the result of the attempt.
 func (a *agent) run(ctx context.Context) error {
 	o, err := a.open(ctx)
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 	patience     = 30 * time.Second
 )
 
-// log is what the agent logs: a failing test shows it, and no test has tokens in it.
+// log collects the agent's log. A failing test shows it. It must not contain tokens.
 type log struct {
 	mu    sync.Mutex
 	lines bytes.Buffer
@@ -55,7 +55,7 @@ func (l *log) String() string {
 	return l.lines.String()
 }
 
-// newLog returns a log and what was logged. All tokens of all tests have the word in common that is looked for.
+// newLog returns a logger and its content. All tokens in tests share a word, which must not occur in the log.
 func newLog(tb testing.TB) (logrus.FieldLogger, *log) {
 	tb.Helper()
 	written := &log{also: tb.Output()}
@@ -84,13 +84,13 @@ func authority(server *httptest.Server) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 }
 
-// apiServer is a Kubernetes API server as far as requests go.
+// apiServer stands in for a Kubernetes API server.
 type apiServer struct {
 	*httptest.Server
 	goOn   chan struct{}
 	gaveUp chan struct{}
 
-	connections atomic.Int64 // that are open
+	connections atomic.Int64 // number of open connections
 
 	mu   sync.Mutex
 	seen []*http.Request
@@ -138,7 +138,7 @@ func newAPIServer(tb testing.TB) *apiServer {
 	return api
 }
 
-// counting counts the connections that are open.
+// counting counts open connections.
 type counting struct {
 	net.Listener
 	open *atomic.Int64
@@ -174,7 +174,7 @@ func (a *apiServer) last(tb testing.TB) *http.Request {
 	return a.seen[len(a.seen)-1]
 }
 
-// exec changes to any protocol and sends back what comes.
+// exec switches to any protocol and echoes the input.
 func (a *apiServer) exec(rw http.ResponseWriter, r *http.Request) {
 	conn, buffered, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
@@ -187,21 +187,21 @@ func (a *apiServer) exec(rw http.ResponseWriter, r *http.Request) {
 	a.gaveUp <- struct{}{}
 }
 
-// drover is the server of the tunnel, as its agent sees it: some replicas behind one address, of which the next one answers each time.
+// drover is the tunnel's server as the agent sees it: replicas behind one address, which answer in turn.
 type drover struct {
 	*httptest.Server
-	opened chan *opening // every session that begins
+	opened chan *opening // every session
 
 	mu          sync.Mutex
 	replicas    []string
 	turn        int
-	refuse      func(*http.Request) (code int, text string) // 0 is no refusal
+	refuse      func(*http.Request) (code int, text string) // code 0 accepts
 	authorities string
 	asked       []*http.Request
 	sessions    []*opening
 }
 
-// opening is a session of the server's.
+// opening is a session on the server's side.
 type opening struct {
 	replica string
 	session *remotedialer.Session
@@ -237,14 +237,14 @@ func newDrover(tb testing.TB, replicas ...string) *drover {
 	return d
 }
 
-// change changes what the server does from now on.
+// change changes the server's behavior.
 func (d *drover) change(how func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	how()
 }
 
-// next notes a request that opens a session, and decides what is answered.
+// next records a request for a session and decides the answer.
 func (d *drover) next(r *http.Request) (replica string, code int, text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -294,7 +294,7 @@ func (d *drover) take(rw http.ResponseWriter, r *http.Request) {
 	o.session.Close()
 }
 
-// requests are those that came for a path.
+// requests are the requests for a path.
 func (d *drover) requests(path string) []*http.Request {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -313,7 +313,7 @@ func (d *drover) await(tb testing.TB) *opening {
 	}
 }
 
-// open is the replicas to which there are sessions, sorted; one that is there twice counts twice.
+// open returns the sorted replicas with a session. Duplicates count twice.
 func (d *drover) open() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -329,7 +329,7 @@ func (d *drover) open() []string {
 	return out
 }
 
-// client asks the agent through one connection of a session.
+// client sends requests to the agent through one connection of a session.
 func (o *opening) client(tb testing.TB) *http.Client {
 	tb.Helper()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -339,7 +339,7 @@ func (o *opening) client(tb testing.TB) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// options are those of an agent that finds all it needs.
+// options are valid options of an agent.
 func options(tb testing.TB, server, serverCA string, api *apiServer) Options {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -361,7 +361,7 @@ func options(tb testing.TB, server, serverCA string, api *apiServer) Options {
 	return o
 }
 
-// start runs an agent until the function that is returned is called, or the test ends.
+// start runs an agent until stop is called or the test ends.
 func start(tb testing.TB, o Options) (stop func()) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -384,7 +384,7 @@ func start(tb testing.TB, o Options) (stop func()) {
 	return stop
 }
 
-// poll waits for a condition of which nothing tells.
+// poll waits for a condition that has no notification.
 func poll(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	ticker := time.NewTicker(2 * time.Millisecond)
@@ -399,7 +399,7 @@ func poll(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// ask makes a request of a user and returns the status and the body.
+// ask sends a user's request and returns the status and the body.
 func ask(tb testing.TB, client *http.Client, address string) (int, string) {
 	tb.Helper()
 	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, address, nil)

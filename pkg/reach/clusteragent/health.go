@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// health answers the kubelet's probes: /healthz as long as the process does, /readyz while there is a session.
+// health answers the kubelet's probes: /healthz while the process runs, /readyz while there is a session.
 func health(connected func() bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("ok\n")) })
@@ -25,7 +25,7 @@ func health(connected func() bool) http.Handler {
 	return mux
 }
 
-// healthNetwork is where an address is: the path of a socket follows "unix:".
+// healthNetwork splits an address into network and address. "unix:" is followed by the path of a socket.
 func healthNetwork(address string) (network, at string) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		return "unix", path
@@ -33,7 +33,7 @@ func healthNetwork(address string) (network, at string) {
 	return "tcp", address
 }
 
-// Ready asks the agent at a health address whether it is connected to its server; nil is yes.
+// Ready asks the agent at a health address whether it is connected to its server. nil means connected.
 func Ready(ctx context.Context, address string) error {
 	network, at := healthNetwork(address)
 	client := &http.Client{Transport: &http.Transport{
@@ -61,7 +61,7 @@ func Ready(ctx context.Context, address string) error {
 func serveHealth(ctx context.Context, address string, connected func() bool) error {
 	network, at := healthNetwork(address)
 	if network == "unix" {
-		_ = os.Remove(at) // that of a process before, which had no time to take it away
+		_ = os.Remove(at) // left by a previous process that was killed
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, network, at)
 	if err != nil {

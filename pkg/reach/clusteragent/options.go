@@ -20,34 +20,35 @@ const (
 	accountCA    = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 )
 
-// Options are what the agent needs.
+// Options configure the agent.
 type Options struct {
-	// ServerURL is the https address of Drover's server. Of a path in it nothing is used.
+	// ServerURL is the https URL of Drover's server. Its path is ignored.
 	ServerURL string
-	// TokenFile holds the registration token. It is read anew for each session.
+	// TokenFile contains the registration token. Each new session rereads it.
 	TokenFile string
-	// CAFile holds the authorities that the server's certificate is from, as PEM. CAChecksum is the SHA-256 of what the server gives out as its
-	// authorities, as hexadecimal digits. With neither, the authorities of the system are trusted; with both, the file has to have the
-	// checksum.
+	// CAFile contains the authorities of the server's certificate, as PEM. CAChecksum is the hexadecimal SHA-256 of the
+	// authorities that the server publishes. With neither, the agent trusts the system's authorities. With both, the
+	// file must match the checksum.
 	CAFile, CAChecksum string
-	// APIServer is the https address of the cluster's API server.
+	// APIServer is the https URL of the cluster's API server.
 	APIServer string
-	// APIServerCAFile and APIServerTokenFile are the authorities of the API server and the agent's credential; empty is what a pod's service
-	// account has. The credential is read anew, at most every 10 s.
+	// APIServerCAFile and APIServerTokenFile contain the API server's authorities and the agent's credential. Empty
+	// means those of the pod's service account. The credential is reread after 10 s.
 	APIServerCAFile, APIServerTokenFile string
-	// HealthAddress is where /healthz and /readyz are answered, HOST:PORT or unix: and the path of a socket; empty is nowhere.
+	// HealthAddress is the address of /healthz and /readyz: HOST:PORT, or unix: and the path of a socket. Empty
+	// disables them.
 	HealthAddress string
-	// Heartbeat is how often each session gives a sign of life; 0 is every 1.5 s.
+	// Heartbeat is the interval between signs of life of each session. 0 means 1.5 s.
 	Heartbeat time.Duration
-	// Proxy is the proxy for connections to the server; nil is that of the environment.
+	// Proxy is the proxy for connections to the server. nil means that of the environment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Version is told to the server, as part of User-Agent.
+	// Version is sent to the server in User-Agent.
 	Version string
-	// Log gets a line for every session that begins and ends; nil is the standard logger.
+	// Log receives a line for every session that begins or ends. nil means the standard logger.
 	Log logrus.FieldLogger
 }
 
-// complete sets what was left out and checks the rest. Errors name the field.
+// complete fills in defaults and validates the rest. Errors name the field.
 func (o *Options) complete() error {
 	if o.APIServerCAFile == "" {
 		o.APIServerCAFile = accountCA
@@ -94,7 +95,7 @@ func isChecksum(text string) bool {
 	return len(text) == 64 && strings.Trim(strings.ToLower(text), "0123456789abcdef") == ""
 }
 
-// InCluster is the address of the API server by the environment of a pod; empty outside of one.
+// InCluster returns the API server's URL from a pod's environment, or "" outside a pod.
 func InCluster(host, port string) string {
 	if host == "" || port == "" {
 		return ""

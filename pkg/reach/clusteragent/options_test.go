@@ -14,7 +14,7 @@ func TestOptions_WhatIsRefused(t *testing.T) {
 	checksum := strings.Repeat("0123456789abcdef", 4)
 	for name, test := range map[string]struct {
 		change func(*Options)
-		want   string // the field that the error names; empty is none
+		want   string // the field that the error names; empty for none
 	}{
 		"the least that is needed":          {func(*Options) {}, ""},
 		"IPv6, and a path":                  {func(o *Options) { o.ServerURL, o.APIServer = "https://[fd00::1]:8443/path", "https://[fd00::2]" }, ""},

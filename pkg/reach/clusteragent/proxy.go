@@ -25,14 +25,14 @@ import (
 const (
 	impersonate     = "Impersonate-"
 	impersonateUser = impersonate + "User"
-	// copyBuffer is how much is passed on at once, in bytes.
+	// copyBuffer is how much is copied at once, in bytes.
 	copyBuffer = 64 << 10
 )
 
-// foreign are headers by which others say who a request is from. They mean nothing to us and must not reach the API server.
+// foreign are headers that claim an identity for other systems. They must not reach the API server.
 var foreign = []string{"Authorization", "Cookie", "Forwarded", "Proxy-", "X-Forwarded-", "X-Remote-", "X-Drover-", "X-Api-Tunnel-"}
 
-// proxy answers requests of the server by asking the cluster's API server.
+// proxy handles the server's requests by forwarding them to the cluster's API server.
 type proxy struct {
 	target     *url.URL
 	credential *credential
@@ -76,7 +76,7 @@ func newProxy(o Options) (*proxy, error) {
 	}, nil
 }
 
-// RoundTrip passes a request on: those that change to another protocol need a connection of their own.
+// RoundTrip forwards a request. A request that switches protocols gets its own connection.
 func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
 	transport, upgrade := p.plain, request.Header.Get("Upgrade") != ""
 	if upgrade {
@@ -93,14 +93,15 @@ func (p *proxy) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// close waits until no request is answered any more, and closes the connections to the API server. What requests come through has to be closed before.
+// close waits until all requests are finished, and closes the connections to the API server. Close the requests'
+// connections first.
 func (p *proxy) close() {
 	p.answering.wait()
 	p.plain.CloseIdleConnections()
 	p.upgrades.CloseIdleConnections()
 }
 
-// handler answers requests.
+// handler handles requests.
 func (p *proxy) handler() http.Handler {
 	reverse := &httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: p, FlushInterval: wire.LongestHold, BufferPool: buffers{}, ErrorHandler: p.failed,
@@ -128,14 +129,14 @@ func (p *proxy) handler() http.Handler {
 	})
 }
 
-// final passes on final answers only: the server passes no others on, and one that is sent while its request is reset makes net/http read headers that httputil
-// writes.
+// final forwards only final answers. The server would drop interim answers anyway. An interim answer to a request that
+// is being reset makes net/http read headers while httputil writes them.
 type final struct{ http.ResponseWriter }
 
 // Unwrap lets http.ResponseController flush and hijack.
 func (f final) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
-// WriteHeader keeps interim answers here.
+// WriteHeader drops interim answers.
 func (f final) WriteHeader(code int) {
 	if code >= http.StatusOK {
 		f.ResponseWriter.WriteHeader(code)
@@ -144,11 +145,12 @@ func (f final) WriteHeader(code int) {
 
 type tokenKey struct{}
 
-// rewrite makes the request one of the agent's own.
+// rewrite changes the request to one with the agent's credential.
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.target.Scheme, p.target.Host, p.target.Host
-	r.Out.URL.RawQuery = r.In.URL.RawQuery // As it came: what cannot be parsed is the API server's matter.
-	// For whom the request is made is not for one hop alone, whatever its header Connection says: without, the agent itself would be meant.
+	r.Out.URL.RawQuery = r.In.URL.RawQuery // unchanged: the API server handles what cannot be parsed
+	// Keep impersonation headers even if Connection lists them as hop-by-hop. Without them the request would use the
+	// agent's own identity.
 	for name, values := range r.In.Header {
 		if strings.HasPrefix(name, impersonate) {
 			r.Out.Header[name] = slices.Clone(values)
@@ -165,7 +167,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Header.Set("Authorization", "Bearer "+token)
 }
 
-// failed answers a request that the API server did not.
+// failed answers when the API server did not.
 func (p *proxy) failed(rw http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
 		p.log.WithField("path", r.URL.Path).Debug("A request was given up")
@@ -175,7 +177,7 @@ func (p *proxy) failed(rw http.ResponseWriter, r *http.Request, err error) {
 	answer(rw, http.StatusBadGateway, "ServiceUnavailable", "the cluster agent cannot reach the cluster's API server")
 }
 
-// answer is an answer of ours, in the form of the API server's.
+// answer sends an answer of the agent in the form of an API server's Status.
 func answer(rw http.ResponseWriter, code int, reason, message string) {
 	rw.Header().Set("Content-Type", "application/json")
 	rw.WriteHeader(code)
@@ -184,7 +186,7 @@ func answer(rw http.ResponseWriter, code int, reason, message string) {
 	})
 }
 
-// server answers what is dialed through sessions.
+// server handles the connections that are dialed through sessions.
 func (p *proxy) server() *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -195,7 +197,7 @@ func (p *proxy) server() *http.Server {
 	}
 }
 
-// debugLog takes the lines of the standard library.
+// debugLog receives log lines of the standard library.
 type debugLog struct{ log logrus.FieldLogger }
 
 func (d debugLog) Write(line []byte) (int, error) {
@@ -203,11 +205,11 @@ func (d debugLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// underWay counts requests. Unlike a sync.WaitGroup it can be waited for while there are none and one more begins.
+// underWay counts requests. Unlike with a sync.WaitGroup, a request may begin at zero while wait runs.
 type underWay struct {
 	mu    sync.Mutex
 	n     int
-	ended chan struct{} // closed when there are none; nil while nobody waits
+	ended chan struct{} // closed at zero; nil without waiters
 }
 
 func (u *underWay) add(n int) {
@@ -244,7 +246,7 @@ func (buffers) Put(b []byte) {
 	bufferPool.Put((*[copyBuffer]byte)(b))
 }
 
-// switchboard is the listener of that server: what sessions dial is accepted here.
+// switchboard is that server's listener. It accepts what sessions dial.
 type switchboard struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -255,7 +257,7 @@ func newSwitchboard() *switchboard {
 	return &switchboard{conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// dial is a connection to that server.
+// dial opens a connection to that server.
 func (b *switchboard) dial() (*wire.Dialed, error) {
 	dialed, accepted := wire.Pipe()
 	select {
@@ -282,21 +284,21 @@ func (b *switchboard) Close() error {
 	return nil
 }
 
-// Addr is an address that says nothing.
+// Addr is a placeholder.
 func (b *switchboard) Addr() net.Addr { return &net.UnixAddr{Name: wire.AgentHost, Net: "unix"} }
 
 // sessionDialer dials for one session.
 type sessionDialer struct {
 	switchboard *switchboard
-	room        func() // waits until the session has room for more
+	room        func() // waits until the session can take more data
 
 	mu      sync.Mutex
 	dialed  []*wire.Dialed
 	stopped bool
 }
 
-// dial is the session's Dialer. Only the one address exists; what is refused is told to the server, and the session goes on. The context
-// means nothing here: it is over from the beginning.
+// dial is the session's Dialer. Only one address is allowed. A refusal is reported to the server, and the session
+// continues. The context is already canceled and therefore ignored.
 func (d *sessionDialer) dial(_ context.Context, network, address string) (net.Conn, error) {
 	if network != wire.AgentNetwork || address != wire.AgentAddress {
 		return refused{reason: errors.New("address may not be dialed")}, nil
@@ -316,8 +318,9 @@ func (d *sessionDialer) dial(_ context.Context, network, address string) (net.Co
 	return conn, nil
 }
 
-// refused is dialed where nothing may be: it ends at once, and says why. Of an error of the Dialer the server would be told before the session's
-// connection has ended, and its answer would end that a second time, in another goroutine.
+// refused is the connection to a refused address. It ends at once with the reason. If the Dialer returned an error
+// instead, the server would learn about it before the session's connection has ended. Its answer would end the
+// connection a second time, in another goroutine.
 type refused struct {
 	net.Conn
 	reason error
@@ -327,7 +330,7 @@ func (r refused) Read([]byte) (int, error)  { return 0, r.reason }
 func (r refused) Write([]byte) (int, error) { return 0, r.reason }
 func (r refused) Close() error              { return nil }
 
-// stop closes all that was dialed, and returns when nobody writes to the session any more. Nothing can be dialed from then on.
+// stop closes all connections and prevents new ones. It returns when nothing writes to the session any more.
 func (d *sessionDialer) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// answering is the agent's answering side without a tunnel: what it answers at, and transports that ask as the server does.
+// answering is the agent's handler without a tunnel: its address, and transports that send requests as the server does.
 func answering(tb testing.TB, o Options) (address string, transports map[string]*http.Transport) {
 	tb.Helper()
 	if err := o.complete(); err != nil {
@@ -66,7 +66,7 @@ func newRequest(tb testing.TB, method, address string, header http.Header) *http
 	return request
 }
 
-// upgraded changes to another protocol.
+// upgraded switches protocols.
 func upgraded(tb testing.TB, transport http.RoundTripper, address, protocol string) io.ReadWriteCloser {
 	tb.Helper()
 	request := newRequest(tb, http.MethodPost, address, http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}})
@@ -84,13 +84,13 @@ func TestProxy_RequestsAreTheAgentsOwn(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
 	sent := http.Header{
-		// Who the caller is to the server is none of the API server's business.
+		// The caller's credentials for the server must not reach the API server.
 		"Authorization": {"Bearer token-of-the-caller", "Basic token-of-another"}, "Cookie": {"session=token-of-a-browser"}, "Proxy-Authorization": {"Basic x"},
-		// An API server may believe these of whoever has the right certificate.
+		// An API server trusts these headers from clients with the right certificate.
 		"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}, "X-Remote-Extra-Scopes": {"all"}, "X-Remote-Uid": {"0"},
 		"X-Forwarded-For": {"192.0.2.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"evil.example"}, "Forwarded": {"for=192.0.2.1"},
 		"X-Drover-Replica": {"a"}, "X-Api-Tunnel-Token": {"token-of-a-tunnel"},
-		// What the request is about.
+		// Headers of the request itself.
 		"Impersonate-Group": {"devs", "ops"}, "Impersonate-Extra-Scopes": {"view"}, "Impersonate-Uid": {"7"},
 		"Accept": {"application/json;as=Table"}, "Accept-Encoding": {"gzip"}, "Content-Type": {"application/apply-patch+yaml"}, "User-Agent": {"kubectl"},
 	}
@@ -124,7 +124,7 @@ func TestProxy_RequestsAreTheAgentsOwn(t *testing.T) {
 	}
 }
 
-// What is dropped here would be dropped again by a name that only looks different.
+// Headers are dropped in every spelling.
 func TestProxy_HeadersAreDroppedHoweverTheyAreWritten(t *testing.T) {
 	api := newAPIServer(t)
 	address, _ := answering(t, options(t, "https://drover.example.com", "", api))
@@ -140,7 +140,7 @@ func TestProxy_HeadersAreDroppedHoweverTheyAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	// What Connection names is for the next hop alone, which is the agent; but for whom the request is made stays as it was decided.
+	// Connection lists hop-by-hop headers, which the agent drops, except for the impersonation headers.
 	want := http.Header{"Authorization": {"Bearer " + account}, impersonateUser: {"jane"}, "Impersonate-Group": {"devs"}}
 	if diff := cmp.Diff(want, api.last(t).Header); diff != "" {
 		t.Errorf("headers at the API server, wanted (-) and seen (+):\n%s", diff)
@@ -181,7 +181,8 @@ func TestProxy_NobodyActsAsTheAgent(t *testing.T) {
 	}
 }
 
-// A header that Connection names is dropped by proxies. Without the user, the request would be made as the agent itself.
+// Impersonation headers remain even if Connection lists them, because the request would otherwise use the agent's own
+// identity.
 func TestProxy_ForWhomARequestIsMadeIsNotForOneHop(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
@@ -249,7 +250,7 @@ func TestProxy_AnswersForTheAPIServer(t *testing.T) {
 	}
 }
 
-// A client that is refused while it sends its request sends no more of it in HTTP/2, and waits for the end of the answer.
+// A client that is refused while it sends its request in HTTP/2 stops sending, and must see the end of the answer.
 func TestProxy_RefusalsEndForThoseWhoWereSending(t *testing.T) {
 	api := newAPIServer(t)
 	api.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
@@ -287,7 +288,7 @@ func TestProxy_AnswersComeAsTheyAreMade(t *testing.T) {
 				defer response.Body.Close()
 				lines := bufio.NewScanner(response.Body)
 				for i := range 10 {
-					// The next event is not made before this one was read.
+					// The next event is sent only after this one was read.
 					if want := fmt.Sprintf("event %d", i); !lines.Scan() || lines.Text() != want {
 						t.Fatalf("read %q and error %v, want %q", lines.Text(), lines.Err(), want)
 					}
@@ -304,7 +305,7 @@ func TestProxy_AnswersComeAsTheyAreMade(t *testing.T) {
 	}
 }
 
-// What is no final answer stays at the agent.
+// The agent drops interim answers.
 func TestProxy_InterimAnswersAreNotPassedOn(t *testing.T) {
 	api := newAPIServer(t)
 	address, transports := answering(t, options(t, "https://drover.example.com", "", api))
@@ -327,7 +328,7 @@ func TestProxy_InterimAnswersAreNotPassedOn(t *testing.T) {
 	}
 }
 
-// A request that was given up is not waited for, although its body has neither ended nor failed.
+// The end of a request ends join, even if the request's body neither ends nor fails.
 func TestJoin_EndsWithItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -395,7 +396,7 @@ func TestCredential_IsReadAnewWhenItsTimeHasCome(t *testing.T) {
 			t.Errorf("without a file it is %q", got)
 		}
 		writeFile(t, path, "first-token\n")
-		is("first-token") // At once: there was none before.
+		is("first-token") // immediately, because there was no token before
 		writeFile(t, path, "second-token\n")
 		time.Sleep(tokenAge - 1)
 		is("first-token")
@@ -404,10 +405,10 @@ func TestCredential_IsReadAnewWhenItsTimeHasCome(t *testing.T) {
 		for _, spoiled := range []string{"", " \n", "two tokens", "line\nbreak"} {
 			writeFile(t, path, spoiled)
 			time.Sleep(tokenAge)
-			is("second-token") // It is being exchanged.
+			is("second-token") // the file is being replaced
 		}
 		writeFile(t, path, "third-token")
-		is("third-token") // What failed is tried again at once.
+		is("third-token") // a failed read is retried immediately
 	})
 }
 
@@ -443,7 +444,7 @@ func TestReadToken(t *testing.T) {
 	}
 }
 
-// upgradedStream changes to another protocol as the server asks for it: a stream of HTTP/2, in both directions.
+// upgradedStream switches protocols as the server does, with an HTTP/2 stream in both directions.
 func upgradedStream(tb testing.TB, transport http.RoundTripper, address string, header http.Header) (io.WriteCloser, *http.Response) {
 	tb.Helper()
 	reader, writer := io.Pipe()
@@ -484,7 +485,7 @@ func TestProxy_UpgradesAreStreams(t *testing.T) {
 	if diff := cmp.Diff(want, got.Header); diff != "" || got.Method != http.MethodGet || got.ProtoMajor != 1 || got.URL.RawQuery != "command=a" {
 		t.Errorf("asked with %s %s %s; headers, wanted (-) and seen (+):\n%s", got.Method, got.URL, got.Proto, diff)
 	}
-	_ = to.Close() // One direction: the API server ends the other.
+	_ = to.Close() // one direction; the API server ends the other
 	if rest, err := io.ReadAll(reader); len(rest) > 0 || err != nil {
 		t.Errorf("at the end %d bytes come, and error %v", len(rest), err)
 	}

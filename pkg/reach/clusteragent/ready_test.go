@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Two agents may be on the network of one node: each answers at a socket of its own, and whoever is beside it finds out whether it is connected.
+// Agents on one node network each answer on their own socket whether they are connected.
 func TestReady_AsksAtASocket(t *testing.T) {
 	address := "unix:" + filepath.Join(t.TempDir(), "health.sock")
-	if err := os.WriteFile(strings.TrimPrefix(address, "unix:"), nil, 0o600); err != nil { // left by a process before
+	if err := os.WriteFile(strings.TrimPrefix(address, "unix:"), nil, 0o600); err != nil { // left by a previous process
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

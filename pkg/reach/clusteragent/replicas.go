@@ -9,24 +9,25 @@ import (
 	"time"
 )
 
-// Times between attempts to open a session.
+// Pauses between attempts to open a session.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 30 * time.Second
-	// lastAwayPause is the longest while there is no server: trying costs it little then, and the cluster is reached soon after it is there again, or the
-	// network before it.
+	// lastAwayPause is the longest pause while the server is unreachable. Attempts then cost the server little, and the
+	// agent reconnects soon after the server or the network is back.
 	lastAwayPause = 5 * time.Second
-	// duplicatePause is the least until the next attempt, and half of the most, when a replica has answered to which there is a session. Another one
-	// will: nothing is wrong, and until then it cannot serve the cluster.
+	// duplicatePause is the shortest pause, and half of the longest, after a duplicate session to a replica. This is no
+	// failure: another attempt will reach another replica, which cannot serve the cluster until then.
 	duplicatePause = time.Second
-	// proven is how long a session has to live for the next attempt to be made soon.
+	// proven is how long a session must live to reset the backoff.
 	proven = time.Minute
 )
 
-// backoff is the pause before the next attempt: it doubles, and is shortened by up to half at random, so that agents do not come all at once.
+// backoff is the pause before the next attempt. It doubles, and is shortened at random by up to half, so that agents do
+// not reconnect all at once.
 type backoff struct{ attempts int }
 
-// next is the next pause, at most the longest; random is from 0 to 1.
+// next is the next pause, at most longest. random is from 0 to 1.
 func (b *backoff) next(longest time.Duration, random float64) time.Duration {
 	pause := min(firstPause<<b.attempts, longest)
 	if pause < longest {
@@ -37,8 +38,8 @@ func (b *backoff) next(longest time.Duration, random float64) time.Duration {
 
 func (b *backoff) reset() { b.attempts = 0 }
 
-// longest is the longest pause after an attempt that has failed. A server that has just been started answers 503, and who stands before one that is not
-// there 502 or 504.
+// longest is the longest pause after a failed attempt. A server that is starting answers 503. A proxy in front of an
+// unavailable server answers 502 or 504.
 func longest(err error) time.Duration {
 	var failed *net.OpError
 	var answered *noSession
@@ -52,7 +53,7 @@ func longest(err error) time.Duration {
 	}
 }
 
-// replicas knows to which replicas of the server there are sessions, and whether there have to be more.
+// replicas tracks the replicas with a session, and whether more sessions are needed.
 type replicas struct {
 	mu       sync.Mutex
 	sessions map[string]bool
@@ -72,7 +73,7 @@ func (r *replicas) notify() {
 	}
 }
 
-// add notes a session to a replica; false when there is one already.
+// add registers a session to a replica. It returns false for a duplicate.
 func (r *replicas) add(replica string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,7 +84,7 @@ func (r *replicas) add(replica string) bool {
 	return true
 }
 
-// remove notes that a session has ended.
+// remove registers the end of a session.
 func (r *replicas) remove(replica string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +93,7 @@ func (r *replicas) remove(replica string) {
 	r.notify()
 }
 
-// takeLost tells whether a session has ended since it was asked last.
+// takeLost reports whether a session has ended since the last call.
 func (r *replicas) takeLost() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +102,7 @@ func (r *replicas) takeLost() bool {
 	return lost
 }
 
-// want notes how many replicas there are; less than one is not believed.
+// want sets the number of replicas, at least one.
 func (r *replicas) want(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +112,7 @@ func (r *replicas) want(n int) {
 	}
 }
 
-// lacking tells whether there are fewer sessions than replicas.
+// lacking reports whether there are fewer sessions than replicas.
 func (r *replicas) lacking() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,5 +125,5 @@ func (r *replicas) connected() bool {
 	return len(r.sessions) > 0
 }
 
-// random is where in its range a pause lies.
+// random selects a pause within its range.
 func random() float64 { return rand.Float64() } //nolint:gosec // nothing secret

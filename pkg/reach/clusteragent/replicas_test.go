@@ -131,7 +131,7 @@ func TestRun_PausesBetweenAttempts(t *testing.T) {
 	for name, test := range map[string]struct {
 		err          error
 		longest      time.Duration
-		fewest, most int // attempts in an hour
+		fewest, most int // attempts per hour
 	}{
 		"the server refuses":            {errors.New("no way out"), lastPause, 120, 250},
 		"nobody can be connected to":    {&net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}, lastAwayPause, 720, 1450},
@@ -160,7 +160,7 @@ func TestRun_PausesBetweenAttempts(t *testing.T) {
 	}
 }
 
-// attempts are when an agent tries to connect within an hour of which each attempt fails.
+// attempts are the times at which an agent tries to connect within an hour of failures.
 func attempts(t *testing.T, own *authorityOf, failed error) []time.Duration {
 	t.Helper()
 	o := options(t, "https://drover.example.com", own.pem, nil)
@@ -182,7 +182,7 @@ func attempts(t *testing.T, own *authorityOf, failed error) []time.Duration {
 	return tried
 }
 
-// A replica answers to which there is a session already: that is no fault, and the pauses stay short until another one does.
+// After a duplicate session the pauses stay short, because it is no failure.
 func TestRun_PausesAfterDuplicatesDoNotGrow(t *testing.T) {
 	d, api := newDrover(t, "a", "a", "a"), newAPIServer(t)
 	start(t, options(t, d.URL, d.authorities, api))
@@ -198,7 +198,7 @@ func TestRun_PausesAfterDuplicatesDoNotGrow(t *testing.T) {
 	}
 }
 
-// A token that is not there yet is nothing that the network has to do with.
+// A missing token is not treated as a network problem.
 func TestRun_WaitsForItsToken(t *testing.T) {
 	own := newAuthority(t, "own")
 	synctest.Test(t, func(t *testing.T) {

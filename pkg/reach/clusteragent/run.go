@@ -23,8 +23,9 @@ type agent struct {
 	proven      atomic.Bool // a session has lived long enough since the last attempt
 }
 
-// Run keeps a session to every replica of the server until the context ends, which is no error. Options that are wrong are one, and so is
-// a health address that cannot be listened on; what may pass, such as a server that does not answer, is logged and tried again.
+// Run keeps a session to every replica of the server until the context ends, which is no error. It fails for invalid
+// options, and when it cannot listen on the health address. It logs and retries temporary problems, such as an
+// unavailable server.
 func Run(ctx context.Context, options Options) error {
 	if err := options.complete(); err != nil {
 		return fmt.Errorf("options: %w", err)
@@ -69,8 +70,8 @@ func Run(ctx context.Context, options Options) error {
 	return nil
 }
 
-// keep opens sessions for as long as there are fewer than replicas. When one was lost it pauses first: thousands of agents lose theirs at the
-// same moment.
+// keep opens sessions while there are fewer than replicas. After a lost session it pauses first, because thousands of
+// agents may lose theirs at once.
 func (a *agent) keep(ctx context.Context) {
 	var pauses backoff
 	for ctx.Err() == nil {
@@ -99,7 +100,7 @@ func (a *agent) keep(ctx context.Context) {
 	}
 }
 
-// rest waits, or until the context ends.
+// rest waits for a duration or the end of the context.
 func rest(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

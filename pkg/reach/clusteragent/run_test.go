@@ -36,7 +36,7 @@ func TestRun_AnswersRequestsOfTheServer(t *testing.T) {
 	}
 }
 
-// The end of a session and that of its connections come at the same time, from two sides.
+// A session and its connections end at the same time, from both sides.
 func TestRun_SessionsEndWhileRequestsAreAnswered(t *testing.T) {
 	d, api := newDrover(t, "a"), newAPIServer(t)
 	for range 15 {
@@ -68,7 +68,7 @@ func TestRun_KeepsASessionToEveryReplica(t *testing.T) {
 		return func() bool { return cmp.Equal(want, d.open()) }
 	}
 	poll(t, "a session to each of three", are("a", "b", "c"))
-	// The one that there is no session to yet is the second that answers: the first is a duplicate.
+	// The first replica that answers is a duplicate, and the second is the new one.
 	d.change(func() { d.replicas, d.turn = append(d.replicas, "d"), 1 })
 	poll(t, "one to the fourth, of which signs of life tell", are("a", "b", "c", "d"))
 	before := 0
@@ -189,7 +189,7 @@ func TestRun_AddressesBesidesTheOneAreRefused(t *testing.T) {
 		"an address with more behind": {"tcp", wire.AgentAddress + "/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Many times: what is refused ends on both sides at once.
+			// Repeat it, because a refused connection ends on both sides at once.
 			for range 20 {
 				conn, err := o.session.Dial(t.Context(), address[0], address[1])
 				if err != nil {
@@ -281,7 +281,7 @@ func TestRun_FailsWhenItCannotBegin(t *testing.T) {
 	}
 }
 
-// ours are the stacks of goroutines that run code of the agent, or of the session within.
+// ours are the stacks of goroutines that run code of the agent or of the session.
 func ours() []string {
 	buffer := make([]byte, 4<<20)
 	var out []string

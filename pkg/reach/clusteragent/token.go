@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// tokenAge is for how long a token is used before its file is read again.
+// tokenAge is how long a token is used before its file is reread.
 const tokenAge = 10 * time.Second
 
-// readToken reads a token from a file. Errors do not hold any of it.
+// readToken reads a token from a file. Errors contain no part of it.
 func readToken(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -30,13 +30,13 @@ func readToken(path string) (string, error) {
 	return token, nil
 }
 
-// fingerprint tells tokens apart in a log and says nothing about them.
+// fingerprint distinguishes tokens in a log without revealing them.
 func fingerprint(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:4])
 }
 
-// credential is the agent's own token, which is exchanged below it from time to time.
+// credential is the agent's own token. The kubelet replaces its file from time to time.
 type credential struct {
 	path string
 
@@ -45,7 +45,7 @@ type credential struct {
 	read  time.Time
 }
 
-// get returns the token. One that was read before is used on while its file cannot be read.
+// get returns the token. While the file is unreadable, it returns the previous token.
 func (c *credential) get() (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// settingCA is where the server gives out its authorities (docs/wire/endpoints.md#authorities).
+	// settingCA is the path where the server publishes its authorities (docs/wire/endpoints.md#authorities).
 	settingCA = "/v3/settings/cacerts"
-	// maxCA bounds its answer, in bytes.
+	// maxCA limits its answer, in bytes.
 	maxCA = 1 << 20
-	// fetchTimeout bounds the time for it.
+	// fetchTimeout limits the time of that request.
 	fetchTimeout = 10 * time.Second
 )
 
-// trust is whom the server's certificate has to be from.
+// trust decides which certificates of the server are trusted.
 type trust struct {
 	server         *url.URL
 	file, checksum string
 	proxy          func(*http.Request) (*url.URL, error)
 
-	// pinned is what was fetched by its checksum: another answer could not have the same.
+	// pinned are the fetched authorities. The checksum fixes them.
 	pinned *x509.CertPool
 }
 
-// config is how TLS with the server is checked. A file is read anew each time.
+// config returns the TLS configuration for the server. It rereads the file each time.
 func (t *trust) config(ctx context.Context) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 	switch {
@@ -70,8 +70,8 @@ func (t *trust) config(ctx context.Context) (*tls.Config, error) {
 	return config, nil
 }
 
-// fetch asks the server for its authorities. Its certificate cannot be checked yet: what it answers is, by the checksum, and nothing is told to
-// it.
+// fetch requests the server's authorities. The server's certificate cannot be verified yet. The checksum verifies the
+// answer, and the request reveals nothing.
 func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -106,7 +106,7 @@ func (t *trust) fetch(ctx context.Context) (*x509.CertPool, error) {
 	return pool([]byte(setting.Value))
 }
 
-// Checksum is that of authorities: the SHA-256 of them with one newline at the end, as hexadecimal digits
+// Checksum is the checksum of authorities: the hexadecimal SHA-256 of their PEM with a single newline at the end
 // (docs/wire/endpoints.md#authorities).
 func Checksum(authorities []byte) string {
 	sum := sha256.Sum256(slices.Concat(bytes.TrimRight(authorities, "\n"), []byte{'\n'}))

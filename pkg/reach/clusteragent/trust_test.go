@@ -22,7 +22,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// authorityOf is one that makes certificates of servers.
+// authorityOf is an authority that issues server certificates.
 type authorityOf struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -41,7 +41,7 @@ func newAuthority(tb testing.TB, name string) *authorityOf {
 	return a
 }
 
-// sign signs a certificate for a new key; with no key of a signer, it signs itself.
+// sign signs a certificate for a new key. Without a signer's key the certificate is self-signed.
 func sign(tb testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -62,7 +62,7 @@ func sign(tb testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateKe
 	return certificate, key
 }
 
-// serving is a certificate for a server on this machine.
+// serving returns a certificate for a server on this machine.
 func (a *authorityOf) serving(tb testing.TB) tls.Certificate {
 	tb.Helper()
 	certificate, key := sign(tb, &x509.Certificate{
@@ -86,7 +86,7 @@ func TestChecksum_IsOfExactlyOneNewlineAtTheEnd(t *testing.T) {
 			t.Errorf("%s: what was given is changed", name)
 		}
 	}
-	// A part of a larger text may be given, of which the rest belongs to somebody else.
+	// Checksum must not change bytes after its input in the same array.
 	whole := []byte("abc|def")
 	_ = Checksum(whole[:3])
 	if string(whole) != "abc|def" {
@@ -98,7 +98,7 @@ func TestTrust_ByChecksumOfWhatTheServerGivesOut(t *testing.T) {
 	own, other := newAuthority(t, "own"), newAuthority(t, "other")
 	for name, test := range map[string]struct {
 		given, checksum string
-		want            string // a part of the log; empty is a session
+		want            string // a part of the log; empty if a session is expected
 	}{
 		"the authority of the server":            {own.pem, Checksum([]byte(own.pem)), ""},
 		"in capital letters":                     {own.pem, strings.ToUpper(Checksum([]byte(own.pem))), ""},
@@ -134,7 +134,7 @@ func TestTrust_ByChecksumOfWhatTheServerGivesOut(t *testing.T) {
 					t.Errorf("a server that is not trusted gets %v", asked[0].Header)
 				}
 			}
-			// What is asked before anybody is trusted says nothing about the cluster.
+			// Requests to a server that is not trusted yet reveal nothing about the cluster.
 			for _, asked := range d.requests(settingCA) {
 				if len(asked.Header) > 3 || asked.Header.Get(wire.HeaderToken) != "" || asked.URL.RawQuery != "" {
 					t.Errorf("a server that is not trusted yet is told %v", asked.Header)
@@ -181,7 +181,7 @@ func TestTrust_ByFile(t *testing.T) {
 				if !strings.Contains(written.String(), test.want) {
 					t.Errorf("the log does not say %q:\n%s", test.want, written)
 				}
-				writeFile(t, o.CAFile, own.pem) // It is read anew.
+				writeFile(t, o.CAFile, own.pem) // the file is reread
 				if test.checksum != "" {
 					return
 				}
@@ -194,7 +194,7 @@ func TestTrust_ByFile(t *testing.T) {
 	}
 }
 
-// With neither a file nor a checksum, those of the system are trusted, and not everybody.
+// With neither a file nor a checksum, only the system's authorities are trusted.
 func TestTrust_ByTheSystem(t *testing.T) {
 	d := newDrover(t, "a")
 	o := options(t, d.URL, "", newAPIServer(t))
@@ -207,7 +207,7 @@ func TestTrust_ByTheSystem(t *testing.T) {
 	}
 }
 
-// The server is asked through the same proxy for its authorities and for sessions, and the proxy learns nothing of either.
+// Requests for authorities and sessions use the same proxy, and the proxy learns nothing about either.
 func TestTrust_ProxyIsUsedThroughout(t *testing.T) {
 	d := newDrover(t, "a")
 	o := options(t, d.URL, "", newAPIServer(t))

@@ -13,11 +13,11 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// linger is how long the API server may take for what a client sent before it gave up.
+// linger is how long the API server may take to read data that the client sent before it gave up.
 const linger = time.Second
 
-// upgrade changes to another protocol with the API server, and passes on what comes on either side. The request is one stream of HTTP/2, in both
-// directions: who does not read stops nobody else.
+// upgrade switches protocols with the API server and copies data in both directions. The request is one HTTP/2 stream,
+// so a slow reader blocks no other request.
 func (p *proxy) upgrade(rw http.ResponseWriter, r *http.Request, protocol string) {
 	response, err := p.upgrades.RoundTrip(p.upgradeRequest(r, protocol))
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *proxy) upgrade(rw http.ResponseWriter, r *http.Request, protocol string
 		header.Del(name)
 	}
 	if header["Date"] == nil {
-		header["Date"] = nil // None is to be made up.
+		header["Date"] = nil // net/http must not add one
 	}
 	if !upgraded {
 		rw.WriteHeader(response.StatusCode)
@@ -55,14 +55,14 @@ func (p *proxy) upgrade(rw http.ResponseWriter, r *http.Request, protocol string
 	aborted(r, join(rw, r, backend))
 }
 
-// aborted ends a stream in a way that tells that something is missing. Who has given up is told nothing.
+// aborted ends an incomplete stream with an error. It does nothing if the client has given up.
 func aborted(r *http.Request, err error) {
 	if err != nil && r.Context().Err() == nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// upgradeRequest is the request to the API server.
+// upgradeRequest returns the request for the API server.
 func (p *proxy) upgradeRequest(r *http.Request, protocol string) *http.Request {
 	out := r.Clone(r.Context())
 	out.Body, out.ContentLength, out.RequestURI, out.Close = nil, 0, "", false
@@ -74,14 +74,14 @@ func (p *proxy) upgradeRequest(r *http.Request, protocol string) *http.Request {
 		out.Header.Del(name)
 	}
 	if _, named := out.Header["User-Agent"]; !named {
-		out.Header.Set("User-Agent", "") // That of Go is not the caller's.
+		out.Header.Set("User-Agent", "") // suppress Go's default
 	}
 	out.Header.Set("Connection", "Upgrade")
 	out.Header.Set("Upgrade", protocol)
 	return out
 }
 
-// join passes on what comes on either side, until the API server sends no more or the client gives up.
+// join copies data in both directions, until the API server ends or the client gives up.
 func join(rw http.ResponseWriter, r *http.Request, backend io.ReadWriteCloser) error {
 	up := make(chan struct{})
 	go func() {
@@ -100,11 +100,11 @@ func join(rw http.ResponseWriter, r *http.Request, backend io.ReadWriteCloser) e
 		case <-timer.C:
 		}
 		_ = backend.Close()
-		_ = r.Body.Close() // whatever becomes of its connection, nothing is waited for any more
+		_ = r.Body.Close() // stop waiting, whatever happens to its connection
 	})
 	defer stop()
 	control := http.NewResponseController(rw)
-	err := control.Flush() // The client waits for the answer, and the API server may wait for the client.
+	err := control.Flush() // the client waits for the answer, and the API server may wait for the client
 	if err == nil {
 		err = pass(&flushing{rw, control}, backend)
 	}
@@ -116,7 +116,7 @@ func join(rw http.ResponseWriter, r *http.Request, backend io.ReadWriteCloser) e
 	return err
 }
 
-// flushing sends what is written at once.
+// flushing flushes each write immediately.
 type flushing struct {
 	io.Writer
 	control *http.ResponseController
@@ -131,7 +131,7 @@ func (f *flushing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// pass passes on what comes, as it comes.
+// pass copies data as it arrives.
 func pass(to io.Writer, from io.Reader) error {
 	buffer := buffers{}.Get()
 	defer buffers{}.Put(buffer)

@@ -6,58 +6,61 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Stage says when a Record was made.
+// Stage is when a Record was made.
 type Stage string
 
-// The stages. A request that is not long-running has only its end.
+// The stages. Only long-running requests have a start.
 const (
 	StageStarted Stage = "started"
 	StageEnded   Stage = "ended"
 )
 
-// Record tells of one request, without headers, bodies, queries and tokens.
+// Record describes one request, without headers, bodies, queries and tokens.
 type Record struct {
 	Stage Stage
-	// Time is when the request came.
+	// Time is when the request arrived.
 	Time time.Time
-	// RequestID is the Audit-ID that the cluster's own audit log has, too.
+	// RequestID is the Audit-ID. The cluster's own audit log contains it too.
 	RequestID string
-	// User is the caller's name in the management cluster; empty when it is not known.
+	// User is the caller's name in the management cluster, or empty if unknown.
 	User string
-	// Impersonated is the user that the caller asked to act as; empty for itself.
+	// Impersonated is the user that the caller asked to impersonate, or empty.
 	Impersonated string
-	// Downstream is the user name that the cluster sees; empty when nothing was forwarded and no token was made.
+	// Downstream is the user name that the cluster sees. It is empty when nothing was forwarded and no token was
+	// issued.
 	Downstream string
-	// TokenID is the identifier of the token for the cluster's authorized endpoint that was made; empty when none was. Audit logs of the cluster have it.
+	// TokenID is the identifier of the issued token for the cluster's authorized endpoint, or empty. The cluster's
+	// audit logs contain it.
 	TokenID string
-	// Cluster identifies the cluster; empty when the path names none.
+	// Cluster identifies the cluster. It is empty when the path names none.
 	Cluster string
-	// Verb is that of Kubernetes (get, list, watch, create, …), or the method in lower case for what is no resource.
+	// Verb is the Kubernetes verb (get, list, watch, create, …). For non-resource requests it is the method in lower
+	// case.
 	Verb string
-	// Method is that of HTTP.
+	// Method is the HTTP method.
 	Method string
-	// Path is what the cluster is asked for: the escaped path without the query, cut after 1,024 bytes.
+	// Path is the escaped path in the cluster without the query, cut after 1,024 bytes.
 	Path string
-	// LongRunning says that the request has no deadline.
+	// LongRunning means that the request has no deadline.
 	LongRunning bool
-	// Status is the code of the answer; 499 when the client went away before there was one, 0 at the start.
+	// Status is the code of the answer. It is 499 when the client disconnected first, and 0 at the start.
 	Status int
-	// Cut says that the answer ended before it was complete.
+	// Cut means that the answer ended before it was complete.
 	Cut bool
-	// Duration is the time since the request came.
+	// Duration is the time since the request arrived.
 	Duration time.Duration
-	// Received and Sent are the bytes of bodies that came from the client and went to it; after an upgrade, all bytes.
+	// Received and Sent are the bytes of bodies from and to the client. After an upgrade they count all bytes.
 	Received, Sent int64
 }
 
 // maxAuditPath is the longest path in a Record, in bytes.
 const maxAuditPath = 1024
 
-// logRecords writes Records to a log, unless that takes nothing but warnings.
+// logRecords writes Records to a log at level info.
 func logRecords(log logrus.FieldLogger) func(Record) {
 	return func(r Record) {
 		if !informs(log) {
-			return // before all that is made of it
+			return // avoid the cost of building the message
 		}
 		fields := logrus.Fields{
 			"stage": string(r.Stage), "requestID": r.RequestID, "user": r.User, "clusterID": r.Cluster, "verb": r.Verb, "method": r.Method, "path": r.Path,

@@ -10,7 +10,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 )
 
-// A log that takes messages gets one for each request, with what is known and nothing else.
+// A log at level info receives one message per Record, with the known fields only.
 func TestLogRecords(t *testing.T) {
 	noon := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	begun := Record{

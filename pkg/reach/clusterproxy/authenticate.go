@@ -14,11 +14,11 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// errNobody says that a request does not show who sent it, or that what it shows is not good.
+// errNobody means that a request has no valid credential.
 var errNobody = errors.New("the caller is not known")
 
-// authenticator finds out who sent a request. The first way that a request uses decides: a bearer token that is not good is not made up for by a
-// certificate. Nobody is anonymous.
+// authenticator identifies the caller of a request. The first kind of credential in the request decides: with an
+// invalid bearer token, a certificate does not help. Anonymous callers are refused.
 type authenticator struct {
 	tokens         TokenStore
 	tokenNamespace string
@@ -28,7 +28,7 @@ type authenticator struct {
 	host           RequestAuthenticator
 }
 
-// authenticate returns the caller. The error is errNobody, or says what could not be found out.
+// authenticate returns the caller. The error is errNobody, or why the caller could not be determined.
 func (a *authenticator) authenticate(r *http.Request) (Caller, error) {
 	if a.host != nil {
 		return a.ofHost(r)
@@ -49,7 +49,7 @@ func (a *authenticator) authenticate(r *http.Request) (Caller, error) {
 	return a.ofCertificate(r)
 }
 
-// ofHost asks the program that Drover is part of.
+// ofHost asks the program that embeds Drover.
 func (a *authenticator) ofHost(r *http.Request) (Caller, error) {
 	found, ok, err := a.host.Authenticate(r)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *authenticator) ofHost(r *http.Request) (Caller, error) {
 	return known(Caller{Identity: identityOf(found)})
 }
 
-// ofToken looks a token of ours up.
+// ofToken looks up a token of Drover's own.
 func (a *authenticator) ofToken(token string) (Caller, error) {
 	if a.tokens == nil {
 		return Caller{}, errNobody
@@ -77,13 +77,14 @@ func (a *authenticator) ofToken(token string) (Caller, error) {
 	return known(caller)
 }
 
-// ofCertificate takes the user from a client certificate: its common name, and its organizations as groups, as Kubernetes does.
+// ofCertificate reads the user from a client certificate. As in Kubernetes, the common name is the user name and the
+// organizations are the groups.
 func (a *authenticator) ofCertificate(r *http.Request) (Caller, error) {
 	if a.clientCA == nil || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || foreign(r) {
 		return Caller{}, errNobody
 	}
 	roots := a.clientCA()
-	if roots == nil { // nil would mean the authorities of the system
+	if roots == nil { // nil would mean the system's authorities
 		return Caller{}, errNobody
 	}
 	own, others := r.TLS.PeerCertificates[0], x509.NewCertPool()
@@ -97,8 +98,8 @@ func (a *authenticator) ofCertificate(r *http.Request) (Caller, error) {
 	return known(Caller{Identity: Identity{Name: own.Subject.CommonName, Groups: own.Subject.Organization}})
 }
 
-// foreign reports whether a browser sent a request for a page of another server. A browser shows its user's certificate with such requests, too, unlike
-// a bearer token.
+// foreign reports whether a browser sent a cross-site request. Browsers send the user's certificate with such requests,
+// but no bearer token.
 func foreign(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site != "same-origin" && site != "none"
@@ -111,7 +112,7 @@ func foreign(r *http.Request) bool {
 	return err != nil || !strings.EqualFold(from.Host, r.Host)
 }
 
-// known lets nobody through who did not prove who they are, whatever said so.
+// known refuses anonymous callers, whatever their source.
 func known(caller Caller) (Caller, error) {
 	if caller.isNobody() {
 		return Caller{}, errNobody
@@ -120,11 +121,12 @@ func known(caller Caller) (Caller, error) {
 	return caller, nil
 }
 
-// longestToken is more than any token has, in bytes: nobody is asked about what is longer.
+// longestToken is longer than any real token, in bytes. Longer tokens are not reviewed.
 const longestToken = 16 << 10
 
-// bearerToken finds the token of a request: in Authorization, or, as browsers can do it, among WebSocket subprotocols. Beside it there has to be
-// another subprotocol, one that can be answered. presented is false if the request has none; an error is errNobody.
+// bearerToken finds the token of a request: in Authorization, or, as browsers send it, among the WebSocket
+// subprotocols. In the latter case the request needs another subprotocol that the server can select. presented is false
+// without a token. The error is errNobody.
 func bearerToken(in http.Header) (token string, presented bool, err error) {
 	if values := in["Authorization"]; len(values) > 0 {
 		token, err := oneBearer(values)
@@ -144,7 +146,7 @@ func bearerToken(in http.Header) (token string, presented bool, err error) {
 	return string(decoded), true, nil
 }
 
-// oneBearer reads header Authorization.
+// oneBearer reads the Authorization header.
 func oneBearer(values []string) (string, error) {
 	fields := strings.Fields(values[0])
 	if len(values) != 1 || len(fields) != 2 || !strings.EqualFold(fields[0], "Bearer") {

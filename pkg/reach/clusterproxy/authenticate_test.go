@@ -82,7 +82,7 @@ func TestAudiencesToAsk_OursForOurTokensAndTheAPIServersForOthers(t *testing.T) 
 	}
 }
 
-// A token for another audience, which the API server accepts for nobody here, is not good, and one is that is for us.
+// A token is refused for a foreign audience and accepted for the proxy's own.
 func TestTokenReviews_AudiencesHaveToMeet(t *testing.T) {
 	w := newWorld(t)
 	token := jwt(`{"aud":"drover-proxy"}`)
@@ -208,7 +208,7 @@ func TestAuthenticate_OurTokensAreShownToNobody(t *testing.T) {
 	}
 }
 
-// authority makes client certificates.
+// authority issues client certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -285,7 +285,7 @@ func TestAuthenticate_ClientCertificates(t *testing.T) {
 	}
 }
 
-// hostUsers is a host that knows everybody by a header.
+// hostUsers is a host that identifies users by a header.
 type hostUsers struct{ err error }
 
 func (h hostUsers) Authenticate(r *http.Request) (user.Info, bool, error) {

@@ -15,10 +15,10 @@ import (
 	provv1 "github.com/drover-io/drover/pkg/apis/provisioning.cattle.io/v1"
 )
 
-// reviewFor is for how long the answer to a review counts, yes or no.
+// reviewFor is how long the answer of a review is cached, positive or negative.
 const reviewFor = 10 * time.Second
 
-// authorizer asks whether a caller may reach a cluster, and whom it may impersonate.
+// authorizer decides whether a caller may reach a cluster, and whom it may impersonate.
 type authorizer struct {
 	client  authorizationclient.SubjectAccessReviewInterface
 	answers *memo[bool]
@@ -34,18 +34,19 @@ func newAuthorizer(o Options) *authorizer {
 	}
 }
 
-// access returns nil if a caller may reach a cluster. Otherwise the error is a refusal, or says what could not be found out. A cluster that does not
-// exist is asked about just as one that does, so that neither the answer nor the time it takes tells which it is.
+// access returns nil if a caller may reach a cluster. Otherwise the error is a refusal, or why the answer is unknown.
+// Drover reviews missing and existing clusters alike, so that neither the answer nor its time reveals which clusters
+// exist.
 func (a *authorizer) access(ctx context.Context, caller Caller, id string) error {
 	namespace, name, exists := a.lookup(id)
 	if caller.Cluster != "" && caller.Cluster != id {
 		return noAccess(caller.Name, id)
 	}
-	if caller.Machine && exists { // whose token was verified against that very Cluster
+	if caller.Machine && exists { // its token was verified against this Cluster
 		return nil
 	}
 	if !exists {
-		namespace, name = metav1.NamespaceAll, id // who may get it in all namespaces may know that there is none
+		namespace, name = metav1.NamespaceAll, id // a permission in all namespaces includes missing clusters
 	}
 	allowed, err := a.mayReach(ctx, caller.Identity, id, review{
 		Verb: a.verb, Group: provv1.SchemeGroupVersion.Group, Version: provv1.SchemeGroupVersion.Version, Resource: "clusters", Namespace: namespace, Name: name,
@@ -72,7 +73,7 @@ func (a *authorizer) mayReach(ctx context.Context, who Identity, id string, ques
 	return allowed, nil
 }
 
-// impersonate returns nil if a caller may do what was decided.
+// impersonate returns nil if the caller may perform the impersonation that was decided.
 func (a *authorizer) impersonate(ctx context.Context, caller Caller, decided decision) error {
 	if decided.Asked == nil {
 		return nil
@@ -99,7 +100,7 @@ func (a *authorizer) impersonate(ctx context.Context, caller Caller, decided dec
 	return nil
 }
 
-// String names what a review is about.
+// String names the subject of a review.
 func (r review) String() string {
 	text := r.Resource
 	if r.Subresource != "" {
@@ -111,7 +112,7 @@ func (r review) String() string {
 	return text + " " + quote(r.Name)
 }
 
-// ask asks the management cluster with a SubjectAccessReview, unless the answer is known.
+// ask sends a SubjectAccessReview to the management cluster, unless the answer is cached.
 func (a *authorizer) ask(ctx context.Context, who Identity, question review) (bool, error) {
 	return a.answers.get(ctx, question.key(who), func(ctx context.Context) (bool, error) {
 		answer, err := a.client.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: question.spec(who)}, metav1.CreateOptions{})
@@ -122,7 +123,7 @@ func (a *authorizer) ask(ctx context.Context, who Identity, question review) (bo
 	})
 }
 
-// spec is the question as the management cluster is asked it.
+// spec returns the review as a SubjectAccessReviewSpec.
 func (r review) spec(who Identity) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: who.Name, UID: who.UID, Groups: who.Groups,
@@ -140,7 +141,8 @@ func (r review) spec(who Identity) authorizationv1.SubjectAccessReviewSpec {
 	return spec
 }
 
-// key stands for the question about one caller, and for no other: each list in it tells how many texts follow, and each text how long it is.
+// key is a unique key for the review and the caller. Each list starts with its number of texts, and each text with its
+// length.
 func (r review) key(who Identity) string {
 	var key []byte
 	list := func(texts ...string) {

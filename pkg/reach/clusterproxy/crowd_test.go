@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// Many users ask several clusters at once, while these come and go. Every answer is for who asked, from the cluster that was asked.
+// With many concurrent users and with clusters that disconnect and reconnect, every answer belongs to its caller and
+// comes from the requested cluster.
 func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 	const clients, clusters, requests = 64, 5, 30
 	w := newWorld(t)
@@ -44,7 +45,7 @@ func TestCrowd_EveryAnswerIsForWhoAsked(t *testing.T) {
 			c := round % clusters
 			switch round % 3 {
 			case 0:
-				servers[c].CloseClientConnections() // in the middle of requests
+				servers[c].CloseClientConnections() // while requests are running
 			case 1:
 				w.mu.Lock()
 				delete(w.backends, fmt.Sprint("c-m-k", c))

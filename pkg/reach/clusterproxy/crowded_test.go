@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// slowReviewer answers when it is let.
+// slowReviewer answers when let allows it.
 type slowReviewer struct {
 	tokenReviewer
 	let chan struct{}
@@ -29,7 +29,7 @@ func (s slowReviewer) Create(ctx context.Context, review *authenticationv1.Token
 	return s.tokenReviewer.Create(ctx, review, o)
 }
 
-// Tokens that nobody knows, of which anybody can send any number, take so many reviews at once; who is known is neither refused nor waits behind them.
+// Reviews of unknown tokens are limited. Known callers are neither refused nor delayed by them.
 func TestTokenReviews_StrangersDoNotTakeAllOfTheManagementCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -60,7 +60,7 @@ func TestTokenReviews_StrangersDoNotTakeAllOfTheManagementCluster(t *testing.T) 
 		if who, err := ask(token); who != "jane" || err != nil {
 			t.Errorf("a token that is remembered: %q, %v", who, err)
 		}
-		reviews.answers = newMemo(reviews.answers.keep) // as after ten seconds, in which reviews would end
+		reviews.answers = newMemo(reviews.answers.keep) // as after ten seconds, when cached answers expire
 		asking.Go(func() {
 			if who, err := ask(token); who != "jane" || err != nil {
 				t.Errorf("a token that was good before: %q, %v", who, err)
@@ -78,7 +78,7 @@ func TestTokenReviews_StrangersDoNotTakeAllOfTheManagementCluster(t *testing.T) 
 	})
 }
 
-// One user, or all, who watch a cluster leave streams to it for others, for other clusters, and for who is not a user.
+// Users who watch a cluster leave streams for others, for other clusters, and for the machine identity.
 func TestProxy_WatchesAreLimited(t *testing.T) {
 	w := newWorld(t)
 	tokens := map[string]string{}
@@ -105,7 +105,7 @@ func TestProxy_WatchesAreLimited(t *testing.T) {
 		who, cluster string
 		code         int
 	}{
-		{"stranger", "a", 403}, {"stranger", "a", 403}, {"stranger", "a", 403}, {"stranger", "a", 403}, // have no place
+		{"stranger", "a", 403}, {"stranger", "a", 403}, {"stranger", "a", 403}, {"stranger", "a", 403}, // take no slot
 		{"jane", "a", 200}, {"jane", "a", 200}, {"jane", "a", 429}, {"jane", "b", 200},
 		{"joe", "a", 200}, {"root", "a", 429}, {"root", "b", 200},
 		{"the machine identity", "a", 200}, {"the machine identity", "a", 200}, {"the machine identity", "a", 200},
@@ -128,7 +128,7 @@ func TestProxy_WatchesAreLimited(t *testing.T) {
 	}
 }
 
-// watch begins a watch that goes on until ctx ends, and returns the code of its answer.
+// watch starts a watch that lasts until ctx ends, and returns the status code.
 func watch(ctx context.Context, t *testing.T, server *httptest.Server, cluster, token string) int {
 	t.Helper()
 	answer, err := get(ctx, server, "/k8s/clusters/c-m-"+cluster+"/api/v1/pods?watch=1", token)

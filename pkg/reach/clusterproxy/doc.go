@@ -1,41 +1,47 @@
-// Package clusterproxy lets people and programs reach the API servers of downstream clusters through Drover, at
-// /k8s/clusters/ID/…, whatever is between them. (docs/wire/endpoints.md#proxy.)
+// Package clusterproxy gives users and programs access to the API servers of downstream clusters through Drover, at
+// /k8s/clusters/ID/…, even if the clusters have no incoming connection. (docs/wire/endpoints.md#proxy.)
 //
-// A request goes through these steps, and the first that says no ends it with a Kubernetes Status that tells nothing internal:
+// A request passes these steps. The first refusal ends it with a Kubernetes Status that reveals no internals.
 //
-//   - splitPath finds the cluster in the path, on its escaped form: nothing is cleaned, decoded or redirected.
-//   - authenticator finds out who asks: a token of ours (Issue), a token that the management cluster knows (TokenReview), a client certificate.
-//     Or the host does, and then only it. Nobody is anonymous.
-//   - authorizer asks the management cluster whether the caller may get the Cluster. Who may not is told the same, byte for byte, whether the
-//     cluster exists or not.
-//   - decide makes of the caller, and of what it asks to impersonate, the identity that the request has downstream, and the questions that the
-//     management cluster has to answer with yes first. It is a pure function. The downstream API server does the rest, with its own RBAC.
+//   - splitPath finds the cluster in the escaped path. It cleans, decodes and redirects nothing.
+//   - authenticator identifies the caller: by a token of Drover's own (Issue), a token of the management cluster
+//     (TokenReview), or a client certificate. If the host program provides an authenticator, only that one counts.
+//     Anonymous callers are refused.
+//   - authorizer asks the management cluster whether the caller may get the Cluster. Without access, the refusal is
+//     identical, byte for byte, for existing and missing clusters.
+//   - decide derives the downstream identity from the caller and the impersonation it asks for. It also returns the
+//     reviews that the management cluster must allow first. It is a pure function. The downstream API server does the
+//     rest with its own RBAC.
 //   - forward streams the request and its answer.
 //
 // # Names of two domains
 //
-// The management cluster and a downstream cluster are two domains of trust, and the names that Kubernetes gives a meaning itself mean something else
-// in each of them. So names without the prefix "system:" are passed as they are, and the others are not:
+// The management cluster and a downstream cluster are two trust domains. Names with a built-in meaning in Kubernetes
+// mean something different in each. So names without the prefix "system:" pass unchanged, and the others are
+// translated:
 //
 //	management cluster                      downstream
 //	user  system:serviceaccount:NS:NAME     system:drover:serviceaccount:NS:NAME
 //	group system:serviceaccounts[:NS]       system:drover:serviceaccounts[:NS]
 //	user  system:NAME                       system:drover:user:NAME
-//	group system:authenticated              as it is, and system:unauthenticated, too
-//	group system:…, kubeadm:…               left out; when it is asked for by impersonation: refused
+//	group system:authenticated              unchanged, also system:unauthenticated
+//	group system:…, kubeadm:…               omitted; refused when requested by impersonation
 //	extra of kubernetes.io and k8s.io       likewise
 //
-// No two users have the same name downstream. Two identities come from Drover itself: the machine identity of a cluster (system:provisioning:NS:NAME), and the group
-// system:drover:cluster-admin, which the agent's manifest binds to cluster-admin. Who may impersonate that group in the management cluster gets it by asking for it.
+// Two users never have the same name downstream. Drover itself assigns two identities. One is the machine identity of a
+// cluster (system:provisioning:NS:NAME). The other is the group system:drover:cluster-admin, which the agent's manifest
+// binds to cluster-admin. A user who may impersonate that group in the management cluster gets it by asking for it.
 //
 // # Tokens for authorized endpoints
 //
-// Below EndpointTokensPrefix the same callers get, for the clusters that they may reach, a token that opens one cluster without Drover (package endpointtoken).
-// It names them as the cluster knows them, by the table above, whatever PassSystemGroups says. Who shows a token of ours, or asks to be somebody else, gets
-// none: it would be good for longer than what it was made from. Below EndpointsPrefix they are told where the servers of that endpoint are.
+// Below EndpointTokensPrefix the same callers get a token for each cluster that they may reach. It opens that cluster
+// without Drover (package endpointtoken). The token contains the caller's downstream identity according to the table
+// above, independent of PassSystemGroups. Callers with a token of Drover's own, and callers that ask for impersonation,
+// are refused, because the new token would outlive its basis. Below EndpointsPrefix the callers get the addresses of
+// the endpoint's servers.
 //
-// # What it takes to serve it
+// # Serving it
 //
-// The handler must see the path as it came: do not put it below http.ServeMux, which cleans paths. It lifts the connection's read and write deadlines for
-// requests that it forwards, and sets its own.
+// The handler needs the original path: do not put it below http.ServeMux, which cleans paths. For requests that it
+// forwards it replaces the connection's read and write deadlines with its own.
 package clusterproxy

@@ -18,11 +18,11 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// longestAsking is more than anybody needs to ask for a token, in bytes.
+// longestAsking is the longest accepted body of a token request, in bytes.
 const longestAsking = 64 << 10
 
-// issue answers who asks for a token for the authorized endpoint of a cluster, in the form of Kubernetes' TokenRequest. Who gets one is who is let through
-// to the cluster here.
+// issue answers a request for a token for the authorized endpoint of a cluster, in the form of Kubernetes'
+// TokenRequest. Callers with access to the cluster here get one.
 func (p *Proxy) issue(e *exchange) error {
 	e.verb = "create"
 	return p.atEndpoint(e, EndpointTokensPrefix, http.MethodPost, func(ctx context.Context) error {
@@ -38,7 +38,8 @@ func (p *Proxy) issue(e *exchange) error {
 	})
 }
 
-// atEndpoint answers a request about the authorized endpoint of a cluster, from those who are let through to the cluster as themselves.
+// atEndpoint answers a request about the authorized endpoint of a cluster. The caller must have access to the cluster,
+// without impersonation.
 func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(context.Context) error) error {
 	path := escapedPath(e.r.URL)
 	id := strings.TrimPrefix(path, prefix)
@@ -67,7 +68,7 @@ func (p *Proxy) atEndpoint(e *exchange, prefix, method string, answer func(conte
 	return answer(ctx)
 }
 
-// named decides whom a token names: the caller, as the cluster knows it.
+// named sets the identity of the token: the caller's downstream identity.
 func (e *exchange) named() *refusal {
 	if e.caller.Machine || e.caller.Cluster != "" {
 		return forbidden("a token of Drover's own is for Drover's endpoints: log in to the management cluster to get one for the cluster itself")
@@ -86,7 +87,7 @@ func (e *exchange) named() *refusal {
 	return no
 }
 
-// lifeAsked is how long a token shall be good for: what was asked for, and at most what is allowed.
+// lifeAsked is the lifetime of the token: the requested one, up to the allowed maximum.
 func (p *Proxy) lifeAsked(w http.ResponseWriter, r *http.Request) (time.Duration, *refusal) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, longestAsking))
 	if err != nil {
@@ -108,20 +109,20 @@ func (p *Proxy) lifeAsked(w http.ResponseWriter, r *http.Request) (time.Duration
 	return time.Duration(*seconds) * time.Second, nil
 }
 
-// noEndpoint tells who may reach a cluster why there is no token for it.
+// noEndpoint converts the reason why there is no token to an answer. The caller may reach the cluster.
 func noEndpoint(err error) error {
 	switch {
 	case errors.Is(err, endpointtoken.ErrOff):
 		return &refusal{code: http.StatusConflict, reason: metav1.StatusReasonConflict, message: err.Error()}
 	case errors.Is(err, endpointtoken.ErrNotYet):
 		return unavailable(err.Error(), 5)
-	case errors.Is(err, endpointtoken.ErrSpoiled): // tokens that were given before are good, so this is no refusal of them
+	case errors.Is(err, endpointtoken.ErrSpoiled): // tokens issued before remain valid, so this is no refusal of them
 		return unavailable(err.Error(), 0)
 	}
 	return fmt.Errorf("find the keys of a cluster's endpoint: %w", err)
 }
 
-// sign makes the token and answers with it.
+// sign creates the token and sends it.
 func (e *exchange) sign(endpoint endpointtoken.Endpoint, life time.Duration) error {
 	drawn := make([]byte, 16)
 	if _, err := io.ReadFull(rand.Reader, drawn); err != nil {
@@ -154,7 +155,7 @@ func (e *exchange) sign(endpoint endpointtoken.Endpoint, life time.Duration) err
 	return nil
 }
 
-// tell answers with an object that nobody keeps on the way.
+// tell answers with an object that must not be cached.
 func (e *exchange) tell(code int, object any) {
 	header := e.w.Header()
 	header.Set(auditIDHeader, e.id)
@@ -162,5 +163,5 @@ func (e *exchange) tell(code int, object any) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	e.w.WriteHeader(code)
-	_ = json.NewEncoder(e.w).Encode(object) // the client is gone if this fails
+	_ = json.NewEncoder(e.w).Encode(object) // fails only when the client has disconnected
 }

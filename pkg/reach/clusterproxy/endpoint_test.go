@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// endpoints give clusters authorized endpoints, and return what each of them trusts.
+// endpoints gives clusters authorized endpoints and returns what each of them trusts.
 func (w *world) endpoints(ids ...string) map[string]*endpointtoken.Trust {
 	w.t.Helper()
 	trusts, all := map[string]*endpointtoken.Trust{}, map[string]endpointtoken.Endpoint{}
@@ -47,7 +47,7 @@ func (w *world) endpoints(ids ...string) map[string]*endpointtoken.Trust {
 	return trusts
 }
 
-// post asks for a token.
+// post requests a token.
 func post(t *testing.T, server *httptest.Server, id, token, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+EndpointTokensPrefix+id, strings.NewReader(body))
@@ -70,7 +70,7 @@ func post(t *testing.T, server *httptest.Server, id, token, body string, headers
 	return answer.StatusCode, string(read)
 }
 
-// issued is the token in an answer.
+// issued returns the token of an answer.
 func issued(t *testing.T, code int, body string) authenticationv1.TokenRequestStatus {
 	t.Helper()
 	var request authenticationv1.TokenRequest
@@ -80,7 +80,7 @@ func issued(t *testing.T, code int, body string) authenticationv1.TokenRequestSt
 	return request.Status
 }
 
-// Who gets a token is who is let through to the cluster, and it names them as they are there.
+// Callers with access to the cluster get a token, and it contains their downstream identity.
 func TestEndpointTokens_WhomTheyName(t *testing.T) {
 	w := newWorld(t)
 	id := w.cluster("demo", whoami("demo"))
@@ -93,7 +93,7 @@ func TestEndpointTokens_WhomTheyName(t *testing.T) {
 		},
 		Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {"p"}, "example.com/a": {"b"}},
 	}
-	w.options.PassSystemGroups = true // for those who are let through; a token outlives the trust
+	w.options.PassSystemGroups = true // for forwarded requests only; a token outlives this trust
 	server := w.proxy()
 	status := issued(t, http.StatusCreated, second(post(t, server, id, token, "")))
 	got, err := trust.Verify(status.Token, time.Now())
@@ -205,7 +205,7 @@ func TestEndpointTokens_WhoGetsNone(t *testing.T) {
 	}
 }
 
-// A token for the endpoint of a cluster opens nothing here, and the management cluster is not even shown it.
+// A token for a cluster's endpoint is refused here without asking the management cluster.
 func TestEndpointTokens_OpenNothingHere(t *testing.T) {
 	w := newWorld(t)
 	id := w.cluster("demo", whoami("demo"))
@@ -213,14 +213,14 @@ func TestEndpointTokens_OpenNothingHere(t *testing.T) {
 	jane, server := w.user("jane", "demo"), w.proxy()
 	code, body := post(t, server, id, jane, "")
 	token := issued(t, code, body).Token
-	w.users[token] = authenticationv1.UserInfo{Username: "jane"} // whatever it thinks of such tokens
+	w.users[token] = authenticationv1.UserInfo{Username: "jane"} // even if the management cluster accepts such tokens
 	w.reviewed = nil
 	if answer, body := ask(t, server, http.MethodGet, "/k8s/clusters/"+id+"/version", token); answer.StatusCode != http.StatusUnauthorized || len(w.reviewed) > 0 {
 		t.Errorf("answered with %d: %s; shown %d times", answer.StatusCode, body, len(w.reviewed))
 	}
 }
 
-// Who asks for tokens and sends nothing does not keep the places of others.
+// A client that requests a token and sends no body does not hold its slot forever.
 func TestEndpointTokens_WhoSendsNothingIsNotWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	id := w.cluster("demo", whoami("demo"))

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// exchange is one request on its way, and what is known about it so far.
+// exchange is one request and its state.
 type exchange struct {
 	proxy  *Proxy
 	w      *recorder
@@ -24,20 +24,20 @@ type exchange struct {
 	long   bool
 	caller Caller
 	what   decision
-	// upgrade is the protocol to which the connection shall change; "" for none.
+	// upgrade is the requested protocol of the connection, or "".
 	upgrade string
 	// transport reaches the cluster.
 	transport http.RoundTripper
-	// hosts are the names by which the cluster's own answer calls it.
+	// hosts are the host names that mean the cluster in its own answer.
 	hosts []string
-	// forwarded says that the cluster may have seen the request.
+	// forwarded means that the cluster may have received the request.
 	forwarded bool
-	// tokenID is that of the token that was made.
+	// tokenID is the identifier of the issued token.
 	tokenID string
 	cut     bool
 }
 
-// exchangeKey is where the context of a forwarded request has its exchange.
+// exchangeKey is the context key of a forwarded request's exchange.
 type exchangeKey struct{}
 
 func exchangeOf(ctx context.Context) *exchange {
@@ -49,7 +49,7 @@ func (p *Proxy) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
 	return &exchange{proxy: p, w: &recorder{ResponseWriter: w}, r: r, start: time.Now(), id: requestID(r.Header), verb: otherVerb}
 }
 
-// requestID is what a client calls its request in the audit logs, or a name of ours.
+// requestID is the client's audit ID for the request if it is valid, or a new one.
 func requestID(in http.Header) string {
 	if values := in[auditIDHeader]; len(values) == 1 && isRequestID(values[0]) {
 		return values[0]
@@ -69,16 +69,16 @@ func isRequestID(id string) bool {
 	return true
 }
 
-// Parts of a path that Kubernetes' API is below.
+// Path prefixes of the Kubernetes API.
 var requestInfo = &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-// Requests that Kubernetes lets go on for as long as they like.
+// Requests that Kubernetes treats as long-running.
 var (
 	longVerbs        = []string{"watch", "proxy"}
 	longSubresources = []string{"attach", "exec", "proxy", "log", "portforward"}
 )
 
-// classify finds out what a request is to Kubernetes.
+// classify parses a request as Kubernetes does: verb, resource, protocol switch, and whether it is long-running.
 func (e *exchange) classify() *refusal {
 	url, ok := e.at.url(e.r.URL)
 	if !ok {
@@ -94,7 +94,7 @@ func (e *exchange) classify() *refusal {
 	return nil
 }
 
-// record is what the audit is told.
+// record returns the Record for the audit.
 func (e *exchange) record(stage Stage) Record {
 	r := Record{
 		Stage: stage, Time: e.start, RequestID: e.id, User: e.caller.Name, Cluster: e.at.Cluster, Verb: e.verb, Method: e.r.Method,
@@ -114,7 +114,7 @@ func (e *exchange) record(stage Stage) Record {
 	return r
 }
 
-// refuse answers in the place of the cluster, unless an answer has begun.
+// refuse answers instead of the cluster, unless an answer has begun.
 func (e *exchange) refuse(no *refusal) {
 	if e.w.status != 0 {
 		return

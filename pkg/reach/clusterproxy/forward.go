@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// Why a request ended, besides what the transport says.
+// Reasons why a request ended, in addition to the transport's errors.
 var (
 	errDeadline        = errors.New("the request took too long")
 	errAgentRefused    = errors.New("the cluster refused the credential of its agent")
@@ -25,7 +25,7 @@ var (
 	errUnaskedProtocol = errors.New("the cluster changed the protocol without being asked")
 )
 
-// forward passes a request on and streams the answer.
+// forward forwards a request and streams the answer.
 func (p *Proxy) forward(e *exchange) {
 	ctx := context.WithValue(e.r.Context(), exchangeKey{}, e)
 	e.forwarded = true
@@ -39,7 +39,7 @@ func (p *Proxy) forward(e *exchange) {
 	e.setDeadlines()
 
 	out := e.r.Clone(ctx)
-	out.URL, _ = e.at.url(e.r.URL) // it could be decoded before
+	out.URL, _ = e.at.url(e.r.URL) // decoding succeeded before
 	out.Host, out.RequestURI, out.Trailer, out.TransferEncoding = e.at.Cluster, "", nil, nil
 	out.Header = outboundHeaders(e.r.Header, e.what.As, e.upgrade, e.id)
 	if out.Body != nil && out.Body != http.NoBody {
@@ -48,8 +48,9 @@ func (p *Proxy) forward(e *exchange) {
 	p.forwarder.ServeHTTP(e.w, out)
 }
 
-// setDeadlines replaces the listener's deadlines, which are for requests that it answers itself. A client that takes nothing, or sends nothing, is not waited for
-// here either, or it would keep a place for ever; where it watches, that is its right. Not every connection has deadlines.
+// setDeadlines replaces the listener's deadlines, which are for requests that the server answers itself. The new
+// deadlines also end clients that neither read nor send, because they would otherwise hold a slot forever. Long-running
+// requests have no deadline. Errors are ignored, because some connections support no deadlines.
 func (e *exchange) setDeadlines() {
 	var until time.Time
 	if life := e.proxy.options.RequestTimeout; !e.long {
@@ -57,23 +58,24 @@ func (e *exchange) setDeadlines() {
 	}
 	control := http.NewResponseController(e.w)
 	_ = control.SetWriteDeadline(until)
-	// Without a body nothing is waited for: net/http takes the listener's own deadline away then in HTTP/1, and in HTTP/2 it ends nothing but bodies.
+	// Without a body there is nothing to read. In HTTP/1, net/http then removes the listener's own deadline. In HTTP/2,
+	// the deadline ends only bodies.
 	if e.r.ContentLength != 0 {
 		_ = control.SetReadDeadline(until)
 	}
 }
 
-// lastWords is how long a client may take for what it is told when its request has timed out.
+// lastWords is how long a client may take to read the answer to a request that timed out.
 const lastWords = 5 * time.Second
 
-// rewrite puts back what httputil takes away of a request that is made already: of its headers, those it thinks are the client's, and of its query, what
-// it cannot read.
+// rewrite restores what httputil removes from the finished request: headers that look like the client's, and unparsable
+// parts of the query.
 func rewrite(r *httputil.ProxyRequest) {
 	maps.Copy(r.Out.Header, r.In.Header)
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 }
 
-// byExchange sends a request through the transport of its exchange.
+// byExchange sends a request through its exchange's transport.
 type byExchange struct{}
 
 // RoundTrip implements http.RoundTripper.
@@ -86,15 +88,16 @@ func (byExchange) RoundTrip(r *http.Request) (*http.Response, error) {
 	if sent := answer.Request; sent != nil && sent.URL != nil {
 		e.hosts = append(e.hosts, sent.Host, sent.URL.Host)
 	}
-	answer.Request = r // whatever the transport made of it
+	answer.Request = r // the transport may have replaced it
 	if r.Body != nil && answer.StatusCode != http.StatusSwitchingProtocols {
 		answer.Body = notWaitedFor{answer.Body}
 	}
 	return answer, nil
 }
 
-// notWaitedFor is an answer whose Close does not wait until it has ended. HTTP/2 of net/http waits there until nobody reads the request any more, which may be
-// read from a client that has seen a refusal and sends no more of it, but waits for the end of the answer: that is told once Close has returned.
+// notWaitedFor is the body of an answer whose Close returns immediately. In HTTP/2 of net/http, Close waits until
+// nothing reads the request's body any more. A refused client may send no more of that body until the answer ends, and
+// the answer ends only after Close has returned.
 type notWaitedFor struct{ io.ReadCloser }
 
 // Close implements io.Closer.
@@ -103,19 +106,20 @@ func (a notWaitedFor) Close() error {
 	return nil
 }
 
-// modify looks at an answer before it is passed on.
+// modify checks and changes an answer before it is forwarded.
 func modify(answer *http.Response) error {
 	e := exchangeOf(answer.Request.Context())
-	// net/http takes any number of an agent, and the recorder would keep it here and call what follows a success.
+	// net/http accepts any status from an agent. The recorder would drop this one and count what follows as success.
 	if answer.StatusCode < http.StatusOK && answer.StatusCode != http.StatusSwitchingProtocols {
 		return errNoStatus
 	}
-	// httputil finds that out, too, and leaves the connection open then.
+	// httputil detects this too, but leaves the connection open.
 	if answer.StatusCode == http.StatusSwitchingProtocols && (e.upgrade == "" || !strings.EqualFold(answer.Header.Get("Upgrade"), e.upgrade)) {
 		return errUnaskedProtocol
 	}
-	// The caller has proved here who it is. It is the agent's credential that the API server does not accept, and asking the caller for another one
-	// would make clients forget the one they have. What is behind the API server's proxy may want to know more.
+	// The caller is already authenticated here. A 401 means that the API server refuses the agent's credential.
+	// Forwarding it would make clients drop their own valid credential. Workloads behind the API server's proxy may
+	// send a 401 of their own.
 	if answer.StatusCode == http.StatusUnauthorized && e.kind.Subresource != "proxy" {
 		return errAgentRefused
 	}
@@ -130,13 +134,13 @@ func modify(answer *http.Response) error {
 	return nil
 }
 
-// failed answers when there is no answer of the cluster.
+// failed answers when the cluster gave no answer.
 func failed(_ http.ResponseWriter, r *http.Request, err error) {
 	e := exchangeOf(r.Context())
 	e.refuse(e.proxy.lost(e, context.Cause(r.Context()), err))
 }
 
-// lost tells a client why it gets no answer. cause is why the request's context ended, nil if it did not.
+// lost returns the refusal for a request without an answer. cause is why the request's context ended, or nil.
 func (p *Proxy) lost(e *exchange, cause, err error) *refusal {
 	log := p.options.Log.WithError(err).WithField("clusterID", e.at.Cluster)
 	switch {
@@ -160,7 +164,7 @@ func (p *Proxy) lost(e *exchange, cause, err error) *refusal {
 	log.Debug("A request to a cluster was lost")
 	no := unavailable("the connection to cluster "+quote(e.at.Cluster)+" was lost before it answered", 0)
 	if e.r.Method == http.MethodGet || e.r.Method == http.MethodHead {
-		no.retryAfter = 1 // clients try again by themselves; what changes things may have done so already
+		no.retryAfter = 1 // clients retry by themselves; a request that changes something may have succeeded
 	}
 	return no
 }
@@ -169,10 +173,10 @@ func clientGone() *refusal {
 	return &refusal{code: statusClientClosed, reason: metav1.StatusReasonUnknown, message: "the client went away"}
 }
 
-// bufferSize is that of the buffers in which answers are copied, in bytes.
+// bufferSize is the size of buffers for copying answers, in bytes.
 const bufferSize = 32 << 10
 
-// buffers keeps them for the next request.
+// buffers recycles these buffers.
 type buffers struct{ pool sync.Pool }
 
 func newBuffers() *buffers {

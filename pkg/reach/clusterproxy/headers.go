@@ -15,12 +15,13 @@ const (
 	impersonatePrefix = "impersonate-"
 	auditIDHeader     = "Audit-Id"
 	protocolHeader    = "Sec-Websocket-Protocol"
-	// bearerProtocol begins the WebSocket subprotocol in which browsers send a bearer token, base64url without padding.
+	// bearerProtocol is the prefix of the WebSocket subprotocol in which browsers send a bearer token, base64url
+	// without padding.
 	bearerProtocol = "base64url.bearer.authorization.k8s.io." //nolint:gosec // the beginning of a name
 )
 
-// Headers that a request does not bring to a cluster: those that say who somebody is, in the words of Kubernetes or of proxies before it, and those that are
-// about one connection. Underscores count as hyphens, as they do for some servers.
+// Headers that are not forwarded to a cluster: those that claim an identity, for Kubernetes or for proxies in front of
+// it, and hop-by-hop headers. Underscores count as hyphens, because some servers treat them alike.
 var (
 	withheldPrefixes = []string{impersonatePrefix, "x-remote-", "x-forwarded-", "proxy-", "x-api-tunnel-", "x-cattle-", "x-drover-"}
 	withheldNames    = map[string]bool{
@@ -30,14 +31,14 @@ var (
 	}
 )
 
-// withheld reports whether a header stays here.
+// withheld reports whether a header is not forwarded.
 func withheld(name string) bool {
 	plain := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return withheldNames[plain] || slices.ContainsFunc(withheldPrefixes, func(prefix string) bool { return strings.HasPrefix(plain+"-", prefix) })
 }
 
-// outboundHeaders are the headers that a cluster sees: those of the request without what is withheld, and what was decided. upgrade is the protocol to
-// which the connection shall change; "" for none.
+// outboundHeaders are the headers that a cluster sees: those of the request except withheld ones, and the decided
+// identity. upgrade is the requested protocol of the connection, or "".
 func outboundHeaders(in http.Header, as Identity, upgrade, requestID string) http.Header {
 	out := http.Header{}
 	for name, values := range in {
@@ -59,7 +60,7 @@ func outboundHeaders(in http.Header, as Identity, upgrade, requestID string) htt
 	return out
 }
 
-// headers are the headers of impersonation that give a request this identity.
+// headers are the impersonation headers for this identity.
 func (i Identity) headers() http.Header {
 	out := http.Header{authenticationv1.ImpersonateUserHeader: {i.Name}}
 	if i.UID != "" {
@@ -76,7 +77,8 @@ func (i Identity) headers() http.Header {
 	return out
 }
 
-// encodeKey makes the key of an extra a part of a header's name. Names of headers have no case, so capital letters are encoded, too.
+// encodeKey encodes the key of an extra as part of a header name. Header names are case-insensitive, so it also escapes
+// capital letters.
 func encodeKey(key string) string {
 	var out strings.Builder
 	for i := range len(key) {
@@ -90,7 +92,8 @@ func encodeKey(key string) string {
 	return out.String()
 }
 
-// splitProtocols takes bearer tokens out of the values of Sec-WebSocket-Protocol. tokens are as they were sent, encoded; rest is one value, or none.
+// splitProtocols separates bearer tokens from the values of Sec-WebSocket-Protocol. tokens remain encoded. rest has at
+// most one value.
 func splitProtocols(values []string) (tokens, rest []string) {
 	for _, value := range values {
 		for protocol := range strings.SplitSeq(value, ",") {
@@ -108,8 +111,9 @@ func splitProtocols(values []string) (tokens, rest []string) {
 	return tokens, rest
 }
 
-// upgradeOf is the protocol to which a request wants to change its connection: WebSocket, or SPDY, the two that Kubernetes streams with. Others, HTTP/2
-// without TLS above all, are not offered to a cluster: behind them requests would pass that nobody looks at.
+// upgradeOf is the protocol that a request wants to switch to: WebSocket or SPDY, the two streaming protocols of
+// Kubernetes. Other protocols, especially HTTP/2 without TLS, are not forwarded, because they would carry unchecked
+// requests.
 func upgradeOf(in http.Header) string {
 	wanted := in["Upgrade"]
 	if len(wanted) != 1 || !hasToken(in["Connection"], "upgrade") {
@@ -133,15 +137,16 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// dropped are headers of answers that are about the whole of this server, or about the credential of the cluster's agent, and that a cluster, or a
-// workload that it shows, must not set.
+// dropped are answer headers that affect all of this server, or concern the credential of the cluster's agent. A
+// cluster, or a workload behind it, must not set them.
 var dropped = []string{
 	"Set-Cookie", "Set-Cookie2", "Clear-Site-Data", "Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Service-Worker-Allowed", "Refresh",
 	"Www-Authenticate", "Proxy-Authenticate", "Proxy-Authentication-Info", "Authentication-Info",
 }
 
-// cleanAnswer takes away headers of an answer that are not the cluster's to set. at is where the request went, and hosts are the names by which
-// a Location may mean the cluster. away is true when the answer had a Location that leads elsewhere, which it has no more.
+// cleanAnswer removes headers that the cluster must not set. at is the target of the request. hosts are the host names
+// that mean the cluster in a Location. away reports that the answer had a Location that leads elsewhere, which was
+// removed.
 func cleanAnswer(header http.Header, at target, hosts []string) (away bool) {
 	for _, name := range dropped {
 		header.Del(name)

@@ -14,7 +14,7 @@ import (
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// carried sends a request through the whole of a proxy, with a transport that keeps it, and returns the request that would go to a cluster; nil if none would.
+// carried sends a request through a proxy and returns the request that a cluster would receive, or nil.
 func carried(w *world, p *Proxy, r *http.Request) (sent *http.Request, answer *httptest.ResponseRecorder) {
 	keep := roundTripper(func(r *http.Request) (*http.Response, error) {
 		sent = r
@@ -34,7 +34,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// newCarrier is a world of two clusters, of which jane may reach one and root both. Root may impersonate everything there is.
+// newCarrier returns a world of two clusters. jane may reach one, root both. root may impersonate everything.
 func newCarrier(t *testing.T) (*world, *Proxy) {
 	t.Helper()
 	w := newWorld(t)
@@ -161,7 +161,8 @@ func TestRelocate_StaysBelowThePrefix(t *testing.T) {
 	}
 }
 
-// FuzzHeaders: whatever headers come in, the cluster sees no other identity than the one that was decided, and nothing else that speaks of one.
+// FuzzHeaders: for any incoming headers, the cluster sees exactly the decided identity and no other header about
+// identity.
 func FuzzHeaders(f *testing.F) {
 	for _, seed := range []string{
 		"Impersonate-User: admin", "Impersonate-User: admin\nImpersonate-Group: system:masters", "Connection: Impersonate-User, Upgrade\nUpgrade: websocket",
@@ -205,14 +206,15 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// checkSent compares who a request speaks of with what was decided, not with the code that wrote the headers.
+// checkSent compares the identity in a request's headers with the decided one. It shares no code with the code under
+// test.
 func checkSent(t *testing.T, sent *http.Request, decided decision) {
 	t.Helper()
 	got := Identity{}
 	for name, values := range sent.Header {
 		lower := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		evil := slices.Contains([]string{"authorization", "cookie", "forwarded", "te", "trailer", "transfer-encoding", "keep-alive", "via"}, lower)
-		for _, prefix := range []string{"x-remote-", "x-forwarded-", "proxy-"} { // X-Remote and the like are nobody's
+		for _, prefix := range []string{"x-remote-", "x-forwarded-", "proxy-"} { // X-Remote alone identifies no user
 			evil = evil || strings.HasPrefix(lower, prefix)
 		}
 		if evil {

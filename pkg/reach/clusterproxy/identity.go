@@ -10,42 +10,44 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Names that Drover gives meaning downstream. The agent's manifest and RBAC of users refer to them: do not change them.
+// Names that Drover assigns downstream. The agent's manifest and users' RBAC refer to them: do not change them.
 const (
 	// AdminGroup is the group that the agent's manifest binds to cluster-admin downstream.
 	AdminGroup = "system:drover:cluster-admin"
-	// MachineUserPrefix is what the user name of a cluster's machine identity begins with; NAMESPACE:NAME of its
-	// Cluster follow. (docs/wire/endpoints.md#proxy.)
+	// MachineUserPrefix is the prefix of a cluster's machine identity. NAMESPACE:NAME of its Cluster follow.
+	// (docs/wire/endpoints.md#proxy.)
 	MachineUserPrefix = "system:provisioning:"
-	// ServiceAccountPrefix is what the user name of a service account of the management cluster begins with downstream; NAMESPACE:NAME follow.
+	// ServiceAccountPrefix is the downstream prefix of the management cluster's service accounts. NAMESPACE:NAME
+	// follow.
 	ServiceAccountPrefix = reservedPrefix + "serviceaccount:"
-	// ServiceAccountsGroup is the group of all service accounts of the management cluster downstream, and with :NAMESPACE that of a namespace.
+	// ServiceAccountsGroup is the downstream group of all service accounts of the management cluster. With :NAMESPACE
+	// it is the group of one namespace.
 	ServiceAccountsGroup = reservedPrefix + "serviceaccounts"
-	// SystemUserPrefix stands downstream where "system:" stands in the name of any other user of the management cluster.
+	// SystemUserPrefix replaces "system:" downstream in the names of all other users of the management cluster.
 	SystemUserPrefix = reservedPrefix + "user:"
 
 	reservedPrefix = "system:drover:"
 	systemPrefix   = "system:"
 )
 
-// Identity is who a request is made as: in the management cluster, or downstream.
+// Identity is the identity of a request, in the management cluster or downstream.
 type Identity struct {
 	// Name is the user name. It is never empty.
 	Name string
-	// UID is the user's unique identifier, which many have none of.
+	// UID is the user's unique identifier. It is often empty.
 	UID string
-	// Groups are the user's groups, in the order they were told.
+	// Groups are the user's groups, in their original order.
 	Groups []string
-	// Extra is what else is known about the user.
+	// Extra is further information about the user.
 	Extra map[string][]string
 }
 
-// info is the identity as Kubernetes' libraries know it.
+// info converts the identity to the type of the Kubernetes libraries.
 func (i Identity) info() user.Info {
 	return &user.DefaultInfo{Name: i.Name, UID: i.UID, Groups: i.Groups, Extra: i.Extra}
 }
 
-// identityOf is the opposite of info. What the host does with its own later does not change it.
+// identityOf is the reverse of info. It copies everything, so that later changes by the host have no effect.
 func identityOf(u user.Info) Identity {
 	out := Identity{Name: u.GetName(), UID: u.GetUID(), Groups: slices.Clone(u.GetGroups()), Extra: maps.Clone(u.GetExtra())}
 	for key, values := range out.Extra {
@@ -54,22 +56,22 @@ func identityOf(u user.Info) Identity {
 	return out
 }
 
-// Caller is who sent a request.
+// Caller is the sender of a request.
 type Caller struct {
-	// Identity is the caller's in the management cluster. That of a machine is the one it has downstream.
+	// Identity is the caller's identity in the management cluster. For a machine it is the downstream identity.
 	Identity
-	// Machine says that this is the machine identity of Cluster, whose credential Drover itself has made.
+	// Machine means that this is the machine identity of Cluster, whose credential Drover has issued.
 	Machine bool
-	// Cluster is the only cluster that the caller may reach; empty for no such limit.
+	// Cluster is the only cluster that the caller may reach, or empty for no limit.
 	Cluster string
 }
 
-// isNobody reports whether an identity is that of somebody who did not prove who they are.
+// isNobody reports whether an identity is anonymous.
 func (i Identity) isNobody() bool {
 	return i.Name == "" || i.Name == user.Anonymous || slices.Contains(i.Groups, user.AllUnauthenticated)
 }
 
-// authenticated adds the group of all who have proved who they are.
+// authenticated adds the group of all authenticated users.
 func (i Identity) authenticated() Identity {
 	if !slices.Contains(i.Groups, user.AllAuthenticated) {
 		i.Groups = append(slices.Clone(i.Groups), user.AllAuthenticated)
@@ -77,15 +79,17 @@ func (i Identity) authenticated() Identity {
 	return i
 }
 
-// names translates names of the management cluster to those that they have downstream.
+// names translates names of the management cluster to downstream names.
 type names struct {
-	// asked says that the names were asked for by impersonation: what cannot be passed is then refused instead of left out.
+	// asked means that the names come from impersonation headers. Names that cannot be passed are then refused instead
+	// of omitted.
 	asked bool
-	// passSystem passes names with a meaning to Kubernetes as they are, but for service accounts and names of Drover's own.
+	// passSystem passes names with a built-in Kubernetes meaning unchanged, except service accounts and Drover's own
+	// names.
 	passSystem bool
 }
 
-// identity translates all of an identity, or says what stands in the way.
+// identity translates a complete identity, or returns the refusal.
 func (n names) identity(of Identity) (Identity, *refusal) {
 	out := Identity{Name: n.user(of.Name), UID: of.UID}
 	for _, group := range of.Groups {
@@ -111,7 +115,7 @@ func (n names) identity(of Identity) (Identity, *refusal) {
 	return out, nil
 }
 
-// user translates a user name. Different names stay different.
+// user translates a user name. Different names remain different.
 func (n names) user(name string) string {
 	rest, system := strings.CutPrefix(name, systemPrefix)
 	account, isAccount := strings.CutPrefix(name, serviceaccount.ServiceAccountUsernamePrefix)
@@ -126,7 +130,7 @@ func (n names) user(name string) string {
 	return SystemUserPrefix + rest
 }
 
-// group translates the name of a group. ok is false if it is not passed on.
+// group translates the name of a group. ok is false if the group is not passed on.
 func (n names) group(name string) (translated string, ok bool) {
 	switch {
 	case name == user.AllAuthenticated || name == user.AllUnauthenticated, n.asked && name == AdminGroup:
@@ -143,12 +147,13 @@ func (n names) group(name string) (translated string, ok bool) {
 	return name, true
 }
 
-// reserved reports whether a name is one that only Drover gives.
+// reserved reports whether only Drover may assign a name.
 func reserved(name string) bool {
 	return strings.HasPrefix(name, reservedPrefix) || strings.HasPrefix(name, MachineUserPrefix)
 }
 
-// ofKubernetes reports whether the key of an extra is one that Kubernetes gives meaning: it tells of a credential, a pod or a node of the management cluster.
+// ofKubernetes reports whether Kubernetes gives the key of an extra a meaning. Such extras describe a credential, a pod
+// or a node of the management cluster.
 func ofKubernetes(key string) bool {
 	domain, _, _ := strings.Cut(strings.ToLower(key), "/")
 	for _, own := range []string{"kubernetes.io", "k8s.io"} {
@@ -159,8 +164,8 @@ func ofKubernetes(key string) bool {
 	return false
 }
 
-// unfit refuses an identity that headers cannot hold as it is; nil when they can. A header loses blanks at both ends of its value, and would turn one name
-// into another: " system:masters" among groups, for example.
+// unfit refuses an identity that headers cannot carry unchanged, and otherwise returns nil. Headers lose blanks at both
+// ends of a value, which would change names: the group " system:masters", for example.
 func (i Identity) unfit() *refusal {
 	part := ""
 	switch {
@@ -182,7 +187,7 @@ func (i Identity) unfit() *refusal {
 	return forbidden("a header cannot hold the " + part + " of this user as it is: blanks at an end, control characters, bytes that are no UTF-8 and empty names are not passed on")
 }
 
-// holds reports whether the value of a header can hold each of the texts.
+// holds reports whether a header value can carry each of the texts.
 func holds(texts ...string) bool {
 	for _, text := range texts {
 		if strings.TrimSpace(text) != text || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {

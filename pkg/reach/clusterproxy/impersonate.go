@@ -12,26 +12,26 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// maxAsked limits how many groups and values of extras one request may ask for: the management cluster is asked about each.
+// maxAsked limits the groups and extra values of one request, because the management cluster reviews each.
 const maxAsked = 128
 
-// review is a question to the management cluster: may the caller do this?
+// review is one question to the management cluster about the caller's permissions.
 type review struct {
 	Verb, Group, Version, Resource, Subresource, Namespace, Name string
 }
 
-// decision is as whom a request goes downstream, and what has to be true before.
+// decision is the downstream identity of a request and its preconditions.
 type decision struct {
-	// Reviews must all be answered with yes. They are in the order in which to ask.
+	// Reviews must all be allowed. They are in the order to ask.
 	Reviews []review
-	// Asked is the identity of the management cluster that the caller asked for; nil when it asked for none.
+	// Asked is the requested identity of the management cluster, or nil without impersonation.
 	Asked *Identity
-	// As is the identity downstream.
+	// As is the downstream identity.
 	As Identity
 }
 
-// decide makes of a caller and the headers of its request the identity that the request has downstream. It trusts the caller's identity and nothing of
-// the headers. What may be impersonated is asked exactly as a kube-apiserver asks, in the management cluster.
+// decide derives the downstream identity of a request from its caller and its headers. It trusts the caller's identity
+// but not the headers. The reviews of impersonation equal those of a kube-apiserver, in the management cluster.
 func decide(caller Caller, in http.Header, passSystem bool) (decision, *refusal) {
 	if no := caller.unfit(); no != nil {
 		return decision{}, no
@@ -54,14 +54,14 @@ func decide(caller Caller, in http.Header, passSystem bool) (decision, *refusal)
 	return out, no
 }
 
-// asking is what the headers of impersonation say.
+// asking is the content of the impersonation headers.
 type asking struct {
 	Identity
 	users, uids []string
 	count       int
 }
 
-// read reads the headers of impersonation.
+// read reads the impersonation headers.
 func (a *asking) read(in http.Header) *refusal {
 	for _, header := range slices.Sorted(maps.Keys(in)) {
 		kind, found := strings.CutPrefix(strings.ToLower(header), impersonatePrefix)
@@ -88,7 +88,7 @@ func (a *asking) read(in http.Header) *refusal {
 	return nil
 }
 
-// askedIdentity is whom the headers of impersonation ask for; nil when there are none.
+// askedIdentity is the identity in the impersonation headers, or nil without any.
 func askedIdentity(in http.Header) (*Identity, *refusal) {
 	var asked asking
 	if no := asked.read(in); no != nil {
@@ -114,7 +114,8 @@ func first(values []string) string {
 	return values[0]
 }
 
-// addExtra adds what one header says. The key is lower-case and percent-encoded there; one that cannot be decoded is taken as it is.
+// addExtra adds one header of extras. Its key is lower-case and percent-encoded. A key that cannot be decoded is used
+// as it is.
 func (i *Identity) addExtra(encoded string, values []string) {
 	key, err := url.PathUnescape(encoded)
 	if err != nil {
@@ -126,7 +127,7 @@ func (i *Identity) addExtra(encoded string, values []string) {
 	i.Extra[key] = append(i.Extra[key], values...)
 }
 
-// reviewsOf are the questions whether an identity may be impersonated: one for each name in it.
+// reviewsOf returns the reviews for the impersonation of an identity, one for each name in it.
 func reviewsOf(asked Identity) []review {
 	reviews := []review{{Verb: "impersonate", Resource: "users", Name: asked.Name}}
 	if namespace, name, err := serviceaccount.SplitUsername(asked.Name); err == nil {
@@ -149,7 +150,7 @@ func reviewsOf(asked Identity) []review {
 	return reviews
 }
 
-// defaultGroups adds the groups that Kubernetes adds to an identity that is impersonated.
+// defaultGroups adds the groups that Kubernetes adds to an impersonated identity.
 func defaultGroups(asked Identity) Identity {
 	out := asked
 	out.Groups = slices.Clone(asked.Groups)

@@ -236,7 +236,7 @@ func text(i Identity) string {
 	return strings.ReplaceAll(out, "|  |", "| |")
 }
 
-// Whatever the key of an extra is, a kube-apiserver reads from the header what was meant.
+// A kube-apiserver decodes the original key of an extra from the header.
 func TestEncodeKey_IsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.String().Filter(func(s string) bool { return s != "" }).Draw(t, "key")
@@ -253,7 +253,7 @@ func TestEncodeKey_IsReadBack(t *testing.T) {
 	})
 }
 
-// Different users have different names downstream, whatever they call themselves and whether they are one domain.
+// Different users have different names downstream, for any names and options.
 func TestNames_StayDifferent(t *testing.T) {
 	part := rapid.SampledFrom([]string{"system:", "drover:", "serviceaccount:", "serviceaccounts", "user:", "provisioning:", "masters", "anonymous", "a", ":", "fleet-default:demo"})
 	name := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 1, 6).Draw(t, "parts"), "") })
@@ -275,13 +275,13 @@ func TestNames_StayDifferent(t *testing.T) {
 	})
 }
 
-// harmless are the groups with the prefix of Kubernetes that may come from the management cluster.
+// harmless reports whether a group with a Kubernetes prefix may come from the management cluster.
 func harmless(group string, asked bool) bool {
 	return group == "system:authenticated" || group == "system:unauthenticated" || group == "system:drover:serviceaccounts" ||
 		strings.HasPrefix(group, "system:drover:serviceaccounts:") || asked && group == "system:drover:cluster-admin"
 }
 
-// What was answered about one caller and one thing is never taken for an answer about others: whatever differs, the key does.
+// Different reviews or callers have different keys.
 func TestReview_HasAKeyOfItsOwn(t *testing.T) {
 	type question struct {
 		review review
@@ -317,7 +317,7 @@ func TestReview_HasAKeyOfItsOwn(t *testing.T) {
 		}
 		known[key] = name
 	}
-	for range 20 { // a map has another order each time
+	for range 20 { // maps iterate in a different order each time
 		if name := known[asked["a user with two extras"].review.key(Identity{Extra: map[string][]string{"c": nil, "a": {"b"}}})]; name != "a user with two extras" {
 			t.Fatalf("two extras have the key of %q", name)
 		}
@@ -327,7 +327,7 @@ func TestReview_HasAKeyOfItsOwn(t *testing.T) {
 	}
 }
 
-// A host may use what it has said of a caller again, for another one.
+// The host may reuse its user object for another caller.
 func TestIdentityOf_IsOnesOwn(t *testing.T) {
 	said := &user.DefaultInfo{Name: "jane", Groups: []string{"a"}, Extra: map[string][]string{"k": {"v"}}}
 	got := identityOf(said)

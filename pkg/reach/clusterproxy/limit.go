@@ -2,8 +2,8 @@ package clusterproxy
 
 import "sync"
 
-// limiter counts requests that go on, so that neither one user nor all together take more than there is. They are counted for each cluster apart where the
-// cluster is named, and otherwise for all clusters together. Negative limits are none.
+// limiter limits concurrent requests of one user and of all users. Where the cluster is given, each cluster has its own
+// count. Negative limits mean unlimited.
 type limiter struct {
 	all, each int
 
@@ -12,14 +12,14 @@ type limiter struct {
 	of    map[visitor]int
 }
 
-// visitor is who asks a cluster.
+// visitor is a caller and a cluster.
 type visitor struct{ cluster, caller string }
 
 func newLimiter(all, each int) *limiter {
 	return &limiter{all: all, each: each, total: map[string]int{}, of: map[visitor]int{}}
 }
 
-// enter counts a request in. leave must be called at its end, unless the request was refused.
+// enter counts a request. leave must be called at its end, unless the request was refused.
 func (l *limiter) enter(who visitor) (leave func(), no *refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *limiter) exit(who visitor) {
 	}
 }
 
-// enter counts a request in among those like it, which has to be allowed yet.
+// enter counts a request that is not yet authorized, among long-running or other requests.
 func (e *exchange) enter() (leave func(), no *refusal) {
 	if e.long {
 		return e.proxy.longLimiter.enter(visitor{caller: e.caller.Name})
@@ -50,8 +50,9 @@ func (e *exchange) enter() (leave func(), no *refusal) {
 	return e.proxy.limiter.enter(visitor{caller: e.caller.Name})
 }
 
-// stay counts a request in that is allowed, among those to its cluster. One that goes on for as long as it likes takes a stream to it, of which there are so
-// many: users leave some for the machine identity, which Cluster API's controllers have where they are not in Drover. Who is not allowed takes nothing there.
+// stay counts an authorized long-running request to a cluster. Such a request occupies a stream of the tunnel, and
+// streams are limited. Users leave some for the machine identity, which Cluster API's controllers use when they run
+// outside Drover. Unauthorized requests take no slot here.
 func (e *exchange) stay() (leave func(), no *refusal) {
 	if !e.long || e.caller.Machine {
 		return func() {}, nil

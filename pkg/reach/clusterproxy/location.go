@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// relocate turns the Location of a cluster's answer into one that is good for the client: what is on the cluster is below the cluster's prefix here. ok is
-// false for one that would leave the prefix, by its path or to another host: client-go follows redirects and shows its credential of the management cluster
-// to whatever host they lead to, so a cluster, its agent or a workload behind the API server's proxy could have it sent anywhere.
+// relocate converts the Location of a cluster's answer to one that works for the client: paths of the cluster get its
+// prefix here. ok is false if the Location leaves the prefix, by its path or to another host. client-go follows
+// redirects and sends its credential of the management cluster to the target. So a cluster, its agent, or a workload
+// behind the API server's proxy could otherwise capture that credential.
 func relocate(location string, at target, hosts []string) (string, bool) {
 	to, err := url.Parse(location)
 	if err != nil || to.Opaque != "" || to.User != nil || to.Host == "" && to.Scheme != "" {
@@ -22,14 +23,14 @@ func relocate(location string, at target, hosts []string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	resolved := base.ResolveReference(to) // a reference cannot climb above the root of the cluster
+	resolved := base.ResolveReference(to) // a reference cannot climb above the cluster's root
 	if !straight(resolved.EscapedPath()) {
 		return "", false
 	}
 	return at.Prefix + resolved.EscapedPath() + after("?", resolved.RawQuery) + after("#", resolved.EscapedFragment()), true
 }
 
-// after is a part of a URL behind its sign, when it is there.
+// after returns a part of a URL with its sign, or "".
 func after(sign, part string) string {
 	if part == "" {
 		return ""
@@ -37,7 +38,7 @@ func after(sign, part string) string {
 	return sign + part
 }
 
-// straight reports whether no client can take a segment of an escaped path for a step upwards.
+// straight reports whether no client can read a segment of an escaped path as "." or "..".
 func straight(escaped string) bool {
 	if !strings.HasPrefix(escaped, "/") {
 		return false

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// memoSize limits how many answers of one kind are remembered. The oldest are forgotten.
+	// memoSize limits the cached answers of one kind. The oldest are dropped.
 	memoSize = 8192
-	// reviewTimeout ends a question to the management cluster.
+	// reviewTimeout limits one question to the management cluster.
 	reviewTimeout = 10 * time.Second
 )
 
-// memo remembers answers of the management cluster for a short while. The same question, asked by many at once, is asked once. Errors are not remembered.
+// memo caches answers of the management cluster for a short time. Concurrent identical questions are asked once. Errors
+// are not cached.
 type memo[T any] struct {
 	answers *cache.LRUExpireCache
 	asking  singleflight.Group
-	// keep is for how long an answer counts.
+	// keep is how long an answer is cached.
 	keep func(T) time.Duration
 }
 
@@ -30,14 +31,14 @@ func newMemo[T any](keep func(T) time.Duration) *memo[T] {
 	return &memo[T]{answers: cache.NewLRUExpireCache(memoSize), keep: keep}
 }
 
-// get returns the answer to the question that key stands for. The key is kept as a digest, so it may hold a token.
+// get returns the answer for a key. It stores only a digest of the key, so the key may contain a token.
 func (m *memo[T]) get(ctx context.Context, key string, ask func(context.Context) (T, error)) (T, error) {
 	sum := sha256.Sum256([]byte(key))
 	digest := hex.EncodeToString(sum[:])
 	if known, ok := m.answers.Get(digest); ok {
 		return known.(T), nil
 	}
-	// The question belongs to all who wait for the answer: it goes on when the first of them goes away.
+	// All waiting callers share the question, so it continues when the first of them leaves.
 	asked := m.asking.DoChan(digest, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reviewTimeout)
 		defer cancel()

@@ -18,104 +18,113 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// Defaults of Options. The timeout and the number of requests are those of kube-apiserver.
+// Defaults of Options. The timeout and the number of requests equal those of kube-apiserver.
 const (
 	DefaultVerb           = "get"
 	DefaultRequestTimeout = time.Minute
 	DefaultMaxInFlight    = 400
-	// A tunnel has 4000 streams (wire.MaxRequests); what users cannot take is for Drover, Cluster API and requests that end soon.
+	// A tunnel has 4000 streams (wire.MaxRequests). The rest is for Drover, Cluster API and short requests.
 	DefaultMaxLongRunning          = 3000
 	DefaultMaxLongRunningPerCaller = 500
 )
 
-// EndpointTokensPrefix is the path below which tokens for the authorized endpoint of a cluster are asked for; its identifier follows.
+// EndpointTokensPrefix is the path prefix for requesting tokens for the authorized endpoint of a cluster. The cluster's
+// identifier follows.
 const EndpointTokensPrefix = "/k8s/endpoint-tokens/" //nolint:gosec // a path
 
-// DefaultPrefixes are the paths below which clusters are. The second is an alias. (docs/wire/endpoints.md#proxy.)
+// DefaultPrefixes are the path prefixes of clusters. The second is an alias. (docs/wire/endpoints.md#proxy.)
 func DefaultPrefixes() []string { return []string{"/k8s/clusters/", "/k8s/proxy/"} }
 
-// RequestAuthenticator finds out who sent a request.
+// RequestAuthenticator identifies the caller of a request.
 type RequestAuthenticator interface {
-	// Authenticate returns the user; ok is false for a request that shows nobody, or nobody who is known. An error says that it cannot be found out.
+	// Authenticate returns the user. ok is false for a request without a valid credential. An error means that the
+	// result is unknown.
 	Authenticate(r *http.Request) (found user.Info, ok bool, err error)
 }
 
-// Authorizer tells what users may do.
+// Authorizer decides what users may do.
 type Authorizer interface {
-	// CanAccessCluster tells whether a user may reach the cluster with an identifier. It is asked about clusters that do not exist, too, and has to
-	// answer no but for users who may know that.
+	// CanAccessCluster reports whether a user may reach the cluster with an identifier. It is also called for missing
+	// clusters. For these it must return false, except for users that may know that the cluster is missing.
 	CanAccessCluster(ctx context.Context, who user.Info, id, verb string) (bool, error)
-	// CanImpersonate tells whether a user may act as another one, with all its groups and extras.
+	// CanImpersonate reports whether a user may act as another one, with all its groups and extras.
 	CanImpersonate(ctx context.Context, who, target user.Info) (bool, error)
 }
 
-// Options is what the proxy needs. Functions are called by many requests at once.
+// Options are the proxy's dependencies. Functions are called concurrently.
 type Options struct {
-	// Transport returns what reaches the API server of a cluster. It sets scheme, host and credential of a request itself, answers one that has a header
-	// Upgrade with 101 and a body that can be written, and ends a request when its context ends. Its error is NotConnected while there is no connection; it waits for none.
+	// Transport returns a RoundTripper to the API server of a cluster. It sets scheme, host and credential of a request
+	// itself. It answers a request with an Upgrade header with 101 and a writable body. It ends a request with its
+	// context. Without a connection it immediately returns NotConnected.
 	Transport func(cluster string) (http.RoundTripper, error)
-	// NotConnected is the error, for errors.Is, with which Transport and the RoundTripper say that there is no connection.
+	// NotConnected is the error, for errors.Is, by which Transport and the RoundTripper report a missing connection.
 	NotConnected error
-	// Lookup finds the Cluster of an identifier (c-m-…) in a cache.
+	// Lookup returns the Cluster of an identifier (c-m-…) from a cache.
 	Lookup func(id string) (namespace, name string, ok bool)
 
-	// Tokens finds Secrets of our own tokens; nil if there are none.
+	// Tokens finds Secrets of Drover's own tokens. nil means none.
 	Tokens TokenStore
-	// TokenNamespace is Drover's own namespace. Secrets of tokens count there and nowhere else.
+	// TokenNamespace is Drover's own namespace. Token Secrets in other namespaces are ignored.
 	TokenNamespace string
-	// TokenReviews asks the management cluster whose a token is; nil to accept none.
+	// TokenReviews asks the management cluster to identify the bearer of a token. nil means that such tokens are
+	// refused.
 	TokenReviews authenticationclient.TokenReviewInterface
-	// Audiences are those of tokens for this proxy, besides the API server's own; DefaultAudience when there are none.
+	// Audiences are the accepted audiences of tokens, in addition to the API server's own. Empty means DefaultAudience.
 	Audiences []string
-	// ClientCA returns the authorities of client certificates. nil, or an answer of nil: certificates count for nothing.
+	// ClientCA returns the authorities of client certificates. If it is nil or returns nil, certificates are ignored.
 	ClientCA func() *x509.CertPool
-	// Authenticator replaces all of these.
+	// Authenticator replaces all of the above.
 	Authenticator RequestAuthenticator
 
-	// AccessReviews asks the management cluster who may do what. It may be nil if Authorizer is not.
+	// AccessReviews asks the management cluster for permissions. It may be nil if Authorizer is set.
 	AccessReviews authorizationclient.SubjectAccessReviewInterface
-	// Verb is what a user has to be allowed on the Cluster; DefaultVerb when empty.
+	// Verb is the permission on the Cluster that a user needs. Empty means DefaultVerb.
 	Verb string
 	// Authorizer replaces AccessReviews.
 	Authorizer Authorizer
 
-	// PassSystemGroups passes groups, users and extras with a meaning to Kubernetes on as they are (system:masters!), but for service accounts and names
-	// that Drover gives. For management and downstream clusters that are one domain of trust.
+	// PassSystemGroups passes users, groups and extras with a built-in Kubernetes meaning unchanged (system:masters!),
+	// except service accounts and Drover's own names. Use it only if management and downstream clusters are one trust
+	// domain.
 	PassSystemGroups bool
-	// RequestTimeout ends requests that are not long-running; DefaultRequestTimeout when zero.
+	// RequestTimeout limits requests that are not long-running. Zero means DefaultRequestTimeout.
 	RequestTimeout time.Duration
-	// MaxInFlight limits how many requests go on at once, those not counted that are long-running; DefaultMaxInFlight when zero, no limit when negative.
+	// MaxInFlight limits concurrent requests that are not long-running. Zero means DefaultMaxInFlight, negative means
+	// unlimited.
 	MaxInFlight int
-	// MaxInFlightPerCaller is the same for one user; half of MaxInFlight when zero, no limit when negative.
+	// MaxInFlightPerCaller is the same limit for one user. Zero means half of MaxInFlight, negative means unlimited.
 	MaxInFlightPerCaller int
-	// MaxLongRunning limits how many long-running requests (watches, exec, logs) of users go on at once to one cluster; DefaultMaxLongRunning when zero, no
-	// limit when negative. Machine identities have none.
+	// MaxLongRunning limits concurrent long-running requests (watches, exec, logs) of users to one cluster. Zero means
+	// DefaultMaxLongRunning, negative means unlimited. Machine identities have no such limit.
 	MaxLongRunning int
-	// MaxLongRunningPerCaller is the same for one user; DefaultMaxLongRunningPerCaller when zero, no limit when negative.
+	// MaxLongRunningPerCaller is the same limit for one user. Zero means DefaultMaxLongRunningPerCaller, negative means
+	// unlimited.
 	MaxLongRunningPerCaller int
-	// Prefixes are the paths below which clusters are, with a slash at both ends; DefaultPrefixes when there are none.
+	// Prefixes are the path prefixes of clusters, with a slash at both ends. Empty means DefaultPrefixes.
 	Prefixes []string
 
-	// Endpoint returns what tokens for the authorized endpoint of a cluster are made with, for callers that may reach it. Errors that wrap endpointtoken.ErrOff are
-	// told to the caller. nil makes none.
+	// Endpoint returns the keys and audience for tokens of a cluster's authorized endpoint, for callers with access to
+	// the cluster. Callers see errors that wrap endpointtoken.ErrOff. nil issues no tokens.
 	Endpoint func(cluster string) (endpointtoken.Endpoint, error)
-	// EndpointServers returns from a cache where the servers of that endpoint are, for callers that may reach the cluster and for which Endpoint has no error: URLs by names
-	// of nodes. EndpointAuthority asks the cluster by whom their certificates are, as PEM; what it returns is remembered for a while, and its error is NotConnected while
-	// the cluster cannot be asked. Without both nobody is told.
+	// EndpointServers returns the URLs of that endpoint's servers by node name, from a cache, for callers with access
+	// to the cluster. EndpointAuthority asks the cluster for the CA certificates of these servers, as PEM. Its result
+	// is cached for a while, and its error is NotConnected while the cluster has no connection. Without both functions,
+	// callers get no addresses.
 	EndpointServers   func(cluster string) (map[string]string, error)
 	EndpointAuthority func(ctx context.Context, cluster string) ([]byte, error)
-	// EndpointTokenLife is the longest that such a token is good for; endpointtoken.DefaultLife when zero.
+	// EndpointTokenLife is the longest lifetime of such a token. Zero means endpointtoken.DefaultLife.
 	EndpointTokenLife time.Duration
 
-	// Audit gets one Record at the end of each request, and one more at the start of those that are long-running; nil writes them to Log.
+	// Audit is called with a Record at the end of each request, and also at the start of long-running ones. nil writes
+	// Records to Log.
 	Audit func(Record)
-	// Log gets what operators should know. It must not be nil.
+	// Log receives messages for operators. It must not be nil.
 	Log logrus.FieldLogger
-	// Registerer gets the metrics; the process-wide one when it is nil.
+	// Registerer receives the metrics. nil means the process-wide registerer.
 	Registerer prometheus.Registerer
 }
 
-// complete fills in defaults. The error says which field is wrong.
+// complete fills in defaults. The error names the invalid field.
 func (o Options) complete() (Options, error) {
 	o.Verb = cmp.Or(o.Verb, DefaultVerb)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, DefaultRequestTimeout)
@@ -124,7 +133,8 @@ func (o Options) complete() (Options, error) {
 	o.MaxLongRunningPerCaller = cmp.Or(o.MaxLongRunningPerCaller, DefaultMaxLongRunningPerCaller)
 	o.EndpointTokenLife = cmp.Or(o.EndpointTokenLife, endpointtoken.DefaultLife)
 	if o.MaxInFlightPerCaller == 0 {
-		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1)) // without a limit for all there is none for one
+		// Without a total limit there is none per caller.
+		o.MaxInFlightPerCaller = min(o.MaxInFlight, max(o.MaxInFlight/2, 1))
 	}
 	if len(o.Audiences) == 0 {
 		o.Audiences = []string{DefaultAudience}

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// maxID is the longest identifier of a cluster, that of a Kubernetes name.
+// maxID is the longest identifier of a cluster, as for Kubernetes names.
 const maxID = 253
 
-// target is what a path asks for.
+// target is the destination of a path.
 type target struct {
 	// Cluster identifies the cluster, c-m-….
 	Cluster string
-	// Prefix is the part of the escaped path before what the cluster sees, without a slash at its end.
+	// Prefix is the escaped path before the part that the cluster sees, without a trailing slash.
 	Prefix string
 	// Rest is the escaped path that the cluster sees. It begins with a slash.
 	Rest string
 }
 
-// escapedPath is the path of a URL as it came. net/url decodes and encodes a path anew if it has a byte that should have been escaped, and %2f becomes a
-// slash by that; here such a byte is escaped, and nothing else changes.
+// escapedPath is the original path of a URL. If a path contains a byte that should be escaped, net/url decodes and
+// re-encodes it, and %2f becomes a slash. escapedPath escapes only such bytes and changes nothing else.
 func escapedPath(from *url.URL) string {
 	plain, err := url.PathUnescape(from.RawPath)
 	if from.RawPath == "" || err != nil || plain != from.Path {
@@ -37,8 +37,8 @@ func escapedPath(from *url.URL) string {
 	return out.String()
 }
 
-// splitPath finds the cluster in an escaped path. It compares bytes: what is escaped, doubled or points upwards is neither cleaned nor decoded, so it cannot
-// move a request to another cluster, and reaches the cluster as it came.
+// splitPath finds the cluster in an escaped path. It compares bytes and neither cleans nor decodes. So escapes, double
+// slashes and ".." cannot move a request to another cluster, and the cluster receives them unchanged.
 func splitPath(escaped string, prefixes []string) (target, bool) {
 	for _, prefix := range prefixes {
 		after, found := strings.CutPrefix(escaped, prefix)
@@ -58,7 +58,7 @@ func splitPath(escaped string, prefixes []string) (target, bool) {
 	return target{}, false
 }
 
-// isID reports whether a text can be the name of a management Cluster.
+// isID reports whether a text is a valid name of a management Cluster.
 func isID(id string) bool {
 	if id == "" || len(id) > maxID || strings.Contains(id, "..") || !isAlphanumeric(id[0]) || !isAlphanumeric(id[len(id)-1]) {
 		return false
@@ -73,8 +73,8 @@ func isID(id string) bool {
 
 func isAlphanumeric(c byte) bool { return c >= 'a' && c <= 'z' || c >= '0' && c <= '9' }
 
-// url returns the URL that the cluster is asked with. Scheme and host are names of ours, which the transport replaces. ok is false for a path
-// that cannot be decoded.
+// url returns the URL for the cluster. Scheme and host are placeholders, which the transport replaces. ok is false for
+// a path that cannot be decoded.
 func (t target) url(from *url.URL) (out *url.URL, ok bool) {
 	path, err := url.PathUnescape(t.Rest)
 	if err != nil {

@@ -72,7 +72,7 @@ func TestEscapedPath_DecodesNothing(t *testing.T) {
 	}
 }
 
-// FuzzPath: whatever the request line says, the cluster is the one that stands there in plain letters, and sees the rest of it byte for byte.
+// FuzzPath: for any request line, the cluster is the one in its plain bytes, and it receives the rest byte for byte.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"/k8s/clusters/c-m-a/api/v1/pods?limit=1", "/k8s/clusters/c-m-a", "/k8s/clusters/c-m-a/../c-m-b/x", "/k8s/clusters/c-m-a/%2e%2e/%2e%2e/c-m-b/", "/k8s/clusters/c-m-a%2f..%2fc-m-b/",
@@ -121,7 +121,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// sameWithStray reports whether a path is another one with nothing changed but that bytes, which must not stand in a path, are escaped.
+// sameWithStray reports whether path equals rest, except that bytes not allowed in a path are escaped.
 func sameWithStray(path, rest string) bool {
 	for len(rest) > 0 {
 		if strings.HasPrefix(path, rest[:1]) {

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// Proxy answers requests to downstream clusters. It is safe for concurrent use.
+// Proxy handles requests to downstream clusters. It is safe for concurrent use.
 type Proxy struct {
 	options       Options
 	authenticator *authenticator
@@ -27,11 +27,11 @@ type Proxy struct {
 	longLimiter   *limiter
 	forwarder     *httputil.ReverseProxy
 	metrics       *metrics.ProxyRequests
-	// authorities remembers what EndpointAuthority said.
+	// authorities caches results of EndpointAuthority.
 	authorities *memo[saidAuthority]
 }
 
-// New returns the proxy, and registers its metrics. The error says which option is wrong.
+// New returns the proxy and registers its metrics. The error names the invalid option.
 func New(o Options) (*Proxy, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -59,7 +59,7 @@ func New(o Options) (*Proxy, error) {
 	return p, nil
 }
 
-// debugLog gets what net/http says about connections that break. Clients break them all the time.
+// debugLog receives net/http's messages about broken connections, which are frequent.
 type debugLog struct{ log logrus.FieldLogger }
 
 func (d debugLog) Write(line []byte) (int, error) {
@@ -67,7 +67,7 @@ func (d debugLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// ServeHTTP answers a request. It panics with http.ErrAbortHandler to cut an answer that cannot be completed, as net/http wants it.
+// ServeHTTP handles a request. It panics with http.ErrAbortHandler to abort an incomplete answer, as net/http requires.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := p.newExchange(w, r)
 	defer e.end()
@@ -83,7 +83,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve is the way of a request. An error is a refusal, or says what went wrong here.
+// serve runs the steps of a request. The error is a refusal, or an internal problem.
 func (p *Proxy) serve(e *exchange) error {
 	if e.r.Method == http.MethodConnect || e.r.Method == http.MethodTrace {
 		return &refusal{code: http.StatusMethodNotAllowed, reason: metav1.StatusReasonMethodNotAllowed, message: "this method is not passed on"}
@@ -123,7 +123,7 @@ func (p *Proxy) serve(e *exchange) error {
 	return nil
 }
 
-// admit finds out who asks, and takes a place for the request until leave is called.
+// admit authenticates the caller and reserves a slot for the request until leave is called.
 func (p *Proxy) admit(e *exchange) (leave func(), err error) {
 	if e.caller, err = p.authenticator.authenticate(e.r); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (p *Proxy) admit(e *exchange) (leave func(), err error) {
 	return leave, nil
 }
 
-// authorize decides as whom a request goes on, and asks whether it may.
+// authorize decides the downstream identity of a request and checks the permissions.
 func (p *Proxy) authorize(e *exchange) error {
 	decided, no := decide(e.caller, e.r.Header, p.options.PassSystemGroups)
 	if no != nil {
@@ -150,7 +150,7 @@ func (p *Proxy) authorize(e *exchange) error {
 	return p.authorizer.impersonate(ctx, e.caller, decided)
 }
 
-// refusalOf turns an error into what a client may know of it. What went wrong here is logged.
+// refusalOf converts an error to an answer for the client. It logs internal problems.
 func (p *Proxy) refusalOf(err error) *refusal {
 	var no *refusal
 	switch {
@@ -165,7 +165,7 @@ func (p *Proxy) refusalOf(err error) *refusal {
 	return unavailable("this server cannot find out at the moment whether the request is allowed, or how to reach the cluster", 1)
 }
 
-// end tells audit and metrics, and answers when the program has failed.
+// end reports to audit and metrics, and answers after a panic.
 func (e *exchange) end() {
 	failure := recover()
 	if err, _ := failure.(error); failure != nil && !errors.Is(err, http.ErrAbortHandler) {

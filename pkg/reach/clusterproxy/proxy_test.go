@@ -54,7 +54,7 @@ func TestProxy_TheClusterSeesTheRequestAsItCame(t *testing.T) {
 	}
 }
 
-// statusOf reads an answer of ours, and checks what all of them have in common.
+// statusOf decodes an answer of Drover and checks its common properties.
 func statusOf(t *testing.T, answer reply, body string) metav1.Status {
 	t.Helper()
 	var status metav1.Status
@@ -107,7 +107,7 @@ func TestProxy_Refusals(t *testing.T) {
 	}
 }
 
-// Who has no access gets the same bytes, and makes the proxy ask the same number of questions, whether a cluster exists or not.
+// Callers without access get identical bytes, after the same number of reviews, for existing and missing clusters.
 func TestProxy_NobodyLearnsWhichClustersThereAre(t *testing.T) {
 	answers := map[bool]string{}
 	for _, exists := range []bool{true, false} {
@@ -187,7 +187,7 @@ func TestAuthorizer_AnswersCountForAShortWhile(t *testing.T) {
 		if !may() {
 			t.Error("what has been allowed is refused")
 		}
-		// Other groups are another question.
+		// Other groups require another review.
 		if other := with(jane, func(c *Caller) { c.Groups = nil }); a.access(t.Context(), other, "c-m-a") != nil || len(w.asked) != 4 {
 			t.Errorf("asked %q", w.asked)
 		}
@@ -343,7 +343,7 @@ func TestLimiter_NeitherOneNorAllTakeMoreThanThereIs(t *testing.T) {
 		t.Error("all have three places")
 	}
 	first()
-	first() // leaving twice frees one place
+	first() // a second call frees no further slot
 	if enter("root") == nil || enter("jane") != nil {
 		t.Error("a place that is free is not taken, or taken twice")
 	}
@@ -389,7 +389,7 @@ func TestOptions_SayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The identifier is below any path a host wants, and the alias works.
+// Clusters can be served below any path prefix, and the alias works.
 func TestProxy_OtherPrefixes(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// recorder is the writer of an answer. It notes what becomes of it, and passes everything else on.
+// recorder is the writer of an answer. It records status and bytes.
 type recorder struct {
 	http.ResponseWriter
-	status   int // 0 before there is one
+	status   int // 0 before the answer begins
 	hijacked bool
 	sent     atomic.Int64
 	received atomic.Int64
@@ -20,7 +20,8 @@ type recorder struct {
 // Unwrap lets http.ResponseController flush and set deadlines.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// WriteHeader notes the status. Interim answers of a cluster stay here: their headers would pass unseen. Whoever changes the protocol takes the connection over.
+// WriteHeader records the status. It drops interim answers of a cluster, because their headers would pass unchecked. A
+// protocol switch uses Hijack instead.
 func (r *recorder) WriteHeader(code int) {
 	if r.hijacked || code < http.StatusOK {
 		return
@@ -44,7 +45,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Hijack hands the connection over to a request that upgrades, and goes on counting.
+// Hijack hands the connection to an upgraded request and continues counting.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(r.ResponseWriter).Hijack()
 	if err != nil {
@@ -54,7 +55,7 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return &countingConn{Conn: conn, recorder: r}, buffered, nil
 }
 
-// countingConn counts what a client sends and gets after an upgrade.
+// countingConn counts bytes from and to a client after an upgrade.
 type countingConn struct {
 	net.Conn
 	recorder *recorder
@@ -72,7 +73,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite tells the client that nothing follows, where the connection can.
+// CloseWrite ends the sending direction, if the connection supports that.
 func (c *countingConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -80,7 +81,7 @@ func (c *countingConn) CloseWrite() error {
 	return net.ErrClosed // ends both directions
 }
 
-// countingBody counts what a client sends.
+// countingBody counts bytes from a client.
 type countingBody struct {
 	io.ReadCloser
 	recorder *recorder

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// codes are those that a writer was told, also of answers that are not final.
+// codes records all status codes that it receives, including interim ones.
 type codes struct {
 	http.ResponseWriter
 	told []int
@@ -13,7 +13,7 @@ type codes struct {
 
 func (c *codes) WriteHeader(code int) { c.told = append(c.told, code) }
 
-// An agent may tell anything. What is no final answer is not passed on, whatever it says: who changes the protocol takes the connection over.
+// Only final answers are forwarded: interim answers are dropped, and protocol switches use Hijack.
 func TestRecorder_PassesOnFinalAnswersOnly(t *testing.T) {
 	below := &codes{}
 	r := &recorder{ResponseWriter: below}

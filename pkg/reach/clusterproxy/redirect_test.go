@@ -16,8 +16,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// client-go follows redirects, and shows its credential to every host that they lead to. A cluster, or what is behind its API server's proxy, that has it
-// sent elsewhere gets nothing of it there.
+// client-go follows redirects and sends its credential to their targets. A redirect by a cluster, or by a workload
+// behind it, must not send that credential to another host.
 func TestRedirect_NoCredentialLeavesForAnotherHost(t *testing.T) {
 	var came atomic.Pointer[http.Request]
 	foreign := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { came.Store(r) }))

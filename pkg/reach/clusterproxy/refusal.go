@@ -8,18 +8,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refusal is an answer of ours instead of a cluster's. Its message is for the client, and tells nothing that it did not say itself or may not know.
+// refusal is an answer of Drover instead of the cluster's. Its message is for the client. It contains only data that
+// the client sent or may know.
 type refusal struct {
 	code       int
 	reason     metav1.StatusReason
 	message    string
-	retryAfter int // seconds; 0 for no advice
+	retryAfter int // seconds; 0 for none
 }
 
 // Error makes a refusal an error.
 func (r *refusal) Error() string { return r.message }
 
-// statusClientClosed is the code of requests that ended because their client went away. It is in the audit log alone: nobody reads the answer.
+// statusClientClosed is the code of requests whose client disconnected. Only the audit log contains it.
 const statusClientClosed = 499
 
 func badRequest(message string) *refusal {
@@ -30,7 +31,7 @@ func forbidden(message string) *refusal {
 	return &refusal{code: http.StatusForbidden, reason: metav1.StatusReasonForbidden, message: message}
 }
 
-// noAccess is the same for clusters that exist and clusters that do not.
+// noAccess is identical for existing and missing clusters.
 func noAccess(who, cluster string) *refusal {
 	return forbidden("user " + quote(who) + " may not access cluster " + quote(cluster))
 }
@@ -59,7 +60,7 @@ func notFound(cluster string) *refusal {
 
 func quote(text string) string { return strconv.Quote(text) }
 
-// write answers with a Status, the form that Kubernetes clients understand.
+// write answers with a Status, which Kubernetes clients understand.
 func (r *refusal) write(w http.ResponseWriter) {
 	status := metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
@@ -78,5 +79,5 @@ func (r *refusal) write(w http.ResponseWriter) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Del("Content-Length")
 	w.WriteHeader(r.code)
-	_ = json.NewEncoder(w).Encode(status) // the client is gone if this fails
+	_ = json.NewEncoder(w).Encode(status) // fails only when the client has disconnected
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A client that the cluster refuses while it sends its request sends no more of it in HTTP/2, and waits for the end of the answer.
+// A client that is refused while it sends its request in HTTP/2 stops sending, and must see the end of the answer.
 func TestStream_RefusalsEndForThoseWhoWereSending(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
@@ -18,7 +18,7 @@ func TestStream_RefusalsEndForThoseWhoWereSending(t *testing.T) {
 	backend := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "you may not create it", http.StatusForbidden)
 	}))
-	backend.EnableHTTP2 = true // as of API servers, and through the tunnel
+	backend.EnableHTTP2 = true // as API servers and the tunnel do
 	backend.StartTLS()
 	t.Cleanup(backend.Close)
 	base, err := url.Parse(backend.URL)

@@ -13,17 +13,18 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
-// EndpointsPrefix is the path below which it is asked where the servers of a cluster's authorized endpoint are; its identifier follows.
+// EndpointsPrefix is the path prefix for requesting the server addresses of a cluster's authorized endpoint. The
+// cluster's identifier follows.
 const EndpointsPrefix = "/k8s/endpoints/"
 
-// For how long it is remembered by whom the certificates of a cluster's servers are, and that it could not be found out. Users do not make Drover ask a cluster as
-// often as they like.
+// How long a cluster's CA certificates, or the failure to get them, are cached. So users cannot make Drover query a
+// cluster arbitrarily often.
 const (
 	authorityFor   = time.Minute
 	noAuthorityFor = 5 * time.Second
 )
 
-// saidAuthority is what a cluster says, or why it does not.
+// saidAuthority is a cluster's answer, or the error.
 type saidAuthority struct {
 	pem []byte
 	err error
@@ -49,7 +50,8 @@ func (p *Proxy) authorityOf(ctx context.Context, cluster string) ([]byte, error)
 	return found.pem, found.err
 }
 
-// servers answers who asks where the servers of a cluster's authorized endpoint are, with a kubeconfig that has clusters and nothing else.
+// servers answers a request for the server addresses of a cluster's authorized endpoint, with a kubeconfig that
+// contains only clusters.
 func (p *Proxy) servers(e *exchange) error {
 	e.verb = "get"
 	return p.atEndpoint(e, EndpointsPrefix, http.MethodGet, func(ctx context.Context) error {
@@ -75,7 +77,7 @@ func (p *Proxy) servers(e *exchange) error {
 	})
 }
 
-// configOf is a kubeconfig with servers, by the names of their nodes.
+// configOf is a kubeconfig with servers by node name.
 func configOf(servers map[string]string, authority []byte) clientcmdv1.Config {
 	config := clientcmdv1.Config{Kind: "Config", APIVersion: clientcmdv1.SchemeGroupVersion.Version, Clusters: []clientcmdv1.NamedCluster{}}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {

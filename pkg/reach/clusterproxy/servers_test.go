@@ -14,7 +14,7 @@ import (
 	clientcmdv1 "k8s.io/client-go/tools/clientcmd/api/v1"
 )
 
-// Where the servers of an endpoint are is told to who is let through to the cluster, and to nobody else.
+// Only callers with access to the cluster get the addresses of the endpoint's servers.
 func TestEndpointServers_WhoIsTold(t *testing.T) {
 	w := newWorld(t)
 	jane, stranger := w.user("jane", "demo", "away", "off", "young", "broken"), w.user("eve")
@@ -69,7 +69,7 @@ func TestEndpointServers_WhoIsTold(t *testing.T) {
 	}
 }
 
-// However often users ask, a cluster is asked once for all of them, and no sooner again when it has failed.
+// A cluster is asked once for all users, and the same holds for a failure.
 func TestEndpointServers_AreRemembered(t *testing.T) {
 	w := newWorld(t)
 	jane := w.user("jane", "demo", "broken")

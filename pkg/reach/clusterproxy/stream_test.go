@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// soon is a limit for what happens at once, on a machine that has other things to do.
+// soon is a generous limit for events that happen immediately.
 const soon = 20 * time.Second
 
 func TestStream_TheFirstEventArrivesBeforeTheSecondIsSent(t *testing.T) {
@@ -38,14 +38,14 @@ func TestStream_TheFirstEventArrivesBeforeTheSecondIsSent(t *testing.T) {
 			check(t, http.NewResponseController(w).Flush())
 		}
 	}))
-	w.options.RequestTimeout = 50 * time.Millisecond // of which a watch knows nothing
+	w.options.RequestTimeout = 50 * time.Millisecond // does not apply to a watch
 	server := w.proxy()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/k8s/clusters/c-m-a/api/v1/pods?watch=true", nil)
 	check(t, err)
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := server.Client().Do(r) // has headers before there is an event
+	answer, err := server.Client().Do(r) // headers arrive before the first event
 	check(t, err)
 	defer answer.Body.Close()
 	if answer.ProtoMajor != 2 {
@@ -109,7 +109,7 @@ func TestStream_BigBodiesBothWays(t *testing.T) {
 	}
 }
 
-// letters is a text without an end.
+// letters is an endless text.
 type letters struct{ at int }
 
 func (l *letters) Read(p []byte) (int, error) {
@@ -120,7 +120,7 @@ func (l *letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// upgraded opens a connection that is changed to a protocol, and returns it with the answer.
+// upgraded requests a protocol switch and returns the connection with the answer.
 func upgraded(t *testing.T, server *httptest.Server, head string) (*tls.Conn, reply, *bufio.Reader) {
 	t.Helper()
 	config := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -138,7 +138,7 @@ func upgraded(t *testing.T, server *httptest.Server, head string) (*tls.Conn, re
 	return conn.(*tls.Conn), reply{answer.Proto, answer.StatusCode, answer.Header, answer.Body}, buffered
 }
 
-// echo changes the protocol and sends back what it gets.
+// echo switches protocols and sends back its input.
 func echo(w http.ResponseWriter, r *http.Request) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -190,7 +190,7 @@ func TestUpgrade_BytesPassBothWays(t *testing.T) {
 	}
 }
 
-// A cluster that wants to change the protocol when nobody asked, or to another one, cannot get at the connection.
+// A cluster that switches protocols unasked, or to another protocol, gets no access to the connection.
 func TestUpgrade_NobodyAsked(t *testing.T) {
 	for name, head := range map[string]string{
 		"no upgrade":      "GET /k8s/clusters/c-m-a/x HTTP/1.1\nHost: h\nAuthorization: Bearer token-of-jane",
@@ -267,7 +267,7 @@ func TestStream_ARequestThatTakesTooLong(t *testing.T) {
 	isCut(t, server, token, "/k8s/clusters/c-m-a/begun", "begun")
 }
 
-// impatient serves the world with a listener that allows 200 ms for a request and for its answer: with HTTP/1.1, and with HTTP/2.
+// impatient serves the world with listeners that allow 200 ms for a request and its answer, over HTTP/1.1 and HTTP/2.
 func (w *world) impatient() []*httptest.Server {
 	w.t.Helper()
 	p, err := New(w.options)
@@ -282,7 +282,7 @@ func (w *world) impatient() []*httptest.Server {
 	return []*httptest.Server{one, two}
 }
 
-// The deadlines of the listener are for what it answers itself.
+// The listener's deadlines do not end a watch.
 func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
@@ -305,7 +305,7 @@ func TestStream_TheListenersDeadlinesEndNoWatch(t *testing.T) {
 	}
 }
 
-// slowBody comes in three pieces, with a pause before each.
+// slowBody returns three pieces, with a pause before each.
 type slowBody struct{ left int }
 
 func (b *slowBody) Read(p []byte) (int, error) {
@@ -317,7 +317,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return copy(p, "piece\n"), nil
 }
 
-// A request may take longer to come than the listener allows those that it answers itself.
+// The listener's deadlines do not end a slow request body.
 func TestStream_TheListenersDeadlinesEndNoBody(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")
@@ -341,7 +341,7 @@ func TestProxy_NotConnectedIsSaidAtOnce(t *testing.T) {
 	token := w.user("jane", "a")
 	w.cluster("a", nil)
 	server := w.proxy()
-	ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/", token) // connects, and asks the management cluster
+	ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/", token) // connects, and fills the caches
 	began := time.Now()
 	for range 50 {
 		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods?watch=true", token); answer.StatusCode != 503 {
@@ -387,7 +387,7 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 	if code := <-first; code != 200 {
 		t.Errorf("the first request is answered with %d", code)
 	}
-	// Its client may have the whole answer before it is counted as over.
+	// The client may have the complete answer before the slot is free.
 	for ended := time.Now().Add(soon); ; {
 		if answer, _ := ask(t, server, http.MethodGet, "/k8s/clusters/c-m-a/api/v1/pods", token); answer.StatusCode == 200 {
 			return
@@ -397,7 +397,7 @@ func TestProxy_TooManyAtOnce(t *testing.T) {
 	}
 }
 
-// A client that reads nothing of its answer does not keep its place when its time is over.
+// A client that does not read its answer loses its slot at the deadline.
 func TestProxy_StuckClientsLoseTheirPlaces(t *testing.T) {
 	w := newWorld(t)
 	token := w.user("jane", "a")

@@ -20,26 +20,28 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// TokenStore finds Secrets; a generated SecretCache with TokenIndexer added as TokenIndex is one.
+// TokenStore finds Secrets. A generated SecretCache with TokenIndexer as TokenIndex implements it.
 type TokenStore interface {
 	GetByIndex(index, key string) ([]*corev1.Secret, error)
 }
 
-// Grant is what a token of ours is for.
+// Grant is the purpose of a token of Drover's own.
 type Grant struct {
-	// Cluster identifies the only cluster that it opens, c-m-….
+	// Cluster identifies the only cluster that the token opens, c-m-….
 	Cluster string
-	// Principal is whom it stands for: the cluster's machine identity (naming.ProvisioningPrincipal), or UserPrincipalPrefix and the name of a user.
+	// Principal is the identity of the bearer: the cluster's machine identity (naming.ProvisioningPrincipal), or
+	// UserPrincipalPrefix and a user name.
 	Principal string
-	// Groups are the groups of that user. A machine identity has its own.
+	// Groups are that user's groups. They are empty for a machine identity.
 	Groups []string
-	// Expires is the moment from which the token is worth nothing. Every token has one.
+	// Expires is when the token becomes invalid. It is required.
 	Expires time.Time
 }
 
-// Issue makes a token: the Secret that has to be created for it in namespace, and the bearer token, which is not stored and cannot be found out again.
-// A token counts when its Secret is in Drover's own namespace, and that of a machine identity while its Cluster has the identifier that it is for. The token
-// has 256 random bits, so its digest needs no salt. Owner references and further labels are the caller's to add. The error says which field of the grant is wrong.
+// Issue creates a token. It returns the Secret, which the caller must create in namespace, and the bearer token, which
+// is stored nowhere. A token is valid only while its Secret is in Drover's own namespace. That of a machine identity
+// also requires that its Cluster has the token's identifier. The token has 256 random bits, so its digest needs no
+// salt. The caller adds owner references and further labels. The error names the invalid field of the grant.
 func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, string, error) {
 	if err := grant.validate(); err != nil {
 		return nil, "", fmt.Errorf("issue a proxy token: %w", err)
@@ -59,7 +61,7 @@ func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, str
 			Namespace: namespace, Name: TokenSecretPrefix + indexKey(digest)[:16], Labels: map[string]string{TokenClusterLabel: grant.Cluster},
 		},
 		Type: TokenSecretType,
-		// What a token is for never changes: another one is issued, and this one deleted.
+		// The purpose of a token never changes. To change it, issue another one and delete this one.
 		Immutable: new(true),
 		Data: map[string][]byte{
 			digestKey: []byte(digest), clusterKey: []byte(grant.Cluster), principalKey: []byte(grant.Principal), groupsKey: groups,
@@ -68,7 +70,7 @@ func Issue(namespace string, grant Grant, random io.Reader) (*corev1.Secret, str
 	}, bearer, nil
 }
 
-// validate checks what Issue is asked for.
+// validate checks the grant.
 func (g Grant) validate() error {
 	_, machine := machineOf(g.Principal)
 	name, isUser := strings.CutPrefix(g.Principal, UserPrincipalPrefix)
@@ -87,7 +89,8 @@ func (g Grant) validate() error {
 	return nil
 }
 
-// TokenIndexer is the index function of TokenIndex. Keys are digests of digests: neither the index nor the time of a lookup tells anything about a token.
+// TokenIndexer is the index function of TokenIndex. Keys are digests of digests, so neither the index nor the time of a
+// lookup reveals anything about a token.
 func TokenIndexer(secret *corev1.Secret) ([]string, error) {
 	digest := secret.Data[digestKey]
 	if secret.Type != TokenSecretType || len(digest) == 0 {
@@ -115,21 +118,22 @@ func machineOf(principal string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true
 }
 
-// machineIdentity is who the machine identity of a Cluster is downstream. (docs/wire/endpoints.md#proxy.)
+// machineIdentity is the downstream identity of a Cluster's machine identity. (docs/wire/endpoints.md#proxy.)
 func machineIdentity(of types.NamespacedName) Identity {
 	return Identity{Name: MachineUserPrefix + of.Namespace + ":" + of.Name, Groups: []string{AdminGroup}}.authenticated()
 }
 
-// tokenRules is what it takes to verify a token, besides its Secret.
+// tokenRules are the parameters for verifying a token.
 type tokenRules struct {
-	// own is Drover's namespace. Who may write Secrets elsewhere must not make anybody of themselves, nor an administrator of their own cluster.
+	// own is Drover's namespace. Users that can write Secrets in other namespaces must not gain identities, nor become
+	// administrators of their own cluster.
 	own string
-	// lookup finds the Cluster of an identifier.
+	// lookup returns the Cluster of an identifier.
 	lookup func(id string) (namespace, name string, ok bool)
 	now    time.Time
 }
 
-// verify returns whom a bearer token stands for. The Secrets are those that the index gives for it.
+// verify returns the caller of a bearer token. found are the Secrets from the index.
 func (r tokenRules) verify(bearer string, found []*corev1.Secret) (Caller, bool) {
 	digest := digestOf(bearer)
 	for _, secret := range found {
@@ -142,7 +146,7 @@ func (r tokenRules) verify(bearer string, found []*corev1.Secret) (Caller, bool)
 	return Caller{}, false
 }
 
-// caller is whom a Secret stands for, if it counts.
+// caller returns the caller of a token Secret, if the token is valid.
 func (r tokenRules) caller(secret *corev1.Secret) (Caller, bool) {
 	expires, err := time.Parse(time.RFC3339, string(secret.Data[expiresKey]))
 	cluster, principal := string(secret.Data[clusterKey]), string(secret.Data[principalKey])
@@ -157,7 +161,7 @@ func (r tokenRules) caller(secret *corev1.Secret) (Caller, bool) {
 	return r.person(secret, principal, cluster)
 }
 
-// person is the user whom a Secret stands for.
+// person returns the user of a token Secret.
 func (r tokenRules) person(secret *corev1.Secret, principal, cluster string) (Caller, bool) {
 	name, isUser := strings.CutPrefix(principal, UserPrincipalPrefix)
 	if !isUser || name == "" || secret.Namespace != r.own {
@@ -171,19 +175,19 @@ func (r tokenRules) person(secret *corev1.Secret, principal, cluster string) (Ca
 	return caller, !caller.isNobody()
 }
 
-// ForMachine reports whether a token is for the machine identity of a Cluster.
+// ForMachine reports whether a token is for a machine identity.
 func ForMachine(secret *corev1.Secret) bool {
 	_, ok := machineOf(string(secret.Data[principalKey]))
 	return ok && secret.Type == TokenSecretType
 }
 
-// Expires returns until when a token is good; false for a Secret that is none.
+// Expires returns when a token expires. It returns false for other Secrets.
 func Expires(secret *corev1.Secret) (time.Time, bool) {
 	expires, err := time.Parse(time.RFC3339, string(secret.Data[expiresKey]))
 	return expires, err == nil && secret.Type == TokenSecretType
 }
 
-// Holds returns until when a bearer token is good, if it is the one that a Secret is of.
+// Holds reports whether a bearer token belongs to a Secret, and returns when the token expires.
 func Holds(secret *corev1.Secret, bearer string) (time.Time, bool) {
 	expires, ok := Expires(secret)
 	return expires, ok && secret.DeletionTimestamp == nil && subtle.ConstantTimeCompare(secret.Data[digestKey], []byte(digestOf(bearer))) == 1

@@ -15,29 +15,30 @@ import (
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
-// DefaultAudience is the audience of tokens that are made for this proxy. (docs/wire/endpoints.md#proxy.)
+// DefaultAudience is the audience of tokens for this proxy. (docs/wire/endpoints.md#proxy.)
 const DefaultAudience = "drover-proxy"
 
 const (
 	goodTokenFor = 10 * time.Second
 	badTokenFor  = time.Second
-	// goodBeforeFor is for how long a token that was good has a place in the queue that others cannot take.
+	// goodBeforeFor is how long a token that was valid keeps access to the reserved review slots.
 	goodBeforeFor = time.Hour
-	// maxReviews is how many tokens the management cluster is asked about at once: of those that were good before, and of all others, which anybody can send.
+	// maxReviews limits concurrent reviews: separately for tokens that were valid before and for all others, which any
+	// client can send.
 	maxReviews = 64
 )
 
-// tokenReviews asks the management cluster whose a token is.
+// tokenReviews asks the management cluster to identify the bearers of tokens.
 type tokenReviews struct {
 	client    authenticationclient.TokenReviewInterface
 	audiences []string
 	answers   *memo[tokenAnswer]
-	// known are digests of tokens that were good. Tokens that are not among them wait for one another only.
+	// known are digests of tokens that were valid. Other tokens compete only with each other.
 	known                  *cache.LRUExpireCache
 	knownRoom, strangeRoom chan struct{}
 }
 
-// tokenAnswer is what is remembered of a review.
+// tokenAnswer is the cached result of a review.
 type tokenAnswer struct {
 	good bool
 	who  Identity
@@ -57,7 +58,7 @@ func newTokenReviews(client authenticationclient.TokenReviewInterface, audiences
 	return t
 }
 
-// caller returns whose a token is. The error is errNobody, a refusal, or that the management cluster does not answer.
+// caller returns the bearer of a token. The error is errNobody, a refusal, or a failure of the management cluster.
 func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error) {
 	answer, err := t.answers.get(ctx, token, func(ctx context.Context) (tokenAnswer, error) { return t.inTurn(ctx, token) })
 	if err != nil {
@@ -69,8 +70,8 @@ func (t *tokenReviews) caller(ctx context.Context, token string) (Caller, error)
 	return known(Caller{Identity: answer.who})
 }
 
-// inTurn reviews a token, unless too many are being reviewed: everybody can send tokens, and the management cluster, which has to look at each, answers
-// Drover's controllers, too.
+// inTurn reviews a token, unless too many reviews are running. Any client can send tokens. The management cluster must
+// review each one, and also serves Drover's controllers.
 func (t *tokenReviews) inTurn(ctx context.Context, token string) (tokenAnswer, error) {
 	digest, room := digestOf(token), t.strangeRoom
 	if _, ok := t.known.Get(digest); ok {
@@ -100,7 +101,8 @@ func (t *tokenReviews) review(ctx context.Context, token string) (tokenAnswer, e
 	return answerOf(answer.Status, audiences), nil
 }
 
-// answerOf judges the answer to a review that asked for audiences. An answer that names none is for the API server's own audience.
+// answerOf evaluates a review that asked for audiences. An answer without audiences is for the API server's own
+// audience.
 func answerOf(status authenticationv1.TokenReviewStatus, asked []string) tokenAnswer {
 	meant := len(asked) == 0 || slices.ContainsFunc(status.Audiences, func(audience string) bool { return slices.Contains(asked, audience) })
 	if !status.Authenticated || !meant {
@@ -116,8 +118,8 @@ func answerOf(status authenticationv1.TokenReviewStatus, asked []string) tokenAn
 	return tokenAnswer{good: true, who: who}
 }
 
-// audiencesToAsk are ours when a token says that it is for one of them, and otherwise none, which means the API server's own: nobody but the API server
-// knows what they are. What a token says is not believed here; the API server checks it for the audiences that it is asked for.
+// audiencesToAsk returns ours if the token claims one of them. Otherwise it returns none, which means the API server's
+// own audiences. The claim is not trusted: the API server verifies the token for the requested audiences.
 func audiencesToAsk(token string, ours []string) []string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

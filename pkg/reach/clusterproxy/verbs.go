@@ -2,10 +2,11 @@ package clusterproxy
 
 import "slices"
 
-// otherVerb stands for what no API server knows.
+// otherVerb is the label of unknown verbs.
 const otherVerb = "other"
 
-// verbs are those of Kubernetes and the methods of HTTP, in lower case, that it gives what is no resource. Clients can send any, and metrics have a label.
+// verbs are the Kubernetes verbs, and the lower-case HTTP methods of non-resource requests. Clients can send any
+// method, so this list bounds the metrics' label.
 var verbs = []string{
 	"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy", "post", "put", "head", "options",
 }

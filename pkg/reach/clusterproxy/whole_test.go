@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// An answer of known length comes as it is made. That of a short one waits for its end no longer than one sees.
+// Answers of known length are streamed. A short answer is held only imperceptibly.
 func TestStream_AnswersOfKnownLengthComeAsTheyAreMade(t *testing.T) {
 	for name, length := range map[string]int{"long": 64 << 10, "short": 20} {
 		t.Run(name, func(t *testing.T) { comesAsItIsMade(t, strings.Repeat("a", 20), strings.Repeat("b", length)) })
@@ -51,7 +51,7 @@ func comesAsItIsMade(t *testing.T, begun, rest string) {
 	}
 }
 
-// isCut asks and expects an answer that begins and does not end well, with HTTP/2 and HTTP/1.1.
+// isCut sends a request over HTTP/2 and HTTP/1.1 and expects an answer that begins and is aborted.
 func isCut(t *testing.T, server *httptest.Server, token, target, begins string) {
 	t.Helper()
 	for _, major := range []int{2, 1} {
@@ -91,7 +91,7 @@ func TestStream_AnAnswerThatIsCutIsNeverACompleteOne(t *testing.T) {
 	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods", "half")
 	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods?length=100000", "half")
 	isCut(t, server, token, "/k8s/clusters/c-m-a/api/v1/pods?watch=1", "half")
-	// A short answer is passed on as a whole, or not at all.
+	// A short answer is forwarded completely or not at all.
 	if answer, err := get(t.Context(), server, "/k8s/clusters/c-m-a/api/v1/pods?length=100", token); err == nil {
 		body, err := io.ReadAll(answer.Body)
 		check(t, answer.Body.Close())

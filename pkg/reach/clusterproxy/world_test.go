@@ -28,16 +28,16 @@ import (
 
 var errNotConnected = errors.New("not connected")
 
-// world is a management cluster that knows some tokens and rules, and downstream clusters that are connected or not.
+// world is a management cluster with tokens and rules, and downstream clusters.
 type world struct {
 	t *testing.T
 
 	mu       sync.Mutex
 	users    map[string]authenticationv1.UserInfo // by token
 	rules    map[string]bool                      // "USER VERB RESOURCE[/SUB] NAMESPACE/NAME"; * stands for any name
-	asked    []string                             // rules that were asked for
+	asked    []string                             // rules that were reviewed
 	reviewed []authenticationv1.TokenReviewSpec
-	broken   error // what reviews answer with
+	broken   error // error of all reviews
 	clusters map[string]types.NamespacedName
 	backends map[string]http.RoundTripper
 	secrets  []*corev1.Secret
@@ -64,7 +64,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// user makes a token known, with which its user may reach the clusters that are named.
+// user registers a token whose user may reach the given clusters.
 func (w *world) user(name string, clusters ...string) (token string) {
 	token = "token-of-" + name
 	w.users[token] = authenticationv1.UserInfo{Username: name, Groups: []string{"system:authenticated"}}
@@ -74,7 +74,7 @@ func (w *world) user(name string, clusters ...string) (token string) {
 	return token
 }
 
-// cluster makes a cluster known. Its backend is the handler, on a server of its own; nil for a cluster that is not connected.
+// cluster registers a cluster with a handler on its own server, or without a connection if the handler is nil.
 func (w *world) cluster(name string, backend http.Handler) (id string) {
 	w.t.Helper()
 	id = "c-m-" + name
@@ -114,10 +114,10 @@ func (w *world) proxy() *httptest.Server {
 	return server
 }
 
-// ended waits until the records of so many requests are there. A client can have its answer before they are.
+// ended waits for the records of count requests. A client may have its answer before they exist.
 func (w *world) ended(server *httptest.Server, count int) []Record {
 	w.t.Helper()
-	server.Close() // waits for requests that go on, but for those whose connection has changed its protocol
+	server.Close() // waits for running requests, except upgraded ones
 	var ended []Record
 	for deadline := time.Now().Add(5 * time.Second); ; <-time.After(time.Millisecond) {
 		w.mu.Lock()
@@ -163,7 +163,7 @@ func (w *world) GetByIndex(index, key string) ([]*corev1.Secret, error) {
 	return found, nil
 }
 
-// toBackend does what a tunnel does: scheme, host and credential are its own.
+// toBackend sets scheme, host and credential, as a tunnel does.
 type toBackend struct {
 	base *url.URL
 	to   http.RoundTripper
@@ -209,14 +209,14 @@ func (f accessReviewer) Create(_ context.Context, review *authorizationv1.Subjec
 	return out, nil
 }
 
-// seen is what a cluster saw of a request.
+// seen is a request as a cluster received it.
 type seen struct {
 	Cluster, Method, Target, Host string
 	Header                        http.Header
 	Body                          int64
 }
 
-// whoami answers with what it saw.
+// whoami answers with the request that it received.
 func whoami(cluster string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, _ := io.Copy(io.Discard, r.Body)
@@ -230,11 +230,11 @@ type reply struct {
 	Proto      string
 	StatusCode int
 	Header     http.Header
-	// rest is what upgraded has not read.
+	// rest is unread data after upgraded.
 	rest io.Reader
 }
 
-// ask sends a request with a token and more headers, "Name: value" each, and returns the answer with its body.
+// ask sends a request with a token and further headers ("Name: value") and returns the answer with its body.
 func ask(t *testing.T, server *httptest.Server, method, target, token string, headers ...string) (reply, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+target, nil)
@@ -256,7 +256,7 @@ func ask(t *testing.T, server *httptest.Server, method, target, token string, he
 	return reply{answer.Proto, answer.StatusCode, answer.Header, nil}, string(body)
 }
 
-// sees asks and returns what the cluster saw.
+// sees sends a request and returns what the cluster received.
 func sees(t *testing.T, server *httptest.Server, method, target, token string, headers ...string) seen {
 	t.Helper()
 	answer, body := ask(t, server, method, target, token, headers...)

@@ -24,10 +24,10 @@ const (
 	idHeader  = "X-Cattle-Id"
 )
 
-// machineID is what a machine may call itself: it becomes a label.
+// machineID is the form of a machine's identity, which becomes a label.
 var machineID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// refusal is an answer other than 200. Its message goes to the machine, so it says nothing a stranger should not know.
+// refusal is an answer other than 200. The machine sees its message, so it must not reveal anything to strangers.
 type refusal struct {
 	code    int
 	message string
@@ -37,12 +37,18 @@ func (r *refusal) Error() string { return r.message }
 
 func refused(code int, message string) error { return &refusal{code: code, message: message} }
 
-// errUnknown covers everything about a token that is not good, in one answer.
+// errUnknown is the common answer to all kinds of invalid tokens.
 var errUnknown = refused(http.StatusUnauthorized, "")
 
-// connectAgent exchanges a bootstrap token, or the registration token of a cluster, for the connection of a machine
-// (docs/wire/endpoints.md#connect-a-machine). Install scripts try again after any answer but 200, so the codes are for
-// people: 400 the request, 401 the token, 403 the machine, 409 another identity, 503 come again.
+// connectAgent exchanges a bootstrap token, or a cluster's registration token, for the connection of a machine
+// (docs/wire/endpoints.md#connect-a-machine). Install scripts retry after any answer but 200, so the codes are for
+// people:
+//
+//   - 400: the request is invalid
+//   - 401: the token is invalid
+//   - 403: the machine is refused
+//   - 409: the identity belongs to another machine, or the machine has another identity
+//   - 503: retry later
 func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	if !s.Synced() {
 		unavailable(w, "caches are not filled yet")
@@ -57,7 +63,7 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = json.NewEncoder(w).Encode(connection) // the client is gone if this fails
+		_ = json.NewEncoder(w).Encode(connection) // fails only when the client has disconnected
 	case errors.As(err, &no) && no.message == "":
 		w.WriteHeader(no.code)
 	case errors.As(err, &no) && no.code == http.StatusServiceUnavailable:
@@ -65,14 +71,14 @@ func (s *server) connectAgent(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &no):
 		http.Error(w, no.message, no.code)
 	case errors.Is(err, context.Canceled):
-		unavailable(w, "this replica is about to end") // unless the machine has gone, and reads no answer
+		unavailable(w, "this replica is about to end") // if the machine disconnected, it does not read this answer
 	default:
 		s.Log.WithError(err).Error("Cannot connect a machine")
 		http.Error(w, "the server could not do this, see its log", http.StatusInternalServerError)
 	}
 }
 
-// untilEnding calls cancel when this replica is about to end, until stop is called.
+// untilEnding calls cancel when this replica begins to shut down, unless stop is called first.
 func (s *server) untilEnding(cancel func()) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
@@ -85,7 +91,7 @@ func (s *server) untilEnding(cancel func()) (stop func()) {
 	return func() { close(stopped) }
 }
 
-// connectionInfo is the answer. Agents require all three to be set.
+// connectionInfo is the answer. Agents require all three fields.
 type connectionInfo struct {
 	KubeConfig string `json:"kubeConfig"`
 	Namespace  string `json:"namespace"`
@@ -122,7 +128,8 @@ func (s *server) connection(ctx context.Context, r *http.Request) (*connectionIn
 	return &connectionInfo{KubeConfig: kubeconfig, Namespace: account.Namespace, SecretName: account.Labels[rkev1.PlanSecretNameLabel]}, nil
 }
 
-// letIn finds the machine of a request, by the token of the machine or that of a cluster that takes hosts.
+// letIn finds the machine of a request, by a machine's bootstrap token or by a registration token of a cluster that
+// accepts hosts.
 func (s *server) letIn(ctx context.Context, r *http.Request, id string) (*identity, error) {
 	token := bearer(r)
 	if cluster, ok := s.Registrations.Lookup(token, registration.ForNode); ok && s.HostCluster != nil {
@@ -131,8 +138,8 @@ func (s *server) letIn(ctx context.Context, r *http.Request, id string) (*identi
 	return s.introduced(ctx, token, id)
 }
 
-// introduced follows a bootstrap token to its machine and ties that to the identity. When somebody else has written to the machine at the same time, it
-// tries again as soon as the cache shows what they wrote.
+// introduced finds the machine of a bootstrap token and binds it to the identity. After a conflict it retries once the
+// cache contains the other change.
 func (s *server) introduced(ctx context.Context, presented, id string) (*identity, error) {
 	for {
 		who, err := s.identify(presented)
@@ -155,15 +162,15 @@ func (s *server) introduced(ctx context.Context, presented, id string) (*identit
 	}
 }
 
-// identity is what a bootstrap token stands for.
+// identity is the owner of a bootstrap token.
 type identity struct {
 	token     *corev1.Secret
 	bootstrap *rkev1.RKEBootstrap
 	machine   *clusterv1.Machine
 }
 
-// identify follows a bootstrap token to its machine: token, account, RKEBootstrap, Machine, each confirmed by UID, so that an
-// object made anew under an old name opens nothing.
+// identify follows a bootstrap token to its machine: token, account, RKEBootstrap, Machine. It compares the UID at each
+// step, so that a recreated object of the same name grants nothing.
 func (s *server) identify(presented string) (*identity, error) {
 	token := s.findToken(indexBootstrapToken, presented, func(secret *corev1.Secret) []string {
 		return []string{BootstrapToken(accountToken(secret))}
@@ -185,7 +192,8 @@ func (s *server) identify(presented string) (*identity, error) {
 	return &identity{token: token, bootstrap: bootstrap, machine: machine}, nil
 }
 
-// ownersOf returns the RKEBootstrap an account belongs to, and the Machine that belongs to, which the account must name too.
+// ownersOf returns the RKEBootstrap that owns an account, and the Machine that owns the RKEBootstrap. The account's
+// label must name the same Machine.
 func (s *server) ownersOf(account *corev1.ServiceAccount) (*rkev1.RKEBootstrap, *clusterv1.Machine, error) {
 	owner := ownerOf(account.OwnerReferences, "RKEBootstrap")
 	if owner == nil {
@@ -222,7 +230,7 @@ func ownerOf(references []metav1.OwnerReference, kind string) *metav1.OwnerRefer
 	return nil
 }
 
-// kubeconfig is the connection as a kubeconfig; its entries are called agent by the protocol.
+// kubeconfig returns the connection as a kubeconfig. The protocol calls its entries agent.
 func (s *server) kubeconfig(server, token string) (string, error) {
 	const name = "agent"
 	data, err := clientcmd.Write(clientcmdapi.Config{

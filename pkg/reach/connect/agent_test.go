@@ -181,8 +181,8 @@ func TestConnectAgent_Refusals(t *testing.T) {
 	}
 }
 
-// TestConnectAgent_FirstIdentityStays: who reads the token later, as a pod can in the metadata of its machine, is refused, and
-// nothing is written. What lets another one in is that somebody takes the label away.
+// TestConnectAgent_FirstIdentityStays: another identity with the same token is refused without a write, until the label
+// is removed.
 func TestConnectAgent_FirstIdentityStays(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
@@ -239,7 +239,7 @@ func TestConnectAgent_IdentityOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestConnectAgent_MachinesOfOneDisk: the caches do not show yet what was recorded a moment ago.
+// TestConnectAgent_MachinesOfOneDisk: a duplicate identity is refused even before the caches show the first one.
 func TestConnectAgent_MachinesOfOneDisk(t *testing.T) {
 	w := newWorld(t)
 	w.addMachine("twin", "jwt-of-the-twin")
@@ -268,7 +268,7 @@ func TestClaims(t *testing.T) {
 		{"a", "one", noon.Add(time.Second), true},
 		{"b", "one", noon.Add(time.Second), true},
 		{"a", "two", noon.Add(time.Minute), false},
-		{"a", "two", noon.Add(time.Minute + time.Second), true}, // by now the caches show whether it was recorded
+		{"a", "two", noon.Add(time.Minute + time.Second), true}, // by now the caches show recorded identities
 		{"a", "one", noon.Add(time.Minute + time.Second), false},
 	} {
 		if got := c.claim(step.id, step.by, step.at); got != step.want {
@@ -280,8 +280,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestConnectAgent_TwoReplicasAtOnce: of two machines made from one disk, the one whose label comes second finds the first one's at
-// the API server, gives the identity back and is told so. Nothing says that it was let in.
+// TestConnectAgent_TwoReplicasAtOnce: of two machines cloned from one disk, the later one finds the other at the API
+// server, gives up the identity and is refused.
 func TestConnectAgent_TwoReplicasAtOnce(t *testing.T) {
 	for name, bound := range map[string]bool{"at its introduction": false, "after a replica that ended before it looked": true} {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +357,7 @@ func TestConnectAgent_MakesThePlanTokenAndWaits(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || len(s.OwnerReferences) != 1 || s.OwnerReferences[0].UID != "b-machine-plan-uid" {
 			t.Errorf("owners %v (-want +got):\n%s", s.OwnerReferences, diff)
 		}
-		// The token controller fills it in a little later.
+		// The token controller fills it a little later.
 		time.AfterFunc(150*time.Millisecond, func() { _ = w.secrets.Add(filled) })
 		return s, nil
 	})

@@ -19,10 +19,10 @@ const (
 	uninstallName = "system-agent-uninstall.sh"
 )
 
-// assetName is what a file below /assets/ can be called: one path element that is not hidden.
+// assetName is the form of file names below /assets/: one path element without a leading dot.
 var assetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]{0,127}$`)
 
-// assets serves downloads: files of a directory first, then the agent and its uninstall script.
+// assets serves downloads: first the files of a directory, then the agent and its uninstall script.
 type assets struct {
 	dir      string
 	binary   string
@@ -33,7 +33,7 @@ func newAssets(dir, binary string) assets {
 	return assets{dir: dir, binary: binary, checksum: sync.OnceValue(func() string { return fileChecksum(binary) })}
 }
 
-// ownAgent is the name of the asset that is this very program.
+// ownAgent is the name of the asset that is the running program.
 func ownAgent() string { return agentAsset + runtime.GOARCH }
 
 func (a assets) serve(w http.ResponseWriter, r *http.Request, name string) {
@@ -59,7 +59,7 @@ func (a assets) serve(w http.ResponseWriter, r *http.Request, name string) {
 	}
 }
 
-// fromDir serves a file of the directory and tells whether there is one. Links cannot lead out of it.
+// fromDir serves a file of the directory and reports whether it exists. Links cannot lead out of the directory.
 func (a assets) fromDir(w http.ResponseWriter, r *http.Request, name string) bool {
 	f := a.open(name)
 	if f == nil {
@@ -70,7 +70,7 @@ func (a assets) fromDir(w http.ResponseWriter, r *http.Request, name string) boo
 	return true
 }
 
-// open returns a regular file of the directory, nil when there is none.
+// open returns a regular file of the directory, or nil.
 func (a assets) open(name string) *os.File {
 	if a.dir == "" {
 		return nil
@@ -96,7 +96,7 @@ func serveFile(w http.ResponseWriter, r *http.Request, name string, f *os.File) 
 	http.ServeContent(w, r, name, info.ModTime(), f)
 }
 
-// agentChecksum is the SHA-256 of the agent served for the architecture of this program; empty when it cannot be read.
+// agentChecksum is the SHA-256 of the served agent for this program's architecture, or "" if it is unreadable.
 func (a assets) agentChecksum() (sum, arch string) {
 	if f := a.open(ownAgent()); f != nil {
 		defer f.Close()

@@ -21,14 +21,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// pollInterval is how often a waiting request looks into the caches.
+// pollInterval is how often a waiting request checks the caches.
 const pollInterval = 100 * time.Millisecond
 
-// bind ties a machine to the identity that first presents its bootstrap token, for good
-// (docs/wire/endpoints.md#connect-a-machine): whoever else reads the token, say a pod from the machine's metadata,
-// cannot use it. Install scripts are repeated, and answers get lost, so the same identity may come again, until the
-// token is marked as out of use. A machine keeps its identity on its disk, and one that has lost its disk is another
-// Machine; to let another identity in nevertheless, somebody who may change the Machine takes its label away.
+// bind binds a machine permanently to the identity that first presents its bootstrap token
+// (docs/wire/endpoints.md#connect-a-machine). So a pod that reads the token, for example from the machine's metadata,
+// cannot use it. The same identity may connect again until the token is invalidated, because install scripts retry and
+// answers get lost. A machine stores its identity on its disk, and a machine that lost its disk is a new Machine. To
+// accept another identity, a user removes the label from the Machine.
 func (s *server) bind(who *identity, id string) error {
 	known := who.machine.Labels[rkev1.MachineIDLabel]
 	switch {
@@ -48,9 +48,10 @@ func (s *server) bind(who *identity, id string) error {
 	return s.recordUse(who.token)
 }
 
-// alone takes an identity back that another Machine has as well: machines made from one disk may reach different replicas in the same
-// moment, and no cache shows one of them what the other one got. Who looks after his own write sees the write before it. The use of
-// the token is recorded afterwards, so that a replica that ends in between leaves the look to the next one.
+// alone detects another Machine with the same identity, and then removes the identity from this one. Machines cloned
+// from one disk may reach different replicas at the same moment, and caches do not show the other write yet. A live
+// list after the own write always shows an earlier write. The use of the token is recorded later. If a replica stops
+// before that, the next one repeats this check.
 func (s *server) alone(machine *clusterv1.Machine, id string) error {
 	holders, err := s.MachineClient.List(metav1.NamespaceAll, metav1.ListOptions{LabelSelector: rkev1.MachineIDLabel + "=" + id})
 	if err != nil {
@@ -69,14 +70,14 @@ func (s *server) alone(machine *clusterv1.Machine, id string) error {
 	return errTaken
 }
 
-// errTaken says what to do about a host that was made from the disk of another.
+// errTaken explains what to do about a host that was cloned from another one's disk.
 var errTaken = refused(http.StatusConflict, "another machine has this identity; remove /etc/rancher/agent/cattle-id, which was copied "+
 	"or is left from a former machine, and install the agent again")
 
-// errChanged says that somebody else has written to the machine at the same time.
+// errChanged means that the machine was changed at the same time.
 var errChanged = refused(http.StatusServiceUnavailable, "the machine has just changed, try again")
 
-// introduce records the identity of a machine that has none.
+// introduce records the identity of a machine without one.
 func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 	taken, err := s.taken(machine, id)
 	if err != nil {
@@ -85,7 +86,7 @@ func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 	if taken {
 		return errTaken
 	}
-	// The resource version makes two identities that come at once collide.
+	// With the resource version, two simultaneous identities conflict.
 	patch, err := mergePatch(map[string]any{
 		"resourceVersion": machine.ResourceVersion, "labels": map[string]string{rkev1.MachineIDLabel: id},
 	})
@@ -103,7 +104,8 @@ func (s *server) introduce(machine *clusterv1.Machine, id string) error {
 	return nil
 }
 
-// taken tells whether another Machine, of whichever cluster, has an identity. When none has, it is claimed for this one.
+// taken reports whether another Machine of any cluster has an identity. Otherwise it claims the identity for this
+// machine.
 func (s *server) taken(machine *clusterv1.Machine, id string) (bool, error) {
 	holders, err := s.MachineCache.GetByIndex(indexMachineID, id)
 	if err != nil {
@@ -117,11 +119,11 @@ func (s *server) taken(machine *clusterv1.Machine, id string) (bool, error) {
 	return !s.claims.claim(id, machine.UID, s.Now()), nil
 }
 
-// claimFor is how long the caches may take to show an identity that was recorded.
+// claimFor is how long the caches may take to show a recorded identity.
 const claimFor = time.Minute
 
-// claims are identities that were recorded, or are about to be, and that the caches may not show yet: machines made from one
-// disk start at the same time. Each replica has its own; alone looks beyond.
+// claims are recorded or pending identities that the caches may not show yet, because machines cloned from one disk
+// start at the same time. Each replica has its own claims, and alone covers the other replicas.
 type claims struct {
 	mu   sync.Mutex
 	held map[string]claim
@@ -147,7 +149,7 @@ func (c *claims) claim(id string, by types.UID, now time.Time) bool {
 	return true
 }
 
-// recordUse writes the time of use, but not for every repetition of an install script.
+// recordUse records the time of use, at most once a minute.
 func (s *server) recordUse(token *corev1.Secret) error {
 	last, err := time.Parse(time.RFC3339, token.Annotations[rkev1.LastAccessAnnotation])
 	if err == nil && s.Now().Sub(last) < time.Minute {
@@ -171,7 +173,7 @@ func mergePatch(metadata map[string]any) ([]byte, error) {
 	return patch, nil
 }
 
-// planAccount waits for the account the agent of a machine works with.
+// planAccount waits for the service account of a machine's agent.
 func (s *server) planAccount(ctx context.Context, who *identity) (*corev1.ServiceAccount, error) {
 	var found *corev1.ServiceAccount
 	err := until(ctx, func() (bool, error) {
@@ -190,8 +192,8 @@ func (s *server) planAccount(ctx context.Context, who *identity) (*corev1.Servic
 	return found, waiting(err, "the plan account of this machine is not there yet")
 }
 
-// planToken returns the token of a plan account. It makes the Secret that holds it when there is none, and waits until the
-// token controller has filled it in.
+// planToken returns the token of a plan account. It creates the token Secret if necessary and waits until the token
+// controller has filled it.
 func (s *server) planToken(ctx context.Context, account *corev1.ServiceAccount) (string, error) {
 	name := naming.SafeConcat(account.Name, "token")
 	if _, namespacedName, referenced := cutReference(account); referenced {
@@ -222,7 +224,7 @@ func (s *server) planToken(ctx context.Context, account *corev1.ServiceAccount) 
 	return string(accountToken(secret)), nil
 }
 
-// cutReference returns the token Secret that an account names, if it is in the account's own namespace.
+// cutReference returns the token Secret named by an account, if it is in the account's namespace.
 func cutReference(account *corev1.ServiceAccount) (namespace, name string, ok bool) {
 	reference := account.Annotations[rkev1.ServiceAccountSecretRefAnnotation]
 	for i := range reference {
@@ -234,7 +236,8 @@ func cutReference(account *corev1.ServiceAccount) (namespace, name string, ok bo
 	return "", "", false
 }
 
-// createToken makes the Secret under a name that follows from the account's, so that replicas asked at once make one.
+// createToken creates the Secret. Its name depends only on the account's name, so that concurrent replicas create a
+// single one.
 func (s *server) createToken(account *corev1.ServiceAccount, name string) (*corev1.Secret, error) {
 	yes := true
 	secret := &corev1.Secret{
@@ -251,12 +254,12 @@ func (s *server) createToken(account *corev1.ServiceAccount, name string) (*core
 	}
 	created, err := s.SecretClient.Create(secret)
 	if apierrors.IsAlreadyExists(err) {
-		return secret, nil // another replica was faster, or our cache is behind; the caller waits for the cache
+		return secret, nil // another replica created it, or the cache is stale; the caller waits for the cache
 	}
 	return created, err
 }
 
-// until calls done until it says yes or fails, or the context ends.
+// until calls done repeatedly until it returns true or an error, or the context ends.
 func until(ctx context.Context, done func() (bool, error)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -272,7 +275,7 @@ func until(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// waiting turns the end of a wait into the request to come again.
+// waiting converts a timeout to a refusal with 503.
 func waiting(err error, message string) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return refused(http.StatusServiceUnavailable, message)

@@ -11,8 +11,8 @@ import (
 	"net/http"
 )
 
-// CAChecksum is what install commands carry to recognise the server: the hexadecimal SHA-256 of the authorities with one
-// newline at the end; empty when there are none.
+// CAChecksum is the checksum in install commands, by which machines verify the server. It is the hexadecimal SHA-256 of
+// the authorities with one newline at the end, or "" without authorities.
 func CAChecksum(pem []byte) string {
 	body := withNewline(pem)
 	if len(body) == 0 {
@@ -22,7 +22,7 @@ func CAChecksum(pem []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// withNewline returns PEM text that ends in exactly one newline, or nothing.
+// withNewline returns PEM text with exactly one trailing newline, or nil.
 func withNewline(pem []byte) []byte {
 	pem = bytes.TrimRight(pem, "\n")
 	if len(pem) == 0 {
@@ -31,8 +31,8 @@ func withNewline(pem []byte) []byte {
 	return append(bytes.Clone(pem), '\n')
 }
 
-// cacerts answers the authorities. Whoever knows a registration token can ask for a proof that the answer comes from a server
-// that knows it too (docs/wire/endpoints.md#authorities): cluster agents do.
+// cacerts serves the authorities. A client with a registration token can request a proof that the server knows the
+// token too (docs/wire/endpoints.md#authorities). Cluster agents do that.
 func (s *server) cacerts(w http.ResponseWriter, r *http.Request) {
 	body := withNewline(s.CACerts)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -46,13 +46,13 @@ func (s *server) cacerts(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Cattle-Hash", base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 		}
 	}
-	_, _ = w.Write(body) // the client is gone if this fails
+	_, _ = w.Write(body) // fails only when the client has disconnected
 }
 
-// cacertsSetting answers the authorities in the form of a setting of the management API.
+// cacertsSetting serves the authorities as a setting of the management API.
 func (s *server) cacertsSetting(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]string{ // the client is gone if this fails
+	_ = json.NewEncoder(w).Encode(map[string]string{ // fails only when the client has disconnected
 		"id": "cacerts", "type": "setting", "name": "cacerts", "value": string(bytes.TrimRight(s.CACerts, "\n")),
 	})
 }

@@ -24,22 +24,22 @@ import (
 	rkecontrollers "github.com/drover-io/drover/pkg/generated/controllers/rke.cattle.io/v1"
 )
 
-// DefaultWait is how long a request waits for objects that are about to come. Install scripts give up after a minute.
+// DefaultWait is how long a request waits for objects that are about to be created. Install scripts time out after a
+// minute.
 const DefaultWait = 45 * time.Second
 
-// Options is what the endpoints need. The caches must be those of a factory that is started after New, because New adds
-// indexes to them.
+// Options are the endpoints' dependencies. Start the caches' factory after New, because New adds indexes to the caches.
 type Options struct {
-	// ServerURL is the https URL under which machines reach this server, without a path. Empty: the host of the request.
+	// ServerURL is the https URL of this server for machines, without a path. Empty means the host of the request.
 	ServerURL string
-	// CACerts are the PEM authorities that verify ServerURL; empty when the system's authorities do.
+	// CACerts are the authorities of ServerURL, as PEM. Empty means the system's authorities.
 	CACerts []byte
-	// AssetsDir holds files for /assets/ that come before the built-in ones; empty for none.
+	// AssetsDir contains files for /assets/, which override the built-in ones. Empty means none.
 	AssetsDir string
-	// Binary is the program that is served as the node agent. Empty: the running program.
+	// Binary is the program that is served as the node agent. Empty means the running program.
 	Binary string
 
-	// Upstream tells where the Kubernetes API is and how to verify it. Its credentials are never used.
+	// Upstream is the address and TLS configuration of the Kubernetes API. Its credentials are never used.
 	Upstream *rest.Config
 
 	SecretCache         corecontrollers.SecretCache
@@ -50,29 +50,30 @@ type Options struct {
 	BootstrapCache      rkecontrollers.RKEBootstrapCache
 	BootstrapClient     rkecontrollers.RKEBootstrapClient
 
-	// Registrations finds registration tokens. Nil makes one from SecretCache, of clusters that nobody looks up.
+	// Registrations finds registration tokens. nil creates one from SecretCache without clusters.
 	Registrations *Registrations
-	// HostCluster finds the Cluster whose machines hosts become that show a registration token of a management cluster; not ok when it is not managed
-	// here. Nil: hosts cannot register.
+	// HostCluster returns the Cluster that hosts with a registration token of a management cluster join. ok is false if
+	// Drover does not manage it. nil disables the registration of hosts.
 	HostCluster func(managementCluster string) (cluster types.NamespacedName, ok bool)
-	// Agent says what the agents inside clusters are installed with; nil does not serve their manifests.
+	// Agent describes the manifests of cluster agents. nil disables them.
 	Agent *AgentManifests
 
-	// Synced tells whether the caches are filled. Nil: always.
+	// Synced reports whether the caches are filled. nil means always.
 	Synced func() bool
-	// Ready adds to /readyz: an error makes the replica not ready. Nil: nothing to add.
+	// Ready is an additional check of /readyz: an error makes the replica not ready. nil means none.
 	Ready func(context.Context) error
-	// Ending is closed when this replica is about to end: watches end then, and requests that wait are answered. Nil: never.
+	// Ending is closed when this replica begins to shut down. Then watches end and waiting requests are answered. nil
+	// means never.
 	Ending <-chan struct{}
-	// Wait is how long a request waits for objects that are about to come. 0: DefaultWait.
+	// Wait is how long a request waits for objects that are about to be created. 0 means DefaultWait.
 	Wait time.Duration
-	// Now is the clock. Nil: time.Now.
+	// Now is the clock. nil means time.Now.
 	Now func() time.Time
-	// Log receives messages. Nil: the standard logger.
+	// Log receives messages. nil means the standard logger.
 	Log logrus.FieldLogger
 }
 
-// Paths lists what a host that mounts the handler has to route to it: exact paths, and prefixes that end in a slash.
+// Paths lists what a program that mounts the handler must route to it: exact paths, and prefixes that end in a slash.
 func Paths() []string {
 	return []string{
 		"/ping", "/healthz", "/readyz", "/cacerts", "/v3/settings/cacerts", installPath, assetsPrefix, agentPath, importPrefix, "/version", "/api", "/apis",
@@ -87,8 +88,8 @@ type server struct {
 	claims claims
 }
 
-// New returns the handler and adds its indexes to the caches. Errors: a ServerURL that is no https URL, an Upstream that
-// cannot be used, a program that cannot be found.
+// New returns the handler and adds its indexes to the caches. It fails if ServerURL is no https URL, Upstream is
+// unusable, or the running program cannot be found.
 func New(o Options) (http.Handler, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func (o *Options) setDefaults() {
 	o.Wait = cmp.Or(o.Wait, DefaultWait)
 }
 
-// ServeHTTP routes by the exact path. No multiplexer is used: it would answer unclean paths with redirects.
+// ServeHTTP routes by the exact path. It uses no multiplexer, because that redirects unclean paths.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	handler, known := s.plain()[path]
@@ -163,7 +164,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, importPrefix) && (s.Synced() || s.Agent == nil):
 		s.imports(w, r)
 	case !s.Synced():
-		// No token can be looked up yet. Clients of Kubernetes come again after this answer, and do not give up as after 401.
+		// Tokens cannot be looked up yet. Kubernetes clients retry after 503 but give up after 401.
 		w.Header().Set("Retry-After", "1")
 		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "caches are not filled yet")
 	default:
@@ -171,7 +172,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reads reports whether a request only reads, and refuses others.
+// reads reports whether a request only reads. It refuses other requests.
 func reads(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true
@@ -181,7 +182,7 @@ func reads(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// plain lists the endpoints that have one exact path and answer GET.
+// plain lists the endpoints with one exact path and method GET.
 func (s *server) plain() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
 		"/ping":                func(w http.ResponseWriter, _ *http.Request) { text(w, "pong") },
@@ -209,7 +210,7 @@ func (s *server) readyz(w http.ResponseWriter, r *http.Request) {
 
 func text(w http.ResponseWriter, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = w.Write([]byte(body)) // the client is gone if this fails
+	_, _ = w.Write([]byte(body)) // fails only when the client has disconnected
 }
 
 func unavailable(w http.ResponseWriter, message string) {
@@ -217,7 +218,7 @@ func unavailable(w http.ResponseWriter, message string) {
 	http.Error(w, message, http.StatusServiceUnavailable)
 }
 
-// baseURL is the URL machines use: the configured one, else that of the request.
+// baseURL is the server's URL for machines: the configured one, or that of the request.
 func (s *server) baseURL(r *http.Request) string {
 	if s.ServerURL != "" {
 		return s.ServerURL

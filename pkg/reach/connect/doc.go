@@ -1,27 +1,31 @@
-// Package connect is what machines see of the server: install script, downloads, the exchange of a token for a connection,
-// and a very narrow way to the Kubernetes API. It runs on every replica, reads caches, and needs no leader.
+// Package connect is the machines' interface to the server: the install script, downloads, the exchange of a token for
+// a connection, and very limited access to the Kubernetes API. It runs on every replica, reads caches, and needs no
+// leader.
 //
-//	GET /ping, /healthz, /readyz            anybody       is the server there
-//	GET /cacerts, /v3/settings/cacerts      anybody       the authority of the server
-//	GET /system-agent-install.sh            anybody       install.go, install.sh
-//	GET /assets/<file>                      anybody       assets.go: the agent (this very program), its uninstall script
-//	GET /v3/import/<token>_<cluster>.yaml   registration  import.go: the manifest of the agent inside that cluster
-//	GET /v3/connect/agent                   bootstrap     agent.go: connection of the machine the token was made for
-//	/version, /api, /apis, own plan secret  plan token    passthrough.go
+//	GET /ping, /healthz, /readyz            public        health of the server
+//	GET /cacerts, /v3/settings/cacerts      public        the server's authorities
+//	GET /system-agent-install.sh            public        install.go, install.sh
+//	GET /assets/<file>                      public        assets.go: the agent (this program), its uninstall script
+//	GET /v3/import/<token>_<cluster>.yaml   registration  import.go: the manifest of that cluster's agent
+//	GET /v3/connect/agent                   bootstrap     agent.go: the connection of the token's machine
+//	/version, /api, /apis, own plan Secret  plan token    passthrough.go
 //
-// Two credentials open something, and each one thing. The bootstrap token, a digest of the token of a machine's bootstrap
-// account, is exchanged for the connection of that machine: by the identity that presents it first, and from then on by that
-// one alone, until the machine is a node, or a while after its agent has reported for the first time. The plan token, that of a machine's plan account, lets the agent read, watch and update the one
-// secret that holds the plan of that machine. Every other request is refused here, before the API server sees it, and what
-// passes reaches it with the agent's own credential and never with ours, so that its own authorization decides again. Of an
-// update only the data keys in which agents report are taken over (report.go).
+// Two machine credentials exist, each for a single purpose. The bootstrap token is a digest of the token of a machine's
+// bootstrap account. It is exchanged for the connection of that machine. Only the identity that presents it first may
+// use it. It becomes invalid when the machine is a node, or a while after its agent's first report.
 //
-// Registration tokens let agents of clusters in (registrations.go). The one in the path of a manifest is where the wire has it: nothing here
-// writes paths down, and who puts a proxy in front of the server should keep it from doing so.
+// The plan token is the token of a machine's plan account. With it the agent reads, watches and updates the one Secret
+// with the machine's plan. All other requests are refused before they reach the API server. Permitted requests use the
+// agent's own credential, never Drover's, so that the API server authorizes them again. Updates change only the data
+// keys in which agents report (report.go).
 //
-// A machine whose objects were moved or restored to this management cluster presents the plan token of the former one. It opens the same
-// plan secret, by a digest that came along on it (former.go), and the request goes on with the token of the machine's present account.
+// Registration tokens admit cluster agents and hosts (registrations.go). The wire requires the token in the path of a
+// manifest. Drover logs no paths, and a proxy in front of the server should not log them either.
 //
-// Tokens are found by digest of a digest in an index and compared in constant time. They appear in no log and no answer
-// but the one they are for.
+// A machine whose objects were moved or restored to this management cluster presents the plan token of the previous
+// one. A digest that moved with the RKEBootstrap accepts it for the same plan Secret (former.go). Its requests continue
+// with the token of the machine's current account.
+//
+// Tokens are looked up by the digest of a digest and compared in constant time. They appear in no log, and in no answer
+// except the one that delivers them.
 package connect

@@ -6,17 +6,18 @@ import (
 	"sync"
 )
 
-// endWith is a stream that also ends, as if its sender had ended it, when a channel is closed. So a watch ends without an error.
+// endWith returns a stream that also ends normally when a channel is closed. So a watch ends without an error.
 func endWith(ending <-chan struct{}, stream io.ReadCloser) io.ReadCloser {
 	closed := make(chan struct{})
-	s := &endingStream{stream, ending, sync.OnceValue(func() error { // HTTP/2 gives back to its connection what was not read, each time that a stream is closed
+	// Close once: on each close, HTTP/2 returns the window of unread data to its connection.
+	s := &endingStream{stream, ending, sync.OnceValue(func() error {
 		close(closed)
 		return stream.Close()
 	})}
 	go func() {
 		select {
 		case <-ending:
-			_ = s.end() // frees a read that waits
+			_ = s.end() // unblocks a waiting read
 		case <-closed:
 		}
 	}()

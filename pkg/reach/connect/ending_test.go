@@ -18,7 +18,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// A replica that is about to end ends the watches of agents as the API server does when their time is over, and not by cutting connections.
+// A replica that shuts down ends agents' watches as the API server does after their timeout, without cutting
+// connections.
 func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 	w := newWorld(t)
 	api := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -50,7 +51,7 @@ func TestPassthrough_WatchesEndWithTheReplica(t *testing.T) {
 	}
 }
 
-// A machine that waits for its connection is told to come again.
+// A machine that waits for its connection gets an answer that makes it retry.
 func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
 	w := newWorld(t)
 	w.expectIntroduction()
@@ -65,7 +66,7 @@ func TestConnectAgent_IsAnsweredAtTheEnd(t *testing.T) {
 	}
 }
 
-// A controller has written to the machine a moment ago, which the cache of this replica does not show yet. The machine need not come again.
+// The request waits until the cache shows a controller's recent write to the machine, so the machine need not retry.
 func TestConnectAgent_WaitsForWhatControllersWrote(t *testing.T) {
 	w := newWorld(t)
 	w.options.Wait = time.Minute

@@ -38,7 +38,8 @@ const (
 	someID       = "abcdef0123456789"
 )
 
-// world is everything the endpoints see: caches with objects, mocked clients, an API server that records what reaches it.
+// world is the environment of the endpoints: caches with objects, mocked clients, and an API server that records
+// requests.
 type world struct {
 	t        *testing.T
 	options  Options
@@ -51,7 +52,7 @@ type world struct {
 	machineClient *fake.MockClientInterface[*clusterv1.Machine, *clusterv1.MachineList]
 	bootClient    *fake.MockClientInterface[*rkev1.RKEBootstrap, *rkev1.RKEBootstrapList]
 
-	// elsewhere are other machines with the identity, which no cache shows.
+	// elsewhere are other machines with the identity that no cache shows.
 	elsewhere []clusterv1.Machine
 
 	log *bytes.Buffer
@@ -64,7 +65,7 @@ func indexer() cache.Indexer {
 	return cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// newWorld holds machine m of namespace ns with both accounts and their tokens, and the plan account of machine other.
+// newWorld has machine m of namespace ns with both accounts and their tokens, and the plan account of machine other.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	control := gomock.NewController(t)
@@ -92,7 +93,7 @@ func newWorld(t *testing.T) *world {
 		SecretClient:        w.secretClient, MachineClient: w.machineClient, BootstrapClient: w.bootClient,
 		Now: func() time.Time { return noon }, Wait: 2 * time.Second,
 	}
-	// What the API server has of an identity: the machine itself, and those that another replica let in a moment ago.
+	// The API server lists the machine itself, and machines that another replica has just admitted.
 	w.machineClient.EXPECT().List("", gomock.Any()).AnyTimes().DoAndReturn(func(_ string, opts metav1.ListOptions) (*clusterv1.MachineList, error) {
 		if !strings.HasPrefix(opts.LabelSelector, rkev1.MachineIDLabel+"=") {
 			t.Errorf("list of machines with %q", opts.LabelSelector)
@@ -137,7 +138,7 @@ func (w *world) addAccount(name, role, machine, token string) {
 	w.add(w.secrets, tokenSecret(account, token))
 }
 
-// addPlan adds the plan secret of an RKEBootstrap b.
+// addPlan adds the plan Secret of RKEBootstrap b.
 func (w *world) addPlan(name, bootstrap string) {
 	plan := &corev1.Secret{ObjectMeta: meta(name, name+"-secret-uid"), Type: rkev1.SecretTypeMachinePlan}
 	plan.OwnerReferences = owners("RKEBootstrap", "b", bootstrap)
@@ -145,7 +146,7 @@ func (w *world) addPlan(name, bootstrap string) {
 	w.add(w.secrets, plan)
 }
 
-// addMachine adds a machine with a bootstrap object and account of its own.
+// addMachine adds a machine with its own bootstrap object and account.
 func (w *world) addMachine(name, token string) {
 	w.t.Helper()
 	w.add(w.machines, &clusterv1.Machine{ObjectMeta: meta(name, name+"-uid")})
@@ -158,7 +159,7 @@ func (w *world) addMachine(name, token string) {
 	})
 }
 
-// bound lets a machine have introduced itself.
+// bound gives a machine a recorded identity.
 func (w *world) bound(machine, id string) {
 	w.t.Helper()
 	change(w, w.machines, machine, func(m *clusterv1.Machine) { m.Labels = map[string]string{rkev1.MachineIDLabel: id} })
@@ -174,7 +175,7 @@ func tokenSecret(account *corev1.ServiceAccount, token string) *corev1.Secret {
 	return secret
 }
 
-// change replaces the object of a cache by a changed copy.
+// change replaces an object of a cache with a changed copy.
 func change[T interface {
 	runtime.Object
 	DeepCopy() T
@@ -205,14 +206,14 @@ func (w *world) serveAPI(rw http.ResponseWriter, r *http.Request) {
 	_, _ = rw.Write([]byte("from the API server"))
 }
 
-// reached returns the requests that the API server saw.
+// reached returns the requests that reached the API server.
 func (w *world) reached() []*http.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.upstream
 }
 
-// serve starts the endpoints and returns their URL and a client that sends requests exactly as they are written.
+// serve starts the endpoints. It returns their server and a client that sends requests unchanged.
 func (w *world) serve() (*httptest.Server, *http.Client) {
 	w.t.Helper()
 	handler, err := New(w.options)
@@ -226,13 +227,13 @@ func (w *world) serve() (*httptest.Server, *http.Client) {
 	return server, client
 }
 
-// answer is what a test looks at besides the body.
+// answer is an answer without its body.
 type answer struct {
 	StatusCode int
 	Header     http.Header
 }
 
-// ask sends a request with an exact path and query, and returns status and body.
+// ask sends a request with an exact path and query, and returns the answer and its body.
 func ask(t *testing.T, server *httptest.Server, client *http.Client, method, target string, headers map[string]string) (answer, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, server.URL, http.NoBody)

@@ -16,24 +16,28 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// A machine that was moved or restored to another management cluster still presents the token of the former one, which this API server
-// cannot verify and which no Secret holds. What is left of it is a digest on the RKEBootstrap, which comes along and which no node can
-// write to, unlike the plan secret. The digest says for which RKEBootstrap it was written: while that one lives under its old UID this is
-// no other management cluster, the token has its own Secret, and whoever deleted that has withdrawn it. A former token opens what it always
-// did, the plan secret of its machine; requests go on with the token of the machine's present account. To withdraw a former token, take the
-// annotation from the RKEBootstrap.
+// A machine that was moved or restored to another management cluster still presents its previous token. The API server
+// here cannot verify that token, and no Secret contains it. Only its digest exists, in an annotation of the
+// RKEBootstrap. The RKEBootstrap moves too, and unlike the plan Secret, nodes cannot write to it.
+//
+// The annotation contains the UID of the RKEBootstrap for which it was written. While that UID is unchanged, this is
+// the original management cluster. There the token has its own Secret, and deleting that Secret revokes the token.
+//
+// A former token grants the same access as before: the plan Secret of its machine. Requests continue with the token of
+// the machine's current account. To revoke a former token, remove the annotation from the RKEBootstrap.
 
-// indexFormerToken finds RKEBootstraps by the digest of what their machine connects with.
+// indexFormerToken finds RKEBootstraps by the digest of their machine's token.
 const indexFormerToken = "connect.drover.io/former-token"
 
-// AgentCredential is the value of rkev1.AgentCredentialAnnotation for a token that a machine connects with.
+// AgentCredential is the value of rkev1.AgentCredentialAnnotation for the token of a machine.
 func AgentCredential(bootstrap types.UID, token string) string {
 	return string(bootstrap) + ":" + tokenKey(token)
 }
 
 var credentialForm = regexp.MustCompile(`^([^:]+):([0-9a-f]{64})$`)
 
-// formerKey is the digest on an RKEBootstrap and the UID of the one that it was written for. Both are empty when it has none that is whole.
+// formerKey returns the digest of an RKEBootstrap's annotation and the UID for which it was written. Both are empty
+// without a valid annotation.
 func formerKey(bootstrap *rkev1.RKEBootstrap) (writtenFor types.UID, key string) {
 	parts := credentialForm.FindStringSubmatch(bootstrap.Annotations[rkev1.AgentCredentialAnnotation])
 	if parts == nil {
@@ -42,7 +46,7 @@ func formerKey(bootstrap *rkev1.RKEBootstrap) (writtenFor types.UID, key string)
 	return types.UID(parts[1]), parts[2]
 }
 
-// remember notes on an RKEBootstrap what its machine connects with.
+// remember stores the digest of a machine's token in its RKEBootstrap.
 func (s *server) remember(bootstrap *rkev1.RKEBootstrap, token string) error {
 	credential := AgentCredential(bootstrap.UID, token)
 	if bootstrap.Annotations[rkev1.AgentCredentialAnnotation] == credential {
@@ -60,8 +64,8 @@ func (s *server) remember(bootstrap *rkev1.RKEBootstrap, token string) error {
 	return nil
 }
 
-// noteUse notes what a machine connects with that has not got it from here: agents of clusters that were taken over have had it before.
-// The machine is let in whether or not that succeeds.
+// noteUse stores the digest of a token that Drover did not issue, because agents of adopted clusters already had
+// theirs. The machine is admitted even if that fails.
 func (s *server) noteUse(account *corev1.ServiceAccount, token string) {
 	bootstrap, _, err := s.ownersOf(account)
 	if err == nil {
@@ -72,13 +76,13 @@ func (s *server) noteUse(account *corev1.ServiceAccount, token string) {
 	}
 }
 
-// grant is what a token opens: a plan secret, and the token by which the API server knows who asks.
+// grant is the access of a token: a plan Secret, and the token that the API server knows.
 type grant struct {
 	namespace, name, token string
 }
 
-// grantOf returns what a token opens. The error is errUnknown for what is neither the token of a living plan account nor a former one
-// of its machine, and a refusal with 503 while a machine that has come from elsewhere has no account or token here yet.
+// grantOf returns the access of a token. The error is errUnknown if the token belongs to no live plan account and is no
+// former token of a machine. It is a refusal with 503 while a moved machine has no account or token here yet.
 func (s *server) grantOf(ctx context.Context, presented string) (grant, error) {
 	if account := s.planOf(presented); account != nil {
 		s.noteUse(account, presented)
@@ -101,8 +105,8 @@ func (s *server) grantOf(ctx context.Context, presented string) (grant, error) {
 	return grant{account.Namespace, account.Labels[rkev1.PlanSecretNameLabel], token}, nil
 }
 
-// formerly is the RKEBootstrap of the machine that connected with a token in another management cluster; errUnknown when there is none. A
-// digest that is on two of them belongs to neither.
+// formerly returns the RKEBootstrap of the machine that used a token in another management cluster, or errUnknown. A
+// digest on two RKEBootstraps is refused.
 func (s *server) formerly(presented string) (*rkev1.RKEBootstrap, error) {
 	if presented == "" {
 		return nil, errUnknown
@@ -121,7 +125,8 @@ func (s *server) formerly(presented string) (*rkev1.RKEBootstrap, error) {
 	return found[0], nil
 }
 
-// accountOf is the account that may read the plan secret of the machine of an RKEBootstrap, if both live and belong together.
+// accountOf returns the account that may read the plan Secret of an RKEBootstrap's machine, if both exist and belong
+// together.
 func (s *server) accountOf(bootstrap *rkev1.RKEBootstrap) (*corev1.ServiceAccount, error) {
 	name := naming.PlanSecret(bootstrap.Name)
 	account, err := s.ServiceAccountCache.Get(bootstrap.Namespace, name)

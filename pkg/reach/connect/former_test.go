@@ -16,10 +16,10 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// formerJWT is what the machine was given in the management cluster that it comes from.
+// formerJWT is the machine's token from the previous management cluster.
 const formerJWT = "jwt-of-the-former-management-cluster"
 
-// asked asks for the plan of machine m with a token, and returns the answer.
+// asked requests the plan of machine m with a token.
 func asked(t *testing.T, w *world, token string) *httptest.ResponseRecorder {
 	t.Helper()
 	handler, err := New(w.options)
@@ -33,7 +33,7 @@ func asked(t *testing.T, w *world, token string) *httptest.ResponseRecorder {
 	return answer
 }
 
-// noted gives the RKEBootstrap of m a note of what its machine connects with; none when it is empty.
+// noted sets or removes the credential annotation of m's RKEBootstrap.
 func noted(w *world, credential string) {
 	change(w, w.boots, "b", func(b *rkev1.RKEBootstrap) {
 		b.Annotations = nil
@@ -43,10 +43,10 @@ func noted(w *world, credential string) {
 	})
 }
 
-// digestOf is the second half of a note.
+// digestOf is the second half of the annotation.
 func digestOf(token string) string { return strings.TrimPrefix(AgentCredential("", token), ":") }
 
-// moved gives the RKEBootstrap of m the digest of a token that was written for one of another management cluster.
+// moved sets an annotation that was written for an RKEBootstrap of another management cluster.
 func moved(w *world) { noted(w, AgentCredential("boot-uid-elsewhere", formerJWT)) }
 
 func TestFormer_AgentThatCameAlongIsLetIn(t *testing.T) {
@@ -64,7 +64,7 @@ func TestFormer_AgentThatCameAlongIsLetIn(t *testing.T) {
 	}
 }
 
-// The note of a present token takes the place of the former one: from now on the machine connects with that.
+// The digest of the current token replaces that of the former one once the current token is used.
 func TestFormer_PresentTokenGoesOnAsItIs(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
@@ -154,7 +154,7 @@ func TestFormer_OpensNothing(t *testing.T) {
 	}
 }
 
-// A machine that goes has work left: it says that it was reset.
+// A machine that is being deleted can still report its reset.
 func TestFormer_OpensThePlanOfAMachineThatGoes(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
@@ -165,7 +165,7 @@ func TestFormer_OpensThePlanOfAMachineThatGoes(t *testing.T) {
 	}
 }
 
-// Between a move and the adoption nobody has made the account yet. An agent gives up after 401, and comes again after 503.
+// Before adoption creates the account, the answer is 503, because agents give up after 401.
 func TestFormer_IsToldToComeAgainUntilThereIsAnAccount(t *testing.T) {
 	w := newWorld(t)
 	moved(w)
@@ -179,7 +179,7 @@ func TestFormer_IsToldToComeAgainUntilThereIsAnAccount(t *testing.T) {
 	}
 }
 
-// An agent of a cluster that was taken over connects with what another manager gave it, and never asks for a connection here.
+// The agent of an adopted cluster uses the token of another manager and never requests a connection here.
 func TestPresent_IsNotedAtItsFirstUse(t *testing.T) {
 	w := newWorld(t)
 	noted(w, "")
@@ -190,7 +190,7 @@ func TestPresent_IsNotedAtItsFirstUse(t *testing.T) {
 }
 
 func TestPresent_IsNotedOnce(t *testing.T) {
-	w := newWorld(t) // has the note, and expects no other
+	w := newWorld(t) // has the annotation already
 	if answer := asked(t, w, planJWT).Code; answer != http.StatusOK {
 		t.Errorf("the answer is %d", answer)
 	}
@@ -208,7 +208,7 @@ func TestPresent_IsLetInWhenItCannotBeNoted(t *testing.T) {
 	}
 }
 
-// expectNote expects one note of a token, which is not in it.
+// expectNote expects one write of a token's digest, without the token itself.
 func (w *world) expectNote(token string, err error) {
 	w.bootClient.EXPECT().Patch("ns", "b", types.MergePatchType, gomock.Any()).DoAndReturn(
 		func(_, _ string, _ types.PatchType, data []byte, _ ...string) (*rkev1.RKEBootstrap, error) {

@@ -18,12 +18,14 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// maxRequest is the most that a host may say of itself. The Secret that keeps it holds 1 MiB, and a machine's labels and annotations 256 KiB.
+// maxRequest limits a host's request, in bytes. Its Secret can hold 1 MiB, and a machine's labels and annotations 256
+// KiB.
 const maxRequest = 64 << 10
 
-// registered lets a host in that shows the registration token of a cluster: it asks the controller of registered hosts for a Machine, by a Secret, and
-// waits for the answer on it. Which of the replicas a host reaches does not matter, and one request at a time is there for each host. Only a Machine of the
-// cluster whose token was shown is believed, whoever has written the answer. (docs/wire/endpoints.md#register-a-host.)
+// registered admits a host with the registration token of a cluster. It requests a Machine from the controller of
+// registered hosts through a Secret, and waits for the answer on it. A host may use any replica, and each host has at
+// most one request at a time. Only a Machine of the token's cluster is accepted, whatever the answer says.
+// (docs/wire/endpoints.md#register-a-host.)
 func (s *server) registered(ctx context.Context, id string, r *http.Request) (*identity, error) {
 	cluster, ok := s.HostCluster(id)
 	if !ok {
@@ -31,7 +33,7 @@ func (s *server) registered(ctx context.Context, id string, r *http.Request) (*i
 	}
 	said := registration.HostHeaders(r.Header)
 	host, err := registration.ParseHost(said)
-	if err != nil && !s.isKnown(host.ID, cluster) { // what a known host says besides counts for nothing
+	if err != nil && !s.isKnown(host.ID, cluster) { // the other data of a known host are ignored
 		return nil, refused(http.StatusBadRequest, err.Error())
 	}
 	data, err := json.Marshal(said)
@@ -53,7 +55,8 @@ func (s *server) registered(ctx context.Context, id string, r *http.Request) (*i
 	switch {
 	case err != nil:
 		return nil, err
-	case answer.Refusal != "": // it stays until it is swept: the host asks again in a moment, and is told the same without a write
+	// Keep the refused request until it is swept: a repeated request then gets the same answer without a write.
+	case answer.Refusal != "":
 		return nil, refused(http.StatusForbidden, answer.Refusal)
 	}
 	who, err := s.machineOf(ctx, cluster, answer, host.ID)
@@ -64,7 +67,7 @@ func (s *server) registered(ctx context.Context, id string, r *http.Request) (*i
 	return who, nil
 }
 
-// isKnown reports that a cluster has the machine of a host.
+// isKnown reports whether a cluster already has a host's machine.
 func (s *server) isKnown(id string, cluster types.NamespacedName) bool {
 	machines, err := s.MachineCache.GetByIndex(indexMachineID, id)
 	return err == nil && id != "" && slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool { return isOf(m, cluster) })
@@ -74,8 +77,8 @@ func isOf(machine *clusterv1.Machine, cluster types.NamespacedName) bool {
 	return machine.Namespace == cluster.Namespace && machine.Spec.ClusterName == cluster.Name
 }
 
-// ask writes the request of a host. One that is there is the host's own, from before its connection ended; when the host says something else now, it is
-// answered anew.
+// ask creates the request of a host. An existing request comes from an earlier connection of the same host. If its data
+// differ, ask updates it for a new answer.
 func (s *server) ask(request *corev1.Secret) (*corev1.Secret, error) {
 	created, err := s.SecretClient.Create(request)
 	if !apierrors.IsAlreadyExists(err) {
@@ -115,8 +118,8 @@ func sameRequest(a, b *corev1.Secret) bool {
 	return bytes.Equal(a.Data[rkev1.MachineRequestDataKey], b.Data[rkev1.MachineRequestDataKey])
 }
 
-// answer waits until the request has one, and returns it with the request as it was answered. A request that is swept meanwhile has none, and the host comes
-// again.
+// answer waits until the request is answered, and returns the answer with the answered version of the request. If the
+// request is swept meanwhile, the wait times out and the host retries.
 func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *corev1.Secret, answer *registration.Answer, err error) {
 	err = until(ctx, func() (bool, error) {
 		current, err := s.SecretCache.Get(asked.Namespace, asked.Name)
@@ -133,7 +136,8 @@ func (s *server) answer(ctx context.Context, asked *corev1.Secret) (answered *co
 	return answered, answer, waiting(err, "the machine of this host is not made yet")
 }
 
-// machineOf waits until this replica knows the machine that a host became, with its bootstrap object and that it belongs to it.
+// machineOf waits until this replica's caches contain the host's Machine and its RKEBootstrap, linked by owner
+// reference.
 func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, answer *registration.Answer, id string) (*identity, error) {
 	who := &identity{}
 	err := until(ctx, func() (bool, error) {
@@ -167,10 +171,11 @@ func (s *server) machineOf(ctx context.Context, cluster types.NamespacedName, an
 	return who, nil
 }
 
-// errNotThisHost is for an answer with a Machine that the host is not.
+// errNotThisHost means that the answer names a Machine that does not belong to the host.
 var errNotThisHost = refused(http.StatusConflict, "the machine of this host is another one's; try again, and look at the Machines of the cluster")
 
-// forget deletes a request that was answered, as it was answered. It is not needed any more; what stays is swept, so that it does not matter when this fails.
+// forget deletes an answered request, in the version that was answered. A failure is harmless, because remaining
+// requests are swept.
 func (s *server) forget(request *corev1.Secret) {
 	err := s.SecretClient.Delete(request.Namespace, request.Name, &metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &request.UID, ResourceVersion: &request.ResourceVersion},

@@ -19,10 +19,10 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// hostToken is for hosts of cluster c-m-1.
+// hostToken is a registration token for hosts of cluster c-m-1.
 const hostToken = "node-now"
 
-// withHosts adds a cluster that takes hosts. What is written as a request is seen in the cache with what the controller of hosts would make of it.
+// withHosts adds a cluster that accepts hosts. Requests appear in the cache as the controller changed them.
 func (w *world) withHosts(controller func(request *corev1.Secret)) {
 	w.t.Helper()
 	clusters := w.withRegistrations()
@@ -64,7 +64,7 @@ func (w *world) withHosts(controller func(request *corev1.Secret)) {
 	})
 }
 
-// hostHeaders are those of a host with all roles.
+// hostHeaders are the headers of a host with all roles.
 func hostHeaders() map[string]string {
 	return map[string]string{
 		"Authorization": "Bearer " + hostToken, idHeader: someID, "X-Cattle-Role-Etcd": "true", "X-Cattle-Role-Control-Plane": "true",
@@ -72,7 +72,7 @@ func hostHeaders() map[string]string {
 	}
 }
 
-// becomes is the controller making machine m of a host.
+// becomes makes machine m the host's machine, as the controller does.
 func (w *world) becomes(request *corev1.Secret) {
 	change(w, w.machines, "m", func(m *clusterv1.Machine) {
 		m.Labels = map[string]string{rkev1.MachineIDLabel: someID}
@@ -95,7 +95,7 @@ func (w *world) requests() (found []*corev1.Secret) {
 	return found
 }
 
-// A host with the token of a cluster becomes one of its machines, and gets the connection of that one.
+// A host with a cluster's token becomes one of its machines and gets that machine's connection.
 func TestConnectAgent_AHostRegisters(t *testing.T) {
 	w := newWorld(t)
 	var asked *corev1.Secret
@@ -195,7 +195,7 @@ func TestConnectAgent_AHostIsTurnedAway(t *testing.T) {
 	}
 }
 
-// Whoever repeats the command with better flags is asked about again, and not told the former answer.
+// A repeated request with corrected flags gets a new answer.
 func TestConnectAgent_AHostThinksBetterOfIt(t *testing.T) {
 	w := newWorld(t)
 	tries := 0
@@ -217,7 +217,7 @@ func TestConnectAgent_AHostThinksBetterOfIt(t *testing.T) {
 	}
 }
 
-// What a host that is a machine already says besides counts for nothing, and is no reason to turn it away.
+// Invalid flags do not stop a host that is already a machine.
 func TestConnectAgent_AKnownHostNeedsNoGoodFlags(t *testing.T) {
 	w := newWorld(t)
 	w.withHosts(w.becomes)

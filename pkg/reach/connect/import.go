@@ -13,18 +13,18 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// importPrefix begins the paths of manifests: {token}_{clusterId}.yaml. (docs/wire/endpoints.md#import.)
+// importPrefix is the path prefix of manifests: {token}_{clusterId}.yaml. (docs/wire/endpoints.md#import.)
 const importPrefix = "/v3/import/"
 
-// AgentManifests is what the agents inside clusters are installed with.
+// AgentManifests describes how to install cluster agents.
 type AgentManifests struct {
 	// Clusters are the management clusters. Required.
 	Clusters ManagementClusters
-	// Source is the same for all of them. The address and the checksum in it do not count: they are those of the endpoints.
+	// Source is common to all clusters. Its address and checksum are replaced by those of the endpoints.
 	clustermanifest.Source
 }
 
-// imports answers paths below importPrefix itself: they may hold a token, and go nowhere else.
+// imports handles all paths below importPrefix, because they may contain a token and must not be forwarded.
 func (s *server) imports(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.Agent == nil || r.URL.EscapedPath() != r.URL.Path:
@@ -34,8 +34,8 @@ func (s *server) imports(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// importManifest answers the manifest of a cluster's agent to whoever knows a token for agents of that cluster. The query authImage is for a
-// program that Drover does not install; it is checked, as others do.
+// importManifest serves the manifest of a cluster's agent to clients with an agent registration token of that cluster.
+// The query authImage is for a program that Drover does not install. It is only validated, as in the reference.
 func (s *server) importManifest(w http.ResponseWriter, r *http.Request, file string) {
 	stem, isYAML := strings.CutSuffix(file, ".yaml")
 	at := strings.LastIndex(stem, "_")
@@ -64,19 +64,19 @@ func (s *server) importManifest(w http.ResponseWriter, r *http.Request, file str
 		http.Error(w, "the manifest of this cluster cannot be made; the server's log says why", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Cache-Control", "no-store") // it holds a token
+	w.Header().Set("Cache-Control", "no-store") // contains a token
 	text(w, string(body))
 }
 
-// bad answers a request that can never succeed, with exactly this text. (docs/wire/endpoints.md#import.)
+// bad answers an invalid request with exactly this text. (docs/wire/endpoints.md#import.)
 func bad(w http.ResponseWriter, message string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write([]byte(message)) // the client is gone if this fails
+	_, _ = w.Write([]byte(message)) // fails only when the client has disconnected
 }
 
-// agentManifest never names the token in its errors.
+// agentManifest never includes the token in its errors.
 func (s *server) agentManifest(r *http.Request, id, token string) ([]byte, error) {
 	cluster, err := s.Agent.Clusters.Get(id)
 	if err != nil {

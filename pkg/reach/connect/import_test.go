@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// management are management clusters by their names.
+// management are management clusters by name.
 type management map[string]*mgmtv3.Cluster
 
 func (m management) Get(name string) (*mgmtv3.Cluster, error) {
@@ -28,7 +28,7 @@ func (m management) Get(name string) (*mgmtv3.Cluster, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, name)
 }
 
-// crt is the Secret of a registration token; the purpose is "" for all.
+// crt is the Secret of a registration token. The purpose "" means all.
 func crt(cluster, name string, purpose registration.Purpose, data ...string) *corev1.Secret {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: "crt-token-" + name}, Data: map[string][]byte{}}
 	if purpose != registration.Any {
@@ -40,7 +40,8 @@ func crt(cluster, name string, purpose registration.Purpose, data ...string) *co
 	return secret
 }
 
-// withRegistrations adds clusters c-m-1, which has tokens of all kinds, c-m-2, which has one, and c-m-3, which is about to go.
+// withRegistrations adds clusters c-m-1 with tokens of all kinds, c-m-2 with one token, and c-m-3, which is being
+// deleted.
 func (w *world) withRegistrations() management {
 	w.t.Helper()
 	gone := metav1.Now()
@@ -73,18 +74,18 @@ func TestRegistrations_Lookup(t *testing.T) {
 		"agent-now":             {"c-m-1", ""},
 		"agent-before":          {"c-m-1", ""},
 		"node-now":              {"", "c-m-1"},
-		"node-before":           {}, // its grace period is over
+		"node-before":           {}, // after its grace period
 		"all":                   {"c-m-1", "c-m-1"},
 		"undated":               {},
 		"odd":                   {},
-		"second":                {"c-m-2", ""}, // good until it is replaced
+		"second":                {"c-m-2", ""}, // valid until it is replaced
 		"going":                 {},
 		"no-cluster":            {},
 		"twice":                 {},
 		"other":                 {},
 		"":                      {},
 		"unknown":               {},
-		proofToken("agent-now"): {}, // a digest opens nothing
+		proofToken("agent-now"): {}, // a digest grants nothing
 	} {
 		for purpose, cluster := range map[registration.Purpose]string{registration.ForAgent: want.agent, registration.ForNode: want.node} {
 			if got, ok := registrations.Lookup(token, purpose); got != cluster || ok != (cluster != "") {
@@ -176,7 +177,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// While caches are filled nobody knows tokens: whoever applies a manifest then has to come again, and is not told that his token is wrong.
+// While caches are not filled, clients are told to retry, not that their token is invalid.
 func TestImport_NotYet(t *testing.T) {
 	w := newWorld(t)
 	synced := false
@@ -203,7 +204,7 @@ func TestImport_NotServed(t *testing.T) {
 	}
 }
 
-// failing is a cache that does not answer.
+// failing is a cache that fails.
 type failing struct{ management } //nolint:unused // the other methods
 
 func (failing) Get(string) (*mgmtv3.Cluster, error) { return nil, errors.New("hunter2") }
@@ -223,7 +224,7 @@ func TestImport_FailsWithoutDetails(t *testing.T) {
 	}
 }
 
-// The credential of the installation's registry goes to clusters whose images come from there, and to no other.
+// The registry credential of the installation goes only to clusters that use its images.
 func TestImport_PullSecrets(t *testing.T) {
 	w := newWorld(t)
 	clusters := w.withRegistrations()

@@ -15,8 +15,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Indexes over Secrets, ServiceAccounts, RKEBootstraps and Machines. Keys of tokens are digests, so that neither the index nor the time of a
-// lookup tells anything about a token.
+// Indexes of Secrets, ServiceAccounts, RKEBootstraps and Machines. Token keys are digests, so that neither the index
+// nor the time of a lookup reveals anything about a token.
 const (
 	indexBootstrapToken    = "connect.drover.io/bootstrap-token"
 	indexPlanToken         = "connect.drover.io/plan-token"
@@ -25,8 +25,8 @@ const (
 	indexMachineID         = "connect.drover.io/machine-id"
 )
 
-// BootstrapToken is what a machine is given to introduce itself with: base64url of the SHA-256 of its bootstrap account's
-// token. The account's token itself never leaves the management cluster.
+// BootstrapToken is the token with which a machine introduces itself: base64url of the SHA-256 of its bootstrap
+// account's token. The account's token never leaves the management cluster.
 func BootstrapToken(serviceAccountToken []byte) string {
 	sum := sha256.Sum256(serviceAccountToken)
 	return base64.URLEncoding.EncodeToString(sum[:])
@@ -72,14 +72,14 @@ func (o *Options) addIndexes() {
 	})
 }
 
-// isAccountToken tells whether a Secret holds a token that the token controller has filled in.
+// isAccountToken reports whether a Secret contains a token from the token controller.
 func isAccountToken(s *corev1.Secret) bool {
 	return s.Type == corev1.SecretTypeServiceAccountToken && len(accountToken(s)) > 0 && s.Annotations[corev1.ServiceAccountNameKey] != ""
 }
 
 func accountToken(s *corev1.Secret) []byte { return s.Data[corev1.ServiceAccountTokenKey] }
 
-// findToken returns the Secret whose token was presented. want turns a Secret into what has to be presented.
+// findToken returns the Secret of a presented token. want returns the valid tokens of a Secret.
 func (o *Options) findToken(index, presented string, want func(*corev1.Secret) []string) *corev1.Secret {
 	if presented == "" {
 		return nil
@@ -99,8 +99,8 @@ func (o *Options) findToken(index, presented string, want func(*corev1.Secret) [
 	return nil
 }
 
-// account returns the ServiceAccount a token Secret belongs to, with the given role; nil when it is gone or another one of the
-// same name.
+// account returns the ServiceAccount of a token Secret if it has the given role. It returns nil if the account is
+// missing or was recreated.
 func (o *Options) account(token *corev1.Secret, role string) *corev1.ServiceAccount {
 	account, err := o.ServiceAccountCache.Get(token.Namespace, token.Annotations[corev1.ServiceAccountNameKey])
 	if err != nil || account.Labels[rkev1.ServiceAccountRoleLabel] != role || account.DeletionTimestamp != nil {
@@ -112,8 +112,7 @@ func (o *Options) account(token *corev1.Secret, role string) *corev1.ServiceAcco
 	return account
 }
 
-// planOf returns the account whose token opens a plan secret, which it names in a label; nil for anything that is not the token of a
-// living plan account.
+// planOf returns the plan account of a token. Its label names the plan Secret. planOf returns nil for all other tokens.
 func (o *Options) planOf(token string) *corev1.ServiceAccount {
 	secret := o.findToken(indexPlanToken, token, func(s *corev1.Secret) []string { return []string{string(accountToken(s))} })
 	if secret == nil {
@@ -126,7 +125,7 @@ func (o *Options) planOf(token string) *corev1.ServiceAccount {
 	return account
 }
 
-// bearer returns the token of a request; empty when there is none.
+// bearer returns the bearer token of a request, or "".
 func bearer(r *http.Request) string {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {

@@ -1,7 +1,7 @@
 package connect
 
 import (
-	_ "embed" // the scripts are files, so that tools can check them
+	_ "embed" // the scripts are files, so that linters can check them
 	"fmt"
 	"net/http"
 	"strings"
@@ -15,15 +15,15 @@ var installScript string
 //go:embed uninstall.sh
 var uninstallScript string
 
-// InstallScript is the text that installs the node agent on Linux, to the contract of
-// docs/wire/machines.md#install-script: environment variables before it choose server, token, authority and roles.
+// InstallScript is the script that installs the node agent on Linux, according to docs/wire/machines.md#install-script.
+// Environment variables choose server, token, authority and roles.
 func InstallScript() string { return installScript }
 
-// UninstallScript is the text that removes the node agent again.
+// UninstallScript is the script that removes the node agent.
 func UninstallScript() string { return uninstallScript }
 
-// installScript answers the script for hosts that people register by hand. It knows this server already; token and roles come
-// from the command line.
+// installScript serves the script for hosts that users register manually. The served script contains this server's
+// address. Token and roles come from the command line.
 func (s *server) installScript(w http.ResponseWriter, r *http.Request) {
 	base := s.baseURL(r)
 	first, rest, _ := strings.Cut(installScript, "\n")

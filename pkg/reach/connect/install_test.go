@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// again is the environment that makes an installation go over an earlier one.
+// again is the environment for installing over an earlier installation.
 func again(root string) []string {
 	return []string{
 		"CATTLE_AGENT_CONFIG_DIR=" + root + "/etc", "CATTLE_AGENT_VAR_DIR=" + root + "/var", "CATTLE_AGENT_BIN_PREFIX=" + root + "/usr",
@@ -23,7 +23,7 @@ func again(root string) []string {
 	}
 }
 
-// inventory tells for every file of an installation when it was written and what is in it.
+// inventory returns the modification time and content of every installed file.
 func inventory(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -47,7 +47,7 @@ func inventory(t *testing.T, root string) map[string]string {
 	return out
 }
 
-// installed is a machine on which the agent was installed and runs.
+// installed returns a machine with an installed, running agent.
 func installed(t *testing.T) (root string) {
 	t.Helper()
 	w := newWorld(t)
@@ -59,12 +59,12 @@ func installed(t *testing.T) (root string) {
 	return root
 }
 
-// impatient is the script without its hours of patience.
+// impatient is the script without its long retries.
 func impatient() string {
 	return strings.NewReplacer("TRIES=4500", "TRIES=2", "PAUSE=5", "PAUSE=0").Replace(InstallScript())
 }
 
-// systemctlCalls are what an installation has asked of systemd.
+// systemctlCalls are the calls of systemctl during an installation.
 func systemctlCalls(t *testing.T, root string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, "systemctl.log"))
@@ -74,8 +74,8 @@ func systemctlCalls(t *testing.T, root string) string {
 	return string(data)
 }
 
-// TestInstallScript_FailedRepetitionDisturbsNothing: a node whose registration is repeated in vain stays the node it was. Its
-// agent is neither stopped nor held, and not a byte of what it uses is touched.
+// TestInstallScript_FailedRepetitionDisturbsNothing: a failed second registration leaves the node and its agent
+// unchanged.
 func TestInstallScript_FailedRepetitionDisturbsNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		environment []string
@@ -103,7 +103,7 @@ func TestInstallScript_FailedRepetitionDisturbsNothing(t *testing.T) {
 				t.Fatalf("%v, want %q in:\n%s", err, tc.want, output)
 			}
 			after := inventory(t, root)
-			// The identity is written again, the same one, before the server hears it.
+			// The same identity is written again before the server is contacted.
 			id := filepath.Join(root, "etc", "cattle-id")
 			_, kept := after[id]
 			if delete(after, id); !kept {
@@ -120,8 +120,8 @@ func TestInstallScript_FailedRepetitionDisturbsNothing(t *testing.T) {
 	}
 }
 
-// TestInstallScript_RepetitionReplacesTheAgent: when the server lets it in, the new agent takes over in one restart, after the
-// plan that the old one is applying.
+// TestInstallScript_RepetitionReplacesTheAgent: after a successful second registration, one restart replaces the agent,
+// once its current plan is applied.
 func TestInstallScript_RepetitionReplacesTheAgent(t *testing.T) {
 	root := installed(t)
 	before := inventory(t, root)

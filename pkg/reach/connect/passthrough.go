@@ -16,23 +16,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxBody limits what an agent may send: a Secret holds 1 MiB, in base64 and with its metadata less than three times that.
+// maxBody limits an agent's request body, in bytes. A Secret of 1 MiB, in base64 and with metadata, is smaller than
+// three times that.
 const maxBody = 3 << 20
 
-// forwarded lists the request headers that reach the API server. Everything else, impersonation and the headers of
-// authenticating proxies above all, stays here.
+// forwarded lists the request headers that reach the API server. All others are dropped, especially impersonation
+// headers and those of authenticating proxies.
 var forwarded = []string{"Accept", "Accept-Encoding", "Authorization", "Content-Type", "User-Agent"}
 
-// queryKeys lists the query parameters an agent may use on its secret.
+// queryKeys lists the query parameters that an agent may use on its Secret.
 var queryKeys = map[string]bool{
 	"watch": true, "allowWatchBookmarks": true, "sendInitialEvents": true, "resourceVersion": true, "resourceVersionMatch": true,
 	"timeoutSeconds": true, "timeout": true, "limit": true, "continue": true, "fieldSelector": true, "fieldManager": true, "fieldValidation": true,
 }
 
-// planLookup turns a token into what it opens.
+// planLookup returns the access of a token.
 type planLookup func(ctx context.Context, token string) (grant, error)
 
-// passthrough lets an agent reach the few requests of the Kubernetes API it needs. What it refuses, the API server never sees.
+// passthrough forwards the few Kubernetes API requests that an agent needs. The API server never sees refused requests.
 type passthrough struct {
 	grantOf planLookup
 	reports reports
@@ -41,7 +42,7 @@ type passthrough struct {
 }
 
 func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, ending <-chan struct{}, log logrus.FieldLogger) (*passthrough, error) {
-	// Without our credentials: the agent's own are all that counts at the API server.
+	// Without Drover's credentials. Only the agent's own count at the API server.
 	anonymous := rest.AnonymousClientConfig(upstream)
 	transport, err := rest.TransportFor(anonymous)
 	if err != nil {
@@ -53,7 +54,7 @@ func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, 
 	}
 	return &passthrough{grantOf: grantOf, reports: reports, log: log, proxy: &httputil.ReverseProxy{
 		Transport:     transport,
-		FlushInterval: -1, // watch events must not wait
+		FlushInterval: -1, // forward watch events immediately
 		Rewrite:       func(r *httputil.ProxyRequest) { rewrite(r, target) },
 		ModifyResponse: func(answer *http.Response) error {
 			if answer.Request.URL.Query().Has("watch") {
@@ -70,7 +71,7 @@ func newPassthrough(upstream *rest.Config, grantOf planLookup, reports reports, 
 	}}, nil
 }
 
-// rewrite makes the outgoing request: same method, path, query and body; only the headers that are needed.
+// rewrite builds the outgoing request: same method, path, query and body, and only the necessary headers.
 func rewrite(r *httputil.ProxyRequest, target *url.URL) {
 	headers := http.Header{}
 	for _, name := range forwarded {
@@ -116,7 +117,7 @@ func (p *passthrough) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.proxy.ServeHTTP(w, r)
 }
 
-// refuseToken answers when a token opens nothing, or nothing yet.
+// refuseToken answers when a token grants no access, or none yet.
 func (p *passthrough) refuseToken(w http.ResponseWriter, err error) {
 	var no *refusal
 	switch {
@@ -132,7 +133,7 @@ func (p *passthrough) refuseToken(w http.ResponseWriter, err error) {
 	}
 }
 
-// refuseUpdate answers an update that cannot be passed on. Agents deal with a conflict by reading the Secret again.
+// refuseUpdate answers an update that cannot be forwarded. After a conflict, agents reread the Secret.
 func (p *passthrough) refuseUpdate(w http.ResponseWriter, err error) {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -150,7 +151,8 @@ func (p *passthrough) refuseUpdate(w http.ResponseWriter, err error) {
 	}
 }
 
-// worthAsking refuses what no agent may ever ask, whoever it is: so nobody learns from the answer whether a token is good.
+// worthAsking refuses what no agent may request, before the token is checked. So the answer does not reveal whether a
+// token is valid.
 func worthAsking(r *http.Request) bool {
 	return r.URL.RawPath == "" && r.URL.EscapedPath() == r.URL.Path && r.URL.Opaque == "" && !wantsUpgrade(r) && !impersonates(r) &&
 		(discovery(r.URL.Path) || strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/"))
@@ -179,8 +181,8 @@ func impersonates(r *http.Request) bool {
 	return false
 }
 
-// allowed tells whether a request is one of those an agent needs for the plan secret with the given name. Paths are compared
-// as a whole, and a query must be understood completely.
+// allowed reports whether an agent needs a request for the given plan Secret. Paths must match completely, and the
+// query must be fully understood.
 func allowed(r *http.Request, namespace, name string) bool {
 	query, ok := understood(r.URL.RawQuery)
 	if !ok {
@@ -200,8 +202,8 @@ func allowed(r *http.Request, namespace, name string) bool {
 	return false
 }
 
-// understood parses a query. ok is false if it has a parameter agents do not need, or one of them twice: then it could mean
-// one thing here and another to the API server.
+// understood parses a query. ok is false for unneeded parameters and for duplicates, which the API server might
+// interpret differently.
 func understood(raw string) (query url.Values, ok bool) {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
@@ -215,11 +217,11 @@ func understood(raw string) (query url.Values, ok bool) {
 	return query, true
 }
 
-// refuse answers in the form Kubernetes clients understand.
+// refuse answers in the form that Kubernetes clients understand.
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client is gone if this fails
+	_ = json.NewEncoder(w).Encode(metav1.Status{ // fails only when the client has disconnected
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
 	})

@@ -192,13 +192,13 @@ func TestInstallScript_HostThatCannotBeQuoted(t *testing.T) {
 	}
 }
 
-// install runs the script against a server and returns its output, its error and the directory it installed into.
+// install runs the script against a server and returns its output, its root directory and its error.
 func install(t *testing.T, w *world, script string, environment ...string) (output, root string, err error) {
 	t.Helper()
 	return installWith(t, w, script, []string{"sh", "-s"}, environment...)
 }
 
-// installWith is install with the shell and the flags of the script chosen.
+// installWith is install with a given shell, including the script's flags.
 func installWith(t *testing.T, w *world, script string, shell []string, environment ...string) (output, root string, err error) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -208,7 +208,7 @@ func installWith(t *testing.T, w *world, script string, shell []string, environm
 	bin := filepath.Join(root, "stubs")
 	for path, content := range map[string]string{
 		filepath.Join(bin, "systemctl"): "#!/bin/sh\necho \"$*\" >> " + root + "/systemctl.log\n",
-		// As the real one it is the agent by its name alone.
+		// Like the real binary, it is the agent only under that name.
 		filepath.Join(root, "agent"): "#!/bin/sh\ncase ${0##*/} in rancher-system-agent*) ;; *) exit 64 ;; esac\n[ \"$1\" = validate-connection ] && grep -q secretName \"$2\" && stat -c %a \"$2\" > " + root + "/mode\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -301,7 +301,7 @@ func TestInstallScript_InstallsAndConnects(t *testing.T) {
 	}
 }
 
-// TestInstallScript_TracesNoSecret: who debugs an installation shares its output.
+// TestInstallScript_TracesNoSecret: the traced output contains no secrets, because users share it.
 func TestInstallScript_TracesNoSecret(t *testing.T) {
 	token := BootstrapToken([]byte(bootstrapJWT))
 	for _, shell := range []string{"sh", "bash", "busybox sh"} {
@@ -341,7 +341,8 @@ func TestInstallScript_TracesNoSecret(t *testing.T) {
 	}
 }
 
-// TestInstallScript_KeepsItsIdentity: the server lets no other one in.
+// TestInstallScript_KeepsItsIdentity: a repeated installation uses the same identity, because the server accepts no
+// other.
 func TestInstallScript_KeepsItsIdentity(t *testing.T) {
 	kept := t.TempDir()
 	var seen []string
@@ -352,7 +353,7 @@ func TestInstallScript_KeepsItsIdentity(t *testing.T) {
 				var sent clusterv1.Machine
 				decodeJSON(t, string(patch), &sent)
 				seen = append(seen, sent.Labels[rkev1.MachineIDLabel])
-				return nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil) // the answer never arrives
+				return nil, apierrors.NewConflict(schema.GroupResource{}, "m", nil) // the answer gets lost
 			})
 		script := strings.Replace(InstallScript(), "TRIES=4500", "TRIES=1", 1)
 		output, _, err := install(t, w, script, "CATTLE_ID=", "CATTLE_AGENT_CONFIG_DIR="+kept)

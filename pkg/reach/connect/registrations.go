@@ -19,23 +19,23 @@ type ManagementClusters interface {
 	Get(name string) (*mgmtv3.Cluster, error)
 }
 
-// RegistrationOptions are what registration tokens are looked up in.
+// RegistrationOptions are the dependencies of Registrations.
 type RegistrationOptions struct {
-	// Secrets is a cache of a factory that is started later. Required.
+	// Secrets is a cache whose factory is started later. Required.
 	Secrets corecontrollers.SecretCache
-	// Clusters have tokens. Nil: Lookup finds nothing.
+	// Clusters are the clusters with tokens. With nil, Lookup finds nothing.
 	Clusters ManagementClusters
-	// Now is the clock. Nil: time.Now.
+	// Now is the clock. nil means time.Now.
 	Now func() time.Time
-	// Log receives messages, never a token. Nil: the standard logger.
+	// Log receives messages, never a token. nil means the standard logger.
 	Log logrus.FieldLogger
 }
 
-// Registrations finds out which cluster a registration token is of. It has an index of digests of digests, so that neither the index nor the time
-// of a lookup tells anything about a token.
+// Registrations finds the cluster of a registration token. Its index contains digests of digests, so that neither the
+// index nor the time of a lookup reveals anything about a token.
 type Registrations struct{ RegistrationOptions }
 
-// NewRegistrations adds its index to the cache of Secrets: there is one of it per cache.
+// NewRegistrations adds its index to the cache of Secrets. Call it once per cache.
 func NewRegistrations(o RegistrationOptions) *Registrations {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -58,15 +58,16 @@ func NewRegistrations(o RegistrationOptions) *Registrations {
 	return &Registrations{o}
 }
 
-// proofToken is how a cluster agent presents a registration token when it asks for a proof.
+// proofToken is the form in which a cluster agent presents a registration token to request a proof.
 // (docs/wire/endpoints.md#authorities.)
 func proofToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Lookup returns the name of the management cluster that a token is of, when it is good now and for that purpose. A token is of the cluster in
-// whose namespace its Secret is; one that was copied to another cluster's namespace is of none, because nobody can tell whose agents have it.
+// Lookup returns the name of the management cluster of a token that is valid now and for the purpose. The namespace of
+// its Secret determines the cluster. A token in the namespaces of several clusters is refused, because its cluster is
+// ambiguous.
 func (r *Registrations) Lookup(token string, purpose registration.Purpose) (cluster string, ok bool) {
 	if token == "" || r.Clusters == nil {
 		return "", false
@@ -88,15 +89,15 @@ func (r *Registrations) Lookup(token string, purpose registration.Purpose) (clus
 	return cluster, true
 }
 
-// proving returns the token that was presented as a digest, whatever it is for; "" when there is none.
+// proving returns the token for a presented digest, for any purpose, or "".
 func (r *Registrations) proving(digest string) string {
 	for _, token := range r.find(digest, registration.Any) {
-		return token // whichever namespaces it is in, it is the one that was presented
+		return token // the token is the same in all namespaces
 	}
 	return ""
 }
 
-// find returns the token whose digest was presented, by the namespaces that it is in.
+// find returns the token for a presented digest, by namespace.
 func (r *Registrations) find(digest string, purpose registration.Purpose) map[string]string {
 	if digest == "" {
 		return nil

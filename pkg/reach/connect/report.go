@@ -19,22 +19,22 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// readSecret reads a Secret from somewhere.
+// readSecret reads a Secret from a cache or from the API server.
 type readSecret func(namespace, name string) (*corev1.Secret, error)
 
-// reports turns what an agent wants to write into what it may write. Agents send the whole Secret, but theirs are only the
-// keys in which they report: labels, annotations, owners and the plan itself are the server's, and a compromised node that
-// could change them would be believed about its roles. The API server receives the stored Secret with the agent's keys put
-// in, made here from the parsed request, so that nothing in the request can mean one thing here and another there.
+// reports reduces an agent's update to what it may change. Agents send the complete Secret, but may change only the
+// keys in which they report. The server owns labels, annotations, owner references and the plan. A compromised node
+// that could change them could claim other roles. The API server receives the stored Secret with the agent's keys from
+// the parsed request. So the API server cannot interpret the request differently.
 type reports struct {
 	cached, live readSecret
 }
 
-// errBody says that a request is not what an agent sends.
+// errBody means that the body is not what an agent sends.
 var errBody = errors.New("the body must be a Secret as JSON or protobuf, with its resourceVersion")
 
-// compose reads the update of a plan secret from a request and returns the body to send instead. The errors are errBody,
-// an *http.MaxBytesError, a conflict when the Secret has another version by now, and those of reading it.
+// compose reads the update of a plan Secret from a request and returns the body to send instead. The error is errBody,
+// an *http.MaxBytesError, a conflict if the Secret has changed meanwhile, or an error of reading it.
 func (s reports) compose(r *http.Request, namespace, name string) ([]byte, error) {
 	sent, err := readSent(r)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s reports) compose(r *http.Request, namespace, name string) ([]byte, error
 	return body, nil
 }
 
-// readSent decodes the Secret in a request. Which of the two forms a client sends depends on its age.
+// readSent decodes the Secret in a request. The encoding depends on the client's version.
 func readSent(r *http.Request) (*corev1.Secret, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || (media != runtime.ContentTypeJSON && media != runtime.ContentTypeProtobuf) {
@@ -86,8 +86,8 @@ func readSent(r *http.Request) (*corev1.Secret, error) {
 	return sent, nil
 }
 
-// at returns the Secret as it was at a version, which must be the current one. The cache may lag behind the agent, which has
-// just written, so its word is taken only when it agrees.
+// at returns the Secret in a version, which must be the current one. The cache may lag behind the agent's last write,
+// so it counts only if it has that version.
 func (s reports) at(version, namespace, name string) (*corev1.Secret, error) {
 	if secret, err := s.cached(namespace, name); err == nil && secret.ResourceVersion == version {
 		return secret, nil
@@ -102,7 +102,7 @@ func (s reports) at(version, namespace, name string) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// replaceBody gives a request another body.
+// replaceBody replaces the body of a request.
 func replaceBody(r *http.Request, body []byte) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// storedPlan is the plan secret of machine m as the server wrote it and the agent reported into it before.
+// storedPlan is the plan Secret of machine m, with an earlier report.
 func storedPlan() *corev1.Secret {
 	secret := &corev1.Secret{ObjectMeta: meta("b-machine-plan", "plan-uid"), Type: rkev1.SecretTypeMachinePlan}
 	secret.Labels = map[string]string{rkev1.WorkerRoleLabel: "true"}
@@ -173,8 +173,7 @@ func TestReport_BodiesThatNoAgentSends(t *testing.T) {
 	}
 }
 
-// TestReport_AmbiguousJSON sends keys that different parsers read differently. What reaches the API server is made from what
-// was understood here.
+// TestReport_AmbiguousJSON: keys that parsers interpret differently do not reach the API server.
 func TestReport_AmbiguousJSON(t *testing.T) {
 	w := newWorld(t)
 	w.add(w.secrets, storedPlan())

@@ -1,7 +1,9 @@
-// Package endpointauth is the program behind the authorized endpoint of a cluster, on its servers (drover cluster-auth): the API server there asks it whose a
-// token is, with a TokenReview, as --authentication-token-webhook-config-file tells it to.
+// Package endpointauth is the program behind the authorized endpoint of a cluster (drover cluster-auth). It runs on the
+// cluster's servers. The API server there sends it a TokenReview to identify the bearer of a token
+// (--authentication-token-webhook-config-file).
 //
-// It answers from one file, in which are the public keys of the cluster's tokens (package endpointtoken): it has no credential, asks nobody, and goes on while
-// Drover is away. The file is read again when it has changed; without one that can be read no token is good. It listens on the loopback address alone,
-// where the API server of the same host asks it without TLS, because the plans of servers say so.
+// It uses one file, which contains the public keys of the cluster's tokens (package endpointtoken). It has no
+// credential, contacts no other service, and works while Drover is unavailable. It rereads the file after changes.
+// Without a readable file all tokens are refused. It listens only on the loopback address. The API server of the same
+// host connects without TLS, as the servers' plans specify.
 package endpointauth

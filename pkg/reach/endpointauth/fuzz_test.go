@@ -9,7 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
 
-// FuzzAuthenticate posts what nobody has thought of. Nothing makes anybody of its sender but whom the one good token names.
+// FuzzAuthenticate: for any input, only the one valid token authenticates a user.
 func FuzzAuthenticate(f *testing.F) {
 	w := newWorld(f)
 	good := w.token(w.keys)

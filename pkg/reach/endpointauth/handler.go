@@ -15,10 +15,10 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// Path is where API servers ask. The plans of servers name it.
+// Path is the path of TokenReviews. The plans of servers contain it.
 const Path = "/v1/authenticate"
 
-// largestReview is more than any TokenReview has, in bytes. API servers take a megabyte of headers.
+// largestReview is larger than any TokenReview, in bytes. API servers accept one megabyte of headers.
 const largestReview = 1 << 20
 
 // handler answers TokenReviews.
@@ -27,7 +27,8 @@ type handler struct {
 	now  func() time.Time
 }
 
-// NewHandler answers TokenReviews at Path from the keys in a file, and at /healthz and /readyz whether it has any. Nothing of a token is ever logged.
+// NewHandler answers TokenReviews at Path with the keys in a file. At /healthz and /readyz it reports whether it runs
+// and whether it has keys. It never logs any part of a token.
 func NewHandler(trustFile string, log logrus.FieldLogger) http.Handler {
 	return &handler{keys: &trusted{path: trustFile, log: log}, now: time.Now}
 }
@@ -37,7 +38,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Path:
 		h.authenticate(w, r)
 	case "/healthz":
-		_, _ = io.WriteString(w, "ok") // the client is gone if this fails
+		_, _ = io.WriteString(w, "ok") // fails only when the client has disconnected
 	case "/readyz":
 		if h.keys.current(h.now()) == nil {
 			http.Error(w, "there are no keys", http.StatusServiceUnavailable)
@@ -49,8 +50,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authenticate answers one review in the version in which it was asked. Who it is not about a token of this kind gets a no without a word: it may be for
-// another authenticator.
+// authenticate answers one review in its own API version. A token of another kind is refused without an error, because
+// another authenticator may accept it.
 func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -66,7 +67,7 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the body cannot be read, or is larger than that of any TokenReview", code)
 		return
 	}
-	// What is read of both versions is the same.
+	// Both versions have the same fields here.
 	var review authenticationv1.TokenReview
 	if json.Unmarshal(body, &review) != nil || review.Kind != "TokenReview" || !known(review.APIVersion) {
 		http.Error(w, "the body must be a TokenReview of "+authenticationv1.SchemeGroupVersion.String()+" or "+authenticationv1beta1.SchemeGroupVersion.String(),
@@ -77,14 +78,15 @@ func (h *handler) authenticate(w http.ResponseWriter, r *http.Request) {
 		TypeMeta: metav1.TypeMeta{APIVersion: review.APIVersion, Kind: "TokenReview"}, Status: h.review(review.Spec.Token),
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer) // the client is gone if this fails
+	_ = json.NewEncoder(w).Encode(answer) // fails only when the client has disconnected
 }
 
 func known(version string) bool {
 	return version == authenticationv1.SchemeGroupVersion.String() || version == authenticationv1beta1.SchemeGroupVersion.String()
 }
 
-// review says whose a token is. It tells no audiences: a token is good for the API server that asks here, which knows its own.
+// review returns the user of a token. It returns no audiences: a token is valid for the API server that asks, which
+// knows its own.
 func (h *handler) review(token string) authenticationv1.TokenReviewStatus {
 	if !endpointtoken.IsOne(token) {
 		return authenticationv1.TokenReviewStatus{}

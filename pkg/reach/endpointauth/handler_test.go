@@ -26,7 +26,7 @@ import (
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// world is the endpoint of a cluster whose clock the test moves.
+// world is a cluster's endpoint with a clock that the test controls.
 type world struct {
 	testing.TB
 	*handler
@@ -50,7 +50,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// of is the world for a test within a test.
+// of returns the world for a subtest.
 func (w *world) of(t testing.TB) *world {
 	within := *w
 	within.TB = t
@@ -64,7 +64,7 @@ func (w *world) draw() endpointtoken.Keys {
 	return keys
 }
 
-// trusts writes the file as the kubelet does: another one by the same name. A second later it is looked at.
+// trusts replaces the file, as the kubelet does, and moves the clock to the next check.
 func (w *world) trusts(keys endpointtoken.Keys) {
 	w.Helper()
 	content, err := keys.Trust(audience)
@@ -96,7 +96,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// asks posts a body, and returns the answer.
+// asks posts a body and returns the answer.
 func (w *world) asks(body string) (int, string) {
 	w.Helper()
 	answer := httptest.NewRecorder()
@@ -104,7 +104,7 @@ func (w *world) asks(body string) (int, string) {
 	return answer.Code, strings.TrimSpace(answer.Body.String())
 }
 
-// review is what an API server posts.
+// review is the request of an API server.
 func review(version, token string) string {
 	return fmt.Sprintf(`{"kind":"TokenReview","apiVersion":"authentication.k8s.io/%s","metadata":{"creationTimestamp":null},"spec":{"token":%q,"audiences":["https://kubernetes.default.svc"]},"status":{"user":{}}}`, version, token)
 }
@@ -160,7 +160,7 @@ func TestHandler_OtherRequests(t *testing.T) {
 	}
 }
 
-// status is what is said about a token.
+// status returns the review of a token.
 func (w *world) status(token string) authenticationv1.TokenReviewStatus {
 	w.Helper()
 	_, body := w.asks(review("v1", token))
@@ -169,7 +169,7 @@ func (w *world) status(token string) authenticationv1.TokenReviewStatus {
 	return answer.Status
 }
 
-// The file is read again when it has changed, and nothing is remembered of what it said before.
+// A changed file is reread, and its previous keys are forgotten.
 func TestHandler_FollowsTheFile(t *testing.T) {
 	w := newWorld(t)
 	before := w.token(w.keys)

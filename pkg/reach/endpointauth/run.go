@@ -12,17 +12,18 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Options are what the program needs.
+// Options configure the program.
 type Options struct {
-	// Address is where to listen: a loopback address and a port. localhost is that of IPv4 and that of IPv6, of which one has to exist.
+	// Address is the address to listen on: a loopback address and a port. localhost means the IPv4 and IPv6 addresses.
+	// At least one of them must exist.
 	Address string
-	// TrustFile has the public keys.
+	// TrustFile contains the public keys.
 	TrustFile string
 	// Log must not be nil.
 	Log logrus.FieldLogger
 }
 
-// Run answers until ctx ends. An error says what keeps it from that.
+// Run serves until ctx ends. It returns an error if it cannot.
 func Run(ctx context.Context, o Options) error {
 	listeners, err := listen(ctx, o.Address)
 	if err != nil {
@@ -51,8 +52,8 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// listen listens at an address. A family of addresses that the host does not have is done without; one that somebody else listens on is an error, because
-// the API server would ask him.
+// listen listens on an address. It skips an address family that the host lacks. A port in use is an error, because the
+// API server would ask the other process.
 func listen(ctx context.Context, address string) ([]net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// lookAgain is how often it is looked whether the file has changed, when somebody asks.
+	// lookAgain is how often requests check the file for changes.
 	lookAgain = time.Second
-	// largestFile is more than a ConfigMap holds, in bytes.
+	// largestFile is larger than any ConfigMap, in bytes.
 	largestFile = 2 << 20
 )
 
-// trusted is what a file says about keys.
+// trusted are the keys in a file.
 type trusted struct {
 	path string
 	log  logrus.FieldLogger
@@ -31,7 +31,8 @@ type trusted struct {
 	problem string
 }
 
-// current returns what the file says now; nil when there is none that can be read. That is no time to go on with keys that somebody may have taken away.
+// current returns the current keys, or nil if the file is unreadable. The previous keys are dropped then, because they
+// may have been revoked.
 func (f *trusted) current(now time.Time) *endpointtoken.Trust {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +53,7 @@ func (f *trusted) current(now time.Time) *endpointtoken.Trust {
 	return f.trust
 }
 
-// tell says once what is wrong with the file, or that it was read.
+// tell logs each new problem with the file once, and each successful read.
 func (f *trusted) tell(err error) {
 	problem := ""
 	if err != nil {

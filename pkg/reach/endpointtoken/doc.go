@@ -1,11 +1,13 @@
-// Package endpointtoken decides about the tokens with which users reach a cluster at its authorized endpoint (spec.localClusterAuthEndpoint), without Drover.
+// Package endpointtoken issues and verifies the tokens for the authorized endpoint of a cluster
+// (spec.localClusterAuthEndpoint), by which users reach it without Drover.
 //
-//	management cluster                                     the cluster
-//	Secret NAME-endpoint-keys: Keys ── Sign ──► token ──► its API server ─ TokenReview ─► drover cluster-auth: Trust.Verify
-//	            └── Trust, public keys only ── tunnel ──► ConfigMap drover-cluster-auth ──────────┘
+//	management cluster                                  the cluster
+//	Secret NAME-endpoint-keys: Keys ─ Sign ─► token ─► its API server ─ TokenReview ─► drover cluster-auth: Trust.Verify
+//	            └── Trust, public keys only ── tunnel ──► ConfigMap drover-cluster-auth ───────┘
 //
-// A token is a JWT that names one user, as the cluster knows him through Drover, and opens one cluster: each has keys of its own, and its identifier is the
-// audience. It says nothing about what the user may do there, which the cluster decides. Nothing in the cluster can make one.
+// A token is a JWT for one user of one cluster. It contains the user's downstream identity. Each cluster has its own
+// keys, and its identifier is the audience. The token contains no permissions: the cluster's RBAC decides. The cluster
+// cannot create tokens.
 //
-// Everything here is a function of values: randomness and time come in.
+// All functions are pure: randomness and time are parameters.
 package endpointtoken

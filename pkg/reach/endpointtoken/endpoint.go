@@ -14,28 +14,31 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// Endpoint is what tokens for one cluster are made with.
+// Endpoint contains the keys and the audience for tokens of one cluster.
 type Endpoint struct {
 	Keys     Keys
 	Audience string
 }
 
 var (
-	// ErrOff is for a cluster that has no authorized endpoint. Errors that wrap it say why, to users who may get the Cluster.
+	// ErrOff means that the cluster has no authorized endpoint. Errors that wrap it name the reason, for users who may
+	// get the Cluster.
 	ErrOff = errors.New("the cluster has no authorized endpoint")
-	// ErrNotYet is for one whose keys are about to be made.
+	// ErrNotYet means that the keys are not created yet.
 	ErrNotYet = errors.New("the keys of the cluster's authorized endpoint are not there yet")
-	// ErrSpoiled is for one whose Secret holds no keys. Errors that wrap it name the Secret and what is wrong, and nothing that is in it.
+	// ErrSpoiled means that the Secret contains no usable keys. Errors that wrap it name the Secret and the problem,
+	// and contain no data of it.
 	ErrSpoiled = errors.New("the keys of the cluster's authorized endpoint cannot be used")
 )
 
-// Wanted reports whether a Cluster is to have an endpoint. API servers of clusters that were imported are configured by others.
+// Wanted reports whether a Cluster shall have an endpoint. Drover does not configure the API servers of imported
+// clusters.
 func Wanted(cluster *provv1.Cluster) bool {
 	return cluster.Spec.RKEConfig != nil && cluster.Spec.LocalClusterAuthEndpoint.Enabled && cluster.DeletionTimestamp == nil
 }
 
-// For returns what tokens for a cluster are made with. management and secret are nil when they are not there. The error is ErrOff,
-// ErrNotYet or ErrSpoiled.
+// For returns the keys and audience for tokens of a cluster. management and secret are nil if they do not exist. The
+// error is ErrOff, ErrNotYet or ErrSpoiled.
 func For(cluster *provv1.Cluster, management *mgmtv3.Cluster, secret *corev1.Secret) (Endpoint, error) {
 	switch {
 	case cluster.DeletionTimestamp != nil:
@@ -51,7 +54,7 @@ func For(cluster *provv1.Cluster, management *mgmtv3.Cluster, secret *corev1.Sec
 	return Endpoint{Keys: keys, Audience: Audience(management.Name, management.UID)}, err
 }
 
-// KeysOf are the keys in a Secret.
+// KeysOf returns the keys in a Secret.
 func KeysOf(secret *corev1.Secret) (Keys, error) {
 	if secret.Type != rkev1.SecretTypeEndpointKeys {
 		return Keys{}, fmt.Errorf("%w: secret %s/%s must have type %s; delete it, and Drover makes it anew", ErrSpoiled, secret.Namespace, secret.Name, rkev1.SecretTypeEndpointKeys)
@@ -63,7 +66,7 @@ func KeysOf(secret *corev1.Secret) (Keys, error) {
 	return keys, nil
 }
 
-// Secret is that with the keys of a cluster.
+// Secret returns the Secret with the keys of a cluster.
 func (k Keys) Secret(cluster *provv1.Cluster) (*corev1.Secret, error) {
 	data, err := k.Data()
 	if err != nil {

@@ -15,28 +15,29 @@ import (
 )
 
 const (
-	// KeyLife is after which time another key signs.
+	// KeyLife is how long a key signs tokens.
 	KeyLife = 90 * 24 * time.Hour
-	// MaxLife is the longest that a token is good for, whatever somebody sets.
+	// MaxLife is the longest lifetime of a token, whatever the settings.
 	MaxLife = 7 * 24 * time.Hour
-	// DefaultLife is how long tokens are good for when nobody says otherwise. They are for the hours in which Drover, or the way to it, is away: a working day,
-	// and the night in which it ended.
+	// DefaultLife is the default lifetime of tokens. It bridges an outage of Drover or of the connection to it: a
+	// working day and the night after it.
 	DefaultLife = 12 * time.Hour
-	// LeastLife is the shortest that can be asked for, as for the tokens of service accounts: clients have clocks of their own.
+	// LeastLife is the shortest lifetime, as for service account tokens, because client clocks differ.
 	LeastLife = 10 * time.Minute
-	// leeway is how far the clocks of two machines may be apart.
+	// leeway is the tolerated difference between the clocks of two machines.
 	leeway = time.Minute
 )
 
 // Keys in the Secret. They are stored: do not change them.
 const (
-	currentKey = "current" // PEM of the private key that signs
-	nextKey    = "next"    // PEM of the private key that signs after it
-	formerKey  = "former"  // PEM of the public key that signed before, while tokens of it may be good
-	sinceKey   = "since"   // RFC 3339: since when the current key signs
+	currentKey = "current" // PEM of the private key that signs now
+	nextKey    = "next"    // PEM of the private key that signs next
+	formerKey  = "former"  // PEM of the previous public key, while its tokens may be valid
+	sinceKey   = "since"   // RFC 3339: when the current key became current
 )
 
-// Keys are those of one cluster. The next one is trusted in the cluster long before it signs: nobody waits for its way there.
+// Keys are the keys of one cluster. The cluster trusts the next key long before it signs, so a key change needs no
+// wait.
 type Keys struct {
 	current, next ed25519.PrivateKey
 	former        ed25519.PublicKey
@@ -49,7 +50,7 @@ func (k Keys) String() string { return "Keys{since " + k.since.Format(time.RFC33
 // GoString hides the keys.
 func (k Keys) GoString() string { return k.String() }
 
-// NewKeys draws the keys of a cluster that has none.
+// NewKeys generates the keys of a cluster.
 func NewKeys(random io.Reader, now time.Time) (Keys, error) {
 	current, err := draw(random)
 	if err != nil {
@@ -67,12 +68,12 @@ func draw(random io.Reader) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// Turn returns the keys as they should be now: another one signs when the current one is old, and the former one goes when no token of it can be good any
-// more. changed is false when they are as they should be.
+// Turn rotates the keys when due. The next key becomes current when the current one is old. The former key is removed
+// when its tokens have expired. changed is false when nothing is due.
 func (k Keys) Turn(random io.Reader, now time.Time) (turned Keys, changed bool, err error) {
 	age := now.Sub(k.since)
 	switch {
-	case age >= KeyLife, age < -leeway: // nobody here has written a time to come, until which the key would be good
+	case age >= KeyLife, age < -leeway: // a future time is invalid, because the key would otherwise be used until then
 		next, err := draw(random)
 		if err != nil {
 			return k, false, err
@@ -85,7 +86,7 @@ func (k Keys) Turn(random io.Reader, now time.Time) (turned Keys, changed bool, 
 	return k, false, nil
 }
 
-// Data is what the Secret holds.
+// Data returns the data of the Secret.
 func (k Keys) Data() (map[string][]byte, error) {
 	data := map[string][]byte{sinceKey: []byte(k.since.UTC().Format(time.RFC3339))}
 	for name, key := range map[string]ed25519.PrivateKey{currentKey: k.current, nextKey: k.next} {
@@ -105,7 +106,7 @@ func (k Keys) Data() (map[string][]byte, error) {
 	return data, nil
 }
 
-// ParseKeys reads what a Secret holds. The error names the key of the Secret that is wrong, and holds nothing of it.
+// ParseKeys reads the data of a Secret. The error names the invalid key of the data and contains no part of it.
 func ParseKeys(data map[string][]byte) (Keys, error) {
 	since, err := time.Parse(time.RFC3339, string(data[sinceKey]))
 	if err != nil {
@@ -153,7 +154,7 @@ func publicOf(key ed25519.PrivateKey) ed25519.PublicKey {
 	return public
 }
 
-// public are the keys that tokens may be signed with, in the order of their age, the current one first.
+// public are the public keys of valid tokens: the current, the next and the former key.
 func (k Keys) public() ([]jose.JSONWebKey, error) {
 	all := []ed25519.PublicKey{publicOf(k.current), publicOf(k.next)}
 	if k.former != nil {

@@ -16,38 +16,39 @@ import (
 )
 
 const (
-	// Issuer is what tokens of this kind say that they are from. It is no address: they are good as long as the keys are, wherever Drover is reached.
+	// Issuer is the issuer of these tokens. It is no URL, because tokens remain valid when Drover's address changes.
 	Issuer = "drover.io/cluster-endpoint"
-	// CredentialIDExtra is what Kubernetes calls the identifier of a credential among the extras of a user, where audit logs have it.
+	// CredentialIDExtra is the user extra in which Kubernetes stores the identifier of a credential. Audit logs contain
+	// it.
 	CredentialIDExtra = "authentication.kubernetes.io/credential-id"
 
-	// longest is more than any token has, in bytes. API servers take headers of a megabyte.
+	// longest is longer than any token, in bytes. API servers accept one megabyte of headers.
 	longest = 64 << 10
 )
 
-// Audience is that of the tokens of one cluster: a management cluster of the same name that comes later is another one.
+// Audience is the audience of one cluster's tokens. A later management cluster of the same name has another audience.
 func Audience(id string, uid types.UID) string { return "drover.io/cluster/" + id + "/" + string(uid) }
 
-// Claims are what a token says.
+// Claims are the claims of a token.
 type Claims struct {
-	// ID tells tokens apart, in audit logs for example.
+	// ID identifies a token, for example in audit logs.
 	ID string
-	// Audience is that of the cluster.
+	// Audience is the cluster's audience.
 	Audience string
-	// User is who shows it, as the cluster knows him.
+	// User is the bearer's downstream identity.
 	User authenticationv1.UserInfo
-	// Issued and Expires are from when until when it is good.
+	// Issued and Expires limit the token's validity.
 	Issued, Expires time.Time
 }
 
-// userClaims are those that no standard has.
+// userClaims are the non-standard claims.
 type userClaims struct {
 	UID    string              `json:"uid,omitempty"`
 	Groups []string            `json:"groups,omitempty"`
 	Extra  map[string][]string `json:"extra,omitempty"`
 }
 
-// Sign makes a token. It refuses what no Verify would accept.
+// Sign creates a token. It refuses claims that Verify would refuse.
 func (k Keys) Sign(c Claims) (string, error) {
 	if life := c.Expires.Sub(c.Issued); c.ID == "" || c.Audience == "" || life <= 0 || life > MaxLife {
 		return "", errors.New("sign a token: it must have an ID, an audience, and a life of more than nothing and at most " + MaxLife.String())
@@ -83,31 +84,32 @@ func (k Keys) Sign(c Claims) (string, error) {
 	return token, nil
 }
 
-// Errors of Sign and Verify. None holds anything of a token.
+// Errors of Sign and Verify. They contain no part of a token.
 var (
-	// ErrTooLong is for a user with more groups than a token can hold.
+	// ErrTooLong means that the user has more groups than a token can contain.
 	ErrTooLong = errors.New("the user has more groups, or longer names of groups, than a token can hold")
-	// ErrForeign is for what is no token of this kind.
+	// ErrForeign means that the text is no token of this kind.
 	ErrForeign = errors.New("this is no token of a cluster's endpoint")
-	// ErrUnknown is for one that no key of this cluster has signed, or that was changed.
+	// ErrUnknown means that no key of this cluster signed the token, or that it was changed.
 	ErrUnknown = errors.New("the token is not signed with a key of this cluster")
-	// ErrAudience is for one of another cluster.
+	// ErrAudience means that the token is for another cluster.
 	ErrAudience = errors.New("the token is for another cluster")
-	// ErrExpired is for one whose time is over, or has not come.
+	// ErrExpired means that the token has expired or is not valid yet.
 	ErrExpired = errors.New("the token has expired, or is not good yet")
-	// ErrUser is for one that names whom no token may name.
+	// ErrUser means that the token names a forbidden user or group.
 	ErrUser = errors.New("the token names a user or a group that no token may name")
 )
 
-// algorithms are those that tokens are signed with. A list of one leaves a token no choice.
+// algorithms are the accepted signature algorithms. With a single one, a token cannot choose.
 var algorithms = []jose.SignatureAlgorithm{jose.EdDSA}
 
-// IsOne reports whether a text says of itself that it is a token of this kind. Nothing is verified.
+// IsOne reports whether a text claims to be a token of this kind. It verifies nothing.
 func IsOne(token string) bool {
 	if len(token) > longest {
 		return false
 	}
-	// Most tokens are somebody else's, and are told apart without reading all that they say. Sign writes the issuer as it is.
+	// Most tokens are of other kinds. A search for the issuer, which Sign writes unescaped, rejects them without
+	// parsing.
 	_, claims, _ := strings.Cut(token, ".")
 	claims, _, _ = strings.Cut(claims, ".")
 	said, err := base64.RawURLEncoding.DecodeString(claims)
@@ -131,7 +133,7 @@ func parse(token string) (*jwt.JSONWebToken, bool) {
 	return parsed, err == nil && claims.Issuer == Issuer
 }
 
-// Verify returns whose a token is, if it is one of this cluster. The error is one of those above.
+// Verify returns the user of a token of this cluster. Its errors are listed above.
 func (t *Trust) Verify(token string, now time.Time) (authenticationv1.UserInfo, error) {
 	var none authenticationv1.UserInfo
 	parsed, ok := parse(token)
@@ -161,10 +163,10 @@ func (t *Trust) Verify(token string, now time.Time) (authenticationv1.UserInfo, 
 	return user, nil
 }
 
-// check looks at what a token says that is signed.
+// check validates the claims of a token with a valid signature.
 func (t *Trust) check(claims jwt.Claims, now time.Time) error {
 	if claims.Expiry == nil || claims.IssuedAt == nil || claims.ID == "" || claims.Expiry.Time().Sub(claims.IssuedAt.Time()) > MaxLife {
-		return ErrExpired // or never would
+		return ErrExpired // or would never expire
 	}
 	if len(claims.Audience) != 1 || claims.Audience[0] != t.Audience || t.Audience == "" {
 		return ErrAudience
@@ -175,7 +177,7 @@ func (t *Trust) check(claims jwt.Claims, now time.Time) error {
 	return nil
 }
 
-// Names with a meaning to Kubernetes, or to Drover.
+// Names with a built-in meaning for Kubernetes or Drover.
 const (
 	systemPrefix = "system:"
 	droverPrefix = "system:drover:"
@@ -183,8 +185,8 @@ const (
 	everybody    = "system:authenticated"
 )
 
-// mayBeNamed reports whether a token may stand for a user. Names that Kubernetes gives a meaning itself are none that Drover passes on to a cluster, and
-// Drover's own administrator is no user: such a token would be a mistake here, or made with a key that was stolen.
+// mayBeNamed reports whether a token may be for a user. Drover never passes Kubernetes' built-in names to a cluster,
+// and its administrator group is not for users. A token with such a name would be a mistake, or made with a stolen key.
 func mayBeNamed(user authenticationv1.UserInfo) bool {
 	if user.Username == "" || strings.HasPrefix(user.Username, systemPrefix) && !strings.HasPrefix(user.Username, droverPrefix) {
 		return false

@@ -22,7 +22,7 @@ var (
 	here = Audience("c-m-1", "uid-1")
 )
 
-// dice are random numbers that are the same each time.
+// dice are reproducible random numbers.
 type dice struct{ *rand.ChaCha8 }
 
 func (d dice) Read(p []byte) (int, error) { return d.ChaCha8.Read(p) }
@@ -85,7 +85,7 @@ func TestVerify_TellsWhoItIs(t *testing.T) {
 	}
 }
 
-// raw signs whatever it is given, as a mistake or a thief would.
+// raw signs arbitrary claims, as after a mistake or a theft.
 func raw(t *testing.T, algorithm jose.SignatureAlgorithm, key any, claims map[string]any) string {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: key}, nil)
@@ -95,7 +95,7 @@ func raw(t *testing.T, algorithm jose.SignatureAlgorithm, key any, claims map[st
 	return token
 }
 
-// changed is a token of which one part is another one.
+// changed returns a token with one part edited.
 func changed(t *testing.T, token string, part int, edit func(map[string]any)) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -200,7 +200,8 @@ func TestSign_RefusesWhatNobodyWouldAccept(t *testing.T) {
 	}
 }
 
-// Another key signs after some time. Nobody notices: it was trusted before, and the one before is until its last token has ended.
+// A key change needs no wait: the next key was trusted before, and the former key remains trusted until its last token
+// has expired.
 func TestKeys_Turn(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t, 1)
@@ -208,7 +209,8 @@ func TestKeys_Turn(t *testing.T) {
 	if _, changed, err := k.Turn(seed(2), noon.Add(KeyLife-time.Second)); err != nil || changed {
 		t.Fatalf("turned before its time: %v", err)
 	}
-	for before, want := range map[time.Duration]bool{leeway: false, 2 * leeway: true, KeyLife: true} { // a time to come is somebody else's, or of another clock
+	// A future time comes from a forgery or a wrong clock.
+	for before, want := range map[time.Duration]bool{leeway: false, 2 * leeway: true, KeyLife: true} {
 		if _, changed, err := k.Turn(seed(2), noon.Add(-before)); err != nil || changed != want {
 			t.Errorf("%s before their time: changed %t, %v", before, changed, err)
 		}

@@ -9,20 +9,20 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Trust is what it takes to verify the tokens of one cluster. Nothing in it is secret.
+// Trust contains what is needed to verify the tokens of one cluster. It is not secret.
 type Trust struct {
-	// Audience is that of the cluster.
+	// Audience is the cluster's audience.
 	Audience string
 	set      jose.JSONWebKeySet
 }
 
-// trustFile is Trust as it is written.
+// trustFile is the encoding of Trust.
 type trustFile struct {
 	Audience string            `json:"audience"`
 	Keys     []jose.JSONWebKey `json:"keys"`
 }
 
-// Trust writes what the cluster is to know of keys.
+// Trust encodes the public keys for the cluster.
 func (k Keys) Trust(audience string) ([]byte, error) {
 	keys, err := k.public()
 	if err != nil {
@@ -35,7 +35,7 @@ func (k Keys) Trust(audience string) ([]byte, error) {
 	return append(content, '\n'), nil
 }
 
-// ParseTrust reads what Trust has written. Keys of another kind, private ones and ones without a name are errors.
+// ParseTrust decodes the output of Keys.Trust. It refuses other kinds of keys, private keys and keys without an ID.
 func ParseTrust(content []byte) (*Trust, error) {
 	var file trustFile
 	if err := json.Unmarshal(content, &file); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// ErrNotAvailable says that a cluster cannot be reached yet: it has no
-// kubeconfig. The event of its Secret ends the wait.
+// ErrNotAvailable means that a cluster cannot be reached yet, because it has no kubeconfig. The event of its Secret
+// ends the wait.
 var ErrNotAvailable = errors.New("cluster has no kubeconfig yet")
 
 // DefaultTimeout is the deadline of one call to a downstream cluster.
@@ -30,15 +30,14 @@ const (
 	userAgent         = "drover-downstream"
 )
 
-// Secrets reads Secrets from a cache; a generated SecretCache is one.
+// Secrets reads Secrets from a cache. A generated SecretCache implements it.
 type Secrets interface {
 	Get(namespace, name string) (*corev1.Secret, error)
 }
 
-// Clients hands out clients of downstream clusters. The cluster is named by the
-// namespace and name of its provisioning Cluster. A client is built once for
-// each version of the cluster's kubeconfig Secret; asking costs no API call.
-// Clients are safe for concurrent use.
+// Clients provides clients of downstream clusters. The namespace and name of its provisioning Cluster identify a
+// cluster. Clients builds one client for each version of the cluster's kubeconfig Secret, without API calls. Clients is
+// safe for concurrent use.
 type Clients struct {
 	secrets Secrets
 	timeout time.Duration
@@ -53,8 +52,8 @@ type entry struct {
 	client  kubernetes.Interface
 }
 
-// NewClients returns Clients that read kubeconfigs from secrets. timeout is the
-// deadline of one call; 0 means DefaultTimeout.
+// NewClients returns Clients that read kubeconfigs from secrets. timeout is the deadline of one call. 0 means
+// DefaultTimeout.
 func NewClients(secrets Secrets, timeout time.Duration) *Clients {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
@@ -62,8 +61,8 @@ func NewClients(secrets Secrets, timeout time.Duration) *Clients {
 	return &Clients{secrets: secrets, timeout: timeout, known: map[types.NamespacedName]entry{}}
 }
 
-// RESTConfig returns how to reach a cluster. The caller may change the copy it
-// gets. The error is ErrNotAvailable while there is no kubeconfig.
+// RESTConfig returns the client configuration of a cluster. The caller owns the copy. The error is ErrNotAvailable
+// without a kubeconfig.
 func (c *Clients) RESTConfig(_ context.Context, cluster types.NamespacedName) (*rest.Config, error) {
 	found, err := c.lookup(cluster)
 	if err != nil {
@@ -72,9 +71,8 @@ func (c *Clients) RESTConfig(_ context.Context, cluster types.NamespacedName) (*
 	return forLists(found.config), nil
 }
 
-// Client returns a client of a cluster, in which every call ends after the
-// deadline. Do not watch with it. The error is ErrNotAvailable while there is no
-// kubeconfig.
+// Client returns a client of a cluster whose calls end after the deadline. It is unsuitable for watches. The error is
+// ErrNotAvailable without a kubeconfig.
 func (c *Clients) Client(_ context.Context, cluster types.NamespacedName) (kubernetes.Interface, error) {
 	found, err := c.lookup(cluster)
 	if err != nil {
@@ -83,15 +81,15 @@ func (c *Clients) Client(_ context.Context, cluster types.NamespacedName) (kuber
 	return found.client, nil
 }
 
-// Forget drops what is cached for a cluster that is gone.
+// Forget drops cached data of a deleted cluster.
 func (c *Clients) Forget(cluster types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, cluster)
 }
 
-// Version identifies the kubeconfig a client would be built from, "" when there
-// is none. It changes whenever the kubeconfig may have changed.
+// Version identifies the kubeconfig of a cluster, or is "" without one. It changes whenever the kubeconfig may have
+// changed.
 func (c *Clients) Version(cluster types.NamespacedName) (string, error) {
 	return secretVersion(c.secrets, cluster)
 }
@@ -132,7 +130,7 @@ func (c *Clients) lookup(cluster types.NamespacedName) (entry, error) {
 	return built, nil
 }
 
-// build never repeats the content of the Secret in an error.
+// build never includes the Secret's content in an error.
 func (c *Clients) build(secret *corev1.Secret) (entry, error) {
 	if _, err := Capture(secret.Data[KubeconfigKey]); err != nil {
 		return entry{}, fmt.Errorf("kubeconfig in Secret %s/%s: %w", secret.Namespace, secret.Name, err)

@@ -11,27 +11,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Tunnels are the clusters whose agents have dialed in, by the name of their management cluster; tunnel.Server is one.
+// Tunnels are the clusters with a connected agent, by management cluster name. tunnel.Server implements it.
 type Tunnels interface {
-	// Connected tells whether an agent of the cluster is connected here.
+	// Connected reports whether an agent of the cluster is connected to this replica.
 	Connected(id string) bool
-	// Transport returns what reaches the cluster's API server, and an error at once while no agent is connected.
+	// Transport returns a RoundTripper to the cluster's API server. It fails immediately while no agent is connected.
 	Transport(id string) (http.RoundTripper, error)
 }
 
-// Way says how a cluster is reached.
+// Way is how to reach a cluster.
 type Way struct {
-	// ID is the name of its management cluster, "" while it has none.
+	// ID is the name of the management cluster, or "" if there is none yet.
 	ID string
-	// Agent is true for a cluster whose agent was connected once: nothing but its tunnel is tried any more.
+	// Agent means that the cluster's agent has connected before. From then on only the tunnel is used.
 	Agent bool
 }
 
-// Identity is who Drover is in a cluster that it reaches through a tunnel. The manifest of the agent binds Group to cluster-admin there.
+// Identity is Drover's identity in a cluster behind a tunnel. The agent's manifest binds Group to cluster-admin there.
 type Identity struct{ User, Group string }
 
-// Door reaches clusters through their tunnels, and until a cluster's agent has dialed in for the first time with the kubeconfig that its servers gave.
-// It is safe for concurrent use.
+// Door reaches clusters through their tunnels. Until a cluster's agent connects for the first time, it uses the
+// kubeconfig from the cluster's servers. It is safe for concurrent use.
 type Door struct {
 	direct   *Clients
 	tunnels  Tunnels
@@ -42,20 +42,20 @@ type Door struct {
 	known map[types.NamespacedName]through
 }
 
-// through is how a cluster is reached through its tunnel.
+// through is a client of a cluster through its tunnel.
 type through struct {
 	id     string
 	config *rest.Config
 	client kubernetes.Interface
 }
 
-// NewDoor returns a Door. way tells from a cache how a cluster is reached, identity who Drover is there.
+// NewDoor returns a Door. way returns from a cache how to reach a cluster. identity returns Drover's identity there.
 func NewDoor(direct *Clients, tunnels Tunnels, way func(types.NamespacedName) Way, identity func(types.NamespacedName) Identity) *Door {
 	return &Door{direct: direct, tunnels: tunnels, way: way, identity: identity, known: map[types.NamespacedName]through{}}
 }
 
-// Client returns a client of a cluster, in which every call ends after the deadline, and at once while its agent is not connected. The error is
-// ErrNotAvailable while nothing is known about how to reach the cluster.
+// Client returns a client of a cluster. Its calls end after the deadline, and fail immediately while the agent is
+// disconnected. The error is ErrNotAvailable while there is neither a tunnel nor a kubeconfig.
 func (d *Door) Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error) {
 	id, tunneled := d.tunneled(cluster)
 	if !tunneled {
@@ -68,8 +68,8 @@ func (d *Door) Client(ctx context.Context, cluster types.NamespacedName) (kubern
 	return found.client, nil
 }
 
-// RESTConfig returns how to reach a cluster, for clients that list whole kinds. The caller may change the copy it gets. The error is ErrNotAvailable while
-// nothing is known.
+// RESTConfig returns the client configuration of a cluster, for clients that list whole kinds. The caller owns the
+// copy. The error is ErrNotAvailable while there is neither a tunnel nor a kubeconfig.
 func (d *Door) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*rest.Config, error) {
 	id, tunneled := d.tunneled(cluster)
 	if !tunneled {
@@ -82,14 +82,14 @@ func (d *Door) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 	return forLists(found.config), nil
 }
 
-// forLists is a copy for clients that list whole kinds.
+// forLists returns a copy for clients that list whole kinds.
 func forLists(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(limitTo(listLimit))
 	return config
 }
 
-// Version changes whenever the way to the cluster does; it is "" while there is none.
+// Version changes whenever the way to the cluster changes. It is "" while there is none.
 func (d *Door) Version(cluster types.NamespacedName) (string, error) {
 	if id, tunneled := d.tunneled(cluster); tunneled {
 		return "tunnel/" + id, nil
@@ -97,7 +97,7 @@ func (d *Door) Version(cluster types.NamespacedName) (string, error) {
 	return d.direct.Version(cluster)
 }
 
-// Forget drops what is cached for a cluster that is gone.
+// Forget drops cached data of a deleted cluster.
 func (d *Door) Forget(cluster types.NamespacedName) {
 	d.direct.Forget(cluster)
 	d.mu.Lock()
@@ -118,7 +118,7 @@ func (d *Door) through(cluster types.NamespacedName, id string) (through, error)
 	}
 	who := d.identity(cluster)
 	config := &rest.Config{
-		// The transport knows the address; this one is for messages.
+		// The transport knows the address. This host is only for messages.
 		Host:        "http://" + id,
 		Transport:   roundTripper(func(r *http.Request) (*http.Response, error) { return d.send(id, r) }),
 		Impersonate: rest.ImpersonationConfig{UserName: who.User, Groups: []string{who.Group}},
@@ -135,14 +135,14 @@ func (d *Door) through(cluster types.NamespacedName, id string) (through, error)
 	return d.known[cluster], nil
 }
 
-// clientFor makes a client of Drover's own.
+// clientFor returns a client for Drover's own calls.
 func clientFor(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(limitTo(answerLimit))
 	return kubernetes.NewForConfig(config)
 }
 
-// send looks the session up for each request: agents come and go, clients stay.
+// send looks up the session for each request, because clients outlive sessions.
 func (d *Door) send(id string, r *http.Request) (*http.Response, error) {
 	transport, err := d.tunnels.Transport(id)
 	if err != nil {
@@ -155,5 +155,6 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// CloseIdleConnections does nothing: connections belong to the tunnel. Whoever ends what they have of a cluster calls it.
+// CloseIdleConnections does nothing, because the connections belong to the tunnel. Code that drops a cluster's clients
+// calls it.
 func (f roundTripper) CloseIdleConnections() {}

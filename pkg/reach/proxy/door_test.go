@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// agents are tunnels by which requests are answered at once, with who asked.
+// agents are tunnels that answer immediately with the caller.
 type agents struct {
 	connected map[string]bool
 	asked     []string
@@ -44,7 +44,8 @@ func (noSecrets) Get(_, name string) (*corev1.Secret, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, name)
 }
 
-// TestDoor: the tunnel is the way as soon as an agent is connected, and stays it when the agent goes; each request takes the session that there is.
+// TestDoor: the tunnel is used once an agent has connected, even after it disconnects, and each request uses the
+// current session.
 func TestDoor(t *testing.T) {
 	t.Parallel()
 	demo := types.NamespacedName{Namespace: "n", Name: "demo"}

@@ -11,7 +11,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Entries of the kubeconfigs we write. Readers look the cluster up by its name.
+// Entries of the kubeconfigs that Drover writes. Readers look up the cluster by its name.
 // (docs/wire/secrets.md#kubeconfig.)
 const (
 	kubeconfigCluster = "cluster"
@@ -19,14 +19,13 @@ const (
 	kubeconfigContext = "default"
 )
 
-// maxCaptured is the longest kubeconfig that is read from a node, in bytes.
+// maxCaptured is the longest accepted kubeconfig from a node, in bytes.
 const maxCaptured = 256 << 10
 
-// defaultPort is where the API server of RKE2 and K3s listens.
+// defaultPort is the API server's port in RKE2 and K3s.
 const defaultPort = "6443"
 
-// Access is what it takes to reach a cluster's API server. It is a credential:
-// it must not be logged, and its String method does not show it.
+// Access is a credential for a cluster's API server. It must not be logged, and its String method omits it.
 type Access struct {
 	port             string
 	authority        []byte
@@ -34,16 +33,15 @@ type Access struct {
 	token            string
 }
 
-// String names the type alone.
+// String returns only the type.
 func (Access) String() string { return "proxy.Access(redacted)" }
 
-// GoString names the type alone.
+// GoString returns only the type.
 func (a Access) GoString() string { return a.String() }
 
-// Capture reads a kubeconfig that a node printed. It keeps the authority, the
-// user's certificate or token, and the port; it refuses everything that would
-// run a program, read a file or skip the check of the server's certificate.
-// Errors never repeat the content.
+// Capture reads a kubeconfig that a node printed. It keeps the authority, the user's certificate or token, and the
+// port. It refuses everything that would run a program, read a file or skip the verification of the server's
+// certificate. Errors never contain the content.
 func Capture(output []byte) (Access, error) {
 	if len(output) > maxCaptured {
 		return Access{}, errors.New("captured kubeconfig is larger than 256 KiB")
@@ -70,9 +68,9 @@ func Capture(output []byte) (Access, error) {
 	return access, nil
 }
 
-// Harmless returns an error for a kubeconfig that would have this program run another one, read its own files, which hold its own
-// credentials, or pretend to be somebody else. A Secret with a kubeconfig is in the namespace of the cluster, whose users may write it:
-// with tokenFile they would send Drover's own token to a server of theirs. Errors never repeat the content.
+// Harmless returns an error for a kubeconfig that would make this program run another one, read local files, or
+// impersonate another user. Users of the cluster's namespace may write the kubeconfig Secret. With tokenFile they could
+// send Drover's own token to a server of theirs. Errors never contain the content.
 func Harmless(kubeconfig []byte) error {
 	config, err := clientcmd.Load(kubeconfig)
 	if err != nil {
@@ -124,9 +122,8 @@ func serverPort(server string) string {
 	return parsed.Port()
 }
 
-// Kubeconfig writes the access as a kubeconfig whose server is the given address
-// of a machine: a host name or an IP address of either family, without port.
-// Equal accesses give equal bytes.
+// Kubeconfig writes a kubeconfig for the given address of a machine: a host name or an IPv4 or IPv6 address, without
+// port. Equal values give equal bytes.
 func (a Access) Kubeconfig(address string) ([]byte, error) {
 	if address == "" || strings.ContainsAny(address, "/@?# \t\n") {
 		return nil, errors.New("address of the server is no host name or IP address")
@@ -140,7 +137,7 @@ func (a Access) Kubeconfig(address string) ([]byte, error) {
 	)
 }
 
-// encode writes a kubeconfig of one cluster and one user. Equal ones give equal bytes.
+// encode writes a kubeconfig with one cluster and one user. Equal values give equal bytes.
 func encode(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) ([]byte, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters[kubeconfigCluster], config.AuthInfos[kubeconfigUser] = cluster, user

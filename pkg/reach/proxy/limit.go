@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// A cluster is not trusted: it can answer with any number of bytes, and clients keep an answer in memory until it is complete. These are the most that an
-// answer to Drover's own clients may have, an answer to the cache of Cluster API's controllers, which lists whole kinds, and one event of a watch; an
-// object in etcd has 1.5 MiB at most.
+// Size limits of answers, in bytes. A cluster is not trusted: it can send any number of bytes, and clients buffer
+// complete answers. answerLimit is for Drover's own clients. listLimit is for the cache of Cluster API's controllers,
+// which lists whole kinds. eventLimit is for one event of a watch. An object in etcd has at most 1.5 MiB.
 const (
 	answerLimit = 64 << 20
 	listLimit   = 256 << 20
 	eventLimit  = 16 << 20
 )
 
-// protobufType is the type of answers whose events are read by their lengths, which clients limit themselves.
+// protobufType is the type of answers with length-prefixed events, whose size clients limit themselves.
 const protobufType = "application/vnd.kubernetes.protobuf"
 
-// limited ends answers that are larger than they may be.
+// limited fails answers that are too large.
 type limited struct {
 	next  http.RoundTripper
 	limit int64
 }
 
-// limitTo returns what limits a transport.
+// limitTo returns a wrapper that limits a transport.
 func limitTo(limit int64) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper { return limited{next: next, limit: limit} }
 }
@@ -48,16 +48,16 @@ func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// WrappedRoundTripper lets who ends what they have of a cluster find the transport.
+// WrappedRoundTripper returns the wrapped transport, to close its connections.
 func (l limited) WrappedRoundTripper() http.RoundTripper { return l.next }
 
-// isWatch reports whether the answer to a request goes on for as long as it likes. It is the request that tells, and not the cluster.
+// isWatch reports whether a request is a watch. It uses the request, because the cluster's answer is not trusted.
 func isWatch(r *http.Request) bool {
 	watch, err := strconv.ParseBool(r.URL.Query().Get("watch"))
 	return r.Method == http.MethodGet && watch && err == nil
 }
 
-// bounded is an answer of at most limit bytes, of which so many are left.
+// bounded is an answer of at most limit bytes. left is the rest.
 type bounded struct {
 	io.ReadCloser
 	limit, left int64
@@ -69,7 +69,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 		return 0, b.tooLarge()
 	}
 	if int64(len(p)) > b.left {
-		p = p[:b.left+1] // one more, to know whether there is any
+		p = p[:b.left+1] // one more byte, to detect excess
 	}
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
@@ -82,8 +82,8 @@ func (b *bounded) tooLarge() error {
 	return fmt.Errorf("the cluster's answer has more than %d MiB", b.limit>>20)
 }
 
-// boundedEvents is the answer to a watch: JSON texts, one after the other, each of which has at most limit bytes, with the blanks before it. Clients keep a
-// text until it is complete.
+// boundedEvents is the answer to a watch: a sequence of JSON texts. Each text, including the blanks before it, has at
+// most limit bytes, because clients buffer it until it is complete.
 type boundedEvents struct {
 	io.ReadCloser
 	limit, size      int64
@@ -108,7 +108,7 @@ func (b *boundedEvents) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// follow knows where a text ends. What is no JSON ends nowhere, and at the limit.
+// follow detects the end of a JSON text. Invalid JSON has no end and reaches the limit.
 func (b *boundedEvents) follow(c byte) {
 	switch {
 	case b.escaping:

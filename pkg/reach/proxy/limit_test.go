@@ -20,7 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// endless answers every request with more and more of one object, and counts what was taken of it.
+// endless answers every request with one endless object, and counts the bytes read.
 type endless struct{ taken int64 }
 
 var ones = strings.Repeat("1", 64<<10)
@@ -49,7 +49,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestDoor_NoAnswerTakesAllMemory: a cluster that answers without an end is told apart from one that answers.
+// TestDoor_NoAnswerTakesAllMemory: an endless answer fails, and a normal one succeeds.
 func TestDoor_NoAnswerTakesAllMemory(t *testing.T) {
 	t.Parallel()
 	demo, tunnels := types.NamespacedName{Namespace: "n", Name: "demo"}, &endless{}
@@ -81,14 +81,14 @@ func messageOf(object any) string {
 	return ""
 }
 
-// kubeconfigs are those of clusters without an agent.
+// kubeconfigs are the kubeconfigs of clusters without an agent.
 type kubeconfigs []byte
 
 func (k kubeconfigs) Get(namespace, name string) (*corev1.Secret, error) {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "1"}, Data: map[string][]byte{KubeconfigKey: k}}, nil
 }
 
-// TestLimits_AreThoseOfWhoAsks: who lists whole kinds gets more, whichever way the cluster is reached.
+// TestLimits_AreThoseOfWhoAsks: clients that list whole kinds have a higher limit, with and without a tunnel.
 func TestLimits_AreThoseOfWhoAsks(t *testing.T) {
 	t.Parallel()
 	cluster := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

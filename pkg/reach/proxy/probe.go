@@ -15,18 +15,17 @@ const (
 	lastRetry  = 5 * time.Second
 )
 
-// Downstream is what a Prober needs of Clients.
+// Downstream is the part of Clients that a Prober uses.
 type Downstream interface {
 	Client(ctx context.Context, cluster types.NamespacedName) (kubernetes.Interface, error)
 	Version(cluster types.NamespacedName) (string, error)
 	Forget(cluster types.NamespacedName)
 }
 
-// Prober finds out whether clusters answer, without holding up the caller: each
-// cluster that was asked about and has not answered is tried in the background
-// until it does, and then woken once.
+// Prober checks whether clusters answer, without blocking the caller. It tries each requested cluster in the background
+// until it answers, and then wakes it once.
 type Prober struct {
-	// the attempts outlive the calls that start them
+	// attempts outlive the calls that start them
 	ctx        context.Context
 	downstream Downstream
 	wake       func(namespace, name string)
@@ -41,14 +40,14 @@ type attempt struct {
 	stop     context.CancelFunc
 }
 
-// NewProber returns a Prober whose attempts end with ctx. wake is called, from
-// another goroutine, when a cluster answers for the first time.
+// NewProber returns a Prober whose attempts end with ctx. It calls wake from another goroutine when a cluster answers
+// for the first time.
 func NewProber(ctx context.Context, downstream Downstream, wake func(namespace, name string)) *Prober {
 	return &Prober{ctx: ctx, downstream: downstream, wake: wake, tried: map[types.NamespacedName]*attempt{}}
 }
 
-// Answered reports whether the API server of a cluster has answered with the
-// kubeconfig there is now. When it has not, attempts go on in the background.
+// Answered reports whether the API server of a cluster has answered with the current kubeconfig. If not, attempts
+// continue in the background.
 func (p *Prober) Answered(cluster types.NamespacedName) bool {
 	version, err := p.downstream.Version(cluster)
 	if err != nil || version == "" {
@@ -69,8 +68,7 @@ func (p *Prober) Answered(cluster types.NamespacedName) bool {
 	return false
 }
 
-// Forget ends the attempts to reach a cluster that is gone, and drops what is
-// cached of it.
+// Forget ends the attempts for a deleted cluster and drops its cached data.
 func (p *Prober) Forget(cluster types.NamespacedName) {
 	p.downstream.Forget(cluster)
 	p.mu.Lock()
@@ -101,7 +99,7 @@ func (p *Prober) try(ctx context.Context, cluster types.NamespacedName, this *at
 	}
 }
 
-// ask is one attempt. Any answer counts that took the credential.
+// ask makes one attempt. Any answer that accepts the credential counts.
 func (p *Prober) ask(ctx context.Context, cluster types.NamespacedName) bool {
 	client, err := p.downstream.Client(ctx, cluster)
 	if err != nil {

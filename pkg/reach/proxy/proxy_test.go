@@ -27,7 +27,7 @@ import (
 
 var demo = types.NamespacedName{Namespace: "fleet-default", Name: "demo"}
 
-// captured is what a K3s server prints, with the authority and token given.
+// captured is the kubeconfig that a K3s server prints, with the given authority and token.
 func captured(t *testing.T, server string, authority []byte, edits ...func(*clientcmdapi.Config)) []byte {
 	t.Helper()
 	config := clientcmdapi.NewConfig()
@@ -85,7 +85,7 @@ func TestCapture_WritesForAnotherAddress(t *testing.T) {
 	}
 }
 
-// TestCapture_RefusesWhatANodeMustNotDo: a node prints what it likes.
+// TestCapture_RefusesWhatANodeMustNotDo: dangerous kubeconfigs from a node are refused.
 func TestCapture_RefusesWhatANodeMustNotDo(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*clientcmdapi.Config){

@@ -8,13 +8,12 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// KubeconfigKey is the key of the kubeconfig in its Secret. Cluster API,
-// clusterctl and Fleet read it. (docs/wire/secrets.md#kubeconfig.)
+// KubeconfigKey is the key of the kubeconfig in its Secret. Cluster API, clusterctl and Fleet read it.
+// (docs/wire/secrets.md#kubeconfig.)
 const KubeconfigKey = "value"
 
-// Secret builds the Secret with the kubeconfig of a cluster in the form Cluster
-// API looks for: name, type and label are all part of it. It is owned by the
-// cluster and goes with it.
+// Secret builds the kubeconfig Secret of a cluster. Cluster API requires this name, type and label. The cluster owns
+// it, so it is deleted with the cluster.
 func Secret(namespace, cluster string, owner metav1.OwnerReference, kubeconfig []byte) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

@@ -12,17 +12,19 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Ways are how Cluster API's controllers reach clusters, which need not be Drover's own: through the tunnel those that have one, and others with the
-// kubeconfig that is in their Secret, as it is. It is safe for concurrent use.
+// Ways is how Cluster API's controllers reach clusters, including clusters that Drover did not create. It uses the
+// tunnel of a cluster that has one, and otherwise the kubeconfig in the cluster's Secret, unchanged. It is safe for
+// concurrent use.
 type Ways struct {
 	door    *Door
 	secrets Secrets
 }
 
-// NewWays returns Ways. Without a door, all clusters are reached with their kubeconfigs.
+// NewWays returns Ways. Without a door, all clusters are reached by their kubeconfigs.
 func NewWays(door *Door, secrets Secrets) *Ways { return &Ways{door: door, secrets: secrets} }
 
-// Open identifies the way to a cluster and changes when that does. It is "" while there is none, and while the cluster's agent is not connected here.
+// Open identifies the way to a cluster and changes with it. It is "" while there is none, or while the cluster's agent
+// is not connected to this replica.
 func (w *Ways) Open(cluster types.NamespacedName) (string, error) {
 	if w.door != nil {
 		if id, tunneled := w.door.tunneled(cluster); tunneled {
@@ -35,9 +37,10 @@ func (w *Ways) Open(cluster types.NamespacedName) (string, error) {
 	return secretVersion(w.secrets, cluster)
 }
 
-// RESTConfig returns how to reach a cluster. The caller may change the copy it gets. The error is ErrNotAvailable while nothing is known. A kubeconfig
-// that would have this process run a program, read its own files or be somebody else is refused: whoever may write Secrets in a cluster's
-// namespace may write that one, too.
+// RESTConfig returns the client configuration of a cluster. The caller owns the copy. The error is ErrNotAvailable
+// while there is neither a tunnel nor a kubeconfig. It refuses a kubeconfig that would make this process run a program,
+// read local files or impersonate another user. Users with write access to Secrets in the cluster's namespace control
+// that kubeconfig.
 func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*rest.Config, error) {
 	if w.door != nil {
 		if _, tunneled := w.door.tunneled(cluster); tunneled {
@@ -56,7 +59,8 @@ func (w *Ways) RESTConfig(ctx context.Context, cluster types.NamespacedName) (*r
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[KubeconfigKey])
 	if err != nil {
-		return nil, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name) // the reason may repeat what is in it
+		// The reason may contain the content.
+		return nil, fmt.Errorf("kubeconfig in Secret %s/%s cannot be used", secret.Namespace, secret.Name)
 	}
 	return forLists(config), nil
 }

@@ -25,7 +25,7 @@ contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 `
 
-// What the users of a namespace may write never has us read our own files, run a program or pretend to be somebody.
+// A kubeconfig that users can write never makes Drover read local files, run a program or impersonate a user.
 func TestWays_UseNoKubeconfigThatReadsOurFiles(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ user, cluster, want string }{

@@ -1,27 +1,30 @@
-// Package tunnel is the server's end of the reverse tunnel: agents in clusters that nobody reaches from outside open a session to every
-// replica, and requests to their API servers go back through it. It runs on every replica, writes nothing, and needs no leader.
+// Package tunnel is the server's end of the reverse tunnel. Agents in clusters without an incoming connection open a
+// session to every replica. Requests to their API servers go back through it. The package runs on every replica, writes
+// nothing, and needs no leader.
 //
-//	server.go        Server, Options: takes sessions, and ends them
-//	registration.go  who an agent is: the headers it presents
+//	server.go        Server, Options: accepts and ends sessions
+//	registration.go  identifies an agent by the headers it sends
 //	session.go       session: one agent's WebSocket, and the connections through it
 //	stream.go        stream: one of these connections
-//	table.go         which sessions a cluster has, and which of them is used
-//	subscribe.go     who is told when a cluster's sessions change
+//	table.go         the sessions of each cluster, and the one to use
+//	subscribe.go     notifies subscribers when a cluster's sessions change
 //	transport.go     Transport: requests to a cluster's API server
-//	upgrade.go       those of them that change to another protocol: exec, attach, port-forward
+//	upgrade.go       requests that switch protocols: exec, attach, port-forward
 //
 // # Two kinds of agents
 //
-// Our own agent (package clusteragent) answers requests itself: it adds its own credential, which never leaves its cluster, and passes the
-// request on to its API server. The one address that is dialed is a symbolic one. Requests go as HTTP/2 over one connection per session, and a request
-// that changes to another protocol is a stream of it like all others, in both directions: each has its own flow control, so that whoever does not
-// read stops only itself. The session ends with that connection.
+// Drover's own agent (package clusteragent) handles requests itself. It adds its own credential, which never leaves its
+// cluster, and forwards the request to its API server. The server dials a single symbolic address. Requests use HTTP/2
+// over one connection per session. A request that switches protocols is a stream of that connection, like all others.
+// Each stream has its own flow control in both directions, so a slow reader blocks only itself. The session ends with
+// that connection.
 //
-// A stock agent announces the address of its API server, whom that trusts, and a credential, which is kept in memory with the session and
-// nowhere else. Only the announced address is dialed.
+// A stock agent announces the address of its API server, its CA certificates, and a credential. The credential stays in
+// memory with the session. Only the announced address is dialed.
 //
 // # Sessions
 //
-// A session of our agent is used from its first sign of life on: an agent gives none through a session that it does not keep. The newest session that gives signs of life is used; what waits for an answer through a session that ends gets an error at once.
-// Nothing waits for a session: who wants to know when there is one subscribes.
+// A session of Drover's agent is used from its first sign of life on, because the agent sends none through a session
+// that it does not keep. The newest session that shows signs of life is used. Requests in a session that ends fail
+// immediately. Callers never wait for a session: they subscribe to changes.
 package tunnel

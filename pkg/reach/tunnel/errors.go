@@ -9,22 +9,22 @@ import (
 
 // Errors of requests and connections. A caller answers the first three with 503.
 var (
-	// ErrNotConnected: the cluster has no session with this replica.
+	// ErrNotConnected means that the cluster has no session with this replica.
 	ErrNotConnected = errors.New("the cluster's agent is not connected")
-	// ErrSessionEnded: the session ended while something went through it. It is an ErrNotConnected, too.
+	// ErrSessionEnded means that the session ended during the request or connection. It is also an ErrNotConnected.
 	ErrSessionEnded = fmt.Errorf("the session has ended: %w", ErrNotConnected)
-	// ErrTooManyStreams: as many connections are open through the session as there may be.
+	// ErrTooManyStreams means that the session has reached its limit of open connections.
 	ErrTooManyStreams = errors.New("too many connections to the cluster are open")
-	// ErrRefused: the address is none that may be dialed.
+	// ErrRefused means that the address may not be dialed.
 	ErrRefused = errors.New("address may not be dialed")
-	// ErrUnauthenticated: a request to open a session carries no token.
+	// ErrUnauthenticated means that a request to open a session has no token.
 	ErrUnauthenticated = errors.New("failed authentication")
-	// ErrUnknownCluster: the token is that of no cluster. The text is that of the wire
-	// (docs/wire/endpoints.md#tunnel), and says no more.
+	// ErrUnknownCluster means that the token belongs to no cluster. The wire defines the text, which reveals no more
+	// (docs/wire/endpoints.md#tunnel).
 	ErrUnknownCluster = errors.New("cluster not found")
 )
 
-// Why a session was ended by the server.
+// Reasons for which the server ends a session.
 var (
 	errBacklog    = errors.New("the agent sent more than was taken from it")
 	errReplaced   = errors.New("the cluster has too many sessions")
@@ -34,7 +34,7 @@ var (
 	errProtocol   = errors.New("the agent sent what it must not")
 )
 
-// Reasons of ends, as metrics tell them.
+// Reasons of ends in metrics.
 const (
 	endClosed   = "closed"
 	endSilent   = "silent"
@@ -48,7 +48,7 @@ const (
 
 var endReasons = []string{endClosed, endSilent, endStalled, endBacklog, endReplaced, endRevoked, endProtocol, endDrained}
 
-// endReason is the reason of an end as metrics tell it.
+// endReason returns the reason of an end in metrics.
 func endReason(err error) string {
 	for reason, of := range map[string]error{
 		endSilent: wire.ErrSilent, endStalled: wire.ErrStalled, endBacklog: errBacklog, endReplaced: errReplaced, endRevoked: errRevoked,

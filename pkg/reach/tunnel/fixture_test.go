@@ -35,7 +35,7 @@ const (
 	patience          = 20 * time.Second
 )
 
-// quiet is a log that only a failing test shows.
+// quiet returns a logger whose output appears only when the test fails.
 func quiet(tb testing.TB) logrus.FieldLogger {
 	tb.Helper()
 	log := logrus.New()
@@ -44,7 +44,7 @@ func quiet(tb testing.TB) logrus.FieldLogger {
 	return log
 }
 
-// apiServer is a Kubernetes API server as far as requests go.
+// apiServer stands in for a Kubernetes API server.
 type apiServer struct {
 	*httptest.Server
 	name     string
@@ -117,7 +117,7 @@ func (a *apiServer) watch(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exec takes every protocol and sends back what comes.
+// exec accepts every protocol and echoes the input.
 func (a *apiServer) exec(rw http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 1 || r.Header.Get("Upgrade") == "" {
 		http.Error(rw, "upgrade is needed", http.StatusBadRequest)
@@ -169,7 +169,7 @@ func newDrover(tb testing.TB, change func(*Options)) *drover {
 	return d
 }
 
-// startAgent runs an agent until the function that is returned is called, or the test ends.
+// startAgent runs an agent until stop is called or the test ends.
 func startAgent(tb testing.TB, d *drover, api *apiServer, change func(*clusteragent.Options)) (stop func()) {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -204,7 +204,7 @@ func startAgent(tb testing.TB, d *drover, api *apiServer, change func(*clusterag
 	return stop
 }
 
-// awaitState waits until a condition holds that changes with the sessions of clusters.
+// await waits for a condition that depends on sessions.
 func (d *drover) await(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -225,7 +225,7 @@ func (d *drover) awaitConnected(tb testing.TB) {
 	d.await(tb, "connected", func() bool { return d.Connected(clusterID) })
 }
 
-// connected is a world with one agent that is connected, and the way to its API server.
+// connected returns a server, an API server whose agent is connected, and a transport to it.
 func connected(tb testing.TB) (*drover, *apiServer, http.RoundTripper) {
 	tb.Helper()
 	d, api := newDrover(tb, nil), newAPIServer(tb, "one")
@@ -253,7 +253,7 @@ func newRequest(tb testing.TB, method, path string, body io.Reader) *http.Reques
 	return request
 }
 
-// get asks and returns the answer's body.
+// get sends a GET request and returns the body.
 func get(tb testing.TB, transport http.RoundTripper, path string) string {
 	tb.Helper()
 	response, err := transport.RoundTrip(newRequest(tb, http.MethodGet, path, nil))
@@ -271,7 +271,8 @@ func get(tb testing.TB, transport http.RoundTripper, path string) string {
 	return string(body)
 }
 
-// relay passes connections on, until it is cut: then it takes bytes and gives none, as a network does that has lost a cable.
+// relay forwards connections until it is cut. Then it accepts bytes and delivers none, like a network with a broken
+// cable.
 type relay struct {
 	net.Listener
 	targets func() string
@@ -349,7 +350,7 @@ func (r *relay) copy(to, from net.Conn) {
 	}
 }
 
-// setCut cuts all connections, or lets new ones pass again; those that were cut stay silent.
+// setCut cuts all connections, or lets new ones pass. Connections that were cut stay silent.
 func (r *relay) setCut(cut bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A session lasts as long as its agent would be let in again: not when the token was replaced, nor when it is another cluster's now.
+// A session ends when its token was replaced or belongs to another cluster.
 func TestServer_SessionsEndWithTheirTokens(t *testing.T) {
 	for name, becomes := range map[string]string{"the token was replaced": "", "it is another cluster's": "c-m-other"} {
 		t.Run(name, func(t *testing.T) {

@@ -9,21 +9,22 @@ import (
 
 // Kinds of agents.
 const (
-	// KindAgent is our own agent.
+	// KindAgent is Drover's own agent.
 	KindAgent = "agent"
-	// KindStock is an agent that announces its cluster as rancher/rancher's does.
+	// KindStock is an agent that announces its cluster as rancher/rancher's agent does.
 	KindStock = "stock"
 )
 
-// Registration is who wants to open a session.
+// Registration identifies the agent that opens a session.
 type Registration struct {
 	// Cluster is the ID of the cluster.
 	Cluster string
-	// Heartbeat is how often our own agent gives a sign of life; 0 is a stock agent.
+	// Heartbeat is the interval between signs of life of Drover's agent. It is 0 for a stock agent.
 	Heartbeat time.Duration
-	// Params is what a stock agent announces.
+	// Params is the announcement of a stock agent.
 	Params wire.Params
-	// Stands tells whether the agent would be let in again. It is asked while the session lasts; nil lets it last.
+	// Stands reports whether the registration is still valid. It is called repeatedly during the session. nil means
+	// always valid.
 	Stands func() bool
 }
 
@@ -34,7 +35,7 @@ func (r Registration) kind() string {
 	return KindStock
 }
 
-// silence is for how long a session may be silent.
+// silence is the longest silence of a session. Longer silence ends it.
 func (r Registration) silence() time.Duration {
 	if r.Heartbeat > 0 {
 		return wire.Silence(r.Heartbeat)
@@ -42,7 +43,7 @@ func (r Registration) silence() time.Duration {
 	return wire.StockSilence
 }
 
-// late is for how long a session is silent that is not quite well: its next sign of life should have come.
+// late is the silence after which a session counts as impaired, because its next sign of life is overdue.
 func (r Registration) late() time.Duration {
 	if r.Heartbeat > 0 {
 		return r.Heartbeat * 3 / 2
@@ -50,8 +51,8 @@ func (r Registration) late() time.Duration {
 	return wire.StockSilence / 2
 }
 
-// FromHeaders reads registrations from the headers of the wire (docs/wire/endpoints.md#tunnel). The function finds the
-// ID of the cluster a registration token belongs to; it has to take the same time for all tokens.
+// FromHeaders reads registrations from the headers of the wire (docs/wire/endpoints.md#tunnel). cluster returns the ID
+// of the cluster that a registration token belongs to. It must take the same time for all tokens.
 func FromHeaders(cluster func(token string) (id string, ok bool)) func(*http.Request) (Registration, error) {
 	return func(r *http.Request) (Registration, error) {
 		token := r.Header.Get(wire.HeaderToken)

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// Limits, unless Options say otherwise.
+// Default limits of Options.
 const (
 	DefaultMaxSessions = 16
 	DefaultMaxStreams  = 1000
@@ -30,39 +30,41 @@ const (
 
 const (
 	handshakeTimeout = 5 * time.Second
-	// Sizes of buffers for the WebSocket, in bytes. Reading needs one per session, and large reads pass it by; buffers for writing are
-	// shared, and hold a whole message.
+	// Sizes of WebSocket buffers, in bytes. Each session has a read buffer, and large reads bypass it. Write buffers
+	// are shared, and each holds a whole message.
 	readBuffer  = 8 << 10
 	writeBuffer = 36 << 10
 )
 
 // Options are what a Server needs.
 type Options struct {
-	// Cluster finds the ID of the cluster that a registration token belongs to. It is called for every session, by many goroutines, and has to
-	// take the same time for all tokens.
+	// Cluster returns the ID of the cluster that a registration token belongs to. It is called for every session,
+	// concurrently, and must take the same time for all tokens.
 	Cluster func(token string) (id string, ok bool)
-	// Authorize decides who an agent is by the request that opens its session; nil is FromHeaders(Cluster). The text of its error is answered
-	// with 400, that of ErrUnauthenticated with 401.
+	// Authorize identifies an agent by the request that opens its session. nil means FromHeaders(Cluster). The server
+	// answers 401 for ErrUnauthenticated and 400 for other errors, with the error text.
 	Authorize func(*http.Request) (Registration, error)
-	// Replica is the ID of this replica, the same as long as the process lives and unlike that of all others. Agents keep a session to
-	// every replica by it.
+	// Replica is the unique ID of this replica, fixed for the life of the process. Agents use it to keep a session to
+	// every replica.
 	Replica string
-	// Replicas is how many replicas there are; nil is one. It is asked whenever an agent gives a sign of life.
+	// Replicas returns the number of replicas. nil means one. It is called for every sign of life of an agent.
 	Replicas func() int
-	// MaxSessions is how many sessions one cluster may have, MaxStreams how many connections may be open through one session (our agent has one, and wire.MaxRequests over it), and MaxBacklog
-	// how many bytes may have come through one session that nobody has taken. 0 is the default.
+	// MaxSessions limits the sessions of one cluster. MaxStreams limits the open connections through one session.
+	// Drover's agent has one connection, with up to wire.MaxRequests requests. MaxBacklog limits the unread bytes of
+	// one session. 0 means the default.
 	MaxSessions, MaxStreams int
 	MaxBacklog              int64
-	// Recheck is how often it is asked whether an agent would be let in again: a token that was replaced, or whose cluster is gone, ends its session.
-	// 0 is DefaultRecheck.
+	// Recheck is how often registrations are checked again. A session ends when its token was replaced or its cluster
+	// was deleted. 0 means DefaultRecheck.
 	Recheck time.Duration
-	// Metrics is where metrics are registered; nil is the process-wide registerer.
+	// Metrics is the registerer of metrics. nil means the process-wide registerer.
 	Metrics prometheus.Registerer
-	// Log gets a line for sessions that begin and end, and for connections that are refused; nil is the standard logger.
+	// Log receives a line for each session that begins or ends and for each refused connection. nil means the standard
+	// logger.
 	Log logrus.FieldLogger
 }
 
-// Server takes the sessions of agents and sends requests through them. It is an http.Handler for Paths.
+// Server accepts sessions of agents and sends requests through them. It is an http.Handler for Paths.
 type Server struct {
 	options     Options
 	metrics     *metrics.Tunnel
@@ -76,10 +78,10 @@ type Server struct {
 	serving  sync.WaitGroup
 }
 
-// Paths are those that a Server answers (docs/wire/endpoints.md#tunnel).
+// Paths are the paths that a Server handles (docs/wire/endpoints.md#tunnel).
 func Paths() []string { return []string{wire.PathConnect, wire.PathRegister} }
 
-// New makes a Server. Errors name the option.
+// New creates a Server. Errors name the option.
 func New(options Options) (*Server, error) {
 	if options.Authorize == nil {
 		if options.Cluster == nil {
@@ -120,10 +122,10 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-// replicas is how many replicas there are, this one at least.
+// replicas is the number of replicas, at least one.
 func (s *Server) replicas() string { return strconv.Itoa(max(1, s.options.Replicas())) }
 
-// ServeHTTP takes a session, and returns when it has ended.
+// ServeHTTP accepts a session and returns when it has ended.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !slices.Contains(Paths(), r.URL.Path) {
 		http.NotFound(rw, r)
@@ -171,7 +173,7 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request, registration Reg
 	session.serve(r.Context(), ws)
 }
 
-// begin notes a handshake, unless no more are taken.
+// begin registers a handshake. It reports false while the server drains.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +190,7 @@ func (s *Server) drains() bool {
 	return s.draining
 }
 
-// refuse answers a request that opens no session, with a text as the wire has it.
+// refuse answers a request that opens no session, in plain text as on the wire.
 func refuse(rw http.ResponseWriter, code int, err error) {
 	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	rw.Header().Set("X-Content-Type-Options", "nosniff")
@@ -196,13 +198,14 @@ func refuse(rw http.ResponseWriter, code int, err error) {
 	_, _ = fmt.Fprint(rw, err)
 }
 
-// Connected tells whether a cluster has a session with this replica.
+// Connected reports whether a cluster has a session with this replica.
 func (s *Server) Connected(cluster string) bool { return s.table.best(cluster) != nil }
 
-// Clusters are the IDs of all clusters that have a session with this replica, sorted.
+// Clusters returns the sorted IDs of all clusters with a session to this replica.
 func (s *Server) Clusters() []string { return s.table.ids() }
 
-// Drain ends all sessions, so that their agents go elsewhere at once, and takes no more. It returns when all have ended.
+// Drain ends all sessions and accepts no new ones, so that agents immediately connect elsewhere. It returns when all
+// sessions have ended.
 func (s *Server) Drain() {
 	s.mu.Lock()
 	s.draining = true
@@ -215,7 +218,7 @@ func (s *Server) Drain() {
 	s.serving.Wait()
 }
 
-// hijacker gives a session's link the connection that is hijacked.
+// hijacker passes the hijacked connection to the session's link.
 type hijacker struct {
 	http.ResponseWriter
 	take func(net.Conn) net.Conn

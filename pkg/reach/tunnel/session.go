@@ -18,14 +18,14 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// farewell is how long the message may take that says why a session is ended.
+// farewell is the longest time to send the message that explains why a session ends.
 const farewell = time.Second
 
 // session is the WebSocket of one agent.
 type session struct {
 	server       *Server
 	registration Registration
-	key          string // of this session alone
+	key          string // unique per session
 	log          logrus.FieldLogger
 	link         *wire.Link
 	ws           *websocket.Conn
@@ -33,13 +33,13 @@ type session struct {
 	over         chan struct{}
 	http         roundTripper
 
-	// dialing keeps connections in the order of their numbers.
+	// dialing makes connections in the order of their numbers.
 	dialing sync.Mutex
 
 	mu        sync.Mutex
 	last      int64 // number of the last connection
 	streams   map[int64]*stream
-	backlog   int64 // bytes that came and that nobody has taken
+	backlog   int64 // bytes received and not yet read
 	finished  bool
 	finishing sync.WaitGroup
 }
@@ -54,7 +54,7 @@ func newSession(s *Server, registration Registration) *session {
 	}
 }
 
-// takeLink makes the link out of the connection below the WebSocket.
+// takeLink wraps the connection below the WebSocket in a link.
 func (s *session) takeLink(conn net.Conn) net.Conn {
 	inspector := &wire.Inspector{Data: s.received, Closing: s.remoteCloses}
 	s.link = wire.NewLink(conn, wire.LinkOptions{
@@ -69,8 +69,9 @@ func (s *session) takeLink(conn net.Conn) net.Conn {
 	return s.link
 }
 
-// serve runs the session until it ends. The remotedialer Session is a client's: only that can be had without its server, and the ends do not
-// differ otherwise. It gets a context that is over, which keeps it from sending pings and lists of connections.
+// serve runs the session until it ends. It uses a client Session of remotedialer, because remotedialer exports no
+// server Session without its server. The two differ in nothing else. The context of the Session is already canceled, so
+// that it sends no pings and no lists of connections.
 func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 	s.ws = ws
 	s.remote = remotedialer.NewClientSession(nil, ws)
@@ -112,7 +113,7 @@ func (s *session) serve(ctx context.Context, ws *websocket.Conn) {
 	s.log.WithField("reason", reason).Info("Agent disconnected")
 }
 
-// recheck ends the session when its agent would not be let in again.
+// recheck ends the session when its registration is no longer valid.
 func (s *session) recheck(ctx context.Context, stands func() bool) {
 	ticker := time.NewTicker(s.server.options.Recheck)
 	defer ticker.Stop()
@@ -129,8 +130,8 @@ func (s *session) recheck(ctx context.Context, stands func() bool) {
 	}
 }
 
-// enter makes the session one that requests go through. Our agent has given a sign of life then: it gives none through a session that it does not
-// keep, which is one to a replica to which it has another.
+// enter makes the session available for requests. For Drover's agent this happens at its first sign of life. The agent
+// sends none through a session that it does not keep, such as a second session to the same replica.
 func (s *session) enter() {
 	for _, replaced := range s.server.table.add(s, s.server.options.MaxSessions) {
 		go replaced.dismiss(errReplaced)
@@ -139,7 +140,7 @@ func (s *session) enter() {
 	s.log.WithField("from", s.ws.RemoteAddr().String()).Info("Agent connected")
 }
 
-// dismiss tells the agent why, if that can be told, and ends the session.
+// dismiss tries to send the reason to the agent, and ends the session.
 func (s *session) dismiss(reason error) {
 	message := websocket.FormatCloseMessage(websocket.CloseServiceRestart, reason.Error())
 	_ = s.ws.WriteControl(websocket.CloseMessage, message, time.Now().Add(farewell))
@@ -147,7 +148,7 @@ func (s *session) dismiss(reason error) {
 	s.end(reason)
 }
 
-// end ends the session: what goes through it fails at once. Serve does the rest.
+// end ends the session, so that its connections fail immediately. serve does the rest.
 func (s *session) end(reason error) {
 	s.mu.Lock()
 	if s.finished {
@@ -176,7 +177,7 @@ func (s *session) ended() bool {
 	}
 }
 
-// cleanUp waits until nobody uses the connections any more, and ends them.
+// cleanUp waits until all connections are unused, and closes them.
 func (s *session) cleanUp() {
 	s.dialing.Lock()
 	defer s.dialing.Unlock()
@@ -192,7 +193,7 @@ func (s *session) cleanUp() {
 	s.server.metrics.Streams(-len(streams))
 }
 
-// allows tells whether an address may be dialed through this session.
+// allows reports whether this session may dial an address.
 func (s *session) allows(network, address string) bool {
 	if network != wire.AgentNetwork {
 		return false
@@ -203,7 +204,8 @@ func (s *session) allows(network, address string) bool {
 	return address == s.registration.Params.Address
 }
 
-// dial opens a connection through the session. That the agent refuses is not known yet when it returns: reading tells.
+// dial opens a connection through the session. It returns before the agent has accepted. If the agent refuses, the
+// first read fails.
 func (s *session) dial(network, address string) (net.Conn, error) {
 	if !s.allows(network, address) {
 		s.server.metrics.Refused()
@@ -227,8 +229,8 @@ func (s *session) dial(network, address string) (net.Conn, error) {
 	return opened, nil
 }
 
-// open notes the next connection, before the agent hears of it. Numbers are given one after the other, beginning with 1, by remotedialer as
-// here: the session is used by nobody else.
+// open registers the next connection before the agent learns about it. Both remotedialer and open number connections
+// from 1 in order, and only this code dials in the session.
 func (s *session) open() (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +249,7 @@ func (s *session) open() (*stream, error) {
 	return opened, nil
 }
 
-// forget drops a connection that is closed.
+// forget removes a closed connection.
 func (s *session) forget(closed *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,7 +261,7 @@ func (s *session) forget(closed *stream) {
 	s.server.metrics.Streams(-1)
 }
 
-// received notes what came for a connection. The session ends when too much came that nobody takes.
+// received counts bytes that arrived for a connection. The session ends when its backlog is too large.
 func (s *session) received(number int64, n int) {
 	s.mu.Lock()
 	each := s.streams[number]
@@ -274,7 +276,7 @@ func (s *session) received(number int64, n int) {
 	}
 }
 
-// taken notes what was read from a connection.
+// taken counts bytes that were read from a connection.
 func (s *session) taken(by *stream, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,7 +286,7 @@ func (s *session) taken(by *stream, n int) {
 	}
 }
 
-// remoteCloses hears that the agent ends a connection, in the goroutine that will see to that next.
+// remoteCloses is called when the agent ends a connection. The same goroutine closes it next.
 func (s *session) remoteCloses(number int64) {
 	s.mu.Lock()
 	each := s.streams[number]
@@ -294,7 +296,7 @@ func (s *session) remoteCloses(number int64) {
 	}
 }
 
-// explain makes an error one that says that the session has ended, when it has.
+// explain wraps an error in ErrSessionEnded if the session has ended.
 func (s *session) explain(err error) error {
 	if err == nil || errors.Is(err, ErrNotConnected) || !s.ended() {
 		return err

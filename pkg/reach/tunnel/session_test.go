@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// open opens a session as our agent does, and nothing more.
+// open opens a session with the headers of Drover's agent.
 func (d *drover) open(tb testing.TB) *websocket.Conn {
 	tb.Helper()
 	dialer := &websocket.Dialer{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
@@ -27,7 +27,7 @@ func (d *drover) open(tb testing.TB) *websocket.Conn {
 	return ws
 }
 
-// waiting is how many sessions have begun that nothing goes through yet.
+// waiting is the number of sessions that are not used yet.
 func (d *drover) waiting() int {
 	d.table.mu.Lock()
 	defer d.table.mu.Unlock()
@@ -48,7 +48,7 @@ func (d *drover) poll(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// An agent that looks for another replica opens sessions that it does not keep.
+// Sessions that an agent opens while it searches for another replica, and does not keep, are never used.
 func TestSessions_AreUsedOnceTheAgentKeepsThem(t *testing.T) {
 	d, _, transport := connected(t)
 	kept := d.table.best(clusterID)
@@ -83,7 +83,7 @@ func TestSessions_OneThatIsNotKeptIsNoConnection(t *testing.T) {
 	}
 }
 
-// The agent is never told to end its connection while it writes to that: the session ends instead.
+// When its connection is closed, the session ends, so that the agent never closes the connection while it writes to it.
 func TestSessions_EndWithTheirConnection(t *testing.T) {
 	d, _, transport := connected(t)
 	get(t, transport, "/small")

@@ -12,17 +12,18 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// longestWrite is the most bytes that one message carries, so that others get their turn.
+// longestWrite limits the bytes of one message, so that other connections get their turn.
 const longestWrite = 64 << 10
 
-// stream is one connection through a session. What it wraps has fields that its Write and the end of the connection share without a lock:
-// so it is closed, here or by the agent, when nobody writes to it.
+// stream is one connection through a session. The wrapped connection shares fields between Write and its end without a
+// lock. So stream closes it only when nothing writes to it. The same holds when the agent closes it.
 //
-// A deadline that passes while something waits ends the connection. All that set one here give the connection up then.
+// A deadline that passes during a read or write ends the connection. All callers that set a deadline then discard the
+// connection.
 type stream struct {
 	session *session
 	number  int64
-	flow    wire.Flow // that of the one who reads
+	flow    wire.Flow // used by the reader
 	backlog int64     // guarded by the session
 
 	mu       sync.Mutex
@@ -30,14 +31,14 @@ type stream struct {
 	inner    net.Conn
 	readers  int
 	writers  int
-	cause    error // why nothing is written any more; nil while there is
-	closed   bool  // by us: inner is closed as soon as nobody writes
-	remote   bool  // the agent has ended it, and its session sees to inner
+	cause    error // why writing has ended; nil before
+	closed   bool  // closed by us: inner is closed when the last writer returns
+	remote   bool  // the agent ended it, and the session closes inner
 	closing  bool  // inner is being closed
 	deadline [2]timeout
 }
 
-// The two deadlines.
+// Indexes of the two deadlines.
 const (
 	reading = iota
 	writing
@@ -56,7 +57,7 @@ func newStream(s *session, number int64) *stream {
 	return c
 }
 
-// connect gives the stream what it wraps.
+// connect sets the wrapped connection.
 func (c *stream) connect(inner net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +65,7 @@ func (c *stream) connect(inner net.Conn) {
 	c.closeInner()
 }
 
-// Read reads what the agent sent. Its errors tell who ended the connection.
+// Read reads from the agent. Its errors name the side that ended the connection.
 func (c *stream) Read(p []byte) (int, error) {
 	if err := c.enter(reading, &c.readers); err != nil {
 		return 0, err
@@ -78,7 +79,7 @@ func (c *stream) Read(p []byte) (int, error) {
 	return 0, c.ending(err, cause)
 }
 
-// ending says why nothing more can be read.
+// ending returns why nothing more can be read.
 func (c *stream) ending(err, cause error) error {
 	c.mu.Lock()
 	remote := c.remote
@@ -94,7 +95,7 @@ func (c *stream) ending(err, cause error) error {
 	return fmt.Errorf("the agent ended the connection: %q", err.Error())
 }
 
-// Write sends to the agent. It waits while the agent takes nothing.
+// Write writes to the agent. It blocks while the agent is paused.
 func (c *stream) Write(p []byte) (int, error) {
 	written := 0
 	for {
@@ -116,7 +117,8 @@ func (c *stream) Write(p []byte) (int, error) {
 	}
 }
 
-// enter begins a call, unless it cannot be. What came before the agent ended the connection can still be read.
+// enter begins a call, or returns why it cannot begin. Data that arrived before the agent ended the connection can
+// still be read.
 func (c *stream) enter(way int, count *int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +132,7 @@ func (c *stream) enter(way int, count *int) error {
 	return nil
 }
 
-// leave ends a call, and closes what is wrapped when that has waited for it.
+// leave ends a call, and closes the wrapped connection if that waited for the call.
 func (c *stream) leave(count *int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +142,8 @@ func (c *stream) leave(count *int) error {
 	return c.cause
 }
 
-// closeInner closes what is wrapped, in a goroutine of its own: that tells the agent, which may take a while.
+// closeInner closes the wrapped connection in a new goroutine, because that sends a message to the agent and may take a
+// while.
 func (c *stream) closeInner() {
 	if !c.closed || c.remote || c.closing || c.writers > 0 || c.inner == nil {
 		return
@@ -169,7 +172,7 @@ func (c *stream) Close() error {
 	return nil
 }
 
-// abort ends the connection as its session ends, or a deadline passes.
+// abort ends the connection when its session ends or a deadline passes.
 func (c *stream) abort(cause error) {
 	ended := errors.Is(cause, ErrSessionEnded)
 	if !ended {
@@ -178,15 +181,15 @@ func (c *stream) abort(cause error) {
 	c.shut(cause, !ended)
 }
 
-// endSession ends the session of our agent, which has this one connection. The agent would otherwise be told to end it by the goroutine that reads its
-// session, beside the one that writes: what they share has no lock.
+// endSession ends the session of Drover's agent, which has only this connection. Otherwise the agent's session reader
+// would close the connection while another goroutine writes to it, and these share fields without a lock.
 func (c *stream) endSession() {
 	if c.session.registration.Heartbeat > 0 {
 		c.session.end(errConnection)
 	}
 }
 
-// shut keeps everybody from writing, and lets go who writes.
+// shut prevents further writes and unblocks waiting writers.
 func (c *stream) shut(cause error, closeInner bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,14 +201,15 @@ func (c *stream) shut(cause error, closeInner bool) {
 	c.closeInner()
 }
 
-// release lets go who waits in Write because the agent takes nothing.
+// release unblocks a Write that waits because the agent is paused.
 func (c *stream) release() {
 	if paused, ok := c.inner.(interface{ OnResume() }); ok && c.writers > 0 {
 		paused.OnResume()
 	}
 }
 
-// remoteCloses is called before what is wrapped is ended for the agent. It returns when nobody writes.
+// remoteCloses is called before the wrapped connection ends on behalf of the agent. It returns when all writers have
+// returned.
 func (c *stream) remoteCloses() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +220,7 @@ func (c *stream) remoteCloses() {
 	c.await()
 }
 
-// settle waits until nobody uses what is wrapped. The session has ended.
+// settle waits until the wrapped connection is unused. The session has ended.
 func (c *stream) settle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,13 +241,13 @@ func (c *stream) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// SetReadDeadline sets the deadline of reads; one that passes while a read waits ends the connection.
+// SetReadDeadline sets the deadline of reads. If it passes during a read, the connection ends.
 func (c *stream) SetReadDeadline(t time.Time) error {
 	c.expire(reading, t)
 	return nil
 }
 
-// SetWriteDeadline sets the deadline of writes; one that passes while a write waits ends the connection.
+// SetWriteDeadline sets the deadline of writes. If it passes during a write, the connection ends.
 func (c *stream) SetWriteDeadline(t time.Time) error {
 	c.expire(writing, t)
 	return nil
@@ -275,7 +279,7 @@ func (c *stream) expire(way int, t time.Time) {
 	})
 }
 
-// LocalAddr is an address that says nothing.
+// LocalAddr names the session.
 func (c *stream) LocalAddr() net.Addr { return streamAddr(c.session.key) }
 
 // RemoteAddr names the session.

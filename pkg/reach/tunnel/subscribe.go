@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// subscribers are told of clusters whose sessions have changed.
+// subscribers are notified of clusters whose sessions have changed.
 type subscribers struct {
 	mu   sync.Mutex
 	each map[*subscriber]struct{}
 }
 
-// subscriber collects what one listener has not been told yet.
+// subscriber collects the pending notifications of one listener.
 type subscriber struct {
 	mu      sync.Mutex
 	pending map[string]struct{}
@@ -62,9 +62,9 @@ func (s *subscribers) notify(cluster string) {
 	}
 }
 
-// Subscribe tells a listener of every cluster that gets a session or loses one, and at first of all that have one, until the context ends.
-// What is told is an ID and no more: what holds is asked with Connected, and several changes may be told once. The listener is called
-// by one goroutine; however long it takes, nobody else waits for it.
+// Subscribe calls a listener for every cluster that gains or loses a session, until the context ends. First it calls it
+// for all connected clusters. Notifications carry only the ID: the listener calls Connected for the state. Several
+// changes may be merged into one call. One goroutine calls the listener, and a slow listener delays no other code.
 func (s *Server) Subscribe(ctx context.Context, listener func(cluster string)) {
 	each := &subscriber{pending: map[string]struct{}{}, wake: make(chan struct{}, 1)}
 	s.subscribers.mu.Lock()

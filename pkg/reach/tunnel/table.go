@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// table holds the sessions of all clusters, the oldest first.
+// table holds the sessions of all clusters, oldest first.
 type table struct {
 	mu       sync.RWMutex
 	clusters map[string][]*session
-	waiting  map[string][]*session // that are not used yet
+	waiting  map[string][]*session // not used yet
 }
 
-// await notes a session that is not to be used yet, and returns those that have to go, as add does.
+// await registers a session that is not used yet. Like add, it returns the surplus sessions.
 func (t *table) await(s *session, most int) []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,7 +26,8 @@ func (t *table) await(s *session, most int) []*session {
 	return slices.Clone(list[:max(0, len(list)-most)])
 }
 
-// add adds a session, which is used from now on, and returns those that have to go, so that no more than the most remain.
+// add makes a session available for use. It returns the surplus sessions, which the caller must end so that at most
+// most remain.
 func (t *table) add(s *session, most int) []*session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +44,7 @@ func (t *table) add(s *session, most int) []*session {
 	return out
 }
 
-// remove takes a session out.
+// remove removes a session.
 func (t *table) remove(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -60,7 +61,7 @@ func without(clusters map[string][]*session, s *session) {
 	clusters[s.registration.Cluster] = list
 }
 
-// best is the session to use; nil when there is none.
+// best returns the session to use, or nil.
 func (t *table) best(cluster string) *session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -71,21 +72,21 @@ func (t *table) best(cluster string) *session {
 	return nil
 }
 
-// ids are the clusters that have a session, sorted.
+// ids returns the sorted IDs of clusters with a session.
 func (t *table) ids() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Sorted(maps.Keys(t.clusters))
 }
 
-// all are all sessions, those that are not used yet among them.
+// all returns all sessions, including unused ones.
 func (t *table) all() []*session {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Concat(append(slices.Collect(maps.Values(t.clusters)), slices.Collect(maps.Values(t.waiting))...)...)
 }
 
-// vital is how a session is.
+// vital is the health of a session.
 type vital struct {
 	ended       bool
 	quiet, late time.Duration
@@ -101,8 +102,8 @@ func vitals(list []*session) []vital {
 	return out
 }
 
-// newestAlive is the index of the session to use, of a list that begins with the oldest: the newest one that gives signs of life. When none
-// does, it is the one that gave the last; -1 when all have ended.
+// newestAlive returns the index of the session to use, in a list with the oldest first. It is the newest session that
+// shows signs of life. Without one it is the session with the latest sign. It is -1 when all have ended.
 func newestAlive(list []vital) int {
 	found := -1
 	for i, v := range slices.Backward(list) {
@@ -117,8 +118,8 @@ func newestAlive(list []vital) int {
 	return found
 }
 
-// surplus are the indexes of the sessions that have to go, so that no more than the most remain: those that give no signs of life first, and of
-// these and of the others the oldest. The newest one is not among them.
+// surplus returns the indexes of sessions to end, so that at most most remain. Sessions without signs of life come
+// first, then the oldest. The newest session always remains.
 func surplus(list []vital, most int) []int {
 	var order []int
 	living := 0

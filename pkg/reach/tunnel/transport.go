@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// impersonateUser names who a request is made for. Nobody acts as the agent itself.
+// impersonateUser names the user of a request. A request never uses the agent's own identity.
 const impersonateUser = "Impersonate-User"
 
 func protocols(set func(*http.Protocols, bool)) *http.Protocols {
@@ -25,12 +25,12 @@ func protocols(set func(*http.Protocols, bool)) *http.Protocols {
 	return p
 }
 
-// Transport sends requests to a cluster's API server through the session that is best at the time of each. Of a request's URL scheme and host
-// mean nothing; path, query and headers are the caller's, except for Authorization, which is the agent's matter. A request has to name its user
-// in Impersonate-User and is answered with 403 otherwise.
+// Transport sends requests to a cluster's API server. Each request uses the best session at that time. It ignores
+// scheme and host of the URL. Path, query and headers are the caller's, except Authorization, which the agent sets. A
+// request without Impersonate-User is answered with 403.
 //
-// Without a session the error is ErrNotConnected, at once, here and for each request. What waits for an answer when its session ends
-// gets ErrSessionEnded, and so does who reads one.
+// Without a session, this call and each request immediately fail with ErrNotConnected. If the session ends during a
+// request, the request or the read of its answer fails with ErrSessionEnded.
 func (s *Server) Transport(cluster string) (http.RoundTripper, error) {
 	if !s.Connected(cluster) {
 		return nil, fmt.Errorf("cluster %s: %w", cluster, ErrNotConnected)
@@ -43,7 +43,8 @@ type clusterTransport struct {
 	cluster string
 }
 
-// RoundTrip sends a request. One that changes nothing is sent once more when its session ends before there is an answer, and there is another.
+// RoundTrip sends a request. It retries a read-only request once through another session if its session ends before
+// there is an answer.
 func (t *clusterTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Header.Get(impersonateUser) == "" {
 		closeBody(request)
@@ -79,7 +80,7 @@ func repeatable(request *http.Request) bool {
 	return safe && (request.Body == nil || request.Body == http.NoBody)
 }
 
-// isUpgrade tells whether a request changes to another protocol: exec, attach, port-forward.
+// isUpgrade reports whether a request switches protocols: exec, attach, port-forward.
 func isUpgrade(header http.Header) bool {
 	if header.Get("Upgrade") == "" {
 		return false
@@ -94,12 +95,12 @@ func isUpgrade(header http.Header) bool {
 	return false
 }
 
-// forbidden answers a request that names no user, as Kubernetes would.
+// forbidden answers a request without a user, as Kubernetes does.
 func forbidden(request *http.Request) *http.Response {
 	return refusal(request, http.StatusForbidden, "Forbidden", "the request names no user: header Impersonate-User has to be set")
 }
 
-// refusal is an answer that no API server was asked for, in its form. Reason and message are plain text.
+// refusal is an answer of Drover in the form of an API server's Status. reason and message are plain text.
 func refusal(request *http.Request, code int, reason, message string) *http.Response {
 	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"code":%d,"message":%q}`+"\n", reason, code, message)
 	return &http.Response{
@@ -108,7 +109,7 @@ func refusal(request *http.Request, code int, reason, message string) *http.Resp
 	}
 }
 
-// body is an answer's, whose errors tell that the session has ended.
+// body wraps the body of an answer. Its errors include the end of the session.
 func (s *session) body(body io.ReadCloser) io.ReadCloser {
 	if both, ok := body.(io.ReadWriteCloser); ok {
 		return &upgradedBody{answerBody{body, s, sync.OnceValue(body.Close)}, both}
@@ -122,7 +123,7 @@ type answerBody struct {
 	end     func() error
 }
 
-// Close closes the answer. Who closes it again closes nothing: see wire.EndWithContext.
+// Close closes the answer once. Further calls do nothing (see wire.EndWithContext).
 func (b *answerBody) Close() error { return b.end() }
 
 func (b *answerBody) Read(p []byte) (int, error) {
@@ -133,13 +134,13 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// upgradedBody is that of an answer with which the protocol has changed.
+// upgradedBody is the body of an answer that switches protocols.
 type upgradedBody struct {
 	answerBody
 	io.Writer
 }
 
-// CloseWrite says that no more is sent, where that can be said.
+// CloseWrite ends the sending direction, if the connection supports that.
 func (b *upgradedBody) CloseWrite() error {
 	if half, ok := b.Writer.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -147,7 +148,7 @@ func (b *upgradedBody) CloseWrite() error {
 	return fmt.Errorf("close one direction: %w", errors.ErrUnsupported)
 }
 
-// transport makes what sends requests through the session, by its kind.
+// transport returns the roundTripper for the kind of agent.
 func (s *session) transport() roundTripper {
 	if s.registration.Heartbeat > 0 {
 		return newAgentTransport(s)
@@ -155,7 +156,7 @@ func (s *session) transport() roundTripper {
 	return newStockTransport(s)
 }
 
-// rewrite makes a request one to another host. The caller's is left as it is.
+// rewrite returns a copy of a request for another host.
 func rewrite(request *http.Request, scheme, host string) *http.Request {
 	out := request.WithContext(request.Context())
 	target := *request.URL
@@ -165,20 +166,20 @@ func rewrite(request *http.Request, scheme, host string) *http.Request {
 	out.Header.Del("Authorization")
 	for name := range out.Header {
 		if strings.HasPrefix(name, wire.HeaderPrefix) {
-			out.Header.Del(name) // They mean something between us and our agent.
+			out.Header.Del(name) // These headers are reserved for Drover's server and agent.
 		}
 	}
 	return out
 }
 
-// agentTransport sends requests to our own agent: all over one connection, as HTTP/2 without TLS, which the session's WebSocket has. That connection is
-// made by the first request, and the session ends with it.
+// agentTransport sends requests to Drover's agent, over one HTTP/2 connection without TLS. The session's WebSocket
+// already has TLS. The first request makes the connection, and the session ends with it.
 type agentTransport struct {
 	session *session
 	client  *http.Transport
 
 	once  sync.Once
-	ready chan struct{} // closed when the connection was made, or was not
+	ready chan struct{} // closed when the connection was made or has failed
 	conn  *http.ClientConn
 	err   error
 }
@@ -212,7 +213,7 @@ func (t *agentTransport) roundTrip(request *http.Request, upgrade bool) (*http.R
 	return response, err
 }
 
-// shared is the connection for all requests.
+// shared returns the connection of all requests.
 func (t *agentTransport) shared(ctx context.Context) (*http.ClientConn, error) {
 	t.once.Do(func() { //nolint:contextcheck // it serves others after the request
 		go func() {
@@ -244,7 +245,8 @@ func (t *agentTransport) close() {
 	}
 }
 
-// stockTransport sends requests to the API server that a stock agent announced, with the credential that it announced.
+// stockTransport sends requests to the API server of a stock agent, with the address and credential that the agent
+// announced.
 type stockTransport struct {
 	params   wire.Params
 	plain    *http.Transport

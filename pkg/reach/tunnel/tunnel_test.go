@@ -202,7 +202,7 @@ func TestTransport_NobodyActsAsTheAgent(t *testing.T) {
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("answered with %s, want 403", response.Status)
 	}
-	// The agent does not rely on the server for it.
+	// The agent checks this itself.
 	response, err = d.table.best(clusterID).http.roundTrip(request, false)
 	if err != nil {
 		t.Fatal(err)

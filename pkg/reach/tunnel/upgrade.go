@@ -12,10 +12,10 @@ import (
 	"github.com/drover-io/drover/pkg/reach/tunnel/wire"
 )
 
-// linger is how long what was written before a connection was closed may take to leave.
+// linger is how long a closed connection may take to send what was written before.
 const linger = time.Second
 
-// upgrade sends a request that changes to another protocol, as a stream of the connection that all requests share.
+// upgrade sends a request that switches protocols, as a stream of the shared connection.
 func (t *agentTransport) upgrade(conn *http.ClientConn, request *http.Request) (*http.Response, error) {
 	if request.Body != nil && request.Body != http.NoBody {
 		closeBody(request)
@@ -51,7 +51,7 @@ func (t *agentTransport) upgrade(conn *http.ClientConn, request *http.Request) (
 	return response, nil
 }
 
-// forOneHop takes out what Connection says is for the next hop alone. For whom a request is made is not, whatever it says.
+// forOneHop removes the hop-by-hop headers. It keeps impersonation headers even if Connection lists them.
 func forOneHop(header http.Header) {
 	for _, value := range header.Values("Connection") {
 		for name := range strings.SplitSeq(value, ",") {
@@ -65,11 +65,12 @@ func forOneHop(header http.Header) {
 	}
 }
 
-// outgoing is the body of a request, which is written while it is sent. Nothing is kept in between: a write returns when HTTP/2 has taken it.
+// outgoing is a request body that is written while it is sent. It has no buffer: a write returns when HTTP/2 has read
+// it.
 type outgoing struct {
 	*io.PipeReader
 	writer *io.PipeWriter
-	done   chan struct{} // all that was written has left, or never will
+	done   chan struct{} // all data was sent, or never will be
 	once   sync.Once
 }
 
@@ -80,7 +81,7 @@ func newOutgoing() *outgoing {
 
 func (o *outgoing) leave() { o.once.Do(func() { close(o.done) }) }
 
-// Read is called by HTTP/2, once what it read before has been sent.
+// Read is called by HTTP/2 after it has sent the previous data.
 func (o *outgoing) Read(p []byte) (int, error) {
 	n, err := o.PipeReader.Read(p)
 	if err != nil {
@@ -98,7 +99,7 @@ func (o *outgoing) Close() error {
 // finish ends the body.
 func (o *outgoing) finish() { _ = o.writer.Close() }
 
-// upgradedConn is a connection that has changed to another protocol.
+// upgradedConn is a connection after it has switched protocols.
 type upgradedConn struct {
 	received io.ReadCloser
 	sent     *outgoing
@@ -114,13 +115,13 @@ func (c *upgradedConn) Read(p []byte) (int, error) {
 
 func (c *upgradedConn) Write(p []byte) (int, error) { return c.sent.writer.Write(p) }
 
-// CloseWrite says that no more is sent; what comes can still be read.
+// CloseWrite ends the sending direction. Reading continues.
 func (c *upgradedConn) CloseWrite() error {
 	c.sent.finish()
 	return nil
 }
 
-// Close ends both directions. What was written before is sent, unless nobody takes it.
+// Close ends both directions. Data written before is still sent, for at most linger.
 func (c *upgradedConn) Close() error {
 	if c.closed.Swap(true) {
 		return nil

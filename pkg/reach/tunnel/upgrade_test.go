@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// switching makes an API server that answers a path by itself, with the connection in its hands.
+// switching returns an API server with a handler that hijacks the connection of one path.
 func switching(tb testing.TB, path string, serve func(conn io.ReadWriteCloser, gone <-chan struct{})) *apiServer {
 	tb.Helper()
 	api := newAPIServer(tb, "one")
@@ -65,7 +65,7 @@ func upgradeAt(tb testing.TB, ctx context.Context, transport http.RoundTripper, 
 	return response.Body.(io.ReadWriteCloser)
 }
 
-// within fails a test whose part takes too long.
+// within fails the test if done takes longer than bound.
 func within(tb testing.TB, bound time.Duration, what string, done <-chan struct{}) {
 	tb.Helper()
 	select {
@@ -76,7 +76,7 @@ func within(tb testing.TB, bound time.Duration, what string, done <-chan struct{
 	}
 }
 
-// pattern is a reader of bytes that differ by their place, so that none can be lost or exchanged.
+// pattern is a reader whose bytes depend on their position, so that lost or swapped bytes are detected.
 type pattern struct{ at, size int64 }
 
 func (p *pattern) Read(b []byte) (int, error) {
@@ -91,7 +91,7 @@ func (p *pattern) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// is checks that what is read is the pattern.
+// is checks that the input equals the pattern.
 func (p *pattern) is(from io.Reader) error {
 	got, want := make([]byte, 128<<10), make([]byte, 128<<10)
 	for {
@@ -111,7 +111,7 @@ func (p *pattern) is(from io.Reader) error {
 	}
 }
 
-// As kubectl exec -i does with cat: much goes both ways at once, and what comes back is the answer to what goes.
+// Large transfers in both directions at once arrive complete, as with cat in kubectl exec -i.
 func TestUpgrade_MuchGoesBothWaysAtOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		streams int
@@ -159,7 +159,7 @@ func flood(conn io.ReadWriteCloser, _ <-chan struct{}) {
 	}
 }
 
-// A client that does not read stops its own stream, and nobody else.
+// A client that does not read blocks only its own stream.
 func TestUpgrade_WhoDoesNotReadStopsNobodyElse(t *testing.T) {
 	d, transport := reach(t, switching(t, "/flood", flood))
 	session := d.table.best(clusterID)
@@ -189,7 +189,7 @@ func TestUpgrade_WhoDoesNotReadStopsNobodyElse(t *testing.T) {
 	}
 }
 
-// And so does an API server that does not take what a client sends.
+// An API server that does not read blocks only that stream.
 func TestUpgrade_WhatIsNotTakenStopsNobodyElse(t *testing.T) {
 	d, transport := reach(t, switching(t, "/stall", func(_ io.ReadWriteCloser, over <-chan struct{}) { <-over }))
 	session := d.table.best(clusterID)
@@ -199,7 +199,7 @@ func TestUpgrade_WhatIsNotTakenStopsNobodyElse(t *testing.T) {
 		conn := upgradeAt(t, t.Context(), transport, "/stall")
 		full.Add(1)
 		writers.Go(func() {
-			// More than all buffers of the way have room for.
+			// More than all buffers on the way can hold.
 			for i := range 64 {
 				if i == 1 {
 					full.Done()
@@ -267,7 +267,7 @@ func TestUpgrade_TheEndOfTheAPIServerIsToldAsItWas(t *testing.T) {
 			return
 		}
 		if order[0] == 'b' {
-			// TLS says no goodbye then, and the network that there was more to come.
+			// TLS then sends no close_notify, and TCP sends a reset.
 			below := conn.(*tls.Conn).NetConn().(*net.TCPConn)
 			_ = below.SetLinger(0)
 			_ = below.Close()
@@ -301,7 +301,7 @@ func TestUpgrade_RefusalsPassAsTheyAre(t *testing.T) {
 	api := newAPIServer(t, "one")
 	api.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("X-Kubernetes-Pf-Flowschema-Uid", "7")
-		rw.Header().Set("X-Drover-Upgraded", r.Header.Get("Upgrade")) // It is none that may say so.
+		rw.Header().Set("X-Drover-Upgraded", r.Header.Get("Upgrade")) // Only the agent may set this header.
 		rw.Header().Set("Content-Type", "application/json")
 		rw.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(rw, r.Method, " ", r.URL.RequestURI(), " ", r.Header.Get("X-Drover-Method"), r.Header.Get("X-Drover-Upgrade"))
@@ -329,7 +329,7 @@ func TestUpgrade_RefusalsPassAsTheyAre(t *testing.T) {
 	}
 }
 
-// What the server and the agent tell each other in headers is not for callers to say.
+// Callers cannot use the headers that are reserved for the server and the agent.
 func TestUpgrade_CallersCannotAskForItInOurHeaders(t *testing.T) {
 	_, api, transport := connected(t)
 	request := newRequest(t, http.MethodPost, "/small", nil)
@@ -361,7 +361,7 @@ func TestUpgrade_ABodyBeforeIsRefused(t *testing.T) {
 	}
 }
 
-// ours is how many goroutines run code of the tunnel or of the agent.
+// ours is the number of goroutines that run code of the tunnel or of the agent.
 func ours() int {
 	buffer := make([]byte, 8<<20)
 	n := 0

@@ -15,7 +15,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// Answers that nobody reads are kept in the windows of their streams, and must not fill that of the connection.
+// Unread answers fill only the windows of their own streams, not the window of the connection.
 func TestTransport_UnreadAnswersKeepNobodyWaiting(t *testing.T) {
 	_, _, transport := connected(t)
 	for range 80 {
@@ -24,7 +24,7 @@ func TestTransport_UnreadAnswersKeepNobodyWaiting(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer response.Body.Close()
-		// Something has come, and nothing else is taken.
+		// The answer has begun, and the rest stays unread.
 		if _, err := io.ReadFull(response.Body, make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}
@@ -41,10 +41,10 @@ func TestTransport_UnreadAnswersKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-// And so are requests that the API server does not take.
+// Requests that the API server does not read block no other request.
 func TestTransport_UntakenUploadsKeepNobodyWaiting(t *testing.T) {
 	api := newAPIServer(t, "one")
-	// As an API server has it: all streams of a connection fit into its window.
+	// As in a real API server, the windows of all streams fit into that of their connection.
 	api.Config.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 256 << 10, MaxReceiveBufferPerConnection: 256 << 10 * 250}
 	others := api.Config.Handler
 	const stalling = 60
@@ -65,13 +65,14 @@ func TestTransport_UntakenUploadsKeepNobodyWaiting(t *testing.T) {
 	defer func() {
 		cancel()
 		uploads.Wait()
-		// When a session ends in the middle of a message, remotedialer 0.6.1 writes the error of a connection from two
-		// goroutines (0.6.2, which needs Go 1.27, locks it). Behind the ends of all streams there is nothing left but this.
+		// When a session ends within a message, remotedialer 0.6.1 writes the error of a connection from two
+		// goroutines. Version 0.6.2 adds a lock, and needs Go 1.27. After all streams have ended, only this message
+		// remains.
 		stalled.Wait()
 		upload(t, transport, "done")
 	}()
 	for range stalling {
-		// The first half of what a stream holds, and then as much as is taken.
+		// First half of a stream's window, then as much as is read.
 		taken := make(chan struct{})
 		body := io.MultiReader(io.LimitReader(endless{}, 1<<17), &telling{taken: taken})
 		uploads.Go(func() {
@@ -86,7 +87,7 @@ func TestTransport_UntakenUploadsKeepNobodyWaiting(t *testing.T) {
 	upload(t, transport, strings.Repeat("x", 100_000))
 }
 
-// upload sends a body and wants its length back.
+// upload sends a body and checks that the answer is its length.
 func upload(t *testing.T, transport http.RoundTripper, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -101,7 +102,7 @@ func upload(t *testing.T, transport http.RoundTripper, body string) {
 	}
 }
 
-// telling is an endless body that tells when it is read.
+// telling is an endless body that closes taken at its first read.
 type telling struct {
 	once  sync.Once
 	taken chan struct{}

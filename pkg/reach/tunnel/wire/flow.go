@@ -6,24 +6,27 @@ import (
 )
 
 const (
-	// resumeEvery is after how many bytes read both sides may write again. Less than what makes the library tell the other side to pause.
+	// resumeEvery is after how many bytes read both sides are resumed. It is less than what makes the library send a
+	// pause.
 	resumeEvery = 1 << 20
-	// resumeAfter is how long nothing may come until then.
+	// resumeAfter is how long no data must arrive before that.
 	resumeAfter = 5 * time.Millisecond
 )
 
-// Flow reads from a connection of a session so that neither side stays paused. The library remembers in one variable that it has told the other side to
-// pause and that the other side has told it so: when both happen, one of them is forgotten, and who was paused waits for ever. And one's own writer, which
-// waits while the other side is paused, is not woken when that ends. Whoever was paused had sent more than resumeEvery before. So whenever that much
-// was read, and nothing is left to read, both may write again; when they are not paused, that means nothing.
+// Flow reads from a connection of a session so that neither side stays paused. The library uses one variable for two
+// facts: it paused the other side, and the other side paused it. If both happen, one is lost, and the paused side waits
+// forever. The library also does not wake a local writer when the other side's pause ends.
+//
+// A paused side has sent more than resumeEvery before. So Flow resumes both sides whenever it has read that much and
+// nothing is left to read. Resuming a side that is not paused has no effect.
 type Flow struct {
 	since int
 }
 
 // pausable is the library's connection.
 type pausable interface {
-	Resume()   // tells the other side
-	OnResume() // as if the other side had told us
+	Resume()   // resumes the other side
+	OnResume() // acts as if the other side had sent resume
 }
 
 // Read reads from a connection. One goroutine calls it at a time.
@@ -43,7 +46,7 @@ func (f *Flow) Read(from io.Reader, p []byte) (int, error) {
 	switch {
 	case !nothingComes.Stop():
 		f.since = n
-	case n < len(p): // nothing was left
+	case n < len(p): // nothing is left
 		goOn()
 		f.since = 0
 	}

@@ -23,7 +23,7 @@ import (
 
 const patience = 60 * time.Second
 
-// webSockets are the two ends of a WebSocket.
+// webSockets returns the two ends of a WebSocket.
 func webSockets(tb testing.TB) (client, server *websocket.Conn) {
 	tb.Helper()
 	taken := make(chan *websocket.Conn, 1)
@@ -48,7 +48,8 @@ func webSockets(tb testing.TB) (client, server *websocket.Conn) {
 	return client, server
 }
 
-// through is a connection through sessions as both ends of the tunnel use them: what is dialed there and what answers here.
+// through returns both ends of a connection through sessions as the tunnel uses them: the dialed end, and the answering
+// end.
 func through(tb testing.TB) (dialed, answering net.Conn) {
 	tb.Helper()
 	ours, theirs := webSockets(tb)
@@ -88,7 +89,7 @@ type paused struct {
 
 func (p *paused) Read(b []byte) (int, error) { return p.flow.Read(p.Conn, b) }
 
-// counted counts what was taken from a reader.
+// counted counts the bytes read from a reader.
 type counted struct {
 	io.Reader
 	n *atomic.Int64
@@ -100,7 +101,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Both sides send until one has told the other to pause, and only then begin to read. That is where both wait for ever otherwise.
+// When both sides send until one pauses the other, and only then read, both still finish.
 func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 	const size = 12 << 20
 	dialed, answering := through(t)
@@ -117,7 +118,7 @@ func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 			done <- err
 		}()
 	}
-	// Whoever tells the other to pause pauses as well, so that one may have sent less.
+	// A side that pauses the other may be paused itself, so one side may have sent less.
 	poll(t, "one has sent more than makes the other tell it to pause", func() bool {
 		return max(sent[0].Load(), sent[1].Load()) > remotedialer.MaxBuffer+2*PipeBuffer
 	})
@@ -148,7 +149,7 @@ func TestFlow_BothSidesSendMoreThanIsBuffered(t *testing.T) {
 	}
 }
 
-// poll waits for a condition of which nothing tells.
+// poll waits for a condition that has no notification.
 func poll(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	ticker := time.NewTicker(time.Millisecond)
@@ -163,7 +164,7 @@ func poll(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
-// pausing gives as many bytes as it was told, and then waits.
+// pausing returns as many bytes as are available, and then waits.
 type pausing struct {
 	available         chan int
 	resumed, onResume atomic.Int64
@@ -191,7 +192,7 @@ func TestFlow_WhenBothMayWriteAgain(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		come []int
-		wait time.Duration // before the last
+		wait time.Duration // before the last part
 		want int64
 	}{
 		"nobody was told to pause after so little": {append(parts(resumeEvery/part-1), 5), time.Second, 0},

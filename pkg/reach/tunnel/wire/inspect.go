@@ -15,29 +15,29 @@ const (
 	messageSync         = 8
 )
 
-// ignored differs from messageSync, zig-zag encoded, by the bits that make it a type that nobody knows: such a message is skipped.
+// ignored, applied with XOR to a zig-zag encoded messageSync, gives an unknown type. The library skips such a message.
 const ignored = (messageSync << 1) ^ (9 << 1)
 
-// errMalformed ends a link on which something else than the protocol is spoken.
+// errMalformed ends a link whose other side does not speak the protocol.
 var errMalformed = errors.New("the other side does not speak the protocol of the tunnel")
 
-// Inspector reads along what the other side of a session sends, as it comes in: frames of WebSocket, and within them the heads of
-// messages. It keeps nothing but where it is.
+// Inspector inspects incoming bytes of a session: WebSocket frames, and the heads of the messages in them. It stores
+// only its position.
 type Inspector struct {
-	// Data is told of every byte that came for a connection, in portions.
+	// Data is called with the number of bytes that arrived for a connection, possibly in several calls per message.
 	Data func(connection int64, n int)
-	// Closing is told of a connection that the other side ends, before anybody else sees the message.
+	// Closing is called when the other side ends a connection, before the library sees the message.
 	Closing func(connection int64)
 
-	// frame
-	head      []byte // of the frame that begins; nil within its payload
-	remaining uint64 // of the payload
+	// State of the frame.
+	head      []byte // of the frame that begins; empty within its payload
+	remaining uint64 // bytes of the payload
 	masked    bool
 	mask      [4]byte
-	at        int // position in the payload, modulo 4
+	at        int // position in the payload, for the mask
 	control   bool
 
-	// message
+	// State of the message.
 	field      int // 0 to 3 are numbers of the head, 4 is the body
 	value      uint64
 	shift      uint
@@ -54,11 +54,11 @@ const (
 	fieldBody
 )
 
-// longestHead is the longest head of a frame: two bytes, eight of length, four of mask.
+// longestHead is the longest head of a frame: two bytes, eight bytes of length, four bytes of mask.
 const longestHead = 14
 
-// Inspect reads the next bytes. It changes them where they announce which connections there are, so that nobody acts on that. An error
-// means that the other side sends what it must not.
+// Inspect inspects the next bytes. It changes the type of lists of connections in place, so that the library ignores
+// them. An error means that the other side violates the protocol.
 func (i *Inspector) Inspect(p []byte) error {
 	for len(p) > 0 {
 		if i.remaining == 0 {
@@ -81,7 +81,7 @@ func (i *Inspector) Inspect(p []byte) error {
 	return nil
 }
 
-// frame takes bytes of a frame's head, and returns how many.
+// frame consumes bytes of a frame's head and returns their number.
 func (i *Inspector) frame(p []byte) (int, error) {
 	if i.head == nil {
 		i.head = make([]byte, 0, longestHead)
@@ -95,7 +95,7 @@ func (i *Inspector) frame(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// headLength is how long a head is, by its first two bytes.
+// headLength is the length of a head, given its first two bytes.
 func headLength(head []byte) int {
 	n := 2
 	switch head[1] & 0x7f {
@@ -139,7 +139,7 @@ func (i *Inspector) begin() error {
 	return nil
 }
 
-// payload takes bytes of a message.
+// payload consumes bytes of a message.
 func (i *Inspector) payload(p []byte) error {
 	for n := 0; n < len(p) && i.field != fieldBody; n++ {
 		b := p[n]
@@ -170,7 +170,7 @@ func (i *Inspector) payload(p []byte) error {
 	return nil
 }
 
-// number takes a number of the head, whose last byte is given.
+// number handles a complete number of the head. last is its last byte.
 func (i *Inspector) number(last *byte) error {
 	number := int64(i.value>>1) ^ -int64(i.value&1)
 	i.value, i.shift = 0, 0
@@ -188,7 +188,7 @@ func (i *Inspector) number(last *byte) error {
 	return nil
 }
 
-// message judges the message whose type is known now.
+// message handles a message once its type is known.
 func (i *Inspector) message(last *byte) error {
 	switch i.kind {
 	case messageConnect:

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Types of messages that are nothing but passed on.
+// Types of messages that are only forwarded.
 const (
 	messagePause  = 6
 	messageResume = 7
@@ -27,7 +27,7 @@ const (
 	opPing         = 9
 )
 
-// message is one within a session, as remotedialer writes it.
+// message encodes a message of a session, as remotedialer does.
 func message(connection, kind int64, body string) []byte {
 	out := binary.AppendVarint(nil, math.MaxInt64/3)
 	out = binary.AppendVarint(out, connection)
@@ -38,7 +38,7 @@ func message(connection, kind int64, body string) []byte {
 	return append(out, body...)
 }
 
-// frame puts a payload into a frame of WebSocket; with a mask it is one of a client.
+// frame encodes a WebSocket frame. A mask makes it a client's frame.
 func frame(opcode byte, final bool, mask, payload []byte) []byte {
 	if final {
 		opcode |= 0x80
@@ -66,14 +66,14 @@ func frame(opcode byte, final bool, mask, payload []byte) []byte {
 	return out
 }
 
-// seen is what an Inspector tells.
+// seen is what an Inspector reported.
 type seen struct {
 	Bytes  map[int64]int
 	Closed []int64
 	Err    string
 }
 
-// inspect has one Inspector read the parts one after the other, and returns what it told and what it made of the bytes.
+// inspect passes the parts to one Inspector, and returns its reports and the resulting bytes.
 func inspect(parts ...[]byte) (seen, []byte) {
 	told := seen{Bytes: map[int64]int{}}
 	inspector := &Inspector{
@@ -93,7 +93,7 @@ func inspect(parts ...[]byte) (seen, []byte) {
 	return told, out
 }
 
-// conversation is what an agent may send, with a message of every kind, in frames of every form.
+// conversation is a valid sequence from an agent, with messages of every kind in frames of every form.
 func conversation(mask []byte) []byte {
 	long := message(300, messageData, strings.Repeat("x", 200))
 	return slices.Concat(
@@ -101,7 +101,8 @@ func conversation(mask []byte) []byte {
 		frame(opPing, true, mask, nil),
 		frame(opBinary, true, mask, message(2, messageData, "")),
 		frame(opBinary, true, mask, message(-7, messageData, "negative")),
-		// One message in three frames, with a ping in between whose payload looks like a message; the first ends within a number.
+		// One message in three frames. The first frame ends within a number. A ping in between has a payload that looks
+		// like a message.
 		frame(opBinary, false, mask, long[:11]),
 		frame(opPing, true, mask, message(9, messageConnect, "tcp/anywhere")),
 		frame(opContinuation, false, mask, long[11:100]),
@@ -140,7 +141,7 @@ func TestInspector_FollowsMessagesHoweverTheyAreCut(t *testing.T) {
 			}
 			check("in one piece", sent)
 			check("byte by byte", slices.Collect(slices.Chunk(sent, 1))...)
-			// The last message is long and all alike.
+			// The last message is long and uniform.
 			for at := range len(sent) - 80_000 {
 				check(fmt.Sprintf("cut at %d", at), sent[:at], nil, sent[at:])
 			}
@@ -153,7 +154,7 @@ func TestInspector_AListOfConnectionsLosesItsMeaning(t *testing.T) {
 	for name, mask := range masks {
 		t.Run(name, func(t *testing.T) {
 			sent := frame(opBinary, true, mask, message(0, messageSync, list))
-			want := frame(opBinary, true, mask, message(0, 9, list)) // a type that nobody knows
+			want := frame(opBinary, true, mask, message(0, 9, list)) // an unknown type
 			for at := range sent {
 				got, out := inspect(sent[:at], sent[at:])
 				if diff := cmp.Diff(seen{Bytes: map[int64]int{}}, got); diff != "" {
@@ -167,7 +168,7 @@ func TestInspector_AListOfConnectionsLosesItsMeaning(t *testing.T) {
 	}
 }
 
-// A number may be written longer than it has to be, and is the same one then.
+// A number with redundant bytes is recognized as the same number.
 func TestInspector_AListInDisguiseLosesItsMeaning(t *testing.T) {
 	for longer := range 9 {
 		kind := []byte{messageSync << 1}
@@ -239,7 +240,7 @@ func TestInspector_KeepsNothingOfWhatPasses(t *testing.T) {
 	}
 }
 
-// drawMessage draws a message that may come, with numbers of every length.
+// drawMessage draws a valid message, with numbers of every length.
 func drawMessage(t *rapid.T) []byte {
 	kind := rapid.SampledFrom([]int64{messageData, messageData, messageError, messagePause, messageResume, 9, 77, -1}).Draw(t, "type")
 	return message(rapid.Int64().Draw(t, "connection"), kind, rapid.StringN(0, 300, 1000).Draw(t, "body"))

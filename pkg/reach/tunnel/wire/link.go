@@ -10,50 +10,52 @@ import (
 	"time"
 )
 
-// Reasons for which a Link ends by itself.
+// Reasons for which a Link ends itself.
 var (
-	// ErrSilent: the other side gave no sign of life.
+	// ErrSilent means that the other side gave no sign of life.
 	ErrSilent = errors.New("the other side was silent for too long")
-	// ErrStalled: what was sent was not taken.
+	// ErrStalled means that the other side does not read.
 	ErrStalled = errors.New("the other side takes nothing")
 )
 
-// slowLink is the slowest link, in bytes per second, for which a session is kept while much is being sent: signs of life are behind
-// that, and so are the answers to them.
+// slowLink is the slowest link, in bytes per second, that survives a large transfer. Signs of life and their answers
+// queue behind that transfer.
 const slowLink = 64 << 10
 
 const (
-	// longestQueue is how much may wait to be sent for there to be room for more, in bytes.
+	// longestQueue is the number of waiting bytes from which Room blocks.
 	longestQueue = 64 << 10
-	// longestSend is how much is sent at once, within WriteStall.
+	// longestSend is the most bytes sent at once, within WriteStall.
 	longestSend = 64 << 10
 )
 
-// Link is the network connection below a session. During the handshake it is the connection that it was given. From Watch on it
-// ends itself when the other side is silent, and the deadlines that others set mean nothing.
+// Link is the network connection below a session. During the handshake it passes everything through. After Watch it
+// ends itself when the other side is silent, and ignores the deadlines that others set.
 type Link struct {
 	net.Conn
 
 	options LinkOptions
 	start   time.Time
 	silence atomic.Int64 // nanoseconds; 0 before Watch
-	heard   atomic.Int64 // when something came last, as nanoseconds since start
+	heard   atomic.Int64 // time of the last received bytes, as nanoseconds since start
 	unheard atomic.Int64 // bytes written since then
 
 	mu      sync.Mutex
 	change  sync.Cond
 	reason  error
-	queue   []byte // what is to be sent
-	sending bool   // a goroutine sends it
+	queue   []byte // bytes to send
+	sending bool   // a goroutine sends the queue
 }
 
-// LinkOptions say what a Link does besides.
+// LinkOptions are options of a Link.
 type LinkOptions struct {
-	// Patient allows for silence while much was sent. It is for the side whose signs of life are answered by the other.
+	// Patient allows longer silence after large writes. It is for the side that sends pings and waits for their
+	// answers.
 	Patient bool
-	// Inspect sees what comes in, and may change it in place; its error ends the link. It is called by the reader, from Watch on.
+	// Inspect sees incoming bytes and may change them in place. Its error ends the link. The reader calls it, after
+	// Watch.
 	Inspect func([]byte) error
-	// Count is told how many bytes came in and went out.
+	// Count is called with the bytes that came in and went out.
 	Count func(in, out int)
 }
 
@@ -64,7 +66,7 @@ func NewLink(conn net.Conn, options LinkOptions) *Link {
 	return l
 }
 
-// Watch begins to watch over the link, once the handshake is over: silence is for how long nothing may come in.
+// Watch starts the supervision of the link after the handshake. silence is the longest time without incoming bytes.
 func (l *Link) Watch(silence time.Duration) {
 	l.heardNow()
 	l.silence.Store(int64(silence))
@@ -75,17 +77,17 @@ func (l *Link) heardNow() {
 	l.unheard.Store(0)
 }
 
-// Quiet is for how long nothing has come in.
+// Quiet is the time since the last incoming bytes.
 func (l *Link) Quiet() time.Duration { return time.Since(l.start) - time.Duration(l.heard.Load()) }
 
-// Reason is why the link has ended; nil while it has not.
+// Reason is why the link has ended, or nil.
 func (l *Link) Reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reason
 }
 
-// End ends the link for a reason; the first one counts.
+// End ends the link for a reason. The first reason is kept.
 func (l *Link) End(reason error) {
 	l.mu.Lock()
 	first := l.reason == nil
@@ -97,7 +99,7 @@ func (l *Link) End(reason error) {
 	if !first {
 		return
 	}
-	// TLS says goodbye when it is closed, which may take seconds when nobody listens.
+	// Closing TLS sends an alert, which may take seconds on a dead connection. Close the connection below it first.
 	if secured, ok := l.Conn.(interface{ NetConn() net.Conn }); ok {
 		_ = secured.NetConn().Close()
 	}
@@ -110,7 +112,7 @@ func (l *Link) Close() error {
 	return nil
 }
 
-// Read reads what comes in. Silence counts while something is waited for only: who does not read hears nothing.
+// Read reads incoming bytes. Silence counts only while a read waits.
 func (l *Link) Read(p []byte) (int, error) {
 	if l.silence.Load() == 0 {
 		return l.Conn.Read(p)
@@ -137,7 +139,7 @@ func (l *Link) Read(p []byte) (int, error) {
 	}
 }
 
-// limit is for how long a read may wait now.
+// limit is how long a read may wait now.
 func (l *Link) limit() time.Duration {
 	limit := time.Duration(l.silence.Load())
 	if l.options.Patient {
@@ -160,11 +162,11 @@ func (l *Link) received(p []byte) error {
 	return nil
 }
 
-// Write has bytes sent and does not wait for that. The reader of a session writes, too: it tells the other side to pause. If it waited while the other
-// side takes nothing, and that side's reader did the same, both would wait for ever. Who has much to send asks for Room before.
+// Write queues bytes and returns immediately. The reader of a session also writes, to pause the other side. If it had
+// to wait, and the other side's reader did too, both would deadlock. Code that sends much calls Room first.
 //
-// When the link has ended it says that all was sent: nobody hears it, the reader tells of the end, and the protocol above would otherwise complain
-// once per connection.
+// After the link has ended, Write reports success. The reader reports the end of the link. Otherwise the protocol above
+// would log an error for each connection.
 func (l *Link) Write(p []byte) (int, error) {
 	if l.silence.Load() == 0 {
 		return l.Conn.Write(p)
@@ -185,11 +187,10 @@ func (l *Link) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// queues are those of links that have nothing to send. There are many more links than of these that send at a time, and what much was sent with is not made
-// anew for each piece of the next.
+// queues recycles the buffers of links that have nothing to send. Few of the links send at a time.
 var queues = sync.Pool{New: func() any { return new([]byte) }}
 
-// largestQueue is what is kept of them, in bytes: what Room lets wait, and one piece that comes then.
+// largestQueue is the largest buffer that is recycled, in bytes: it holds what Room allows plus one more write.
 const largestQueue = 4 * longestQueue
 
 func keepQueue(queue []byte) {
@@ -199,7 +200,7 @@ func keepQueue(queue []byte) {
 	}
 }
 
-// Room waits until what is to be sent has become little, or the link has ended.
+// Room waits until the queue is short or the link has ended.
 func (l *Link) Room() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +209,7 @@ func (l *Link) Room() {
 	}
 }
 
-// Settle waits until all was sent or the link has ended, at most for a time.
+// Settle waits until everything was sent or the link has ended, but no longer than the given time.
 func (l *Link) Settle(longest time.Duration) {
 	late := false
 	timer := time.AfterFunc(longest, func() {
@@ -225,7 +226,7 @@ func (l *Link) Settle(longest time.Duration) {
 	}
 }
 
-// next is what is to be sent next; used is what was sent before, whose memory is used again.
+// next returns the next batch to send. used is the previous batch, whose memory is reused.
 func (l *Link) next(used []byte) ([]byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +242,7 @@ func (l *Link) next(used []byte) ([]byte, bool) {
 	return batch, true
 }
 
-// send sends what there is.
+// send sends the queue until it is empty.
 func (l *Link) send() {
 	for batch, more := l.next(nil); more; batch, more = l.next(batch) {
 		for part := range slices.Chunk(batch, longestSend) {
@@ -271,7 +272,7 @@ func (l *Link) sendNow(p []byte) {
 	}
 }
 
-// failed ends the link and returns why it ended, which may have been something else before.
+// failed ends the link and returns its reason, which may be an earlier error.
 func (l *Link) failed(err error) error {
 	l.End(err)
 	return l.Reason()

@@ -13,7 +13,7 @@ import (
 
 const silence = 4 * time.Second
 
-// linked is a link that is watched over, and the other end of its connection. Time is virtual.
+// linked returns a watched link and the other end of its connection. Time is virtual.
 func linked(t *testing.T, options LinkOptions) (*Link, net.Conn) {
 	t.Helper()
 	other, conn := Pipe()
@@ -33,7 +33,7 @@ func say(t *testing.T, to io.Writer, what string) {
 	}
 }
 
-// hear reads what comes next, and fails when that is something else.
+// hear reads once and compares the result.
 func hear(t *testing.T, from io.Reader, want string) {
 	t.Helper()
 	buffer := make([]byte, 100)
@@ -43,7 +43,7 @@ func hear(t *testing.T, from io.Reader, want string) {
 	}
 }
 
-// ends reads until the link ends, and checks why and after how long.
+// ends reads until the link ends, and checks the reason and the time.
 func ends(t *testing.T, link *Link, want error, after time.Duration) {
 	t.Helper()
 	begun := time.Now()
@@ -85,7 +85,7 @@ func TestLink_WhoDoesNotReadHearsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, other := linked(t, LinkOptions{})
 		say(t, other, "first")
-		time.Sleep(10 * silence) // Busy with something else.
+		time.Sleep(10 * silence) // The reader is busy with other work.
 		hear(t, link, "first")
 		time.Sleep(10 * silence)
 		ends(t, link, ErrSilent, silence)
@@ -96,7 +96,7 @@ func TestLink_SilenceWhileMuchIsSent(t *testing.T) {
 	for name, test := range map[string]struct {
 		patient bool
 		sent    int
-		heard   bool // something, after that was sent
+		heard   bool // bytes arrived after the write
 		want    time.Duration
 	}{
 		"nothing was sent":                                  {true, 0, false, silence},
@@ -123,7 +123,7 @@ func TestLink_SilenceWhileMuchIsSent(t *testing.T) {
 	}
 }
 
-// What is sent while a read waits moves the end of that read as well.
+// Bytes that are sent while a read waits extend that read's limit.
 func TestLink_PatienceGrowsWhileAReadWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, other := linked(t, LinkOptions{Patient: true})
@@ -207,9 +207,9 @@ func TestLink_WhoHasMuchToSendWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		link, other := linked(t, LinkOptions{})
 		link.Watch(time.Minute)
-		link.Room() // At first there is.
+		link.Room() // At first there is room.
 		for range 3 {
-			_, _ = link.Write(make([]byte, longestQueue)) // The first one is on its way, the others wait.
+			_, _ = link.Write(make([]byte, longestQueue)) // The first write is being sent, the others wait.
 			synctest.Wait()
 		}
 		had := make(chan struct{})
@@ -341,7 +341,7 @@ func TestLink_WhatComesIsInspectedAndCounted(t *testing.T) {
 	})
 }
 
-// secured is a connection with TLS whose other side has gone: closing it takes for ever, until the network connection below is closed.
+// secured is a TLS connection whose other side is gone. Its Close blocks until the network connection below is closed.
 type secured struct {
 	net.Conn
 	below net.Conn

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// maxParams bounds the header: a token and a bundle of authorities have room in it many times over.
+// maxParams limits the length of the header, far above that of a token and a CA bundle.
 const maxParams = 64 << 10
 
-// defaultPort is that of an announced address without a port.
+// defaultPort is the port of an announced address without one.
 const defaultPort = "443"
 
 // Errors of ParseParams, with the texts of the wire (docs/wire/endpoints.md#tunnel).
@@ -27,23 +27,24 @@ var (
 	ErrNoCA      = errors.New("invalid input, caCert empty")
 )
 
-// Params are what a stock agent announces of its cluster: where the API server is reached from within, whom it trusts, and a credential.
+// Params are the announcement of a stock agent: the address of its API server inside the cluster, its CA certificates,
+// and a credential.
 type Params struct {
 	// Address is HOST:PORT of the API server.
 	Address string
 	// Token is the credential of the agent's service account.
 	Token string
-	// CA are the authorities of the API server, as PEM.
+	// CA are the CA certificates of the API server, as PEM.
 	CA []byte
 }
 
-// String masks what is secret.
+// String omits the secret parts.
 func (p Params) String() string { return "params of " + p.Address }
 
-// GoString masks what is secret.
+// GoString omits the secret parts.
 func (p Params) GoString() string { return p.String() }
 
-// paramsJSON is the form in the header.
+// paramsJSON is the JSON of the header.
 type paramsJSON struct {
 	Cluster *clusterJSON `json:"cluster,omitempty"`
 }
@@ -54,7 +55,8 @@ type clusterJSON struct {
 	CACert  string `json:"caCert"`
 }
 
-// ParseParams reads the value of HeaderParams: standard base64 of JSON. Errors name what is wrong, and never hold any of it.
+// ParseParams reads the value of HeaderParams: standard base64 of JSON. Errors name the problem and contain no part of
+// the value.
 func ParseParams(value string) (Params, error) {
 	if value == "" {
 		return Params{}, ErrNoParams
@@ -102,7 +104,7 @@ func (c *clusterJSON) params() (Params, error) {
 	return Params{Address: address, Token: c.Token, CA: bytes.TrimSpace(ca)}, nil
 }
 
-// EncodeParams is the value of HeaderParams.
+// EncodeParams returns the value of HeaderParams.
 func EncodeParams(p Params) (string, error) {
 	raw, err := json.Marshal(paramsJSON{Cluster: &clusterJSON{
 		Address: p.Address, Token: p.Token, CACert: base64.StdEncoding.EncodeToString(p.CA),
@@ -113,7 +115,8 @@ func EncodeParams(p Params) (string, error) {
 	return base64.StdEncoding.EncodeToString(raw), nil
 }
 
-// hostPort makes an announced address one that can be dialed. Agents write HOST:PORT of their environment, and with IPv6 no brackets.
+// hostPort converts an announced address to one that can be dialed. Agents write HOST:PORT from their environment,
+// without brackets around IPv6 addresses.
 func hostPort(address string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -126,7 +129,8 @@ func hostPort(address string) (string, error) {
 	return net.JoinHostPort(host, strconv.FormatUint(number, 10)), nil
 }
 
-// splitBare splits an IPv6 address and a port without brackets between them. What may be read in two ways has a port: agents write one.
+// splitBare splits an IPv6 address without brackets from its port. An ambiguous address has a port, because agents
+// always write one.
 func splitBare(address string) (host, port string) {
 	if i := strings.LastIndexByte(address, ':'); i > 0 {
 		if ip, err := netip.ParseAddr(address[:i]); err == nil && ip.Is6() {
@@ -149,5 +153,5 @@ func validHost(host string) bool {
 	return strings.Trim(host, hostCharacters) == ""
 }
 
-// hostCharacters are those of names of hosts.
+// hostCharacters are the characters of host names.
 const hostCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"

@@ -15,12 +15,12 @@ import (
 
 const secret = "eyJhbGciOi.of-the.agent"
 
-// certificate has the form of one, which is all that is looked at here.
+// certificate has only the form of a certificate, which is all that is checked.
 var certificate = strings.TrimSpace(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("a certificate")})))
 
 func inBase64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// announce is the header of an agent with three values, as they are in the JSON.
+// announce encodes an agent's header with three JSON values.
 func announce(address, token, ca string) string {
 	return inBase64(fmt.Sprintf(`{"cluster":{"address":%q,"token":%q,"caCert":%q}}`, address, token, ca))
 }
@@ -61,8 +61,8 @@ func TestParseParams_RefusesTheRest(t *testing.T) {
 	key := inBase64(string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("a key")})))
 	for name, test := range map[string]struct {
 		header string
-		want   error  // one of those of the wire
-		text   string // or a part of the error
+		want   error  // an error of the wire
+		text   string // or a part of the error text
 	}{
 		"no header":                      {"", ErrNoParams, ""},
 		"a node is announced":            {inBase64(`{"node":{"customConfig":{}}}`), ErrNoParams, ""},
@@ -164,7 +164,7 @@ func TestParams_MaskWhatIsSecret(t *testing.T) {
 func TestParseHeartbeat(t *testing.T) {
 	for name, test := range map[string]struct {
 		value string
-		want  time.Duration // 0 is refused
+		want  time.Duration // 0 if refused
 	}{
 		"what our agent sends": {Heartbeat.String(), 1500 * time.Millisecond},
 		"the shortest":         {"50ms", 50 * time.Millisecond},
@@ -206,7 +206,7 @@ func FuzzParseParams(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What was taken stays as it is: the address that is compared with when something is dialed has one form.
+		// Encoding and parsing again gives the same Params: the address that dial compares has a single form.
 		same, err := ParseParams(again)
 		if err != nil {
 			t.Fatalf("%q was taken once, and the second time: %v", params.Address, err)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// PipeBuffer is how much each direction of a Pipe holds, in bytes.
+// PipeBuffer is the buffer size of each direction of a Pipe, in bytes.
 const PipeBuffer = 64 << 10
 
-// Pipe returns the two ends of a connection within the process. Each direction has a buffer, deadlines work as those of a network
-// connection, and what was written before an end was closed can still be read.
+// Pipe returns the two ends of an in-process connection. Each direction has a buffer. Deadlines work as on a network
+// connection. Data written before an end was closed can still be read.
 //
-// The first end is meant for a session's Dialer: it takes what io.Copy moves without a copy in between, and says that copying from it
-// is over before it says so of copying to it. So nothing writes to the session's connection any more when that is closed.
+// The first end is for a session's Dialer. It supports io.Copy without an extra copy. The copy from it ends before the
+// copy to it ends. So nothing writes to the session's connection when that is closed.
 func Pipe() (dialed *Dialed, accepted net.Conn) {
 	out, in := newHalf(), newHalf()
 	d := &Dialed{end: end{in: in, out: out}}
@@ -23,20 +23,20 @@ func Pipe() (dialed *Dialed, accepted net.Conn) {
 	return d, &end{in: out, out: in}
 }
 
-// half is one direction. One goroutine reads it at a time, and one writes.
+// half is one direction. At most one goroutine reads it and one writes it at a time.
 type half struct {
 	mu     sync.Mutex
 	change sync.Cond
 
-	buffer []byte // made when something is written; a ring
-	first  int    // of what is buffered
-	length int    // of what is buffered
+	buffer []byte // a ring, allocated by the first write
+	first  int    // index of the buffered data
+	length int    // length of the buffered data
 
-	written, unread error // why there is no more to come, and why nobody reads
+	written, unread error // why no more data comes; why reading has ended
 	read, write     deadline
 }
 
-// deadline wakes who waits. Time is asked for, so that a late timer means nothing.
+// deadline wakes waiting calls. They compare the time, so a late timer has no effect.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -68,7 +68,7 @@ func (h *half) set(d *deadline, at time.Time) {
 	h.change.Broadcast()
 }
 
-// filled waits for something to read and returns a part of the ring that holds it, which stays as it is until it is taken.
+// filled waits for data and returns a part of the ring with data. The part stays unchanged until take is called.
 func (h *half) filled() ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *half) filled() ([]byte, error) {
 	}
 }
 
-// take frees what was read.
+// take frees data that was read.
 func (h *half) take(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +96,7 @@ func (h *half) take(n int) {
 	h.change.Broadcast()
 }
 
-// free waits for room and returns a part of the ring that has it, which nobody touches until it is put.
+// free waits for room and returns a free part of the ring. The part is reserved until put is called.
 func (h *half) free() ([]byte, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -113,7 +113,7 @@ func (h *half) free() ([]byte, error) {
 			h.buffer = make([]byte, PipeBuffer)
 		}
 		if h.length == 0 {
-			h.first = 0 // Nobody reads, so that all of it is free in one piece.
+			h.first = 0 // the ring is empty, so use all of it in one piece
 		}
 		if h.length < len(h.buffer) {
 			next := (h.first + h.length) % len(h.buffer)
@@ -126,7 +126,7 @@ func (h *half) free() ([]byte, error) {
 	}
 }
 
-// put adds what was written to the room that free returned.
+// put adds data that was written into the part from free.
 func (h *half) put(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,7 +134,7 @@ func (h *half) put(n int) {
 	h.change.Broadcast()
 }
 
-// finish tells the reader that there is no more to come.
+// finish ends writing, so that the reader sees the end.
 func (h *half) finish(reason error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +144,7 @@ func (h *half) finish(reason error) {
 	h.change.Broadcast()
 }
 
-// abandon tells the writer that nobody reads.
+// abandon ends reading, so that the writer fails.
 func (h *half) abandon(reason error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +209,7 @@ func (e *end) SetWriteDeadline(t time.Time) error {
 func (e *end) LocalAddr() net.Addr  { return pipeAddr{} }
 func (e *end) RemoteAddr() net.Addr { return pipeAddr{} }
 
-// pipeAddr has the form of a network address: servers and proxies take the port off.
+// pipeAddr has the form HOST:PORT, because servers and proxies split off the port.
 type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return AgentNetwork }
@@ -219,16 +219,16 @@ func (pipeAddr) String() string  { return "127.0.0.1:0" }
 type Dialed struct {
 	end
 
-	// Room waits until there is room for what is copied to the session; nil is always. It is set before anything is copied.
+	// Room waits until the session can take more data. nil means always. It is set before copying starts.
 	Room func()
 
 	mu      sync.Mutex
 	idle    sync.Cond
 	copying bool      // from this end to the session
-	session io.Reader // the session's connection, once it is known
+	session io.Reader // the session's connection, once known
 }
 
-// WriteTo is one of the two directions of a session's connection: what the accepted end writes goes to the session.
+// WriteTo copies what the accepted end writes to the session's connection.
 func (d *Dialed) WriteTo(w io.Writer) (int64, error) {
 	d.setCopying(true)
 	defer d.setCopying(false)
@@ -260,8 +260,9 @@ func (d *Dialed) setCopying(copying bool) {
 	d.idle.Broadcast()
 }
 
-// ReadFrom is the other direction: what comes from the session goes to the accepted end. When that end was closed, the rest is thrown
-// away, and what it wrote before is still sent. It returns once the session's connection is over, and nobody writes to that any more.
+// ReadFrom copies from the session's connection to the accepted end. When that end is closed, the rest is discarded,
+// and what it wrote before is still sent. ReadFrom returns after the session's connection has ended and nothing writes
+// to it.
 func (d *Dialed) ReadFrom(r io.Reader) (int64, error) {
 	d.mu.Lock()
 	d.session = r
@@ -290,7 +291,7 @@ func (d *Dialed) ReadFrom(r io.Reader) (int64, error) {
 	}
 }
 
-// Closed tells whether this end was closed.
+// Closed reports whether this end was closed.
 func (d *Dialed) Closed() bool {
 	d.out.mu.Lock()
 	defer d.out.mu.Unlock()
@@ -302,7 +303,7 @@ func (d *Dialed) Stop() {
 	_ = d.Close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A connection that was told to pause keeps its writer even when it is closed.
+	// A paused connection blocks its writer even after it is closed.
 	if paused, ok := d.session.(interface{ OnResume() }); ok {
 		paused.OnResume()
 	}

@@ -94,7 +94,7 @@ func TestPipe_WhatWasWrittenBeforeTheEndIsRead(t *testing.T) {
 	}
 }
 
-// What a server or a proxy takes apart has to have two parts.
+// Addresses have a host and a port, which servers and proxies split.
 func TestPipe_AddressesHaveAPort(t *testing.T) {
 	one, other := Pipe()
 	for _, address := range []net.Addr{one.LocalAddr(), one.RemoteAddr(), other.LocalAddr(), other.RemoteAddr()} {
@@ -104,7 +104,7 @@ func TestPipe_AddressesHaveAPort(t *testing.T) {
 	}
 }
 
-// gate is a session's connection that takes one write when it is told to.
+// gate is a session's connection that accepts one write when it is opened.
 type gate struct {
 	entered, open, ending chan struct{}
 	writing               atomic.Bool
@@ -115,7 +115,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	defer g.writing.Store(false)
 	close(g.entered)
 	<-g.open
-	<-time.After(time.Second) // The network takes its time.
+	<-time.After(time.Second) // The network is slow.
 	return len(p), nil
 }
 
@@ -132,7 +132,7 @@ func (g *gate) OnResume() {
 	}
 }
 
-// The session's connection has no lock between who writes to it and who ends it.
+// Stop returns only after the last write to the session's connection, which has no lock between writers and its end.
 func TestDialed_StopReturnsWhenNobodyWritesToTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, other := Pipe()
@@ -149,7 +149,7 @@ func TestDialed_StopReturnsWhenNobodyWritesToTheSession(t *testing.T) {
 		say(t, other, "told to pause")
 		<-session.entered
 		synctest.Wait()
-		one.Stop() // It lets go who was told to pause.
+		one.Stop() // It unblocks the paused writer.
 		if session.writing.Load() {
 			t.Error("somebody still writes to the session")
 		}

@@ -9,37 +9,39 @@ import (
 	"time"
 )
 
-// Requests to our agent go as HTTP/2 over the one connection of a session. One that changes to another protocol (exec, attach, port-forward) is a POST
-// whose body is what the client sends once that has changed, and so each has its own flow control in both directions. The headers say what it
-// is about; only the server sets them, and the agent passes none of them on.
+// Headers of requests to Drover's agent. Requests use HTTP/2 over the single connection of a session. A request that
+// switches protocols (exec, attach, port-forward) is a POST. Its body is what the client sends after the switch. So
+// each has its own flow control in both directions. Only the server sets these headers, and the agent forwards none of
+// them.
 const (
-	// HeaderUpgrade is the protocol that is asked for, HeaderMethod the method with which.
+	// HeaderUpgrade is the requested protocol. HeaderMethod is the method of the original request.
 	HeaderUpgrade = "X-Drover-Upgrade"
 	HeaderMethod  = "X-Drover-Method"
-	// HeaderUpgraded is the protocol to which the API server has changed. The other headers of the answer are those of its 101, and the body is
-	// what comes afterwards. An answer without it is the API server's refusal.
+	// HeaderUpgraded is the protocol that the API server switched to. The other headers of the answer are those of its
+	// 101, and the body is the data after it. An answer without HeaderUpgraded is the API server's refusal.
 	HeaderUpgraded = "X-Drover-Upgraded"
-	// HeaderPrefix is what all headers of our own begin with.
+	// HeaderPrefix is the prefix of all headers of Drover's own.
 	HeaderPrefix = "X-Drover-"
 )
 
-// HTTP/2 within a session. All streams that there may be fit into the window of their connection: those that nobody reads must not keep the others
-// waiting.
+// Limits of HTTP/2 within a session. The windows of all streams fit into that of their connection, so that unread
+// streams do not block others.
 const (
-	// MaxRequests is how many requests may be under way at a time.
+	// MaxRequests is the maximum number of concurrent requests.
 	MaxRequests = 4000
-	// frameSize is the longest frame in bytes: its head does not matter any more, and others get their turn.
+	// frameSize is the longest frame, in bytes. Its head is negligible at this size, and other streams get their turn.
 	frameSize = 64 << 10
-	// streamWindow is how much of one request or answer may be under way that nobody has taken, in bytes. Between server and agent no more than that comes in
-	// one round trip.
+	// streamWindow is how many unread bytes one request or answer may have in flight. It also limits the bytes per
+	// round trip between server and agent.
 	streamWindow = 256 << 10
-	// connectionWindow is the same for all together; it is what the standard library takes for clients. A connection could have twice as much, but net/http gives
-	// back twice what its server has of a request that was reset while it is still read, and ends the connection where that gets beyond 31 bits: after some 4,000 full
-	// windows, and the session is made anew then.
+	// connectionWindow is the window of a connection, in bytes. The standard library uses the same value for clients.
+	// The protocol would allow twice as much. But when a request is reset while it is still read, net/http's server
+	// returns its window twice. It ends the connection when the sum exceeds 31 bits, after about 4,000 full windows.
+	// Then the session is made again.
 	connectionWindow = 1 << 30
 )
 
-// HTTP2 is how HTTP/2 is spoken, within a session and with API servers.
+// HTTP2 returns the HTTP/2 settings for sessions and API servers.
 func HTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: MaxRequests, MaxReadFrameSize: frameSize,
@@ -47,24 +49,28 @@ func HTTP2() *http.HTTP2Config {
 	}
 }
 
-// smallAnswer is how long an answer may be that is passed on in one piece, in bytes: what servers of net/http keep until a handler has returned.
+// smallAnswer is the longest answer, in bytes, that is forwarded in one piece. Servers of net/http buffer this much
+// until a handler returns.
 const smallAnswer = 4 << 10
 
-// LongestHold is how long such an answer is held for its end: the FlushInterval of a httputil.ReverseProxy.
+// LongestHold is how long such an answer is held until it is complete. It is the FlushInterval of a
+// httputil.ReverseProxy.
 const LongestHold = 20 * time.Millisecond
 
-// PassOn makes httputil.ReverseProxy pass an answer on as it comes, whatever its FlushInterval is, which answers of unknown length do by themselves. Those that are known
-// to be short stay what they are, and go out with their end as one piece, when that comes soon: each piece is a write, and wakes up all that is on its way.
+// PassOn makes httputil.ReverseProxy forward an answer as it arrives, whatever its FlushInterval is. Answers of unknown
+// length already behave that way. Short answers are sent in one piece if they complete soon, because each piece costs a
+// write and wakes all readers on the way.
 func PassOn(response *http.Response) {
 	if response.ContentLength > smallAnswer {
-		response.ContentLength = -1 // the header says it still
+		response.ContentLength = -1 // the header still contains the length
 	}
 }
 
-// EndWithContext makes an answer end with the context of its request. HTTP/2 of net/http misses that end while it waits to send more of the request than
-// the other side takes, and so does who reads the answer.
+// EndWithContext makes an answer end with the context of its request. HTTP/2 of net/http misses the end of the context
+// while it waits to send the request's body. The reader of the answer would then hang.
 //
-// What was there is closed once: each time, HTTP/2 of net/http gives back to the connection what nobody has read, and panics when that gets beyond 31 bits.
+// The original body is closed only once. On each close, HTTP/2 of net/http returns the window of unread data to the
+// connection, and panics when the sum exceeds 31 bits.
 func EndWithContext(ctx context.Context, response *http.Response) {
 	body := response.Body
 	end := sync.OnceFunc(func() { _ = body.Close() })
@@ -73,12 +79,12 @@ func EndWithContext(ctx context.Context, response *http.Response) {
 
 type endingBody struct {
 	io.ReadCloser
-	ctx  context.Context // it is the request's, of which this is the answer
+	ctx  context.Context // the context of the request that this answers
 	stop func() bool
 	end  func()
 }
 
-// Read reads; what fails after the context has ended fails for its cause.
+// Read returns the cause of the context instead of errors that follow its end.
 func (b *endingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) && b.ctx.Err() != nil {
@@ -87,8 +93,9 @@ func (b *endingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the answer, and does not wait until it has. HTTP/2 of net/http waits there until nobody reads the request any more, which may be read from a
-// client that has seen a refusal and sends no more of it, but waits for the end of the answer: that is told once Close has returned.
+// Close ends the answer in the background. In HTTP/2 of net/http, Close waits until nothing reads the request's body
+// any more. A refused client may send no more of that body until the answer ends, and the answer ends only after Close
+// has returned.
 func (b *endingBody) Close() error {
 	b.stop()
 	go b.end()

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 )
 
-// Answers that nobody reads take the window of the connection away from all others, unless all of them fit into it. And net/http panics when it has given back more
-// than 31 bits hold, which takes as many mistakes as there is room.
+// The windows of all streams fit into that of their connection, so that unread answers block no others. The rest of 31
+// bits leaves room for the windows that net/http returns twice before it panics.
 func TestHTTP2_AllStreamsFitIntoTheirConnection(t *testing.T) {
 	const most = math.MaxInt32 // RFC 9113 §6.9.1
 	c := HTTP2()

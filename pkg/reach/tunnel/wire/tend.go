@@ -7,20 +7,21 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// Tending says how a session gives signs of life.
+// Tending configures a session's signs of life.
 type Tending struct {
-	// Heartbeat is how often to ping, beginning at once; 0 is never.
+	// Heartbeat is the interval of pings, the first one immediately. 0 means no pings.
 	Heartbeat time.Duration
-	// Pinged is told of every ping, by the goroutine that reads.
+	// Pinged is called for every ping, by the reader's goroutine.
 	Pinged func()
-	// Pong is what pongs carry; nil is nothing.
+	// Pong returns the content of pongs. nil means empty pongs.
 	Pong func() string
-	// Heard is told what pongs carried.
+	// Heard is called with the content of pongs.
 	Heard func(string)
 }
 
-// Tend gives signs of life until the context ends. It has to be called after a Session was made of the WebSocket, whose own handlers it
-// replaces, and before that is served: those write in the reader's goroutine, and set deadlines beside the writers.
+// Tend gives signs of life until the context ends. Call it after a Session was made from the WebSocket, because it
+// replaces the Session's handlers. Call it before the Session is served: the replaced handlers write in the reader's
+// goroutine, and set deadlines concurrently with writers.
 func Tend(ctx context.Context, ws *websocket.Conn, t Tending) {
 	ws.SetReadLimit(MaxMessage)
 	pings := make(chan struct{}, 1)
@@ -30,7 +31,7 @@ func Tend(ctx context.Context, ws *websocket.Conn, t Tending) {
 		}
 		select {
 		case pings <- struct{}{}:
-		default: // One is to be answered already.
+		default: // an answer is already pending
 		}
 		return nil
 	})
@@ -63,7 +64,7 @@ func (t Tending) run(ctx context.Context, ws *websocket.Conn, pings <-chan struc
 				carried = t.Pong()
 			}
 		}
-		// A link that takes nothing ends by itself, and its reader tells of it.
+		// A stalled link ends by itself, and its reader reports that.
 		_ = ws.WriteControl(kind, []byte(carried), time.Now().Add(WriteStall))
 	}
 }
