@@ -58,8 +58,8 @@ type Reach struct {
 	Tunnel Tunnel
 	// Authenticator identifies the user of a request; nil asks the management cluster.
 	Authenticator RequestAuthenticator
-	// Authorizer decides which users may reach which clusters. Nil asks the management cluster whether the user may get the
-	// Cluster.
+	// Authorizer decides which users may reach which clusters. Nil asks the management cluster whether the user may get
+	// the Cluster.
 	Authorizer Authorizer
 	// ClientCA returns the authorities of client certificates, for listeners that ask for one; nil accepts none.
 	ClientCA func() *x509.CertPool
