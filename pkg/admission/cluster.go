@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// validCluster refuses what the controller would not act on. Of a released Cluster it warns: it lives, and who brings it cannot correct it in the
-// middle of a restore or a move. (docs/admission.md.)
+// validCluster refuses a Cluster that the controller would not act on. For a released Cluster it only warns: the
+// cluster is running, and its user cannot correct it in the middle of a restore or a move. (docs/admission.md.)
 func validCluster(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil {
@@ -22,7 +22,7 @@ func validCluster(r Request, a *Answer) error {
 	}
 	released := Released(before, after)
 	if released {
-		r.Facts.Known = false // its machines come after it
+		r.Facts.Known = false // its machines are restored after it
 	}
 	wrong := problems(r.Facts, after, topology.ValidateAlone)
 	var old field.ErrorList
@@ -39,21 +39,22 @@ func validCluster(r Request, a *Answer) error {
 	return nil
 }
 
-// judged reports that what is wanted of a Cluster of ours is new.
+// judged reports whether the request creates a Cluster of this instance, or changes the spec of one.
 func judged(facts Facts, before, after *provv1.Cluster) bool {
 	return ours(facts, before, after) && (before == nil || !equality.Semantic.DeepEqual(before.Spec, after.Spec))
 }
 
-// ours reports what Ours does.
+// ours is Ours with the facts' instance.
 func ours(facts Facts, before, after *provv1.Cluster) bool {
 	return Ours(facts.InstanceID, before, after)
 }
 
-// problems are what the controller would find wrong, as far as can be told now, and what those would that it passes things on to.
+// problems returns what the controller would refuse, as far as admission can know it. It includes what the receivers of
+// the Cluster's settings would refuse.
 func problems(facts Facts, cluster *provv1.Cluster, validate func(topology.Input) field.ErrorList) field.ErrorList {
 	in := topology.Input{Cluster: cluster, Roles: map[string]topology.Servers{}, Replicas: map[string]int32{}}
 	if !facts.Known {
-		// Machines that nobody has counted may be servers.
+		// Machines that are not counted yet may be servers.
 		in.Registered = topology.Servers{Etcd: true, ControlPlane: true}
 	}
 	for _, machine := range facts.Machines {

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// What is wrong with the object alone is told with the controller's words.
+// Admission refuses what is wrong with the object alone, with the controller's words.
 func TestDecide_RefusesWhatTheControllerRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -130,17 +130,17 @@ func TestDecide_LetsPass(t *testing.T) {
 
 func unmarked(c *provv1.Cluster) { delete(c.Annotations, rkev1.InstanceAnnotation) }
 
-// withTwo has a second pool with etcd, so that the first one can do without.
+// withTwo adds a second pool with etcd, so that the first one can lose the role.
 func withTwo(c *provv1.Cluster) {
 	c.Spec.RKEConfig.MachinePools = append(c.Spec.RKEConfig.MachinePools, build.Pool("other", "ec", 3))
 }
 
-// deletedFirst has machines deleted before others take their place, however many there are.
+// deletedFirst deletes machines before others replace them, whatever the size of the pool.
 func deletedFirst(c *provv1.Cluster) {
 	pool(c, 0).Quantity, pool(c, 0).RollingUpdate = nil, &provv1.RKEMachinePoolRollingUpdate{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
 }
 
-// labelled has a label that none can have.
+// labelled has an invalid label.
 func labelled(c *provv1.Cluster) { pool(c, 0).Labels = map[string]string{"no label!": "a"} }
 
 func sizes(smallest, largest int32) func(*provv1.Cluster) {
@@ -151,7 +151,7 @@ func sizes(smallest, largest int32) func(*provv1.Cluster) {
 
 func withoutEtcd(c *provv1.Cluster) { pool(c, 0).EtcdRole = false }
 
-// What could not be taken back is refused while there are machines that it would hit.
+// Admission refuses changes that cannot be undone while they would affect existing machines.
 func TestDecide_KeepsRoles(t *testing.T) {
 	t.Parallel()
 	live := facts(t, machines(pooled("a", "all", "ecw")))
@@ -188,7 +188,7 @@ func TestDecide_KeepsRoles(t *testing.T) {
 	}
 }
 
-// What is kept although it is wrong is said, and what is new is refused all the same.
+// An update that keeps an old mistake gets a warning. An update that adds a new one is refused.
 func TestDecide_WarnsOfWhatWasWrongBefore(t *testing.T) {
 	t.Parallel()
 	wrong := func(c *provv1.Cluster) { c.Spec.KubernetesVersion = "1.36" }
@@ -202,7 +202,7 @@ func TestDecide_WarnsOfWhatWasWrongBefore(t *testing.T) {
 	}
 }
 
-// An update may move what was wrong before, and is refused only for what it adds.
+// An update may move an old mistake to another index. It is refused only for mistakes that it adds.
 func TestDecide_KnowsWhatWasWrongBeforeByItsName(t *testing.T) {
 	t.Parallel()
 	odd := func(name string) provv1.RKEMachinePool {
@@ -245,8 +245,8 @@ func TestDecide_KnowsWhatWasWrongBeforeByItsName(t *testing.T) {
 	}
 }
 
-// A stored cluster may have what is refused today. Whatever else is edited, and however many machines there are by then, it is let through with
-// a warning; what an edit brings in is refused.
+// A stored cluster may contain what is refused today. Other edits of it pass with a warning, whatever the number of its
+// machines. What an edit adds is refused.
 func TestDecide_LetsStoredClustersWithWhatIsRefusedTodayBeEdited(t *testing.T) {
 	t.Parallel()
 	first := func(c *provv1.Cluster) {
@@ -300,7 +300,7 @@ func TestDecide_TellsWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Controllers write metadata. What has not changed is neither refused nor told again.
+// Controllers write metadata. An unchanged spec causes neither refusals nor warnings.
 func TestDecide_IsSilentWhereNothingIsNew(t *testing.T) {
 	t.Parallel()
 	odd := func(c *provv1.Cluster) {

@@ -12,9 +12,9 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// customizations are what is wrong with how agents are to be deployed. Drover passes it on to the management Cluster, and whoever deploys an agent
-// by it could only fail. The budget of the cluster's agent is topology's affair, because a cluster cannot begin with a wrong one. Single numbers are held to by the
-// schema. (docs/admission.md.)
+// customizations validates how agents are to be deployed. Drover copies these settings to the management Cluster, and a
+// deployment with invalid ones would fail later. Package topology validates the budget of the cluster's agent, because
+// a cluster cannot start with a wrong one. The schema validates single numbers. (docs/admission.md.)
 func customizations(spec *provv1.ClusterSpec) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("spec")
@@ -33,7 +33,8 @@ func customizations(spec *provv1.ClusterSpec) field.ErrorList {
 		errs = append(errs, affinity(agent.OverrideAffinity, here.Child("overrideAffinity"))...)
 		if scheduling := agent.SchedulingCustomization; scheduling != nil {
 			errs = append(errs, priority(scheduling.PriorityClass, here.Child("schedulingCustomization", "priorityClass"))...)
-			if agent.AgentDeploymentCustomization != spec.ClusterAgentDeploymentCustomization { // of that one it was looked at already
+			// Package topology validates that one.
+			if agent.AgentDeploymentCustomization != spec.ClusterAgentDeploymentCustomization {
 				errs = append(errs, topology.ValidateBudget(scheduling.PodDisruptionBudget, here.Child("schedulingCustomization", "podDisruptionBudget"))...)
 			}
 		}
@@ -50,7 +51,8 @@ func customizations(spec *provv1.ClusterSpec) field.ErrorList {
 func tolerations(list []corev1.Toleration, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, toleration := range list {
-		if toleration.Key != "" || toleration.Operator != corev1.TolerationOpExists { // Exists without a key tolerates everything
+		// Exists without a key tolerates everything.
+		if toleration.Key != "" || toleration.Operator != corev1.TolerationOpExists {
 			errs = append(errs, metavalidation.ValidateLabelName(toleration.Key, at.Index(i).Child("key"))...)
 		}
 	}
@@ -82,7 +84,7 @@ func affinity(wanted *corev1.Affinity, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// operators are those of nodes, as labels have them.
+// operators maps the operators of node selectors to those of label selectors.
 var operators = map[corev1.NodeSelectorOperator]selection.Operator{
 	corev1.NodeSelectorOpIn: selection.In, corev1.NodeSelectorOpNotIn: selection.NotIn, corev1.NodeSelectorOpExists: selection.Exists,
 	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist, corev1.NodeSelectorOpGt: selection.GreaterThan, corev1.NodeSelectorOpLt: selection.LessThan,

@@ -12,16 +12,18 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// sharedGroups are those of kinds that every cluster needs. The groups of drivers, whose kinds only some clusters need, are
-// driverschema.MachineGroup and driverschema.ConfigGroup. Of management.cattle.io, which is Rancher's as well, every cluster needs managementKinds.
+// sharedGroups are the groups of kinds that every cluster needs. Only some clusters need the kinds of drivers, in the
+// groups driverschema.MachineGroup and driverschema.ConfigGroup. In management.cattle.io, which Rancher uses too, every
+// cluster needs managementKinds.
 var (
 	sharedGroups    = []string{"provisioning.cattle.io", "rke.cattle.io", "cluster.x-k8s.io"}
 	managementKinds = []string{"Cluster", "ClusterRegistrationToken", "NodeDriver", "DynamicSchema"}
 )
 
-// keptDefinition refuses to delete the definition of a kind that a protected cluster needs, whoever manages that: all objects of the kind go with
-// it, and the API server asks nobody about these. Drover itself takes the definitions of a driver away when no object of them is left, which
-// is for no cluster that has pools or machines of the driver.
+// keptDefinition refuses to delete the definition of a kind that a protected cluster needs, whichever instance manages
+// it. The API server deletes all objects of the kind with the definition, without admission. Drover deletes the
+// definitions of a driver itself when no object of them is left, which excludes every cluster with pools or machines of
+// the driver.
 func keptDefinition(r Request, a *Answer) error {
 	definition, err := decode[apiextensionsv1.CustomResourceDefinition](r.Old)
 	if err != nil {
@@ -40,7 +42,7 @@ func keptDefinition(r Request, a *Answer) error {
 	return nil
 }
 
-// needs reports that a cluster has, or is made from, objects of the defined kind.
+// needs reports whether a cluster has, or is made from, objects of the defined kind.
 func needs(facts Facts, cluster *provv1.Cluster, definition *apiextensionsv1.CustomResourceDefinition) bool {
 	switch group := definition.Spec.Group; group {
 	case driverschema.MachineGroup, driverschema.ConfigGroup:

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// The API server deletes all objects of a kind with its definition and asks nobody about them, so protection has to begin there.
+// Definitions of protected clusters are kept, because the API server deletes their objects without asking admission.
 func TestDecide_KeepsDefinitionsOfProtectedClusters(t *testing.T) {
 	t.Parallel()
 	guarded := func(c *provv1.Cluster) { c.Annotations[rkev1.ProtectAnnotation] = "true" }

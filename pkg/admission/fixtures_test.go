@@ -16,7 +16,7 @@ import (
 
 const instance = "this-drover"
 
-// demo is a cluster of ours with one pool for everything.
+// demo returns a cluster of this instance with one pool for all roles.
 func demo(edits ...func(*provv1.Cluster)) *provv1.Cluster {
 	cluster := build.Cluster("demo", build.Pool("all", "ecw", 3))
 	cluster.Annotations = map[string]string{rkev1.InstanceAnnotation: instance}
@@ -28,7 +28,7 @@ func demo(edits ...func(*provv1.Cluster)) *provv1.Cluster {
 
 func pool(c *provv1.Cluster, i int) *provv1.RKEMachinePool { return &c.Spec.RKEConfig.MachinePools[i] }
 
-// facts are those of a management cluster in which nothing else is.
+// facts returns the facts of a management cluster without other objects.
 func facts(t *testing.T, edits ...func(*admission.Facts)) admission.Facts {
 	t.Helper()
 	table, err := releases.Embedded()
@@ -46,14 +46,14 @@ func machines(list ...*clusterv1.Machine) func(*admission.Facts) {
 	return func(f *admission.Facts) { f.Machines = append(f.Machines, list...) }
 }
 
-// pooled is a machine of a pool of cluster demo.
+// pooled returns a machine of a pool of cluster demo.
 func pooled(name, pool, roles string) *clusterv1.Machine {
 	m := build.Machine("demo", name, roles)
 	m.Labels[rkev1.MachinePoolNameLabel], m.Labels[clusterv1.MachineDeploymentNameLabel] = pool, "demo-"+pool
 	return m
 }
 
-// request is an update where both objects are given, a creation or a deletion where one is missing.
+// request returns an update if both objects are set, and a creation or a deletion if one is missing.
 func request(t *testing.T, group, resource string, f admission.Facts, before, after any) admission.Request {
 	t.Helper()
 	r := admission.Request{
@@ -70,7 +70,7 @@ func request(t *testing.T, group, resource string, f admission.Facts, before, af
 	return r
 }
 
-// ofCluster is a request about a Cluster, which is new where it was none before.
+// ofCluster returns a request about a Cluster, which is new if before is nil.
 func ofCluster(t *testing.T, f admission.Facts, before, after *provv1.Cluster) admission.Request {
 	t.Helper()
 	if before == nil {

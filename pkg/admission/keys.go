@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// unknownKeys warns of configuration that the release is not known to understand, which is passed on all the same, and of fields that nothing is
-// done about. Neither is an error; condition ConfigurationUnderstood says the same later.
+// unknownKeys warns about configuration that the release is not known to understand, and about fields without effect.
+// Drover passes unknown configuration on. Neither is an error. Condition ConfigurationUnderstood says the same later.
 func unknownKeys(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil {
@@ -60,8 +60,8 @@ func keysOf(release distro.Release, at string, config map[string]any) []string {
 	return out
 }
 
-// nearest is the name that a mistyped one most likely stands for, empty when none is near: at most a third of its letters, and
-// never more than three, may be wrong.
+// nearest returns the name that a mistyped one most likely stands for, or "" if none is near. At most a third of the
+// letters, and at most three, may be wrong.
 func nearest(typed string, names []string) string {
 	best, fewest := "", min(3, len(typed)/3)
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -72,8 +72,8 @@ func nearest(typed string, names []string) string {
 	return best
 }
 
-// distance is how many letters have to be put in, left out, exchanged with each other or changed to get from one text to the
-// other (optimal string alignment). Names of keys are ASCII.
+// distance returns the number of letters to insert, remove, swap or change to turn one text into the other (optimal
+// string alignment). Names of keys are ASCII.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -56,7 +56,7 @@ func TestDecide_WarnsOfUnknownKeysBySelector(t *testing.T) {
 	}
 }
 
-// Without release data no key can be called unknown.
+// Without release data no key counts as unknown.
 func TestDecide_WarnsOfNothingWithoutReleaseData(t *testing.T) {
 	t.Parallel()
 	cluster := demo(func(c *provv1.Cluster) {
@@ -68,7 +68,7 @@ func TestDecide_WarnsOfNothingWithoutReleaseData(t *testing.T) {
 	}
 }
 
-// Fields that nothing is done about are told of when they are applied.
+// Fields without effect cause a warning when they are applied.
 func TestDecide_WarnsOfFieldsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	cluster := demo(func(c *provv1.Cluster) { c.Spec.RedeploySystemAgentGeneration = 2 })

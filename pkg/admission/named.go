@@ -11,13 +11,15 @@ import (
 	"github.com/drover-io/drover/pkg/decide/topology"
 )
 
-// Named are objects that a request names for the first time, empty where it does not. Package webhook looks for them, and tells of them in Facts.
+// Named are the objects that a request names for the first time; empty fields name none. Package webhook looks them up
+// and adds them to Facts.
 type Named struct {
-	// Snapshot is the ETCDSnapshot of a restore that also brings configuration back. Credential is the Secret for snapshots in S3.
+	// Snapshot is the ETCDSnapshot of a restore that also restores configuration. Credential is the Secret for
+	// snapshots in S3.
 	Snapshot, Credential types.NamespacedName
 }
 
-// NamedBy returns what a request names. What cannot be read names nothing.
+// NamedBy returns the objects that a request newly names. An unreadable request names none.
 func NamedBy(r Request) Named {
 	if r.Resource != clusters {
 		return Named{}
@@ -57,7 +59,7 @@ func storageCredential(cluster *provv1.Cluster) string {
 	return ""
 }
 
-// restorable refuses a restore that could not bring back what it asks for. (docs/admission.md.)
+// restorable refuses a restore that cannot restore the requested configuration. (docs/admission.md.)
 func restorable(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil || !judged(r.Facts, before, after) {
@@ -97,8 +99,9 @@ func restorable(r Request, a *Answer) error {
 	return nil
 }
 
-// storable looks for the credential of snapshots in S3. Without it no plan of a server can be made, so a cluster that lives keeps the one it
-// has; that of a new one may still come, as everything that it refers to. (docs/admission.md.)
+// storable checks the credential of snapshots in S3. Without it Drover cannot make the plan of a server, so an existing
+// cluster must keep a valid one. For a new cluster the credential may follow later, like everything it refers to.
+// (docs/admission.md.)
 func storable(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
 	if err != nil || !judged(r.Facts, before, after) {
@@ -118,11 +121,11 @@ func storable(r Request, a *Answer) error {
 	return nil
 }
 
-// noCreator on a Cluster keeps its creator out of it.
+// noCreator is the annotation that omits the creator from a Cluster.
 const noCreator = "field.cattle.io/no-creator-rbac"
 
-// created writes down who makes a Cluster, whatever the request says, unless it was made elsewhere.
-// (docs/admission.md.)
+// created records the user who creates a Cluster, whatever the request says. It keeps the creator of a Cluster that
+// comes from elsewhere. (docs/admission.md.)
 func created(r Request, a *Answer) error {
 	after, err := decode[provv1.Cluster](r.New)
 	if err != nil || !ours(r.Facts, nil, after) {

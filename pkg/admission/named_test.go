@@ -18,14 +18,14 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// restore asks for a restore, as often as generation says.
+// restore requests a restore with a generation.
 func restore(name string, generation int, mode rkev1.RestoreMode) func(*provv1.Cluster) {
 	return func(c *provv1.Cluster) {
 		c.Spec.RKEConfig.ETCDSnapshotRestore = &rkev1.ETCDSnapshotRestore{Name: name, Generation: generation, RestoreRKEConfig: mode}
 	}
 }
 
-// taken is a snapshot of a cluster with a spec.
+// taken returns a snapshot of a cluster with a spec.
 func taken(t *testing.T, spec string) *rkev1.ETCDSnapshot {
 	t.Helper()
 	var packed bytes.Buffer

@@ -16,12 +16,13 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// Protected reports that an object must not be deleted: its annotation says so.
+// Protected reports whether an annotation protects the object against deletion.
 func Protected(annotations map[string]string) bool {
 	return annotations[rkev1.ProtectAnnotation] == "true"
 }
 
-// emptyOfProtected refuses to delete a namespace with a protected cluster in it: the deletion of a namespace cannot be taken back.
+// emptyOfProtected refuses to delete a namespace that contains a protected cluster, because the deletion cannot be
+// undone.
 func emptyOfProtected(r Request, a *Answer) error {
 	for _, cluster := range r.Facts.Clusters {
 		if cluster.Namespace == r.Name && Protected(cluster.Annotations) {
@@ -32,7 +33,8 @@ func emptyOfProtected(r Request, a *Answer) error {
 	return nil
 }
 
-// unusedDriver refuses to take a driver away from machines: nobody could remove their hosts. (docs/admission.md.)
+// unusedDriver refuses to deactivate or delete a driver that machines use, because Drover could not remove their hosts.
+// (docs/admission.md.)
 func unusedDriver(r Request, a *Answer) error {
 	before, after, err := decodeBoth[mgmtv3.NodeDriver](r)
 	if err != nil || !before.Spec.Active || after != nil && after.Spec.Active {
@@ -54,21 +56,21 @@ func unusedDriver(r Request, a *Answer) error {
 	return nil
 }
 
-// readablePlan refuses a plan that the agent of its machine could not read. (docs/admission.md.)
+// readablePlan refuses a plan that the machine's agent cannot read. (docs/admission.md.)
 func readablePlan(r Request, a *Answer) error {
 	secret, err := decode[corev1.Secret](r.New)
 	if err != nil || secret.Type != rkev1.SecretTypeMachinePlan || len(secret.Data[nodeplan.KeyPlan]) == 0 {
 		return err
 	}
 	if _, err := nodeplan.Decode(secret.Data[nodeplan.KeyPlan]); err != nil {
-		// The plan is not shown: it may hold secrets.
+		// The error omits the plan, because it may contain secrets.
 		a.refuse(field.Invalid(field.NewPath("data").Key(nodeplan.KeyPlan), field.OmitValueType{}, "must be a plan, as JSON"))
 	}
 	return nil
 }
 
-// scaledPool warns who gives a MachineDeployment a size: its pool says how many machines there are, and takes the change back.
-// Pools without a fixed size take over what they find, so that autoscalers are not meant.
+// scaledPool warns users who scale a MachineDeployment, because Drover restores the size that the pool has. Pools
+// without a fixed size, such as those of autoscalers, adopt the new size and cause no warning.
 func scaledPool(r Request, a *Answer) error {
 	scale, err := decode[autoscalingv1.Scale](r.New)
 	if err != nil {
@@ -92,11 +94,11 @@ func scaledPool(r Request, a *Answer) error {
 	return nil
 }
 
-// dropSchemas on a Cluster lets its pools lose their copies of drivers' schemas.
+// dropSchemas is the annotation that allows pools to lose their copies of drivers' schemas.
 const dropSchemas = "provisioning.cattle.io/allow-dynamic-schema-drop"
 
-// keptSchemas gives pools the copies of their drivers' schemas back that an update leaves out, as manifests that know nothing
-// of them do. Without it, the machines would be made anew with the fields that the driver has today.
+// keptSchemas restores the copies of drivers' schemas in pools when an update omits them, as manifests without these
+// fields do. Without the copies, Drover would recreate the machines with the fields of the driver's current schema.
 // (docs/admission.md.)
 func keptSchemas(r Request, a *Answer) error {
 	before, after, err := decodeBoth[provv1.Cluster](r)
@@ -120,7 +122,7 @@ func keptSchemas(r Request, a *Answer) error {
 	return nil
 }
 
-// driverOf is the kind of machine config of a pool, by which its driver is known.
+// driverOf returns the kind of a pool's machine config, which identifies its driver.
 func driverOf(pool *provv1.RKEMachinePool) string {
 	if pool.NodeConfig == nil {
 		return ""

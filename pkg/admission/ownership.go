@@ -5,8 +5,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Ours reports that a Cluster belongs to the Drover with that identifier, or is about to, and stays: only such a Cluster is judged. before is nil
-// for a new one.
+// Ours reports whether the Cluster belongs to the Drover with that identifier, or is about to, and is not being
+// deleted. Only such a Cluster is judged. before is nil for a new one.
 func Ours(instanceID string, before, after *provv1.Cluster) bool {
 	if after.DeletionTimestamp != nil {
 		return false
@@ -17,7 +17,7 @@ func Ours(instanceID string, before, after *provv1.Cluster) bool {
 	case before == nil:
 		return true
 	default:
-		// Nobody has claimed it yet. What carries a finalizer and no mark is another manager's.
+		// A Cluster without a mark is unclaimed. One with a finalizer but no mark belongs to another manager.
 		return before.Annotations[rkev1.InstanceAnnotation] == instanceID || len(before.Finalizers) == 0
 	}
 }

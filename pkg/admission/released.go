@@ -7,26 +7,26 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Trust says whether somebody may bring Clusters from another management cluster as they were there: who may create clusters.management.cattle.io.
-// It is the right that policy drover-management-name asks for.
+// Trust is whether a user may bring Clusters from another management cluster with their history. That requires the
+// right to create clusters.management.cattle.io, which policy drover-management-name requires as well.
 type Trust int
 
 const (
-	// TrustUnknown is the answer when nobody was asked, or nobody answered.
+	// TrustUnknown means that the API server was not asked, or did not answer.
 	TrustUnknown Trust = iota
-	// Trusted lets what a released Cluster says of its past stand.
+	// Trusted users may bring a released Cluster with its recorded history.
 	Trusted
-	// Untrusted is everybody else.
+	// Untrusted users may not.
 	Untrusted
 )
 
-// Released reports that a Cluster is made that another Drover has let go of: a restore or a move brings it. Nothing acts on it until somebody adopts
-// it, and what is wrong with it was so where it lived. before is nil for a new Cluster.
+// Released reports whether the request creates a Cluster that another Drover has released, as a restore or a move does.
+// Drover does not act on it until it is adopted, and its mistakes are old ones. before is nil for a new Cluster.
 func Released(before, after *provv1.Cluster) bool {
 	return before == nil && after.Annotations[rkev1.ReleasedByAnnotation] != "" && after.Annotations[rkev1.InstanceAnnotation] == ""
 }
 
-// TrustMatters reports that Complete has to know whether the user is trusted. What cannot be read matters to nobody.
+// TrustMatters reports whether Complete needs to know if the user is trusted. It is false for an unreadable object.
 func TrustMatters(r Request) bool {
 	if r.Resource != clusters || r.Subresource != "" || r.Operation != Create {
 		return false
@@ -35,13 +35,13 @@ func TrustMatters(r Request) bool {
 	return err == nil && after != nil && ours(r.Facts, nil, after) && Released(nil, after) && creatorDiffers(r, after)
 }
 
-// creatorDiffers reports that a Cluster names somebody else as who made it, or nobody.
+// creatorDiffers reports whether a Cluster should have a creator and names another user, or none.
 func creatorDiffers(r Request, cluster *provv1.Cluster) bool {
 	_, nobody := cluster.Annotations[noCreator]
 	return !nobody && cluster.Annotations[provv1.CreatorIDAnnotation] != r.User.Username
 }
 
-// keepsCreator reports that who made a Cluster is known from where it comes.
+// keepsCreator reports whether the creator in a released Cluster stands. It does if the user is trusted.
 func keepsCreator(r Request, cluster *provv1.Cluster, a *Answer) bool {
 	if !Released(nil, cluster) {
 		return false

@@ -14,13 +14,13 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// released is a Cluster that another Drover has let go of.
+// released marks a Cluster as released by another Drover.
 func released(c *provv1.Cluster) {
 	delete(c.Annotations, rkev1.InstanceAnnotation)
 	c.Annotations[rkev1.ReleasedByAnnotation] = "first"
 }
 
-// What lived elsewhere with a wrong value comes with it, and whoever brings it is warned.
+// A released Cluster keeps a wrong value, and the user who brings it gets a warning.
 func TestDecide_WarnsOfAReleasedClusterWithWhatItRefusesOfANewOne(t *testing.T) {
 	t.Parallel()
 	tolerated := func(c *provv1.Cluster) { pool(c, 0).UnhealthyRange = new("[5-3]") }
@@ -99,7 +99,7 @@ func TestComplete_LeavesTheCreatorOfAReleasedClusterToWhoIsTrusted(t *testing.T)
 	}
 }
 
-// Nobody is asked about what is no creation of a Cluster.
+// Trust matters only when a Cluster is created.
 func TestTrustMatters_OfNewClustersOnly(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]admission.Request{

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/releases"
 )
 
-// Operation is what is done to an object, as in an AdmissionReview.
+// Operation is the operation on an object, as in an AdmissionReview.
 type Operation string
 
 // The operations that are reviewed.
@@ -28,43 +28,44 @@ const (
 // Request is one review.
 type Request struct {
 	Operation Operation
-	// Resource is what the request is about, and Subresource a part of it, empty for the object itself.
+	// Resource is the resource of the request. Subresource is empty for the object itself.
 	Resource        schema.GroupResource
 	Subresource     string
 	Namespace, Name string
-	// Old and New are the object before and after, as JSON in the version that the webhook was registered for. Old is empty
-	// for Create, New for Delete.
+	// Old and New are the object before and after, as JSON in the version that the webhook was registered for. Old is
+	// empty for Create, New for Delete.
 	Old, New []byte
 	User     authenticationv1.UserInfo
-	// DryRun is true when nothing is stored: then nothing else may be changed either.
+	// DryRun is true when nothing is stored. Then nothing else may be changed either.
 	DryRun bool
 	Facts  Facts
 }
 
-// Facts are what a rule has to know besides the object. The zero value means that nothing is known.
+// Facts are what a rule needs to know in addition to the object. The zero value means that nothing is known.
 type Facts struct {
 	// InstanceID marks the clusters of this Drover.
 	InstanceID string
 	// Releases describe Kubernetes versions.
 	Releases releases.Table
-	// Known tells that Clusters and Machines are all that there are, in all namespaces.
+	// Known means that Clusters and Machines are complete, for all namespaces.
 	Known    bool
 	Clusters []*provv1.Cluster
 	Machines []*clusterv1.Machine
-	// Snapshot is the one that NamedBy finds, nil when there is none. CredentialMissing tells that there is no such Secret.
+	// Snapshot is the snapshot that NamedBy names, nil if it does not exist. CredentialMissing means that the named
+	// Secret does not exist.
 	Snapshot          *rkev1.ETCDSnapshot
 	CredentialMissing bool
 	// Trust is that of the user, where TrustMatters.
 	Trust Trust
 }
 
-// Answer is what becomes of a request. The zero value lets it pass.
+// Answer is the result of a review. The zero value allows the request.
 type Answer struct {
-	// Errors are what is wrong with the object: 422 Invalid.
+	// Errors are the mistakes in the object: 422 Invalid.
 	Errors field.ErrorList
-	// Forbidden is why the request is not for this user, or not now: 403 Forbidden.
+	// Forbidden is why this user may not do this, or not now: 403 Forbidden.
 	Forbidden string
-	// Warnings are shown to the user, whatever becomes of the request.
+	// Warnings are shown to the user, whatever the result is.
 	Warnings []string
 	// Patches are applied to the object before it is stored, in order. Only Complete returns any.
 	Patches []Patch
@@ -77,7 +78,7 @@ type Patch struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Allowed reports that the request may pass.
+// Allowed reports whether the request may pass.
 func (a Answer) Allowed() bool { return len(a.Errors) == 0 && a.Forbidden == "" }
 
 func (a *Answer) refuse(errs ...*field.Error) { a.Errors = append(a.Errors, errs...) }
@@ -90,7 +91,7 @@ func (a *Answer) forbid(reason string) {
 
 func (a *Answer) warn(text string) { a.Warnings = append(a.Warnings, text) }
 
-// rule is one thing that requests are held against.
+// rule is one check or completion, with the requests that it applies to.
 type rule struct {
 	resource    schema.GroupResource
 	subresource string
@@ -112,7 +113,7 @@ var (
 	secrets     = schema.GroupResource{Resource: "secrets"}
 )
 
-// rules are what Decide holds requests against, all that match.
+// rules are the checks of Decide. All that match apply.
 var rules = []rule{
 	{resource: clusters, operations: []Operation{Create, Update}, decide: validCluster},
 	{resource: clusters, operations: []Operation{Create, Update}, decide: unknownKeys},
@@ -125,16 +126,16 @@ var rules = []rule{
 	{resource: deployments, subresource: "scale", operations: []Operation{Update}, decide: scaledPool},
 }
 
-// completions are what Complete changes objects by, all that match, in order.
+// completions are the changes of Complete. All that match apply, in order.
 var completions = []rule{
 	{resource: clusters, operations: []Operation{Update}, decide: keptSchemas},
 	{resource: clusters, operations: []Operation{Create}, decide: created},
 }
 
-// Decide says whether a request may pass, and what its user should know. The error is one of reading the objects.
+// Decide returns whether a request may pass, and the warnings for its user. It fails if it cannot read the objects.
 func Decide(r Request) (Answer, error) { return apply(rules, r) }
 
-// Complete says what is added to an object. It refuses nothing.
+// Complete returns the patches of an object. It refuses nothing.
 func Complete(r Request) (Answer, error) { return apply(completions, r) }
 
 func apply(list []rule, r Request) (Answer, error) {
@@ -150,7 +151,7 @@ func apply(list []rule, r Request) (Answer, error) {
 	return a, nil
 }
 
-// decode reads an object; nothing gives nil.
+// decode reads an object. It returns nil for empty data.
 func decode[T any](data []byte) (*T, error) {
 	if len(data) == 0 {
 		return nil, nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// clusterWith is a Cluster whose spec and name are given.
+// clusterWith returns a Cluster with the given name and spec.
 func clusterWith(t *testing.T, name, spec string) map[string]any {
 	t.Helper()
 	return map[string]any{
@@ -26,8 +26,8 @@ const (
 	rootObject = "<nil>"
 )
 
-// TestCluster_BadInput: what the schema can say is refused when it is applied, with field and remedy; what Rancher's
-// manifests may hold is not.
+// TestCluster_BadInput: the schema refuses bad input with field and remedy, and accepts what Rancher's manifests may
+// contain.
 func TestCluster_BadInput(t *testing.T) {
 	tests := map[string]struct{ name, spec, field, message string }{
 		"imported: nothing":                   {spec: `{}`},
@@ -74,8 +74,8 @@ func TestCluster_BadInput(t *testing.T) {
 	}
 }
 
-// TestCluster_StoredBeforeTheRules: an object that no rule had looked at can lose its finalizers, get labels and status, and be
-// corrected bit by bit. What becomes worse is refused.
+// TestCluster_StoredBeforeTheRules: an object that is older than a rule can lose its finalizers, get labels and status,
+// and be corrected bit by bit. New mistakes are refused.
 func TestCluster_StoredBeforeTheRules(t *testing.T) {
 	const bad = `{kubernetesVersion: latest, rkeConfig: {machinePools: [{name: a, machineConfigRef: {}, quantity: 1}]}}`
 	long := strings.Repeat("n", 64)

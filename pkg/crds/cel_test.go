@@ -33,7 +33,7 @@ func object(t *testing.T, text string) map[string]any {
 	return out
 }
 
-// withPool returns a Cluster with one pool that has the given fields besides its name and machine config.
+// withPool returns a Cluster with one pool that has the given fields, its name and a machine config.
 func withPool(t *testing.T, fields string) map[string]any {
 	t.Helper()
 	pool := object(t, `
@@ -142,7 +142,7 @@ func TestCluster_ConcurrencyPattern(t *testing.T) {
 	}
 }
 
-// Stored objects and clients hold explicit nulls, because every older schema allowed them nearly everywhere.
+// Stored objects and clients contain explicit nulls, because older schemas allowed them nearly everywhere.
 func TestCluster_AcceptsAndKeepsNulls(t *testing.T) {
 	cluster := object(t, `
 apiVersion: provisioning.cattle.io/v1

@@ -15,7 +15,7 @@ import (
 var files embed.FS
 
 // Generation is the number of the schemas of this build. It goes into the label drover.io/crd-version and grows with
-// every release that changes a schema, so that an older Drover beside a newer one leaves the newer definitions alone.
+// every release that changes a schema. An older Drover therefore does not change the definitions of a newer one.
 const Generation = 1
 
 // All returns the definitions of Drover's own kinds, sorted by name. The caller may change them.
@@ -34,8 +34,8 @@ func All() ([]*apiextv1.CustomResourceDefinition, error) {
 // embedded reads the files of this build once.
 var embedded = sync.OnceValues(func() ([]*apiextv1.CustomResourceDefinition, error) { return Read(files) })
 
-// Read decodes every file in the tree that ends in .yaml, one definition each, in the order of their paths. Unknown fields
-// are an error.
+// Read decodes every file in the tree that ends in .yaml, one definition each, in the order of their paths. Unknown
+// fields are an error.
 func Read(tree fs.FS) ([]*apiextv1.CustomResourceDefinition, error) {
 	var out []*apiextv1.CustomResourceDefinition
 	err := fs.WalkDir(tree, ".", func(path string, entry fs.DirEntry, err error) error {

@@ -18,7 +18,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Client is what Ensure needs of the API server; client-go's typed client for definitions fits.
+// Client is the part of the API server that Ensure needs. client-go's typed client for definitions implements it.
 type Client interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*apiextv1.CustomResourceDefinition, error)
 	Create(ctx context.Context, crd *apiextv1.CustomResourceDefinition, opts metav1.CreateOptions) (*apiextv1.CustomResourceDefinition, error)
@@ -27,7 +27,7 @@ type Client interface {
 
 // Options change how Ensure works. The zero value is ready to use.
 type Options struct {
-	// HostOwned only uses what is there: a missing definition is an error, and none is changed.
+	// HostOwned changes no definition, and a missing one is an error.
 	HostOwned bool
 	// Generation is the number that the definitions are marked with. Zero means the package's Generation.
 	Generation int
@@ -35,7 +35,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Result says what Ensure did, by names of definitions, each list sorted.
+// Result lists what Ensure did, by names of definitions, each list sorted.
 type Result struct {
 	// Created were missing.
 	Created []string
@@ -43,20 +43,20 @@ type Result struct {
 	Updated []string
 	// Unchanged were Drover's and current, or written by a newer Drover.
 	Unchanged []string
-	// Foreign belong to somebody else and are used as they are.
+	// Foreign have another owner and are used unchanged.
 	Foreign []string
 }
 
 const (
 	defaultTimeout = 60 * time.Second
 	pollInterval   = 100 * time.Millisecond
-	// parallel is how many definitions are worked on at a time.
+	// parallel is how many definitions are handled at a time.
 	parallel = 8
 )
 
-// Ensure brings the definitions into the API server and waits until all are established and serve the versions that the
-// given ones store. It can be called by several replicas at once. The error names every definition that is not served and
-// what the API server says about it.
+// Ensure installs the definitions and waits until all are established and serve the versions that the given ones store.
+// Several replicas may call it at once. The error names every definition that is not served, with the API server's
+// message.
 func Ensure(ctx context.Context, client Client, wanted []*apiextv1.CustomResourceDefinition, opts Options) (Result, error) {
 	if opts.Generation == 0 {
 		opts.Generation = Generation
@@ -121,8 +121,8 @@ func ensureOne(ctx context.Context, client Client, wanted *apiextv1.CustomResour
 	return done, awaitEstablished(ctx, client, wanted)
 }
 
-// write creates or updates a definition. Another replica may do the same at the same time, so a conflict is looked at
-// again.
+// write creates or updates a definition. It retries a conflict, because another replica may do the same at the same
+// time.
 func write(ctx context.Context, client Client, wanted *apiextv1.CustomResourceDefinition, opts Options) (done outcome, err error) {
 	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		done, err = writeOnce(ctx, client, wanted, opts)
@@ -180,7 +180,7 @@ func awaitEstablished(ctx context.Context, client Client, wanted *apiextv1.Custo
 	return nil
 }
 
-// established says what keeps a definition from being used.
+// established returns why a definition cannot be used.
 func established(current, wanted *apiextv1.CustomResourceDefinition) error {
 	for _, version := range wanted.Spec.Versions {
 		if version.Storage && !serves(current, version.Name) {

@@ -18,7 +18,7 @@ import (
 
 const gizmos = "gizmos.example.com"
 
-// definition is a small one, as Drover would install it.
+// definition returns a small definition, as Drover would install it.
 func definition(change ...func(*apiextv1.CustomResourceDefinition)) *apiextv1.CustomResourceDefinition {
 	crd := &apiextv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: gizmos, Labels: map[string]string{"ours": "yes"}},
@@ -40,7 +40,7 @@ func definition(change ...func(*apiextv1.CustomResourceDefinition)) *apiextv1.Cu
 	return crd
 }
 
-// stored is a definition as an API server returns it.
+// stored returns a definition as an API server returns it.
 func stored(managedBy, generation string, change ...func(*apiextv1.CustomResourceDefinition)) *apiextv1.CustomResourceDefinition {
 	crd := marked(definition(), 1)
 	crd.Labels["app.kubernetes.io/managed-by"] = managedBy
@@ -149,7 +149,7 @@ func TestEnsure_SaysWhatIsNotEstablished(t *testing.T) {
 	})
 }
 
-// A replica that starts at the same time wins some of the writes.
+// Ensure retries after a replica that starts at the same time wins a write.
 func TestEnsure_LosesARaceAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newFakeClient(nil)

@@ -19,10 +19,10 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// manifests are the examples with a Cluster that the documentation shows.
+// manifests lists the examples of the documentation that contain a Cluster.
 var manifests = []string{"amazonec2", "azure", "chart-values", "custom", "registries-s3", "vmwarevsphere"}
 
-// example are the objects of a manifest of the documentation.
+// example returns the objects of an example.
 func example(t *testing.T, name string) []map[string]any {
 	t.Helper()
 	var out []map[string]any
@@ -32,7 +32,7 @@ func example(t *testing.T, name string) []map[string]any {
 	return out
 }
 
-// An API server takes the examples without complaint, and a Go program that reads and writes them loses nothing.
+// An API server accepts the examples without complaint, and a Go program that reads and writes them loses nothing.
 func TestExamples_AreAcceptedStrictlyAndRoundTrip(t *testing.T) {
 	for _, name := range manifests {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestExamples_AreAcceptedStrictlyAndRoundTrip(t *testing.T) {
 	}
 }
 
-// Every machine config and Secret that an example refers to is part of it, in the namespace where it is looked for.
+// Every machine config and Secret that an example refers to is part of it, in the right namespace.
 func TestExamples_AreComplete(t *testing.T) {
 	for _, name := range manifests {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestExamples_AreComplete(t *testing.T) {
 	}
 }
 
-// The machine configs of the examples have only fields that their drivers know, of the right types.
+// The machine configs of the examples have only fields that their drivers know, with the right types.
 func TestExamples_MachineConfigsFitTheirDrivers(t *testing.T) {
 	core, err := driverschema.LoadCore()
 	if err != nil {
@@ -209,10 +209,11 @@ func encode(t *testing.T, cluster *provv1.Cluster) map[string]any {
 	return out
 }
 
-// open are the maps of the configuration in which every value counts, also false and null.
+// open lists the maps of the configuration in which every value counts, including false and null.
 var open = map[string]bool{"chartValues": true, "machineGlobalConfig": true, "config": true}
 
-// significant removes what has no meaning in a typed field: nulls, empty strings, false, zero, empty lists and objects.
+// significant removes values without a meaning in a typed field: nulls, empty strings, false, zero, empty lists and
+// objects.
 func significant(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -254,7 +255,7 @@ func significant(value any) any {
 	}
 }
 
-// canonical writes a duration the way Go does, which means the same: 15m is 15m0s.
+// canonical writes a duration in Go's form: 15m is 15m0s.
 func canonical(value any) any {
 	text, _ := value.(string)
 	if duration, err := time.ParseDuration(text); err == nil {

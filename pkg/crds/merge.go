@@ -26,8 +26,8 @@ func marked(crd *apiextv1.CustomResourceDefinition, generation int) *apiextv1.Cu
 	return out
 }
 
-// merge puts the wanted spec, labels and annotations into the current definition, and says whether that changes anything.
-// Labels and annotations of others stay.
+// merge sets the wanted spec, labels and annotations in the current definition, and reports whether that changes
+// anything. Labels and annotations of others stay.
 func merge(current, wanted *apiextv1.CustomResourceDefinition) (*apiextv1.CustomResourceDefinition, bool, error) {
 	out := current.DeepCopy()
 	out.Spec = *wanted.Spec.DeepCopy()
@@ -53,8 +53,8 @@ func overlay(base, over map[string]string) map[string]string {
 	return out
 }
 
-// sameJSON compares specs by their meaning: defaults and enums inside are raw JSON whose spacing differs between the file
-// and what the API server returns.
+// sameJSON compares specs by their meaning. Their defaults and enums are raw JSON, whose spacing differs between the
+// file and the API server's answer.
 func sameJSON(a, b apiextv1.CustomResourceDefinitionSpec) (bool, error) {
 	left, err := generic(a)
 	if err != nil {

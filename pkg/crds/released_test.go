@@ -11,16 +11,16 @@ import (
 	"github.com/drover-io/drover/pkg/kube/capi"
 )
 
-// released are the versions that a release has served, by the names of definitions, and which of them it has stored. Objects may be stored in
-// every one of the latter, and manifests written in every one of the former.
+// released lists the versions that releases have served and stored, by definition. Objects may be stored in every
+// stored version, and manifests written in every served one.
 type released map[string]struct {
 	Served []string `json:"served"`
 	Stored []string `json:"stored"`
 }
 
-// TestReleasedVersionsRemain fails when a definition is gone, or a version of it that was served by a release, or that objects are stored in: the
-// API server could not read them any more. Versions are added to testdata/released.yaml with the release that brings them, and none is
-// ever taken out.
+// TestReleasedVersionsRemain fails if a definition is missing, or a version that a release has served or stored. The
+// API server could no longer read such objects. A release that adds versions adds them to testdata/released.yaml. Never
+// remove any.
 func TestReleasedVersionsRemain(t *testing.T) {
 	text, err := os.ReadFile("testdata/released.yaml")
 	if err != nil {

@@ -30,7 +30,7 @@ func definitions(t *testing.T) map[string]*apiextv1.CustomResourceDefinition {
 	return out
 }
 
-// contract is what tools see of a definition besides its schema.
+// contract is what tools see of a definition apart from its schema.
 type contract struct {
 	Kind       string
 	Version    string
@@ -101,11 +101,11 @@ var (
 	statusHandler = regexp.MustCompile(`func Register(\w+)StatusHandler\(`)
 )
 
-// withoutSubresource are kinds whose status is written with the object. Their generated status handlers must not be used.
+// withoutSubresource lists kinds whose status is written with the object. Do not use their generated status handlers.
 var withoutSubresource = map[string]bool{"NodeDriver": true, "DynamicSchema": true}
 
-// The generator and controller-gen read scope and status from the same markers in different ways; nothing but this test
-// links the two.
+// The generator and controller-gen read scope and status from the same markers in different ways. Only this test links
+// them.
 func TestAll_AgreesWithGeneratedClients(t *testing.T) {
 	byName := definitions(t)
 	for _, group := range []string{"provisioning.cattle.io/v1", "rke.cattle.io/v1", "management.cattle.io/v3"} {

@@ -1,7 +1,7 @@
 // Package releases knows which configuration keys, charts and features the releases of RKE2 and K3s have.
 //
-// A small table is part of the program. An administrator extends it with --release-data FILE|URL, a YAML or JSON file of the
-// same form:
+// A small table is part of the program. An administrator extends it with --release-data FILE|URL, a YAML or JSON file
+// of the same form:
 //
 //	distributions:
 //	  rke2:
@@ -12,9 +12,8 @@
 //	    charts: [new-chart]
 //	    features: {encryption-key-rotation: "2.0.0"}
 //
-// Nothing ever waits for these data. A version whose minor is not in the table is described by the union of its neighbours
-// and marked as not known, which the renderer turns into a warning; a key that is not in the table passes through with a
-// warning as well.
+// Drover never waits for these data. A version whose minor is missing in the table gets the union of all minors and is
+// marked as not known, which causes a warning. A key that is missing in the table is passed on with a warning, too.
 //
-// The package does no I/O of its own but what [FromFileOrURL] is asked for: [Load] takes a function that opens the source.
+// The package does no I/O of its own. [Load] takes a function that opens the source, such as that of [FromFileOrURL].
 package releases

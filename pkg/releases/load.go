@@ -15,8 +15,8 @@ import (
 // Open opens a source of release data.
 type Open func(ctx context.Context, source string) (io.ReadCloser, error)
 
-// Load is the embedded table, extended by a source if one is given. A source that cannot be read is an error: the caller
-// decides whether to go on with [Embedded].
+// Load returns the embedded table, extended by a source if one is given. A source that cannot be read is an error. The
+// caller may then continue with [Embedded].
 func Load(ctx context.Context, source string, open Open) (Table, error) {
 	table, err := Embedded()
 	if err != nil || source == "" {
@@ -33,7 +33,7 @@ func Load(ctx context.Context, source string, open Open) (Table, error) {
 	return table.Merge(added), nil
 }
 
-// FromFileOrURL opens files, and http and https URLs by the given client. Credentials in a URL do not appear in errors.
+// FromFileOrURL opens files, and http and https URLs with the given client. Errors contain no credentials of a URL.
 func FromFileOrURL(client *http.Client) Open {
 	return func(ctx context.Context, source string) (io.ReadCloser, error) {
 		if !strings.HasPrefix(source, "http://") && !strings.HasPrefix(source, "https://") {

@@ -22,7 +22,7 @@ var embedded []byte
 // maxSize bounds release data, in bytes.
 const maxSize = 8 << 20
 
-// Table describes the releases of both distributions. It is not changed after it was built and may be shared.
+// Table describes the releases of both distributions. It is immutable and may be shared.
 type Table struct {
 	distributions map[distro.Runtime]distribution
 }
@@ -56,12 +56,12 @@ func (a *arg) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Embedded is the table that is part of the program.
+// Embedded returns the table that is part of the program.
 func Embedded() (Table, error) {
 	return Parse(bytes.NewReader(embedded))
 }
 
-// Parse reads release data. The error names the key that is wrong and what would be right.
+// Parse reads release data. The error names the wrong key and a valid value.
 func Parse(in io.Reader) (Table, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxSize+1))
 	if err != nil {
@@ -120,7 +120,7 @@ func (a arg) check() error {
 	return nil
 }
 
-// Merge adds release data to a table: minors and charts are united, keys and features of other replace those of t.
+// Merge adds release data to a table. It unites minors and charts. Keys and features of other replace those of t.
 func (t Table) Merge(other Table) Table {
 	out := Table{distributions: maps.Clone(t.distributions)}
 	if out.distributions == nil {
@@ -150,8 +150,9 @@ func overlay[V any](base, added map[string]V) map[string]V {
 	return out
 }
 
-// Release describes one Kubernetes version, such as v1.36.2+rke2r1. For a version whose minor is not in the table, or that
-// cannot be read, it is the union over all minors, without charts and features and marked as not known.
+// Release describes one Kubernetes version, such as v1.36.2+rke2r1. If the minor is not in the table, or the version
+// cannot be read, the result is the union over all minors. It then has no charts and features, and is marked as not
+// known.
 func (t Table) Release(version string) distro.Release {
 	d := t.distributions[distro.RuntimeOf(version)]
 	minor, known := minorOf(version)

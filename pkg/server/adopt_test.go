@@ -28,7 +28,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
-// made lets another instance make a cluster, and end.
+// made has another instance create a cluster, and then stops that instance.
 func (w *world) made(servers, workers int32) {
 	w.Helper()
 	w.instance = "theirs"
@@ -45,8 +45,8 @@ func (w *world) made(servers, workers int32) {
 	}
 }
 
-// asRancher takes off the cluster what only Drover writes, and gives the machines plans like those of somebody else: with an instruction and a
-// file of its own.
+// asRancher removes from the cluster what only Drover writes. It gives the machines plans like those of another
+// manager, with an instruction and a file of its own.
 func (w *world) asRancher() {
 	w.Helper()
 	w.edit(func(c *provv1.Cluster) { delete(c.Annotations, rkev1.InstanceAnnotation) })
@@ -75,7 +75,7 @@ func (w *world) asRancher() {
 	time.Sleep(2 * time.Minute) // the nodes apply them
 }
 
-// state are the resource versions, or the UIDs, of all that is there for the cluster.
+// state returns a property, such as the resource version or the UID, of every object of the cluster.
 func (w *world) state(of func(metav1.Object) string) map[string]string {
 	out := map[string]string{}
 	for _, kind := range append(shown(), corev1.SchemeGroupVersion.WithKind("Secret"), corev1.SchemeGroupVersion.WithKind("ServiceAccount")) {
@@ -90,7 +90,7 @@ func (w *world) state(of func(metav1.Object) string) map[string]string {
 
 func uid(o metav1.Object) string { return string(o.GetUID()) }
 
-// foreign starts Drover beside a cluster of somebody else, and fails when it writes anything to it.
+// foreign starts Drover with a cluster that another instance manages, and fails if Drover writes to it.
 func (w *world) foreign() {
 	w.Helper()
 	version := func(o metav1.Object) string { return o.GetResourceVersion() }
@@ -106,14 +106,15 @@ func (w *world) foreign() {
 	}
 	after := w.state(version)
 	for _, state := range []map[string]string{before, after} {
-		maps.DeleteFunc(state, func(key, _ string) bool { return strings.HasSuffix(key, "-machine-plan") }) // agents report
+		// Agents report into plan Secrets.
+		maps.DeleteFunc(state, func(key, _ string) bool { return strings.HasSuffix(key, "-machine-plan") })
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
 		w.Errorf("objects (-before +after):\n%s", diff)
 	}
 }
 
-// look says what adoption would do.
+// look returns what adoption would do.
 func (w *world) look() inspect.Adoption {
 	w.Helper()
 	r := w.reader()
@@ -123,7 +124,7 @@ func (w *world) look() inspect.Adoption {
 	return a
 }
 
-// as does something with the rights of whoever adopts.
+// as runs f with clients of the user that adopts.
 func (w *world) as(f func(c *clients.Clients) error) error {
 	w.Helper()
 	c, err := clients.New(w.api.Config("adopter"), clients.Options{Version: "adopter", WithoutDynamic: true})
@@ -141,7 +142,7 @@ func (w *world) limits(from string) adopt.Limits {
 	return adopt.Limits{From: from, Now: time.Now(), Idle: 5 * time.Minute}
 }
 
-// Drover watches a cluster of Rancher, takes it over when it is told to, changes no plan, and rolls the next edit of its user.
+// Drover observes a cluster of Rancher, adopts it on request without changing a plan, and rolls out the next edit.
 func TestStory_AdoptedFromRancher(t *testing.T) {
 	for name, size := range map[string]struct{ servers, workers int32 }{"one server and a worker": {1, 1}, "three servers and two workers": {3, 2}} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +198,7 @@ func TestStory_AdoptedFromRancher(t *testing.T) {
 	}
 }
 
-// A cluster goes from one Drover to another and back, and none of its machines notices.
+// A cluster moves from one Drover to another and back without any effect on its machines.
 func TestStory_HandedFromDroverToDrover(t *testing.T) {
 	tell(t, func(w *world) {
 		w.made(1, 1)
@@ -216,7 +217,7 @@ func TestStory_HandedFromDroverToDrover(t *testing.T) {
 			}
 		}
 		w.released("theirs")
-		time.Sleep(10 * time.Minute) // nobody takes it by itself
+		time.Sleep(10 * time.Minute) // Drover does not adopt it by itself
 		if a = w.look(); a.Owner != inspect.OwnerReleased || a.Mark != "theirs" {
 			t.Errorf("%+v", a)
 		}
@@ -235,7 +236,7 @@ func TestStory_HandedFromDroverToDrover(t *testing.T) {
 	})
 }
 
-// copyOfMark is what another mark changes where nothing else differs: the management cluster has a copy of it.
+// copyOfMark is the change that another mark causes when nothing else differs: the management cluster has a copy of it.
 func copyOfMark(w *world) string {
 	w.Helper()
 	cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
@@ -248,7 +249,7 @@ func stale(a inspect.Adoption) inspect.Adoption {
 	return a
 }
 
-// released lets an instance's cluster go.
+// released releases the cluster of an instance.
 func (w *world) released(instance string) {
 	w.Helper()
 	cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
@@ -262,7 +263,7 @@ func (w *world) released(instance string) {
 	}))
 }
 
-// Another registry is other plans: adoption says who would be restarted, and does not do it unasked.
+// Another registry changes the plans: adoption lists the machines that would restart, and needs permission to do it.
 func TestStory_AdoptionThatRestartsIsAskedFor(t *testing.T) {
 	tell(t, func(w *world) {
 		w.made(1, 1)
@@ -292,7 +293,7 @@ func TestStory_AdoptionThatRestartsIsAskedFor(t *testing.T) {
 	})
 }
 
-// A pool whose template somebody else wrote in another way would get new machines.
+// A pool whose template differs from Drover's gets new machines: adoption needs permission for it.
 func TestStory_AdoptionThatReplacesIsAskedFor(t *testing.T) {
 	tell(t, func(w *world) {
 		w.made(1, 1)

@@ -25,9 +25,13 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
-// differs is what differs of the recorded objects: machines are given another time to be deleted in, the copy of the spec is compressed by another
-// program, the token that let in nodes and agents is one for nodes, kept in a Secret, and there is one for agents; hosts know their machine, machines with
-// etcd are held until their member has left; accounts and rights are kept in sets, and what is known of the cluster is reported.
+// differs lists what Drover changes in the recorded objects.
+//
+//   - Machines get another deletion timeout, and another program compresses the copy of the spec.
+//   - The token for nodes and agents becomes a token for nodes, kept in a Secret. Agents get a token of their own.
+//   - Hosts refer to their machine. Machines with etcd get a hook that holds their deletion until their member has
+//     left.
+//   - Service accounts and rights are kept in apply sets. The facts about the cluster are reported.
 func differs(servers, workers []string) []string {
 	const set, status, machines = " metadata.annotations[objectset.rio.cattle.io/*]", " status.conditions", "Update MachineDeployment fleet-default/"
 	out := []string{
@@ -62,10 +66,11 @@ func differs(servers, workers []string) []string {
 	return out
 }
 
-// recordedID is the management cluster of all recorded clusters.
+// recordedID is the name of the management cluster of every recording.
 const recordedID = "c-m-q5wzxk7d"
 
-// Clusters that somebody else made are watched, compared and taken over without a node noticing, and an edit then reaches the first of them.
+// Drover observes, compares and adopts clusters of other managers without any effect on their nodes. The next edit is
+// rolled out.
 func TestRecorded_Adoption(t *testing.T) {
 	for name, tc := range map[string]struct {
 		owner            inspect.Ownership
@@ -132,7 +137,7 @@ func TestRecorded_Adoption(t *testing.T) {
 	}
 }
 
-// newRecorded is a world for recorded clusters, with their driver.
+// newRecorded returns a world for recorded clusters that has their node driver.
 func newRecorded(t *testing.T, dataDir string) *world {
 	t.Helper()
 	field := mgmtv3.Field{Type: "string", Nullable: true, Create: true, Update: true}
@@ -144,7 +149,7 @@ func newRecorded(t *testing.T, dataDir string) *world {
 	return w
 }
 
-// connect makes the clients of a world without fakes.
+// connect creates the clients of a world without fakes.
 func (w *world) connect() {
 	w.Helper()
 	var err error
@@ -154,7 +159,7 @@ func (w *world) connect() {
 	check(w.T, err)
 }
 
-// plans are those on all plan secrets.
+// plans returns the plans of all plan Secrets.
 func (w *world) plans() map[string]string {
 	w.Helper()
 	list, err := w.user.Core.Secret().List(fleet, metav1.ListOptions{})

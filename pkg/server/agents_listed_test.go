@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
-// Where clusters get agents, the Secrets of those are listed, too, and nothing that is not written.
+// Where clusters get agents, adoption lists the Secrets of the agents too, and lists only what it then writes.
 func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 	deployed := func(o map[string]any) {
 		status := o["status"].(map[string]any)
@@ -53,7 +53,7 @@ func TestRecorded_AdoptionListsWhatAgentsNeed(t *testing.T) {
 				time.Sleep(10 * time.Minute)
 				a := w.look()
 				limits := w.limits(tc.from)
-				limits.AllowRestart = true // the agent is a part of plans
+				limits.AllowRestart = true // the agent is part of the plans
 				w.takesWhatIsListed(a, limits)
 			})
 		})

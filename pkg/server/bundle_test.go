@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/supportbundle"
 )
 
-// A bundle of a cluster that runs has its objects and plans, and nothing of its Secrets.
+// A bundle of a running cluster contains its objects and plans, and none of the values of its Secrets.
 func TestStory_ABundleHoldsTheClusterAndNoSecrets(t *testing.T) {
 	tell(t, func(w *world) {
 		w.start()
@@ -69,7 +69,7 @@ func TestStory_ABundleHoldsTheClusterAndNoSecrets(t *testing.T) {
 	})
 }
 
-// secretsOf are values of a Secret that are secret as a whole. Of a plan only parts are.
+// secretsOf returns the values of a Secret that are secret as a whole. Only parts of a plan are secret.
 func secretsOf(object *unstructured.Unstructured) []string {
 	if object.Object["type"] == rkev1.SecretTypeMachinePlan {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/diagnose"
 )
 
-// diagnosis is what a user is told about the cluster.
+// diagnosis returns the diagnosis of the cluster that a user gets.
 func (w *world) diagnosis() diagnose.Report {
 	w.Helper()
 	r := w.reader()
@@ -19,14 +19,15 @@ func (w *world) diagnosis() diagnose.Report {
 	return report
 }
 
-// told is a diagnosis as it is printed.
+// told returns a diagnosis as it is printed.
 func told(r diagnose.Report) string {
 	var out bytes.Buffer
 	r.Print(&out, false)
 	return out.String()
 }
 
-// A diagnosis follows a cluster from its first second to its last, names what is under way, and is silent when all is well.
+// A diagnosis follows a cluster from start to end: it names what is in progress, and is silent when the cluster is
+// healthy.
 func TestStory_DiagnoseFollowsTheLifeOfACluster(t *testing.T) {
 	tell(t, func(w *world) {
 		w.start()

@@ -1,79 +1,104 @@
-// Package server is Drover as a library: the command "drover server" is a thin layer over it, and a larger server embeds it.
+// Package server is Drover as a library. The command "drover server" is a thin layer over it. A larger server embeds
+// it.
 //
-//	s, err := server.New(server.Options{RESTConfig: config, InstanceID: "…", DataDir: "…", Elected: elected, Settings: …})
+//	s, err := server.New(server.Options{
+//		RESTConfig: config, InstanceID: "…", DataDir: "…", Elected: elected, Settings: …,
+//	})
 //	for _, path := range server.Paths() {
 //		mux.Handle(path, s.Handler())   // endpoints for machines, on the host's own mux, with the host's own TLS
 //	}
-//	internal.Handle("/admission/", s.AdmissionHandler()) // where only the API server gets to; server.AdmissionPaths lists what to route
+//	// Only the API server may reach this handler; server.AdmissionPaths lists what to route.
+//	internal.Handle("/admission/", s.AdmissionHandler())
 //	err = s.Start(ctx)                      // until ctx ends
 //
-// docs/examples/embed is a complete host, docs/stability.md says what of this package stays as it is.
+// docs/examples/embed is a complete host. docs/stability.md lists which parts of this package are stable.
 //
-// # What it owns, and what it leaves to its host
+// # What the server owns, and what the host owns
 //
-// It owns a scheme, a lasso controller factory with its caches (unless the host lends its own), its clients, and the goroutines that
-// Serve, Lead and Start begin and end. In the management cluster it owns what carries its mark: definitions of its kinds, the namespaces
-// fleet-default, drover-system and cattle-global-data, the ConfigMap of its settings in drover-system, and everything it makes of Clusters.
+// The server owns a scheme, its clients, and a lasso controller factory with its caches, unless the host lends its own.
+// It also owns the goroutines that Serve, Lead and Start begin and end. In the management cluster it owns:
 //
-// It takes no lease, handles no signal, reads no flag, environment or feature gate, listens at no port, ends no process and sets no
-// process-wide logger or scheme. All of these are the host's. Exceptions that are not ours to avoid: with CAPIEmbedded, Cluster API's
-// controllers use the process-wide metrics and feature gates of controller-runtime and Cluster API; and controller-runtime, wherever it is
-// linked, puts a flag kubeconfig into the process-wide set of package flag, so that a host with a flag of this name needs a FlagSet of its own,
-// or pflag. Without Options.Registerer metrics go to Prometheus' process-wide registerer.
+//   - the definitions of its kinds
+//   - the namespaces fleet-default, drover-system and cattle-global-data
+//   - the ConfigMap of its settings in drover-system
+//   - everything it creates for Clusters that carry its mark
+//
+// The host owns leases, signals, flags, environment variables, feature gates, listeners and the end of the process. The
+// server sets no process-wide logger or scheme. Drover cannot avoid these exceptions:
+//
+//   - With CAPIEmbedded, Cluster API's controllers use the process-wide metrics and feature gates of controller-runtime
+//     and Cluster API.
+//   - Every program that links controller-runtime has a flag kubeconfig in the process-wide set of package flag. A host
+//     with a flag of this name needs its own FlagSet, or pflag.
+//   - Without Options.Registerer, metrics go to Prometheus' process-wide registerer.
 //
 // # Options
 //
-// Required are RESTConfig, InstanceID, DataDir and Settings.ServerURL. New reports all that is missing or wrong at once, each by its
-// name, and calls no API.
+// RESTConfig, InstanceID, DataDir and Settings.ServerURL are required. New reports all missing and invalid options
+// together, each by its name. It does not call the API.
 //
-//   - RESTConfig: the management cluster, with rights as in charts/drover (files/rights.yaml). It is copied; user agent and limits are set on the copy.
-//   - InstanceID: the mark of the Clusters that this Drover manages (annotation drover.io/instance). Clusters with another mark are only
-//     observed, so hosts that share a management cluster do not fight. It is stored: keep it for ever.
+//   - RESTConfig: the management cluster, with the rights of charts/drover (files/rights.yaml). The server copies it,
+//     and sets user agent and limits on the copy.
+//   - InstanceID: the mark of the Clusters that this Drover manages (annotation drover.io/instance). Drover only
+//     observes Clusters with another mark, so several hosts can share a management cluster. The mark is stored: never
+//     change it.
 //   - DataDir: a cache of node drivers. It may be empty at each start.
-//   - Settings: what plans depend on. ServerURL is written into every machine and must not change. BootstrapTokenTTL is 30 minutes in the
-//     command line; zero keeps tokens until their machine is a node.
+//   - Settings: the settings that plans depend on. ServerURL is written into every machine and must not change.
+//     BootstrapTokenTTL is 30 minutes in the command line. Zero keeps each token until its machine is a node.
 //   - Elected, and Lead: when the controllers run, see below.
-//   - CAPI: CAPIExternal, the default, expects Cluster API's core and its definitions in the cluster. CAPIEmbedded brings both.
-//   - CRDs: CRDsInstall, the default, installs and upgrades Drover's own definitions, and leaves alone those that another product manages or
-//     a newer Drover has written. With CRDsHost it changes none, and one that is missing is an error.
-//   - Admission: who makes the API server ask the webhooks of AdmissionHandler: nobody (AdmissionOff, the default), this Server
-//     (AdmissionInstall), or what its host installed, such as the chart's objects (AdmissionHost).
-//   - ControllerFactory: a host's own factory, see below.
-//   - Downstream: a host's own way to the clusters that Drover manages, such as its tunnel. Nil takes the kubeconfig that each cluster's
-//     servers gave. It returns ErrNotAvailable for a cluster that cannot be reached yet.
-//   - AgentBinary, AssetsDir: what machines download as their node agent. Without both it is the running program, which then has to answer as
-//     the agent when it is started as rancher-system-agent, as Drover's own main does. Most hosts set AgentBinary to a drover program.
-//   - Releases: facts about Kubernetes versions (package releases); nil takes those of this build.
-//   - Registerer, Log: where metrics and messages go. Several Servers of one process may share a registerer.
-//   - EventRecorder: where Events go; nil makes a recorder that limits itself. TracerProvider: gets a trace of every machine that becomes
-//     ready; nil makes none.
-//   - StartTimeout: how long definitions may take to be served and caches to be filled, until Serve and Lead give up.
+//   - CAPI: CAPIExternal, the default, expects Cluster API's core and its definitions in the cluster. CAPIEmbedded
+//     provides both.
+//   - CRDs: CRDsInstall, the default, installs and upgrades Drover's definitions. It leaves those of another product,
+//     or of a newer Drover, unchanged. CRDsHost changes none, and a missing definition is an error.
+//   - Admission: how the webhooks of AdmissionHandler are registered with the API server. AdmissionOff, the default,
+//     registers none. With AdmissionInstall this Server registers them. With AdmissionHost the host has installed them,
+//     for example with the chart.
+//   - ControllerFactory: the host's own factory, see below.
+//   - Downstream: the host's own connection to the clusters that Drover manages, such as its tunnel. Nil uses the
+//     kubeconfig from each cluster's servers. It returns ErrNotAvailable while a cluster cannot be reached yet.
+//   - AgentBinary, AssetsDir: what machines download as their node agent. Without both it is the running program, which
+//     must then act as the agent when it is started as rancher-system-agent. Drover's own main does that. Most hosts
+//     set AgentBinary to a drover program.
+//   - Releases: facts about Kubernetes versions (package releases). Nil uses those of this build.
+//   - Registerer, Log: the destinations of metrics and messages. Several Servers of one process may share a registerer.
+//   - EventRecorder: the destination of Events. Nil creates a rate-limited recorder.
+//   - TracerProvider: receives a trace of every machine that becomes ready. Nil creates none.
+//   - StartTimeout: the time for definitions to be served and caches to be filled. After it Serve and Lead fail.
 //   - Version: for the user agent.
 //
 // # Replicas and terms
 //
-// Two halves run apart. The endpoints run on every replica from Serve on: behind any load balancer that passes TLS through, each answers every
-// machine. The controllers run on one replica.
+// The server has two halves. The endpoints run on every replica from Serve on. Behind any load balancer that passes TLS
+// through, each replica can answer every machine. The controllers run on one replica.
 //
-// The simple way is Start: it serves at once, leads when Elected is closed (nil: at once), and returns when ctx ends. A channel closes
-// once, so a host that loses its lease ends ctx, and mostly its process.
+// The simple way is Start. It serves at once, leads when Elected is closed (nil: at once), and returns when ctx ends. A
+// channel closes only once, so a host that loses its lease ends ctx, and usually its process.
 //
-// A host that goes on without its lease calls Serve once, and Lead for every term with a context that ends with the lease. Lead returns when
-// the handlers of the term have returned, not before: give the lease back only then, and two replicas never act at the same time. Between
-// terms the endpoints go on. Leading tells which it is, Ready whether the endpoints have their caches.
+// A host that continues without its lease calls Serve once, and Lead for every term, with a context that ends with the
+// lease. Lead returns after the handlers of the term have returned. Release the lease only then, and two replicas never
+// act at the same time. Between terms the endpoints keep running. Leading reports whether the controllers run here, and
+// Ready whether the endpoints have their caches.
 //
 // # Shutdown
 //
-// Ending ctx is all that has to be done. Handlers under way finish their write; Lead and Start return when they have, and their error is
-// nil. A host that does not want machines to notice gives its lease back first, calls Drain, then http.Server.Shutdown, and ends the context
-// of Serve last: until then the endpoints answer from caches that are current. Agents try again with another replica. A Server is not
-// started a second time.
+// To stop a server, end ctx. Running handlers finish their write. Lead and Start then return nil. A host that wants a
+// shutdown without an effect on machines does this:
+//
+//   - release the lease
+//   - call Drain
+//   - call http.Server.Shutdown
+//   - end the context of Serve, because until then the endpoints answer from current caches
+//
+// Agents retry with another replica. A Server cannot be started a second time.
 //
 // # Scheme and factory
 //
-// wrangler's generated code has one scheme for the whole process, in which a host may have types of its own for the same kinds. Drover does
-// not use it: neither disturbs the other. A host that lends its ControllerFactory shares its caches, and saves memory and watches; its scheme
-// must have Drover's Go types, as that of NewScheme. New checks all kinds and names each that has another type. Kinds that the host's factory runs already
-// are shared; others start with Drover and run until the context of Serve, or Start, ends. Handlers of a term are taken out at its end.
-// CAPIEmbedded brings caches of its own and excludes a host's factory.
+// wrangler's generated code has one scheme for the whole process, in which a host may register its own types for the
+// same kinds. Drover does not use that scheme, so there is no conflict. A host that lends its ControllerFactory shares
+// its caches, and saves memory and watches. Its scheme must have Drover's Go types, like that of NewScheme. New checks
+// all kinds and names each kind with another type.
+//
+// Drover shares the kinds that the host's factory already runs. It starts the others, which run until the context of
+// Serve, or Start, ends. Drover removes the handlers of a term when the term ends. CAPIEmbedded has its own caches and
+// excludes a host's factory.
 package server

@@ -22,20 +22,20 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// Where every cluster of Kubernetes tells its pods by whom the certificates of its API servers are.
+// In every cluster, Kubernetes publishes the certificate authority of the API servers to pods under this name.
 const (
 	rootAuthorityNamespace = metav1.NamespaceSystem
 	rootAuthority          = "kube-root-ca.crt"
 	rootAuthorityKey       = "ca.crt"
-	// largestAuthority is more than that of any cluster, in bytes: it becomes a part of kubeconfigs.
+	// largestAuthority bounds the authority of a cluster, in bytes, because it becomes part of kubeconfigs.
 	largestAuthority = 64 << 10
-	// longestReason is how much of a cluster's own words is told, in bytes.
+	// longestReason bounds how much of a cluster's error message Drover repeats, in bytes.
 	longestReason = 256
 )
 
-// endpointOf is what tokens for the authorized endpoint of a cluster are made with.
+// endpointOf returns the input for tokens of the authorized endpoint of a cluster.
 func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
-	if s.opts.installedAgent() == "" { // then nobody makes keys, and nothing in the cluster would know them
+	if s.opts.installedAgent() == "" { // without agents there are no keys, and nothing in the cluster verifies tokens
 		return endpointtoken.Endpoint{}, fmt.Errorf("%w: this server installs no agents, and with them nothing that verifies tokens there", endpointtoken.ErrOff)
 	}
 	cluster, ok := s.cluster(id)
@@ -53,7 +53,8 @@ func (s *Server) endpointOf(id string) (endpointtoken.Endpoint, error) {
 	return endpointtoken.For(cluster, management, secret)
 }
 
-// endpointServers is where the authorized endpoint of a cluster is without a balancer.
+// endpointServers returns the addresses of the authorized endpoint of a cluster, by node, for use without a load
+// balancer.
 func (s *Server) endpointServers(id string) (map[string]string, error) {
 	cluster, ok := s.cluster(id)
 	if !ok {
@@ -70,7 +71,7 @@ func (s *Server) endpointServers(id string) (map[string]string, error) {
 	return servers, nil
 }
 
-// endpointAuthority is by whom the certificates of these servers are, which the cluster itself knows.
+// endpointAuthority asks the cluster for the certificate authority of its API servers, as PEM.
 func (s *Server) endpointAuthority(ctx context.Context, id string) ([]byte, error) {
 	namespace, name, ok := s.clusterOf(id)
 	if !ok || s.reach.door == nil {
@@ -83,7 +84,8 @@ func (s *Server) endpointAuthority(ctx context.Context, id string) ([]byte, erro
 	return authorityOf(ctx, client)
 }
 
-// authorityOf is by whom the certificates of a cluster's API servers are. The cluster is not trusted with more than that.
+// authorityOf asks a cluster for the certificate authority of its API servers, as PEM. It bounds and checks the answer,
+// because the cluster is not trusted.
 func authorityOf(ctx context.Context, client kubernetes.Interface) ([]byte, error) {
 	stream, err := client.CoreV1().RESTClient().Get().Namespace(rootAuthorityNamespace).Resource("configmaps").Name(rootAuthority).
 		SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)

@@ -23,26 +23,29 @@ import (
 )
 
 const (
-	// component is who says so, in the column FROM of kubectl describe.
+	// component is the source of Events, in the column FROM of kubectl describe.
 	component = "drover"
-	// eventsPerSecond and eventsAtOnce bound the requests for events: they never take the API server from the controllers. What comes
-	// faster waits in a queue of a thousand, and then is dropped.
+	// eventsPerSecond and eventsAtOnce bound the requests for Events, so that the controllers keep their share of the
+	// API server. More Events wait in a queue of a thousand. Drover drops those that do not fit.
 	eventsPerSecond, eventsAtOnce = 20, 100
-	// sameAtOnce is how many events of one reason about one object are told in a row, before one in five minutes.
+	// sameAtOnce is how many Events with the same reason and object are recorded in a row. After that the limit is one
+	// in five minutes.
 	sameAtOnce = 10
-	// remembered is of how many events it is known whether they come again: each takes a kilobyte or more, in several places.
+	// remembered is the number of Events whose repetitions are counted. Each takes a kilobyte or more, in several
+	// places.
 	remembered = 1024
 )
 
-// announcer records what changes tell.
+// announcer records changes as Events.
 type announcer struct {
 	record.EventRecorder
 	lookup
 }
 
-// announce makes what records events until stop is called. The API is that of core/v1: kubectl describe and Cluster API use it, and its
-// recorder counts what repeats, combines what is alike and limits each object, which that of events.k8s.io does not. Recording waits for
-// nothing and reports no failure: an event that is lost is lost.
+// announce creates the recorder of Events, which works until stop is called. It uses the API of core/v1, which kubectl
+// describe and Cluster API use. Its recorder counts repetitions, combines similar Events and limits each object. The
+// recorder of events.k8s.io does not. Recording neither blocks nor reports failures: Drover accepts the loss of an
+// Event.
 func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop func(), err error) {
 	if s.opts.EventRecorder != nil {
 		return &announcer{s.opts.EventRecorder, in}, func() {}, nil
@@ -59,15 +62,15 @@ func (s *Server) announce(c *clients.Clients, in lookup) (a *announcer, stop fun
 	return &announcer{recorder, in}, broadcaster.Shutdown, nil
 }
 
-// sink writes events.
+// sink writes Events to the API server.
 type sink struct {
 	record.EventSink
 	written atomic.Uint64
 }
 
-// Create implements record.EventSink. The recorder names an event by the name of its object and the time: that of two objects of one name, such
-// as a Machine and its host, is one name at one moment, and the second event would be lost. Events of a namespace that goes, or is gone, are
-// no loss and no error.
+// Create implements record.EventSink. It makes names unique. The recorder builds the name of an Event from the object's
+// name and the time. Two objects with the same name, such as a Machine and its host, can get the same Event name, and
+// the second Event would be lost. Create ignores the error for an Event in a namespace that is deleted.
 func (s *sink) Create(event *corev1.Event) (*corev1.Event, error) {
 	named := *event
 	named.Name += fmt.Sprintf(".%x", s.written.Add(1))
@@ -78,13 +81,14 @@ func (s *sink) Create(event *corev1.Event) (*corev1.Event, error) {
 	return created, err
 }
 
-// sameKey limits what is said about an object for each reason apart: many machines that go do not hide that the cluster is not ready.
+// sameKey gives every reason of an object its own limit, so that many deleted machines do not hide that the cluster is
+// not ready.
 func sameKey(event *corev1.Event) string {
 	of := event.InvolvedObject
 	return strings.Join([]string{of.Kind, of.Namespace, of.Name, string(of.UID), of.APIVersion, event.Reason}, "/")
 }
 
-// tell records events.
+// tell records Events.
 func (a *announcer) tell(told []events.Event) {
 	for i := range told {
 		a.Event(&told[i].Object, told[i].Type, string(told[i].Reason), told[i].Message)

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/observe/events"
 )
 
-// told are the events that Drover has recorded, with how often each was.
+// told returns the Events that Drover has recorded, with their counts.
 func (w *world) told() map[string]int64 {
 	w.Helper()
 	out := map[string]int64{}
@@ -37,7 +37,7 @@ func (w *world) told() map[string]int64 {
 	return out
 }
 
-// Events tell the life of a cluster. Another process tells nothing of what had happened before it, and a cluster at rest nothing at all.
+// Events describe the life of a cluster. A new process does not repeat old ones, and a cluster at rest causes none.
 func TestStory_EventsTellWhatHappened(t *testing.T) {
 	tell(t, func(w *world) {
 		w.start()
@@ -81,8 +81,8 @@ func TestStory_EventsTellWhatHappened(t *testing.T) {
 	})
 }
 
-// A cluster that fails again and again fills neither its namespace nor the queue: what is alike is counted and combined, and each reason
-// has a limit of its own.
+// A cluster that fails repeatedly fills neither its namespace nor the queue: similar Events are counted and combined,
+// and each reason has its own limit.
 func TestAnnouncer_LimitsWhatItTells(t *testing.T) {
 	tell(t, func(w *world) {
 		s, err := New(Options{RESTConfig: w.api.Config("ignored"), InstanceID: "test", Version: "test", DataDir: w.dataDir, Settings: Settings{ServerURL: "https://drover.example.com"}, Registerer: w.metrics})
@@ -110,7 +110,7 @@ func TestAnnouncer_LimitsWhatItTells(t *testing.T) {
 	})
 }
 
-// A host gets events by its own recorder.
+// A host receives Events through its own recorder.
 func TestAnnouncer_TellsAHost(t *testing.T) {
 	tell(t, func(w *world) {
 		recorder := record.NewFakeRecorder(10)

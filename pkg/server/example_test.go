@@ -18,7 +18,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// managementCluster is an API in this process, with Cluster API installed.
+// managementCluster is an API server in this process, with Cluster API installed.
 func managementCluster() *rest.Config {
 	definitions, err := capi.Definitions()
 	if err != nil {
@@ -31,7 +31,7 @@ func managementCluster() *rest.Config {
 	return memkube.New(memkube.Options{Scheme: scheme, CRDs: definitions}).Config("example")
 }
 
-// options are what every example has in common.
+// options returns the options that all examples share.
 func options() server.Options {
 	log := logrus.New()
 	log.SetLevel(logrus.ErrorLevel)
@@ -41,7 +41,7 @@ func options() server.Options {
 	}
 }
 
-// A host serves its own pages and Drover's endpoints at one address, and lets Drover lead when it holds its lease.
+// A host serves its own pages and Drover's endpoints at one address. Drover leads when the host holds its lease.
 func Example() {
 	elected := make(chan struct{})
 	opts := options()
@@ -79,7 +79,7 @@ func Example() {
 	// ended: <nil> false
 }
 
-// A host that goes on when it loses its lease leads for one term after the other, while the endpoints serve all the time.
+// A host that continues without its lease leads for one term after another. The endpoints serve all the time.
 func ExampleServer_Lead() {
 	drover, err := server.New(options())
 	if err != nil {
@@ -98,7 +98,7 @@ func ExampleServer_Lead() {
 		go func() { ended <- drover.Lead(lease) }()
 		await(drover.Leading)
 		lose()
-		err := <-ended // the lease may be given back now, and not before
+		err := <-ended // release the lease only now
 		fmt.Println("term", term+1, "ended:", err, "serves:", drover.Ready() == nil)
 	}
 
@@ -107,7 +107,7 @@ func ExampleServer_Lead() {
 	// term 2 ended: <nil> serves: true
 }
 
-// New says all that is wrong at once.
+// New reports all mistakes together.
 func ExampleNew_mistakes() {
 	_, err := server.New(server.Options{RESTConfig: &rest.Config{}, DataDir: "/var/lib/host", Settings: server.Settings{
 		ServerURL: "host.example.com", SystemDefaultRegistry: "https://registry.example.com",
@@ -120,7 +120,7 @@ func ExampleNew_mistakes() {
 	// Settings.ServerURL: "host.example.com" is not an address that machines can reach; use https://HOST or https://HOST:PORT
 }
 
-// A host that has lasso controllers of its own lends Drover its factory, and both use the same caches.
+// A host with its own lasso controllers lends Drover its factory, and both use the same caches.
 func ExampleNewScheme() {
 	opts := options()
 	scheme, err := server.NewScheme()
@@ -141,7 +141,7 @@ func ExampleNewScheme() {
 	// <nil>
 }
 
-// await returns when a condition has come true.
+// await returns once the condition is true.
 func await(condition func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

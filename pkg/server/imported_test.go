@@ -21,7 +21,7 @@ import (
 	"github.com/drover-io/drover/pkg/operate/inspect"
 )
 
-// imported makes a cluster that is to be imported, and returns its identifier and the token of its agent once there is one.
+// imported creates a cluster to import. It returns the cluster's identifier and its agent's token once both exist.
 func (w *world) imported() (id, token string) {
 	w.Helper()
 	w.until("the namespace", time.Minute, func() string {
@@ -35,7 +35,7 @@ func (w *world) imported() (id, token string) {
 	return id, token
 }
 
-// agentToken is the identifier of the imported cluster, and the token that its agent has.
+// agentToken returns the identifier of the imported cluster and its agent's token.
 func (w *world) agentToken() (id, token string) {
 	w.Helper()
 	cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
@@ -50,7 +50,8 @@ func (w *world) agentToken() (id, token string) {
 	return cluster.Status.ClusterName, string(secret.Data["token"])
 }
 
-// managed expects an imported cluster to be managed again as it was, by the agent that it has, and to go when it is deleted.
+// managed expects that an imported cluster is managed as before, with the agent that it has, and that it can be
+// deleted.
 func (w *world) managed(id, token string) {
 	w.Helper()
 	a := w.look()
@@ -63,7 +64,7 @@ func (w *world) managed(id, token string) {
 			fields = append(fields, string(object.Verb)+" "+object.Kind+" "+cause.Field)
 		}
 	}
-	// What holds "clusterctl move" comes and goes with the mark.
+	// The annotation that blocks "clusterctl move" comes and goes with the mark.
 	if diff := cmp.Diff([]string{"Update Cluster.provisioning.cattle.io metadata.annotations[" + rkev1.BlockMoveAnnotation + "]"}, fields); diff != "" || len(a.Objects) > 2 {
 		w.Errorf("adopting an imported cluster is more than a mark (-want +got):\n%s", diff)
 	}
@@ -90,7 +91,7 @@ func (w *world) managed(id, token string) {
 	})
 }
 
-// A cluster that was imported goes with a backup to another management cluster, where it is adopted like any other.
+// An imported cluster moves to another management cluster with a backup. It is adopted there like any other.
 func TestStory_AnImportedClusterIsRestored(t *testing.T) {
 	tell(t, func(w *world) {
 		ctx, cancel := context.WithCancel(w.Context())
@@ -104,7 +105,7 @@ func TestStory_AnImportedClusterIsRestored(t *testing.T) {
 	})
 }
 
-// A cluster that was imported goes from one Drover to another.
+// An imported cluster moves from one Drover to another.
 func TestStory_AnImportedClusterIsHandedOver(t *testing.T) {
 	tell(t, func(w *world) {
 		w.instance = "theirs"
@@ -136,11 +137,11 @@ func TestStory_AnImportedClusterIsHandedOver(t *testing.T) {
 	})
 }
 
-// What cannot be adopted of clusters without spec.rkeConfig is said, and why.
+// For clusters without spec.rkeConfig, adoption reports what it cannot adopt, and why.
 func TestAdoption_OfClustersWithoutConfiguration(t *testing.T) {
 	cases := map[string]struct {
 		name, clusterName string
-		want              string // what is in the way; empty: nothing
+		want              string // the obstacle; empty: none
 	}{
 		"of Rancher": {name: "theirs", clusterName: "c-m-aaaaaaaa"},
 		"of Rancher, whose management came first": {name: "c-a2b4c", clusterName: "c-a2b4c", want: "its management cluster came first"},

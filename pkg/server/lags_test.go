@@ -9,7 +9,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// A cluster is made, upgraded, scaled and deleted without a trace, whichever of the caches are behind.
+// A cluster is created, upgraded, scaled and deleted completely, whichever caches lag.
 func TestStory_WatchesThatLagChangeNothing(t *testing.T) {
 	lags.All(t, ours, 3, func(t *testing.T, prepare func(*memkube.Server)) (api *memkube.Server) {
 		t.Helper()

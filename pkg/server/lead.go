@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// Lead runs the controllers until ctx ends; it may be called again afterwards, for another term. It waits for Serve. With a
-// host's controller factory the handlers are added to it for the time of the term.
+// Lead runs the controllers until ctx ends. The caller may call it again for another term. It waits for Serve. With a
+// host's controller factory, the handlers are added to that factory for the duration of the term.
 func (s *Server) Lead(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -27,24 +27,25 @@ func (s *Server) Lead(ctx context.Context) error {
 	return endOf(ctx, term, s.term(term, cancel))
 }
 
-// endOf is with what a term ended, given the context that it had from its caller, its own, and the error that it returned.
+// endOf returns the result of a term. It takes the context of the caller, the context of the term, and the error that
+// the term returned.
 func endOf(ctx, term context.Context, err error) error {
 	switch cause := context.Cause(term); {
 	case ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		return nil // the term was to end, and what was under way ended with it
+		return nil // the caller ended the term, which interrupted running work
 	case ctx.Err() == nil && cause != nil && !errors.Is(cause, errTermOver):
-		return cause // what ended the term, and not what broke because of that
+		return cause // the cause of the end, rather than its consequences
 	}
 	return err
 }
 
-// errTermOver is why the context of a term ends that has come to its end.
+// errTermOver is the cause with which the context of a finished term ends.
 var errTermOver = errors.New("the term is over")
 
-// term runs the controllers until ctx ends, which cancel does when one of them fails.
+// term runs the controllers until ctx ends. If one of them fails, it calls cancel.
 func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error {
 	options := clients.Options{Version: s.opts.Version, SyncTimeout: s.opts.StartTimeout, Share: s.every, Observe: s.reconciles.Observe}
-	// Kinds of a host's factory start once, and then run on between terms.
+	// Kinds of a host's factory start once and keep running between terms.
 	kinds := ctx //nolint:contextcheck // the other choice below is the context of Serve, on purpose
 	if s.opts.ControllerFactory != nil {
 		options.Factory, options.Share, kinds = s.opts.ControllerFactory, nil, s.serveContext
@@ -78,7 +79,7 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 	defer unobserve()
 	var background sync.WaitGroup
 	defer background.Wait()
-	defer cancel(errTermOver) // ends what runs in the background, which is waited for
+	defer cancel(errTermOver) // ends the background work before the wait
 	background.Go(func() { s.publish(ctx) })
 	background.Go(func() { checker.Run(ctx) })
 	background.Go(func() { s.register(ctx) })
@@ -89,7 +90,8 @@ func (s *Server) term(ctx context.Context, cancel context.CancelCauseFunc) error
 	return nil
 }
 
-// startCore starts Cluster API's core. When it fails, the term is cancelled with the reason; the channel says when it has ended.
+// startCore starts Cluster API's core. If the core fails, startCore cancels the term with the reason. The channel
+// closes when the core has ended.
 func (s *Server) startCore(ctx context.Context, cancel context.CancelCauseFunc) (*capi.Core, <-chan struct{}, error) {
 	core, err := capi.New(ctx, s.opts.RESTConfig, capi.Options{
 		Door: s.reach.ways, Subscribe: s.toldOfWays, Log: s.opts.Log.WithField("component", "cluster-api"),

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What has ended a term is told, and not what broke because of that. A term that was to end has ended well.
+// Lead returns what ended the term rather than its consequences. A term that the caller ends returns nil.
 func TestEndOf_TellsWhatEndedTheTerm(t *testing.T) {
 	broken, refused := errors.New("the core cannot fill its caches"), errors.New("refused")
 	filling := fmt.Errorf("fill caches: %w", context.Canceled)

@@ -25,7 +25,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/recorded"
 )
 
-// lines are what would be done to objects, a line for each.
+// lines returns the listed changes, one line for each object.
 func lines(objects []inspect.ObjectChange) []string {
 	var out []string
 	for _, object := range objects {
@@ -42,7 +42,7 @@ func lines(objects []inspect.ObjectChange) []string {
 	return out
 }
 
-// listed are the objects that would be written, as the log of requests names them.
+// listed returns the objects that adoption would write, as the request log names them.
 func listed(a inspect.Adoption) []string {
 	var out []string
 	for _, object := range a.Objects {
@@ -53,7 +53,7 @@ func listed(a inspect.Adoption) []string {
 	return slices.Compact(out)
 }
 
-// written are the objects of the cluster that Drover has written since the log was reset.
+// written returns the objects of the cluster that Drover has written since the log was reset.
 func (w *world) written() []string {
 	w.Helper()
 	var out []string
@@ -74,7 +74,7 @@ func (w *world) written() []string {
 	return slices.Compact(out)
 }
 
-// resourceIn names a resource; of clusters there are three.
+// resourceIn names a resource. Three API groups have a resource clusters, so that name gets its group.
 func resourceIn(resource, group string) string {
 	if resource == "clusters" {
 		return resource + "." + group
@@ -82,7 +82,7 @@ func resourceIn(resource, group string) string {
 	return resource
 }
 
-// provesList fails when Drover has written other objects of a cluster since it was taken than were listed before.
+// provesList fails if Drover has written other objects since the adoption than the list contained.
 func (w *world) provesList(a inspect.Adoption) {
 	w.Helper()
 	for _, note := range a.Notes {
@@ -95,13 +95,13 @@ func (w *world) provesList(a inspect.Adoption) {
 	}
 }
 
-// Whatever of a cluster is missing, or was changed by hand, is listed before Drover puts it right, and nothing else.
+// Adoption lists every part of a cluster that is missing or was edited by hand, and nothing else.
 func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 	const server, worker = "demo-pool1-x7k2p-hjv5c", "demo-workers-x7k2p-q8d2m"
 	for name, tc := range map[string]struct {
 		without []string // kinds and names
-		deleted []string // and somebody holds them
-		thief   bool     // of the management cluster
+		deleted []string // a finalizer holds them
+		thief   bool     // another Cluster claims the management cluster
 		edit    map[string]func(object map[string]any)
 		want    []string
 	}{
@@ -148,7 +148,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 			edit: map[string]func(map[string]any){"PodMachine " + worker: unmade},
 			want: []string{"Delete Machine fleet-default/" + worker + " Replace"},
 		},
-		"the first server has no host": { // the other controllers see that its machine is deleted
+		"the first server has no host": { // the other controllers see the deletion of its machine
 			edit: map[string]func(map[string]any){"PodMachine " + server: unmade},
 			want: []string{"Delete Machine fleet-default/" + server + " Replace", "Update RKEBootstrap fleet-default/" + server + " status.conditions"},
 		},
@@ -189,7 +189,7 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 					}
 				}
 				limits := w.limits(adopt.FromRancher)
-				limits.AllowRestart, limits.AllowReplace = true, true // the endpoint is a part of plans
+				limits.AllowRestart, limits.AllowReplace = true, true // the endpoint is part of the plans
 				w.takesWhatIsListed(a, limits)
 				if t.Failed() {
 					t.Logf("listed:\n%s\nnotes: %q", strings.Join(got, "\n"), a.Notes)
@@ -199,15 +199,15 @@ func TestRecorded_AdoptionWritesWhatItLists(t *testing.T) {
 	}
 }
 
-// What the user may not read is told, and the rest is listed.
+// Adoption names the objects that the user may not read, and lists the rest.
 func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	const notes = " metadata.annotations[objectset.rio.cattle.io/*]"
 	for name, tc := range map[string]struct {
 		denies func(r memkube.Request) bool
-		with   error // other than that it is forbidden
+		with   error // another error than forbidden
 		edit   map[string]func(object map[string]any)
-		notes  []string // what they begin with
-		absent string   // a part of no line
+		notes  []string // the beginning of each note
+		absent string   // text that no line contains
 		listed []string // lines
 	}{
 		"Secrets beside the management cluster": {
@@ -299,7 +299,8 @@ func TestRecorded_AdoptionTellsWhatItCannotCompare(t *testing.T) {
 	}
 }
 
-// A machine of which no host could be made is replaced by whoever manages its cluster: that is asked for, also where nobody can see that it would be.
+// The manager of a cluster replaces a machine whose host could not be created. Adoption needs permission for that, even
+// if the user cannot see that it would happen.
 func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 	const failed = "demo-workers-x7k2p-q8d2m"
 	counts := "machine " + failed + " counts as one that is replaced: its PodMachine " + failed
@@ -315,8 +316,8 @@ func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 	broken := func(memkube.Request) error { return apierrors.NewInternalError(errors.New("the store is down")) }
 	for name, tc := range map[string]struct {
 		intercept func(r memkube.Request) error
-		begun     bool   // the host is being made, as far as its object tells
-		note      string // what one begins with
+		begun     bool   // the infra machine says that its host is being created
+		note      string // the beginning of a note
 	}{
 		"all is seen":                      {},
 		"Jobs may not be listed":           {intercept: refuses("jobs", forbidden), note: counts + " says CreateError"},
@@ -361,7 +362,7 @@ func TestRecorded_AdoptionThatReplacesWhatFailedIsAskedFor(t *testing.T) {
 	}
 }
 
-// unmade makes a host one that could not be made.
+// unmade marks a host as failed to create.
 func unmade(o map[string]any) {
 	o["status"] = map[string]any{
 		"failureReason": "CreateError", "failureMessage": "no quota",
@@ -370,7 +371,7 @@ func unmade(o map[string]any) {
 	unset(o, "spec", "providerID")
 }
 
-// deleted deletes some of the objects, by their kinds and names. Somebody else holds them.
+// deleted deletes the objects with these kinds and names. A finalizer holds them.
 func (w *world) deleted(objects []*unstructured.Unstructured, which []string) {
 	w.Helper()
 	for _, object := range objects {
@@ -386,7 +387,7 @@ func (w *world) deleted(objects []*unstructured.Unstructured, which []string) {
 	}
 }
 
-// steal makes a Cluster of another namespace that says that it has the management cluster.
+// steal creates a Cluster in another namespace that claims the management cluster.
 func (w *world) steal() {
 	w.Helper()
 	_, err := w.user.Core.Namespace().Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}})
@@ -398,7 +399,8 @@ func (w *world) steal() {
 	check(w.T, err)
 }
 
-// recording makes the objects of a recording, other than some by their kinds and names, and others changed, and returns them.
+// recording creates the objects of a recording and returns them. It leaves out the objects in without and applies
+// edits. Both name objects by kind and name.
 func (w *world) recording(name string, without []string, edits map[string]func(object map[string]any)) []*unstructured.Unstructured {
 	w.Helper()
 	objects, err := recorded.Load(name)
@@ -410,7 +412,8 @@ func (w *world) recording(name string, without []string, edits map[string]func(o
 	return objects
 }
 
-// takesWhatIsListed adopts the cluster, and expects that what was listed is written, nothing else, and that nothing differs then.
+// takesWhatIsListed adopts the cluster. It expects that Drover writes exactly the listed objects, and that no
+// difference remains.
 func (w *world) takesWhatIsListed(a inspect.Adoption, limits adopt.Limits) {
 	w.Helper()
 	w.api.ResetLog()
@@ -423,7 +426,7 @@ func (w *world) takesWhatIsListed(a inspect.Adoption, limits adopt.Limits) {
 	}
 }
 
-// edited changes objects, by their kinds and names.
+// edited applies edits to objects, by their kinds and names.
 func edited(objects []*unstructured.Unstructured, edits map[string]func(object map[string]any)) {
 	for _, object := range objects {
 		if edit := edits[object.GetKind()+" "+object.GetName()]; edit != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// lookup finds in caches what belongs to an object that has changed. It returns nil for what is not there, and for what is not ours.
+// lookup finds in caches the objects that belong to a changed object. It returns nil for missing objects and for
+// objects of other instances.
 type lookup struct {
 	caches     *clients.Clients
 	instanceID string
@@ -26,7 +27,7 @@ func found[T any](object *T, err error) *T {
 	return object
 }
 
-// cluster is the Cluster of that name.
+// cluster returns the Cluster with that name.
 func (l lookup) cluster(namespace, name string) *provv1.Cluster {
 	cluster := found(l.caches.Provisioning.Cluster().Cache().Get(namespace, name))
 	if cluster == nil || cluster.Annotations[rkev1.InstanceAnnotation] != l.instanceID {
@@ -35,7 +36,7 @@ func (l lookup) cluster(namespace, name string) *provv1.Cluster {
 	return cluster
 }
 
-// machineOf finds the machine of a plan by its name on the Secret, and believes it if that machine has this plan.
+// machineOf finds the machine of a plan Secret by the Secret's label, and checks that the machine has this plan.
 func (l lookup) machineOf(plan *corev1.Secret) *clusterv1.Machine {
 	if plan.Type != rkev1.SecretTypeMachinePlan {
 		return nil
@@ -48,7 +49,7 @@ func (l lookup) machineOf(plan *corev1.Secret) *clusterv1.Machine {
 	return machine
 }
 
-// plan is the plan Secret of a machine.
+// plan returns the plan Secret of a machine.
 func (l lookup) plan(machine *clusterv1.Machine) *corev1.Secret {
 	for _, key := range planstore.WakePlanSecret(machine) {
 		return found(l.caches.Core.Secret().Cache().Get(key.Namespace, key.Name))
@@ -56,7 +57,7 @@ func (l lookup) plan(machine *clusterv1.Machine) *corev1.Secret {
 	return nil
 }
 
-// ticket is what the control plane of a machine's cluster is about to disrupt.
+// ticket returns the disruption that the control plane of a machine's cluster has announced.
 func (l lookup) ticket(machine *clusterv1.Machine) *rkev1.DisruptionTicket {
 	controlPlane := found(l.caches.RKE.RKEControlPlane().Cache().Get(machine.Namespace, machine.Spec.ClusterName))
 	if controlPlane == nil {

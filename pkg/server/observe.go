@@ -37,7 +37,7 @@ func (s *Server) registerMetrics() (err error) {
 	return err
 }
 
-// observe lets the metrics read the caches of a term, and tells them, the events and the traces what changes there, until stop is called.
+// observe connects metrics, Events and traces to the caches and changes of a term, until stop is called.
 func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 	in := lookup{c, s.opts.InstanceID}
 	events, shutdown, err := s.announce(c, in)
@@ -74,13 +74,14 @@ func (s *Server) observe(c *clients.Clients) (stop func(), err error) {
 	c.Dynamic.OnInformer(func(gvk schema.GroupVersionKind, informer cache.SharedIndexInformer) {
 		if isMachine(gvk) {
 			changed := each(s.fleet.InfrastructureChanged, events.infrastructureChanged)
-			_ = on(watched, informer, changes[*unstructured.Unstructured]{updated: changed}) // a kind that goes again at once is nobody's loss
+			// The only error is a kind that is already deleted again.
+			_ = on(watched, informer, changes[*unstructured.Unstructured]{updated: changed})
 		}
 	})
 	return stop, nil
 }
 
-// each tells all.
+// each returns a listener that calls all listeners.
 func each[T any](listeners ...func(before, after T)) func(before, after T) {
 	return func(before, after T) {
 		for _, listen := range listeners {
@@ -124,7 +125,7 @@ func source(c *clients.Clients, instanceID string) metrics.Source {
 	}
 }
 
-// annotations are those of what was found.
+// annotations returns the annotations of an object, or nil if it was not found.
 func annotations(found metav1.Object, err error) map[string]string {
 	if err != nil {
 		return nil
@@ -136,7 +137,7 @@ func all[T generic.RuntimeMetaObject](of generic.CacheInterface[T]) func() ([]T,
 	return func() ([]T, error) { return of.List("", labels.Everything()) }
 }
 
-// watched are the event handlers of a term. Caches may live longer than a term.
+// watched holds the event handlers of a term, to remove them at its end. Caches may outlive a term.
 type watched struct {
 	mu      sync.Mutex
 	ended   bool
@@ -153,7 +154,7 @@ func (w *watched) end() {
 	w.removes = nil
 }
 
-// object is what caches hold.
+// object is the constraint for objects in caches.
 type object interface {
 	runtime.Object
 	GetResourceVersion() string
@@ -161,15 +162,15 @@ type object interface {
 
 var _ object = &unstructured.Unstructured{}
 
-// changes are what is to be told of the objects of a kind. Each may be nil.
+// changes are the listeners for the objects of a kind. Each may be nil.
 type changes[T object] struct {
-	// seen is told of every object once, also of those that a cache finds when it is filled.
+	// seen gets every object once, including those of the initial list.
 	seen           func(T)
 	added, removed func(T)
 	updated        func(before, after T)
 }
 
-// on tells every change. What a cache holds when it is filled, and what it repeats, is no change.
+// on calls the listeners for every change. Objects of the initial list, and resyncs, are not changes.
 func on[T object](w *watched, informer cache.SharedIndexInformer, tell changes[T]) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,7 +23,7 @@ var (
 	rkeBootstraps = rkev1.SchemeGroupVersion.WithResource("rkebootstraps")
 )
 
-// stuck are the machines that give a reason, by it.
+// stuck returns the number of machines for each reason that the metrics show.
 func (w *world) stuck() map[string]float64 {
 	w.Helper()
 	families, err := w.metrics.Gather()
@@ -39,14 +39,14 @@ func (w *world) stuck() map[string]float64 {
 	return out
 }
 
-// patch merges something into an object.
+// patch applies a merge patch to an object.
 func (w *world) patch(of schema.GroupVersionResource, name, merge string) {
 	w.Helper()
 	_, err := w.live.Resource(of).Namespace(fleet).Patch(w.Context(), name, types.MergePatchType, []byte(merge), metav1.PatchOptions{})
 	check(w.T, err)
 }
 
-// worker is a Machine that may go.
+// worker returns a worker Machine without etcd that is not being deleted.
 func (w *world) worker() *unstructured.Unstructured {
 	w.Helper()
 	for _, machine := range w.objects("Machine") {
@@ -58,7 +58,7 @@ func (w *world) worker() *unstructured.Unstructured {
 	return nil
 }
 
-// A machine that was deleted and that a pause holds is told of as paused, whichever object has it, for as long as the pause.
+// The metrics show a deleted machine as paused while a pause holds it, whichever object has the pause.
 func TestStory_MetricsTellOfPauses(t *testing.T) {
 	const mark, unmark = `{"metadata":{"annotations":{%q:"true"}}}`, `{"metadata":{"annotations":{%q:null}}}`
 	tell(t, func(w *world) {
@@ -100,7 +100,7 @@ func TestStory_MetricsTellOfPauses(t *testing.T) {
 	})
 }
 
-// What machines refer to is found in caches: their RKEBootstraps, and the hosts of node drivers.
+// The objects that machines refer to are found in caches: their RKEBootstraps, and the hosts of node drivers.
 func TestSource_Annotations(t *testing.T) {
 	tell(t, func(w *world) {
 		w.start()

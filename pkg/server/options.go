@@ -25,101 +25,105 @@ import (
 	"github.com/drover-io/drover/pkg/releases"
 )
 
-// CAPIMode says whose Cluster API core is used.
+// CAPIMode selects the Cluster API core.
 type CAPIMode string
 
 const (
-	// CAPIExternal expects the core in the cluster. It is what a host that embeds Drover gets by default.
+	// CAPIExternal expects the core in the cluster. It is the default for a host that embeds Drover.
 	CAPIExternal CAPIMode = "external"
 	// CAPIEmbedded runs the core's controllers in this process.
 	CAPIEmbedded CAPIMode = "embedded"
 )
 
-// CRDMode says whose the definitions of Drover's kinds are.
+// CRDMode selects the owner of the definitions of Drover's kinds.
 type CRDMode string
 
 const (
-	// CRDsInstall installs what is missing and keeps what is Drover's current. Definitions of another product are only used.
+	// CRDsInstall installs missing definitions and upgrades Drover's own. It uses those of another product unchanged.
 	CRDsInstall CRDMode = "install"
-	// CRDsHost expects all definitions to be there and changes none.
+	// CRDsHost expects all definitions in the cluster and changes none.
 	CRDsHost CRDMode = "host"
 )
 
-// AdmissionMode says who makes the API server ask for Drover's admission webhooks and hold to its policies.
+// AdmissionMode selects which program registers Drover's admission webhooks and policies with the API server.
 type AdmissionMode string
 
 const (
-	// AdmissionOff leaves that to others. AdmissionHandler answers whoever asks.
+	// AdmissionOff registers nothing. AdmissionHandler still answers requests.
 	AdmissionOff AdmissionMode = "off"
 	// AdmissionInstall installs policies and webhook configurations.
 	AdmissionInstall AdmissionMode = "install"
-	// AdmissionHost expects the webhook configurations to be there, and tells them the authorities of the webhooks.
+	// AdmissionHost expects the webhook configurations in the cluster, and writes the CA bundle of the webhooks into
+	// them.
 	AdmissionHost AdmissionMode = "host"
 )
 
-// Admission says how the API server comes to the webhooks.
+// Admission configures how the API server reaches the webhooks.
 type Admission struct {
 	// Mode is AdmissionOff when it is empty.
 	Mode AdmissionMode
-	// URL is where the API server finds the paths of AdmissionPaths, https://HOST:PORT. Required with AdmissionInstall.
+	// URL is the base of AdmissionPaths for the API server: https://HOST:PORT. Required with AdmissionInstall.
 	URL string
-	// CACerts are the PEM authorities that verify that address. Required unless it is off.
+	// CACerts are the PEM authorities that verify URL. Required unless Mode is AdmissionOff.
 	CACerts string
 }
 
 // Settings are the server-wide settings.
 type Settings = controllers.Settings
 
-// Downstream is the door to the clusters that Drover manages.
+// Downstream reaches the clusters that Drover manages.
 type Downstream = controllers.Downstream
 
-// ErrNotAvailable is what a Downstream returns while nothing is known about how to reach a cluster.
+// ErrNotAvailable is the error of a Downstream while a cluster cannot be reached yet.
 var ErrNotAvailable = proxy.ErrNotAvailable
 
-// NewScheme returns a scheme with everything that the scheme of a host's ControllerFactory has to have. Adding to it is fine.
+// NewScheme returns a scheme with all types that the scheme of a host's ControllerFactory needs. The host may add
+// types.
 func NewScheme() (*runtime.Scheme, error) { return clients.NewScheme() }
 
-// Options are everything a Server is made from. The documentation of the package says more about each.
+// Options configure a Server. The package documentation says more about each.
 type Options struct {
 	// RESTConfig reaches the management cluster. Required.
 	RESTConfig *rest.Config
 	// ControllerFactory is a host's own factory; nil makes one.
 	ControllerFactory lassocontroller.SharedControllerFactory
-	// InstanceID marks the Clusters this Drover manages; another ID finds them to be somebody else's. Required. It must be the
-	// same for all replicas and over restarts.
+	// InstanceID marks the Clusters that this Drover manages. Drover treats Clusters with another ID as foreign.
+	// Required. It must be the same for all replicas and over restarts.
 	InstanceID string
-	// Version of the program, for the user agent.
+	// Version is the version of the program, for the user agent.
 	Version string
 	// Elected is closed when this replica may run the controllers. Nil: at once.
 	Elected <-chan struct{}
-	// CAPI says whose Cluster API core is used; CAPIExternal when it is empty.
+	// CAPI selects the Cluster API core; CAPIExternal when it is empty.
 	CAPI CAPIMode
-	// CRDs says whose the definitions are; CRDsInstall when it is empty.
+	// CRDs selects the owner of the definitions; CRDsInstall when it is empty.
 	CRDs CRDMode
-	// Admission says how the API server comes to the webhooks of AdmissionHandler.
+	// Admission configures how the API server reaches the webhooks of AdmissionHandler.
 	Admission Admission
-	// Reach says how users and agents reach clusters through Drover.
+	// Reach configures how users and agents reach clusters through Drover.
 	Reach Reach
 	// Settings are server-wide.
 	Settings Settings
 	// Releases describes Kubernetes versions; the embedded table when it is nil.
 	Releases *releases.Table
-	// DataDir is where node drivers are kept between downloads. Required where controllers run.
+	// DataDir is the directory that keeps downloaded node drivers. Required where controllers run.
 	DataDir string
-	// Downstream is a host's own way to the clusters, such as a tunnel; nil takes the kubeconfig that each cluster's servers gave.
+	// Downstream is a host's own connection to the clusters, such as a tunnel. Nil uses the kubeconfig from each
+	// cluster's servers.
 	Downstream Downstream
-	// AgentBinary is the program that is served to machines as the node agent; this program when it is empty.
+	// AgentBinary is the program that machines download as the node agent; this program when it is empty.
 	AgentBinary string
-	// AssetsDir holds files for /assets/ that come before the built-in ones.
+	// AssetsDir holds files for /assets/ that take precedence over the built-in ones.
 	AssetsDir string
-	// StartTimeout is how long definitions may take to be served and caches to be filled; two minutes when it is zero.
+	// StartTimeout is the time for definitions to be served and caches to be filled; two minutes when it is zero.
 	StartTimeout time.Duration
 	// Registerer gets the metrics; the process-wide one when it is nil.
 	Registerer prometheus.Registerer
-	// EventRecorder records Events about clusters and machines, on the replica that leads; nil makes one that limits itself.
+	// EventRecorder records Events about clusters and machines, on the replica that leads. Nil makes a rate-limited
+	// one.
 	EventRecorder record.EventRecorder
-	// TracerProvider gets a trace of every machine that becomes ready; nil makes none. One of tracing.NewProvider gives the spans
-	// identifiers that are the same on all replicas.
+	// TracerProvider gets a trace of every machine that becomes ready; nil makes none. A provider of
+	// tracing.NewProvider gives spans the same identifiers on all replicas.
 	TracerProvider trace.TracerProvider
 	// Log receives messages; the standard logger when it is nil.
 	Log logrus.FieldLogger
@@ -153,13 +157,13 @@ func (o Options) complete() (Options, error) {
 	return o, o.check()
 }
 
-// agentImage is that of the agent inside clusters, which is of the same version as the server.
+// agentImage returns the image of the agent inside clusters, which has the same version as the server.
 func (o Options) agentImage() string {
 	return cmp.Or(o.Settings.ClusterAgentImage, "drover-io/drover:"+cmp.Or(o.Version, "dev"))
 }
 
-// installedAgent is the image of the agents that clusters get which Drover makes; empty when they get none: nobody wants any, a host has a way of its own
-// to clusters, or there is no address for agents to dial.
+// installedAgent returns the image of the agents in clusters that Drover creates. It is empty if they get none: the
+// host disables agents, has its own connection to clusters, or sets no address for agents to dial.
 func (o Options) installedAgent() string {
 	if o.Reach.WithoutAgents || o.Downstream != nil || o.Settings.ServerURL == "" {
 		return ""
@@ -167,7 +171,7 @@ func (o Options) installedAgent() string {
 	return o.agentImage()
 }
 
-// agentManifests is what agents inside clusters are installed with.
+// agentManifests returns the source of the manifests that install agents inside clusters.
 func (o Options) agentManifests(clusters connect.ManagementClusters) *connect.AgentManifests {
 	return &connect.AgentManifests{Clusters: clusters, Source: o.Settings.AgentSource(o.agentImage())}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/capi"
 )
 
-// prepare brings into the management cluster what everything else takes for granted.
+// prepare creates in the management cluster what all other parts require: definitions, namespaces and the grants key.
 func (s *Server) prepare(ctx context.Context) error {
 	definitions, err := apiextclient.NewForConfig(s.every.Config)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	return err
 }
 
-// ensureNamespaces makes the namespaces that users and controllers rely on.
+// ensureNamespaces creates the namespaces that users and controllers rely on.
 func (s *Server) ensureNamespaces(ctx context.Context) error {
 	namespaces := s.every.Kubernetes.CoreV1().Namespaces()
 	for _, name := range controllers.Namespaces() {

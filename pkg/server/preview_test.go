@@ -25,10 +25,10 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/disruptions"
 )
 
-// reader looks at the cluster with a user's rights, and fails when it writes.
+// reader inspects the cluster with a user's rights. The rights do not allow writes.
 func (w *world) reader() *inspect.Reader { return w.readerWith(nil) }
 
-// readerWith is one that was told of other settings than those that are published.
+// readerWith is a reader with other settings than the published ones.
 func (w *world) readerWith(override func(*controllers.Settings)) *inspect.Reader {
 	w.Helper()
 	table, err := releases.Embedded()
@@ -38,7 +38,7 @@ func (w *world) readerWith(override func(*controllers.Settings)) *inspect.Reader
 	return r
 }
 
-// preview says what an edit would do, from a file as a user would have it.
+// preview returns the preview of an edit, made from a file as a user would have it.
 func (w *world) preview(change func(*provv1.Cluster), config map[string]any) preview.Report {
 	w.Helper()
 	cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
@@ -67,7 +67,7 @@ func (w *world) preview(change func(*provv1.Cluster), config map[string]any) pre
 	return report
 }
 
-// said are the classes of a report by machine; new machines count under their pool.
+// said returns the classes of a report by machine. New machines count under their pool.
 func said(r preview.Report) map[string]planner.Class {
 	out := map[string]planner.Class{}
 	for _, m := range r.Machines {
@@ -80,7 +80,7 @@ func said(r preview.Report) map[string]planner.Class {
 	return out
 }
 
-// fact is what can be seen of a machine from outside. The copy of the spec that snapshots take along is not part of the plan here.
+// fact is the visible state of a machine. It omits the copy of the spec that etcd snapshots contain.
 type fact struct {
 	plan     string
 	installs int
@@ -104,7 +104,7 @@ func (w *world) facts() map[string]fact {
 	return out
 }
 
-// happened classifies what became of machines.
+// happened classifies what happened to each machine.
 func happened(before, after map[string]fact) map[string]planner.Class {
 	out := map[string]planner.Class{}
 	for name, was := range before {
@@ -123,7 +123,7 @@ func happened(before, after map[string]fact) map[string]planner.Class {
 	return out
 }
 
-// What a preview says is what then happens to the machines.
+// What a preview announces is what then happens to the machines.
 func TestStory_PreviewTellsTheTruth(t *testing.T) {
 	tell(t, func(w *world) {
 		w.start()
@@ -170,7 +170,7 @@ func TestStory_PreviewTellsTheTruth(t *testing.T) {
 	})
 }
 
-// disrupted fails unless these disruptions are counted, and no others.
+// disrupted fails unless exactly these disruptions are counted.
 func (w *world) disrupted(want disruptions.Counts) {
 	w.Helper()
 	got, err := disruptions.Gathered(w.metrics)
@@ -181,7 +181,7 @@ func (w *world) disrupted(want disruptions.Counts) {
 	}
 }
 
-// previewOfPools goes on with edits that replace, add and remove machines.
+// previewOfPools continues with edits that replace, add and remove machines.
 func (w *world) previewOfPools() {
 	w.Helper()
 	before := w.facts()
@@ -243,7 +243,8 @@ func (w *world) previewOfReplacement(config map[string]any) {
 	}
 }
 
-// sameCounts compares how many machines something happens to: whom of equals Cluster API removes is its own choice.
+// sameCounts compares the number of machines in each class. Cluster API chooses which of several equal machines to
+// remove.
 func sameCounts(a, b map[string]planner.Class) bool {
 	return slices.Equal(slices.Sorted(maps.Values(a)), slices.Sorted(maps.Values(b)))
 }
@@ -280,7 +281,7 @@ func TestStory_ExplainTellsWhatIsWaitedFor(t *testing.T) {
 	})
 }
 
-// What a roll would do is said with the settings that the server has published, unless somebody gives others.
+// A roll uses the settings that the server has published, unless the user passes others.
 func TestStory_RollKnowsTheServersSettings(t *testing.T) {
 	tell(t, func(w *world) {
 		w.registry = "registry.example.com"

@@ -15,18 +15,18 @@ import (
 	"github.com/drover-io/drover/pkg/controllers"
 )
 
-// publishAgain is when publishing is tried anew: after a second, then after longer and longer up to a minute.
+// publishAgain is the back-off of publishing: one second at first, then longer up to a minute.
 var publishAgain = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.2, Steps: math.MaxInt32, Cap: time.Minute}
 
-// publish lets other programs know the settings that what the controllers do depends on. Those who lead write them, and only when they
-// differ. That they could not be published is no reason not to lead: it is tried until it worked or the term ends.
+// publish publishes the settings that the controllers depend on, for other programs. Only the leader writes them, and
+// only if they differ. A failure does not stop the leader: it retries until it succeeds or the term ends.
 func (s *Server) publish(ctx context.Context) {
 	s.insist(ctx, "Settings could not be published; until they are, drover explain, preview and roll have to be told", s.publishSettings)
 	s.insist(ctx, "Users could not be let read the published settings; until they are, drover kubeconfig has to be given --server by those who may not",
 		s.letSettingsBeRead)
 }
 
-// insist does something until it works or the term ends, and says once of every error what it means.
+// insist retries do until it succeeds or the term ends. It logs each new error once, with its consequence.
 func (s *Server) insist(ctx context.Context, failed string, do func(context.Context) error) {
 	told := ""
 	_ = publishAgain.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
@@ -61,8 +61,9 @@ func (s *Server) publishSettings(ctx context.Context) error {
 	return wrapped(wanted, err)
 }
 
-// letSettingsBeRead lets users get what was published, by its name. The chart cannot: it does not know the instance. What is there is left as it is, so that
-// an operator who wants others to read it can say so.
+// letSettingsBeRead grants users the right to get the published settings, by name. The chart cannot do that, because it
+// does not know the instance. Drover leaves existing objects unchanged, so that an operator can grant the right to
+// others.
 func (s *Server) letSettingsBeRead(ctx context.Context) error {
 	role, binding := controllers.SettingsReaders(s.opts.InstanceID)
 	client := s.every.Kubernetes.RbacV1()

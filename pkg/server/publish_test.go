@@ -18,7 +18,8 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// publishedBy starts a server, lets it lead, and stops it. It returns what it has published, and whether it wrote that.
+// publishedBy starts a server, lets it lead, and stops it. It returns the published data, and whether the server wrote
+// them.
 func publishedBy(t *testing.T, api *memkube.Server, settings Settings) (data map[string]string, wrote bool) {
 	t.Helper()
 	opts := options(t, api)
@@ -38,7 +39,7 @@ func publishedBy(t *testing.T, api *memkube.Server, settings Settings) (data map
 	return found.Data, wrote
 }
 
-// The leader publishes its settings, writes when they differ and not when they do not, and takes back what is not set any more.
+// The leader publishes its settings, writes only differences, and removes settings that are no longer set.
 func TestLead_PublishesSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
@@ -50,7 +51,7 @@ func TestLead_PublishesSettings(t *testing.T) {
 			wantWrite bool
 		}{{"a first start", first, true}, {"a restart", first, false}, {"other settings", second, true}} {
 			data, wrote := publishedBy(t, api, term.settings)
-			term.settings.ClusterAgentImage = "drover-io/drover:test" // what clusters get, too
+			term.settings.ClusterAgentImage = "drover-io/drover:test" // the image that clusters get
 			if diff := cmp.Diff(term.settings.ConfigMap("test").Data, data); diff != "" || wrote != term.wantWrite {
 				t.Errorf("%s: wrote %v, published (-want +got):\n%s", term.name, wrote, diff)
 			}
@@ -58,7 +59,7 @@ func TestLead_PublishesSettings(t *testing.T) {
 	})
 }
 
-// Everybody may get what was published, by its name. Whom an operator lets read it instead stays.
+// Every user may get the published settings by name. An operator's own grant stays unchanged.
 func TestLead_LetsUsersReadTheSettings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
@@ -85,7 +86,7 @@ func TestLead_LetsUsersReadTheSettings(t *testing.T) {
 	})
 }
 
-// An API that does not take the settings for a while gets them later, in the same term; nobody waits for it to lead.
+// If the API server rejects the settings for a while, the same term publishes them later. Leading does not wait for it.
 func TestLead_PublishesSettingsOnceTheAPITakesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, refused := range map[string]func(memkube.Request) bool{
@@ -128,7 +129,7 @@ func TestLead_PublishesSettingsOnceTheAPITakesThem(t *testing.T) {
 	})
 }
 
-// A term ends although its settings never could be published.
+// A term can end although its settings were never published.
 func TestLead_EndsWithoutHavingPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)

@@ -29,62 +29,66 @@ import (
 // indexByID finds Clusters by the name of their management cluster, for the endpoints.
 const indexByID = "server.drover.io/cluster-id"
 
-// Tunnel is how agents reach Drover, and Drover and others their clusters, which are known by the names of their management clusters. A host that has
-// tunnels to clusters of its own may bring one. Methods are called from many goroutines, and wait for no agent.
+// Tunnel connects the agents of clusters with Drover. It identifies clusters by the names of their management clusters.
+// A host with its own tunnels to clusters may provide one. Methods are safe for concurrent use and do not wait for
+// agents.
 type Tunnel interface {
-	// Connected tells whether an agent of the cluster is connected to this replica.
+	// Connected reports whether an agent of the cluster is connected to this replica.
 	Connected(id string) bool
-	// Transport returns what reaches the cluster's API server: it sets scheme, host and credential of a request, and passes headers Impersonate-* on.
-	// The error is ErrNotConnected while no agent is connected, and so is that of a request whose connection is lost.
+	// Transport returns the transport to the cluster's API server. It sets scheme, host and credential of a request,
+	// and passes headers Impersonate-* on. The error is ErrNotConnected while no agent is connected. A request whose
+	// connection is lost fails with the same error.
 	Transport(id string) (http.RoundTripper, error)
-	// Subscribe calls back, until ctx ends, with each cluster that has come or gone.
+	// Subscribe calls listener, until ctx ends, with each cluster whose agent connects or disconnects.
 	Subscribe(ctx context.Context, listener func(id string))
 }
 
-// RequestAuthenticator finds out who sent a request to a cluster.
+// RequestAuthenticator identifies the user of a request to a cluster.
 type RequestAuthenticator = clusterproxy.RequestAuthenticator
 
-// Authorizer tells what users may do with clusters.
+// Authorizer decides what users may do with clusters.
 type Authorizer = clusterproxy.Authorizer
 
-// ErrNotConnected says that no agent of a cluster is connected to this replica.
+// ErrNotConnected is the error while no agent of a cluster is connected to this replica.
 var ErrNotConnected = tunnel.ErrNotConnected
 
-// Reach says how users and agents reach clusters. Its zero value is fine: each nil is Drover's own.
+// Reach configures how users and agents reach clusters. Its zero value is valid: each nil selects Drover's own.
 type Reach struct {
 	// Tunnel takes the connections of agents; nil serves tunnel.Paths here.
 	Tunnel Tunnel
-	// Authenticator finds out who asks for a cluster; nil asks the management cluster.
+	// Authenticator identifies the user of a request; nil asks the management cluster.
 	Authenticator RequestAuthenticator
-	// Authorizer tells who may reach which cluster; nil asks the management cluster whether the user may get the Cluster.
+	// Authorizer decides which users may reach which clusters. Nil asks the management cluster whether the user may get
+	// the Cluster.
 	Authorizer Authorizer
 	// ClientCA returns the authorities of client certificates, for listeners that ask for one; nil accepts none.
 	ClientCA func() *x509.CertPool
-	// WithoutAgents leaves clusters that Drover makes without an agent: it reaches them at the address of a server, with the credential that
-	// the server gave. Clusters that are imported have one nevertheless.
+	// WithoutAgents installs no agent in clusters that Drover creates. Drover reaches them at the address of a server,
+	// with the credential of that server. Imported clusters still have an agent.
 	WithoutAgents bool
-	// Verb is what a user has to be allowed on a Cluster to reach it; "get" when it is empty.
+	// Verb is the verb that a user needs on a Cluster to reach it; "get" when it is empty.
 	Verb string
-	// EndpointTokenLife is the longest that a token for the authorized endpoint of a cluster is good for; endpointtoken.DefaultLife when zero.
+	// EndpointTokenLife is the longest lifetime of a token for the authorized endpoint of a cluster;
+	// endpointtoken.DefaultLife when zero.
 	EndpointTokenLife time.Duration
-	// Replica is the identifier of this replica, unlike that of any other; one is drawn when it is empty. Replicas is how many there are: agents keep a
-	// connection to each. One when it is nil.
+	// Replica is the unique identifier of this replica; a random one when it is empty. Replicas returns the number of
+	// replicas, and agents keep a connection to each; one when it is nil.
 	Replica  string
 	Replicas func() int
 }
 
-// reach is what Reach has become.
+// reach holds what the server builds from Reach.
 type reach struct {
 	tunnel Tunnel
 	// own is the tunnel if it is Drover's.
 	own   *tunnel.Server
 	proxy http.Handler
-	// door is how Drover reaches clusters, nil when a host does that, and ways how Cluster API's controllers do.
+	// door connects Drover to clusters; nil when the host does that. ways connects Cluster API's controllers.
 	door *proxy.Door
 	ways *proxy.Ways
 }
 
-// newReach makes the endpoints by which clusters are reached, and adds their indexes to the caches.
+// newReach builds the endpoints that reach clusters, and adds their indexes to the caches.
 func (s *Server) newReach(registrations *connect.Registrations) error {
 	o := s.opts.Reach
 	s.reach.tunnel = o.Tunnel
@@ -118,7 +122,7 @@ func (s *Server) newReach(registrations *connect.Registrations) error {
 	return nil
 }
 
-// clusterOf finds the Cluster of a management cluster. Of two that claim one, none is it.
+// clusterOf finds the Cluster of a management cluster. If two Clusters claim it, clusterOf finds none.
 func (s *Server) clusterOf(id string) (namespace, name string, ok bool) {
 	found, ok := s.cluster(id)
 	if !ok {
@@ -135,7 +139,7 @@ func (s *Server) cluster(id string) (*provv1.Cluster, bool) {
 	return found[0], true
 }
 
-// hostCluster finds the Cluster that hosts with a token of a management cluster become machines of: one that this Drover manages.
+// hostCluster finds the Cluster that a host joins with a token of a management cluster. This Drover must manage it.
 func (s *Server) hostCluster(id string) (types.NamespacedName, bool) {
 	found, ok := s.cluster(id)
 	if !ok || topology.Owner(found, s.opts.InstanceID, true) != topology.Ours {
@@ -144,7 +148,8 @@ func (s *Server) hostCluster(id string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: found.Namespace, Name: found.Name}, true
 }
 
-// toldOfWays tells, until ctx ends, of every cluster whose agent comes or goes, or whose kubeconfig is written.
+// toldOfWays calls changed, until ctx ends, for every cluster whose agent connects or disconnects, or whose kubeconfig
+// is written.
 func (s *Server) toldOfWays(ctx context.Context, changed func(cluster types.NamespacedName)) {
 	watched := &watched{}
 	context.AfterFunc(ctx, watched.end)
@@ -164,7 +169,8 @@ func (s *Server) toldOfWays(ctx context.Context, changed func(cluster types.Name
 	})
 }
 
-// handler answers requests to clusters and connections of agents here, and gives all others to next. Nobody is known before the caches are filled.
+// route handles requests to clusters and connections of agents, and passes all others to next. It answers 503 until the
+// caches are filled, because it cannot authenticate before.
 func (s *Server) route(next http.Handler) http.Handler {
 	exact := tunnel.Paths()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +194,7 @@ func (s *Server) route(next http.Handler) http.Handler {
 	})
 }
 
-// identity is who Drover is in a cluster that it reaches through its tunnel. (docs/wire/endpoints.md#proxy.)
+// identity is Drover's user in a cluster that it reaches through its tunnel. (docs/wire/endpoints.md#proxy.)
 func identity(cluster types.NamespacedName) proxy.Identity {
 	return proxy.Identity{User: clusterproxy.MachineUserPrefix + cluster.Namespace + ":" + cluster.Name, Group: clusterproxy.AdminGroup}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/reach/endpointtoken"
 )
 
-// Where no agents are installed, clusters have no authorized endpoint, and nobody is told to wait for its keys.
+// Without agents, clusters have no authorized endpoint, and users are not asked to wait for its keys.
 func TestEndpointOf_WithoutAgents(t *testing.T) {
 	t.Parallel()
 	for name, options := range map[string]Options{

@@ -15,7 +15,8 @@ import (
 
 var jobs = schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}
 
-// recordMaking stores what there is while the Jobs run that make the first machines of a cluster, and one object of each kind that others make.
+// recordMaking stores all objects while Jobs create the first machines of a cluster. It also stores one object of each
+// kind that others create.
 func recordMaking(t *testing.T, dir string) {
 	t.Helper()
 	tell(t, func(w *world) {
@@ -45,7 +46,8 @@ func recordMaking(t *testing.T, dir string) {
 	})
 }
 
-// goesOn lets today's Drover take over while machines are made: the Jobs that run are its own, and each becomes one machine.
+// goesOn checks that today's Drover takes over while Jobs create machines: it keeps the running Jobs, and each becomes
+// one machine.
 func goesOn(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	tell(t, func(w *world) {

@@ -38,15 +38,15 @@ import (
 var update = flag.Bool("update", false, "record the objects of this release anew")
 
 const (
-	// recordings has a folder for each release whose objects were recorded. A release that is out is never recorded anew: the next one gets a
-	// folder of its own, and recording names it.
+	// recordings has a folder for each release whose objects were recorded. Never record a published release again. The
+	// next release gets its own folder, and recording names it.
 	recordings = "testdata/recorded"
 	recording  = "2"
-	// old is how much later recorded objects are read, in virtual time: nothing is about to expire any more.
+	// old is the age of recorded objects when they are read, in virtual time: nothing is about to expire.
 	old = 24 * time.Hour
 )
 
-// recordedKinds are the kinds in which Drover, and what it works with, keeps clusters.
+// recordedKinds returns the kinds in which Drover, and the programs it works with, store clusters.
 func recordedKinds() []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{
 		provv1.SchemeGroupVersion.WithKind("Cluster"),
@@ -69,7 +69,7 @@ func recordedKinds() []schema.GroupVersionKind {
 		schema.GroupVersionKind{Group: "rke-machine-config.cattle.io", Version: "v1", Kind: "DigitaloceanConfig"})
 }
 
-// required are kinds of which a recording has to have some.
+// required lists the kinds that a recording must contain.
 var required = []string{
 	"Cluster.provisioning.cattle.io", "Cluster.management.cattle.io", "Cluster.cluster.x-k8s.io", "NodeDriver.management.cattle.io",
 	"DynamicSchema.management.cattle.io", "RKECluster.rke.cattle.io", "RKEControlPlane.rke.cattle.io", "RKEBootstrap.rke.cattle.io",
@@ -80,9 +80,9 @@ var required = []string{
 	"ETCDSnapshot.rke.cattle.io",
 }
 
-// TestRecorded_ObjectsOfReleasesAreStillRead starts today's Drover upon what a release has stored: a cluster whose machines live. Every object
-// is understood completely, and nothing is written. A name, a label, an annotation, the name of a handler or of an owner of an apply set, or a
-// plan that is not what it was would be, and so would be what a field says that is called otherwise now.
+// TestRecorded_ObjectsOfReleasesAreStillRead starts today's Drover on the stored objects of a release, with a running
+// cluster. Drover must understand every object completely and write nothing. It would write if a name, label,
+// annotation, handler name, apply set owner or plan had changed. A renamed field would have the same effect.
 func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 	if *update {
 		recordRelease(t, filepath.Join(recordings, recording))
@@ -103,7 +103,7 @@ func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 				time.Sleep(old)
 				w.restore(objects, nodes)
 				if first {
-					w.offer() // what docs/changes.md asks for
+					w.offer() // the upgrade step of docs/changes.md
 				}
 				w.start()
 				time.Sleep(time.Minute)
@@ -113,7 +113,7 @@ func TestRecorded_ObjectsOfReleasesAreStillRead(t *testing.T) {
 					t.Error(left)
 				}
 				w.quiet(time.Hour)
-				// It is managed. Nobody plays its machines.
+				// Drover manages the cluster. No fake plays its new machines.
 				w.edit(func(c *provv1.Cluster) { *c.Spec.RKEConfig.MachinePools[1].Quantity = 3 })
 				w.until("one more machine", time.Minute, func() string {
 					if made := len(w.api.Objects(machineAPI.WithKind("DigitaloceanMachine"))); made != 4 {
@@ -159,7 +159,7 @@ func (w *world) offer() {
 	check(w.T, err)
 }
 
-// says waits until the cluster tells whether it may use what it names.
+// says waits until the cluster reports whether it may use the objects that it names.
 func (w *world) says(status string) func() string {
 	return func() string {
 		cluster, err := w.user.Provisioning.Cluster().Get(fleet, demo, metav1.GetOptions{})
@@ -172,7 +172,7 @@ func (w *world) says(status string) func() string {
 	}
 }
 
-// recordRelease tells the life of a cluster and stores what there is in its middle.
+// recordRelease runs the life of a cluster and stores all objects in the middle of it.
 func recordRelease(t *testing.T, dir string) {
 	t.Helper()
 	tell(t, func(w *world) {
@@ -202,7 +202,7 @@ func recordRelease(t *testing.T, dir string) {
 	})
 }
 
-// stored is what there is of all clusters, and of one driver.
+// stored returns all objects of clusters, and of one node driver.
 func (w *world) stored() (objects []*unstructured.Unstructured) {
 	for _, crd := range w.api.Objects(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")) {
 		if strings.HasPrefix(crd.GetName(), "digitalocean") {
@@ -219,10 +219,10 @@ func (w *world) stored() (objects []*unstructured.Unstructured) {
 	return objects
 }
 
-// servedAt is the address of the cluster's API, on the first Node that is recorded.
+// servedAt is the address of the cluster's API, on the first recorded Node.
 const servedAt = "recorded/served-at"
 
-// restore brings recorded objects into a world.
+// restore creates recorded objects in a world.
 func (w *world) restore(objects, nodes []*unstructured.Unstructured) {
 	w.Helper()
 	for _, object := range objects {
@@ -240,8 +240,9 @@ func (w *world) restore(objects, nodes []*unstructured.Unstructured) {
 	w.api.ResetLog()
 }
 
-// expectOnlyOurOwn fails for every write but those about definitions and drivers, which are this program's and may be newer, and about Events; and but those about
-// what the first release did not make: Drover's own key, and registration tokens. No machine has one.
+// expectOnlyOurOwn fails for every write with these exceptions. Definitions and drivers belong to this program and may
+// be newer. Events are allowed. Objects that the first release did not create are allowed too: Drover's own key, and
+// registration tokens. No machine has such a token.
 func (w *world) expectOnlyOurOwn(first bool) {
 	w.Helper()
 	own := []string{"customresourcedefinitions", "nodedrivers", "dynamicschemas", "leases", "namespaces", "events"}
@@ -253,7 +254,7 @@ func (w *world) expectOnlyOurOwn(first bool) {
 		readers := write.Verb == "create" && write.Namespace == controllers.SettingsNamespace && strings.HasPrefix(write.Resource, "role")
 		kind, _, _ := strings.Cut(write.Resource, ".")
 		if kind == "configmaps" && write.Namespace == controllers.SettingsNamespace {
-			continue // a server may publish more of its settings than the one before
+			continue // a server may publish more settings than the previous release
 		}
 		if late := first && (readers || token && kind == "secrets"); !late && !slices.Contains(own, kind) {
 			w.Errorf("a recorded cluster causes a write: %v", write)
@@ -261,7 +262,8 @@ func (w *world) expectOnlyOurOwn(first bool) {
 	}
 }
 
-// decodeAll fails for every object that today's types do not understand completely, and for kinds that were not recorded.
+// decodeAll fails for every object that today's types do not understand completely, and for each required kind that the
+// recording lacks.
 func decodeAll(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	scheme, err := clients.NewScheme()

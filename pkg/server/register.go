@@ -16,12 +16,14 @@ import (
 	"github.com/drover-io/drover/pkg/admission/webhook"
 )
 
-// registeredAgain is how often it is looked whether the API server still asks. The word in one path is another one every hour.
+// registeredAgain is the interval of checking the webhook configurations. One path contains a word that changes every
+// hour.
 const registeredAgain = time.Minute
 
-// register makes the API server ask for the webhooks, and goes on seeing to that: whoever makes the configurations anew, or takes back what is not
-// in his files, leaves webhooks that nobody can ask, and the API server does without them and says nothing. Those who lead do it, and it is no reason not
-// to lead that it does not work: what the webhooks refuse, the controllers refuse too.
+// register registers the webhooks with the API server, and keeps them registered. A tool that recreates the
+// configurations, or removes what its own files lack, leaves webhooks that the API server cannot call. The API server
+// then ignores them silently. Only the leader registers webhooks. A failure does not stop it, because the controllers
+// refuse the same objects.
 func (s *Server) register(ctx context.Context) {
 	const failed = "Admission webhooks could not be registered; until they are, what is wrong with a Cluster is in its conditions only"
 	caCerts := []byte(s.opts.Admission.CACerts)
@@ -42,7 +44,7 @@ func (s *Server) register(ctx context.Context) {
 	}
 }
 
-// keep insists on something once, and then again whenever it is not so any more.
+// keep runs do until it succeeds, and again whenever isSo reports false.
 func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Context) bool, do func(context.Context) error) {
 	s.insist(ctx, failed, do)
 	_ = wait.PollUntilContextCancel(ctx, registeredAgain, false, func(ctx context.Context) (bool, error) {
@@ -53,10 +55,11 @@ func (s *Server) keep(ctx context.Context, failed string, isSo func(context.Cont
 	}) // ends with ctx only
 }
 
-// never is for what looks itself, and writes nothing when nothing differs.
+// never always runs do again, for functions that compare by themselves and write only differences.
 func never(context.Context) bool { return false }
 
-// webhooksAreDirected reports that both configurations lead here. To apply them again whenever somebody looks would be a write each time.
+// webhooksAreDirected reports whether both configurations point to this server. The check avoids a write on every
+// interval.
 func (s *Server) webhooksAreDirected(ctx context.Context) bool {
 	registered := s.every.Kubernetes.AdmissionregistrationV1()
 	grants := s.opts.Admission.URL + webhook.GrantsPath

@@ -41,13 +41,13 @@ func TestNew_AdmissionHasToBeReachable(t *testing.T) {
 	}
 }
 
-// Every path that a host routes is answered, also before Start, and not on the address for machines.
+// AdmissionHandler answers every path that a host routes, also before Start. The handler for machines does not.
 func TestAdmissionHandler_AnswersItsPaths(t *testing.T) {
 	s, err := New(options(t, newAPI(t)))
 	check(t, err)
 	for _, path := range AdmissionPaths() {
 		if strings.HasSuffix(path, "/") {
-			path += "word" // what begins with it is answered
+			path += "word" // any suffix is answered
 		}
 		w := httptest.NewRecorder()
 		s.AdmissionHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
@@ -60,7 +60,7 @@ func TestAdmissionHandler_AnswersItsPaths(t *testing.T) {
 	}
 }
 
-// guarded is a server beside whose webhooks somebody else's configurations are.
+// guarded returns a server in a cluster that also has webhook configurations of other programs.
 func guarded(t *testing.T, mode AdmissionMode) (*Server, *fake.Clientset) {
 	t.Helper()
 	hook := func() admissionv1.WebhookClientConfig {
@@ -82,8 +82,7 @@ func guarded(t *testing.T, mode AdmissionMode) (*Server, *fake.Clientset) {
 	return s, api
 }
 
-// Whoever takes the authorities out of the configuration, as a tool does that knows his own files only, has the API server go without webhooks for a
-// minute, and not until the next leader.
+// If a tool removes the CA bundle from the configurations, the leader restores it within a minute.
 func TestRegister_FillsInAgainWhatSomebodyTookOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, api := guarded(t, AdmissionHost)
@@ -128,7 +127,7 @@ func writes(api *fake.Clientset) int {
 	return n
 }
 
-// What Drover installs itself it applies again only when the configurations lead elsewhere.
+// Drover applies its own configurations again only when they point elsewhere.
 func TestWebhooksAreDirected_SeesWhatLeadsElsewhere(t *testing.T) {
 	s, api := guarded(t, AdmissionInstall)
 	if s.webhooksAreDirected(t.Context()) {

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/registration"
 )
 
-// TestStory_RegisteredHostGetsItsPlan: a cluster without pools waits for hosts. One that registers is given a plan before anybody knows its node, which there is
-// none of without the plan, and goes without a trace with the cluster.
+// TestStory_RegisteredHostGetsItsPlan: a cluster without pools waits for hosts. A host that registers gets a plan
+// before it has a node, because only the plan creates the node. The host disappears completely with the cluster.
 func TestStory_RegisteredHostGetsItsPlan(t *testing.T) {
 	tell(t, func(w *world) {
 		w.start()

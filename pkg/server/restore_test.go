@@ -30,7 +30,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/fakecapi"
 )
 
-// elsewhere starts another management cluster, in which Cluster API runs. The hosts turn to it; what was made of them lives on.
+// elsewhere starts another management cluster that runs Cluster API. The hosts connect to it and keep running.
 func (w *world) elsewhere(ctx context.Context) {
 	w.Helper()
 	w.stop()
@@ -57,7 +57,7 @@ func (w *world) elsewhere(ctx context.Context) {
 	w.players.Go(func() { check(w.T, hosts.Run(ctx)) })
 }
 
-// saved is a backup of everything, written and read.
+// saved returns a backup of everything, written and read. Nothing may be in progress.
 func (w *world) saved() *backup.Backup {
 	w.Helper()
 	read := w.savedAsItIs()
@@ -67,7 +67,7 @@ func (w *world) saved() *backup.Backup {
 	return read
 }
 
-// savedAsItIs is the same while something may be under way.
+// savedAsItIs is like saved, but operations may be in progress.
 func (w *world) savedAsItIs() *backup.Backup {
 	w.Helper()
 	collected, err := backup.Collect(w.Context(), backup.CollectOptions{Client: w.live, Version: "test", Now: time.Now})
@@ -79,7 +79,7 @@ func (w *world) savedAsItIs() *backup.Backup {
 	return read
 }
 
-// planTexts are the plans of machines by the names of their Secrets.
+// planTexts returns the plans of machines by the names of their Secrets.
 func (w *world) planTexts() map[string]string {
 	out := map[string]string{}
 	for _, object := range w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret")) {
@@ -91,7 +91,7 @@ func (w *world) planTexts() map[string]string {
 	return out
 }
 
-// attempts is how often each kind of operation was begun.
+// attempts returns how often each kind of operation was started.
 func (w *world) attempts() map[string]int64 {
 	w.Helper()
 	plane, err := w.user.RKE.RKEControlPlane().Get(fleet, demo, metav1.GetOptions{})
@@ -100,7 +100,7 @@ func (w *world) attempts() map[string]int64 {
 	for _, record := range plane.Status.Operations {
 		out[record.Name] = record.Attempt
 	}
-	// Without its memory a control plane would count from the beginning: when it began last tells the one from the other.
+	// A control plane that lost its status would start counting again. The last start time distinguishes the two cases.
 	for _, record := range plane.Status.Operations {
 		if record.StepStartedAt != nil {
 			out[record.Name+" began"] = record.StepStartedAt.Unix()
@@ -109,7 +109,7 @@ func (w *world) attempts() map[string]int64 {
 	return out
 }
 
-// adoption is what adopting the cluster would do.
+// adoption returns what adopting the cluster would do.
 func (w *world) adoption() inspect.Adoption {
 	w.Helper()
 	table, err := releases.Load(w.Context(), "", nil)
@@ -122,7 +122,7 @@ func (w *world) adoption() inspect.Adoption {
 	return a
 }
 
-// adopted adopts the cluster, which must do nothing to its machines.
+// adopted adopts the cluster, which must not affect its machines.
 func (w *world) adopted() {
 	w.Helper()
 	a := w.adoption()
@@ -132,8 +132,8 @@ func (w *world) adopted() {
 	check(w.T, adopt.Take(w.Context(), w.user, a, adopt.Limits{Now: time.Now()}))
 }
 
-// What comes to another management cluster is watched only until it is adopted; then it is managed as it was, although everything has
-// another UID, and although some tools leave the status behind. Operations that were done are not done again.
+// Drover only observes a cluster that moves to another management cluster until it is adopted. Then Drover manages it
+// as before, although all UIDs differ and some tools drop the status. Finished operations do not run again.
 func TestStory_AnotherManagementCluster(t *testing.T) {
 	cases := map[string]func(*backup.Backup){
 		"restored from a backup": func(*backup.Backup) {},
@@ -191,8 +191,8 @@ func TestStory_AnotherManagementCluster(t *testing.T) {
 	}
 }
 
-// A plan was under way when the backup was made: with it a machine would restart. Nobody sends it after the restore, until the adoption has said so
-// and was allowed to.
+// The backup contains a plan in progress that would restart a machine. After the restore Drover sends it only when the
+// adoption has announced it and has permission.
 func TestStory_ABackupWithAPlanUnderWayAsksBeforeItGoesOn(t *testing.T) {
 	tell(t, func(w *world) {
 		ctx, cancel := context.WithCancel(w.Context())
@@ -249,7 +249,7 @@ func TestStory_ABackupWithAPlanUnderWayAsksBeforeItGoesOn(t *testing.T) {
 	})
 }
 
-// restoredUntouched restores a backup of one cluster and starts Drover, which writes nothing of a cluster that nobody has adopted.
+// restoredUntouched restores a backup of one cluster and starts Drover. Drover must write nothing before the adoption.
 func (w *world) restoredUntouched(ctx context.Context, saved *backup.Backup) {
 	w.Helper()
 	result, err := backup.Restore(ctx, saved, backup.RestoreOptions{Client: w.live})

@@ -34,36 +34,36 @@ func AdmissionPaths() []string {
 	return []string{webhook.ValidatePath, webhook.MutatePath, webhook.GrantsPath}
 }
 
-// Server is Drover. It is made by New.
+// Server is Drover. New creates it.
 type Server struct {
 	opts Options
 	// every holds the caches of the endpoints, which run on every replica.
 	every   *clients.Clients
 	handler http.Handler
 	reach   reach
-	// registrations finds out whose a registration token is.
+	// registrations finds the cluster of a registration token.
 	registrations *connect.Registrations
-	// admission are the webhooks.
+	// admission serves the webhooks.
 	admission http.Handler
 	leading   atomic.Bool
-	// grantsKey signs what admission remembers of references to other namespaces.
+	// grantsKey signs the grants for references to other namespaces that admission issues.
 	grantsKey []byte
-	// disruptions, reconciles and fleet are metrics over all terms.
+	// disruptions, agentUpdates, reconciles and fleet are metrics over all terms.
 	disruptions  *metrics.Disruptions
 	agentUpdates *metrics.AgentUpdates
 	reconciles   *metrics.Reconciles
 	fleet        *metrics.Fleet
 
-	// serving is closed once the endpoints serve; serveContext is that of Serve and is set before.
+	// serving is closed once the endpoints serve. serveContext is the context of Serve and is set before that.
 	serving      chan struct{}
-	serveContext context.Context // what a host's factory starts lives as long as the endpoints
+	serveContext context.Context // kinds of a host's factory run as long as the endpoints
 
 	// draining is closed by Drain, and drained once its delay is over.
 	draining, drained chan struct{}
 	drain             sync.Once
 }
 
-// New checks the options and makes clients. It makes no API call: the management cluster need not answer yet.
+// New checks the options and creates clients. It makes no API call, so the management cluster may be unavailable.
 func New(opts Options) (*Server, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -128,7 +128,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// hasSecret asks the API server whether a Secret is there.
+// hasSecret asks the API server whether a Secret exists.
 func (s *Server) hasSecret(ctx context.Context, secret types.NamespacedName) (bool, error) {
 	_, err := s.every.Kubernetes.CoreV1().Secrets(secret.Namespace).Get(ctx, secret.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -137,14 +137,15 @@ func (s *Server) hasSecret(ctx context.Context, secret types.NamespacedName) (bo
 	return err == nil, err
 }
 
-// AdmissionHandler serves the admission webhooks, which only the API server should reach: they cannot tell who asks. It answers
-// at once; until the caches are filled, rules that need other objects let everything pass. (docs/admission.md.)
+// AdmissionHandler serves the admission webhooks. Only the API server should reach it, because webhooks cannot identify
+// the caller. It answers at once. Until the caches are filled, rules that need other objects allow every request.
+// (docs/admission.md.)
 func (s *Server) AdmissionHandler() http.Handler { return s.admission }
 
 // Handler serves the endpoints for machines. It answers at once, with "not ready" until the caches are filled.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// Ready returns an error while the endpoints do not serve yet, and from Drain on.
+// Ready returns an error until the endpoints serve, and from Drain on.
 func (s *Server) Ready() error {
 	switch {
 	case !s.isServing():
@@ -166,10 +167,12 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// Drain prepares the end of a replica so that no machine notices it. From now on Ready and /readyz fail, and balancers send machines to
-// other replicas; delay is the time that they need for it. Then the watches of agents end, who begin new ones elsewhere, and Drain returns.
-// Requests are answered all the while: call http.Server.Shutdown next, and end the context of Serve last. Where nothing is served yet
-// there is no delay, and the end of ctx ends it.
+// Drain prepares the end of a replica without an effect on machines. Ready and /readyz fail from now on, so that load
+// balancers send machines to other replicas. They have the time delay for it. Then Drain ends the watches of agents,
+// which reconnect elsewhere, and returns.
+//
+// The endpoints keep answering: call http.Server.Shutdown next, and end the context of Serve last. There is no delay if
+// nothing is served yet. The end of ctx ends the delay.
 func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 	s.drain.Do(func() {
 		close(s.draining)
@@ -186,7 +189,7 @@ func (s *Server) Drain(ctx context.Context, delay time.Duration) {
 	})
 }
 
-// Leading tells whether the controllers run here.
+// Leading reports whether the controllers run here.
 func (s *Server) Leading() bool { return s.leading.Load() }
 
 // Start serves until ctx ends: endpoints at once, controllers once Elected is closed.
@@ -204,8 +207,8 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.Lead(ctx)
 }
 
-// Serve installs definitions and namespaces that are missing and fills the caches of the endpoints. It returns when they
-// serve; they do so until ctx ends. It is called once.
+// Serve installs missing definitions and namespaces, and fills the caches of the endpoints. It returns once the
+// endpoints serve. They serve until ctx ends. Call it once.
 func (s *Server) Serve(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err

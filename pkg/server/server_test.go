@@ -38,7 +38,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// newAPI is a management cluster in which Cluster API is installed.
+// newAPI returns a management cluster with Cluster API installed.
 func newAPI(t *testing.T, more ...*apiextensionsv1.CustomResourceDefinition) *memkube.Server {
 	t.Helper()
 	definitions, err := capi.Definitions()
@@ -62,7 +62,7 @@ func status(s *Server, path string) int {
 	return w.Code
 }
 
-// start runs f in a goroutine and returns what stops it and waits for its end.
+// start runs f in a goroutine. stop ends f and waits for it.
 func start(t *testing.T, f func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,13 +77,13 @@ func start(t *testing.T, f func(context.Context) error) (stop func()) {
 	}
 }
 
-// settle lets half a minute pass: long enough for caches and first back-offs.
+// settle waits half a minute: enough for caches and first back-offs.
 func settle() {
 	time.Sleep(30 * time.Second)
 	synctest.Wait()
 }
 
-// A replica that is about to end says so, and answers all the same.
+// A draining replica reports not ready, and still answers.
 func TestDrain_NotReadyAndServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(options(t, newAPI(t)))
@@ -156,7 +156,7 @@ func TestStart_EndpointsAtOnceControllersWhenElected(t *testing.T) {
 	})
 }
 
-// marked is the instance that the cluster "c" belongs to.
+// marked returns the instance of the cluster "c".
 func marked(t *testing.T, api *memkube.Server) string {
 	t.Helper()
 	cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-default", Name: "c"}}
@@ -165,7 +165,7 @@ func marked(t *testing.T, api *memkube.Server) string {
 	return cluster.Annotations["drover.io/instance"]
 }
 
-// Losing the lease ends the controllers, not the endpoints; winning it again starts them anew.
+// Losing the lease ends the controllers but not the endpoints. The next term starts the controllers again.
 func TestLead_TermAfterTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
@@ -190,7 +190,7 @@ func TestLead_TermAfterTerm(t *testing.T) {
 	})
 }
 
-// A host brings its own factory, whose caches it keeps, and definitions that it owns.
+// A host brings its own factory, whose caches it keeps, and its own definitions.
 func TestEmbedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		definitions, err := crds.All()
@@ -251,7 +251,7 @@ func TestEmbedHost(t *testing.T) {
 	})
 }
 
-// strange is a host's own type for one of our kinds.
+// strange is a host's own type for one of Drover's kinds.
 type strange struct{ corev1.ConfigMap }
 
 func (s *strange) DeepCopyObject() runtime.Object { c := *s; return &c }

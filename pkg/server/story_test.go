@@ -34,14 +34,14 @@ func shown() []schema.GroupVersionKind {
 	}
 }
 
-// servers and workers are the pools of most stories.
+// servers returns the pools of most stories: servers and workers.
 func (w *world) servers(servers, workers int32) func() []provv1.RKEMachinePool {
 	return func() []provv1.RKEMachinePool {
 		return []provv1.RKEMachinePool{w.pool("server", "ec", servers), w.pool("worker", "w", workers)}
 	}
 }
 
-// quiet fails when Drover writes anything for a time in which nothing happens.
+// quiet fails if Drover writes anything while nothing happens.
 func (w *world) quiet(d time.Duration) {
 	w.Helper()
 	w.api.ResetLog()
@@ -52,7 +52,7 @@ func (w *world) quiet(d time.Duration) {
 	}
 }
 
-// installs is how often the distribution was installed or restarted on each machine.
+// installs returns how often the distribution was installed or restarted on each machine.
 func (w *world) installs() map[string]int {
 	counts := map[string]int{}
 	for name, m := range w.hosts.Machines(fleet) {
@@ -61,7 +61,7 @@ func (w *world) installs() map[string]int {
 	return counts
 }
 
-// joined are the servers that machines are joined to, by the names of the machines.
+// joined returns the server that each machine is joined to, by machine name.
 func (w *world) joined() map[string]string {
 	w.Helper()
 	list, err := w.user.CAPI.Machine().List(fleet, metav1.ListOptions{})
@@ -73,7 +73,7 @@ func (w *world) joined() map[string]string {
 	return servers
 }
 
-// The life of a cluster: made, at rest, scaled, deleted without a trace, wherever the process is killed once it does more than rest.
+// A cluster is created, rests, is scaled and is deleted completely, wherever the process is killed.
 func TestStory_LifeOfACluster(t *testing.T) {
 	crashpoints.Each(t, 3, func(t *testing.T, n int) (writes int) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestStory_LifeOfACluster(t *testing.T) {
 	})
 }
 
-// removed deletes the cluster and fails when anything of it is left.
+// removed deletes the cluster and fails if any of its objects remains.
 func (w *world) removed() {
 	w.Helper()
 	check(w.T, w.user.Provisioning.Cluster().Delete(fleet, demo, &metav1.DeleteOptions{}))
@@ -127,7 +127,8 @@ func (w *world) removed() {
 		}
 	}
 	for _, secret := range w.api.Objects(corev1.SchemeGroupVersion.WithKind("Secret")) {
-		if name := secret.GetName(); name != "cc-demo" && name != "drover-grants" { // the user's credential, and Drover's own key
+		// The user's credential, and Drover's own key.
+		if name := secret.GetName(); name != "cc-demo" && name != "drover-grants" {
 			w.Errorf("left behind: Secret %s/%s", secret.GetNamespace(), secret.GetName())
 		}
 	}
@@ -136,7 +137,7 @@ func (w *world) removed() {
 	}
 }
 
-// killAfter lets Drover be killed after its n-th write from now, and another process take over. It lives on when n is 0.
+// killAfter kills Drover after its n-th write from now, and starts another process. When n is 0, it kills nothing.
 func (w *world) killAfter(n int) {
 	w.Helper()
 	killed := make(chan struct{})
@@ -157,7 +158,7 @@ func (w *world) killAfter(n int) {
 	}()
 }
 
-// Three members of etcd come one after the other, and leave the same way, wherever the process is killed meanwhile.
+// Three etcd members join and leave one at a time, wherever the process is killed.
 func TestStory_ThreeServers(t *testing.T) {
 	crashpoints.Each(t, 3, func(t *testing.T, n int) (writes int) {
 		t.Helper()
@@ -170,7 +171,8 @@ func TestStory_ThreeServers(t *testing.T) {
 			w.until("two fewer servers", 10*time.Minute, w.ready(2))
 			after := w.joined()
 			for name, n := range w.installs() {
-				if moved := before[name] != after[name]; n != made[name] && !moved { // whose server is gone has to join another
+				// A machine whose server is removed has to join another.
+				if moved := before[name] != after[name]; n != made[name] && !moved {
 					t.Errorf("machine %s, joined to %q, was restarted by the removal of others", name, after[name])
 				}
 			}
@@ -181,7 +183,7 @@ func TestStory_ThreeServers(t *testing.T) {
 	})
 }
 
-// A process that is killed right after any of its writes, and started again, comes to the same end.
+// A process that is killed after any of its writes and started again reaches the same end.
 func TestStory_KilledAfterAnyWrite(t *testing.T) {
 	var want []string
 	crashpoints.Each(t, 6, func(t *testing.T, n int) (writes int) {
@@ -206,7 +208,7 @@ func TestStory_KilledAfterAnyWrite(t *testing.T) {
 	})
 }
 
-// A cluster that is deleted leaves nothing behind, not even a machine in the cloud, wherever the process is killed meanwhile.
+// A deleted cluster leaves nothing behind, including machines in the cloud, wherever the process is killed.
 func TestStory_RemovalIsKilledAfterAnyWrite(t *testing.T) {
 	crashpoints.SkipRaced(t)
 	crashpoints.Each(t, 6, func(t *testing.T, n int) (writes int) {

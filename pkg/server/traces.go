@@ -7,13 +7,13 @@ import (
 	"github.com/drover-io/drover/pkg/observe/tracing"
 )
 
-// tracer makes the traces of our machines.
+// tracer creates the traces of this instance's machines.
 type tracer struct {
 	*tracing.Machines
 	lookup
 }
 
-// trace makes what tells traces of a term. Without a provider there is none, and nothing is called.
+// trace returns the tracer of a term, or nil without a provider.
 func (s *Server) trace(in lookup) *tracer {
 	if s.opts.TracerProvider == nil {
 		return nil
@@ -33,7 +33,7 @@ func (t *tracer) machineSeen(machine *clusterv1.Machine) {
 
 func (t *tracer) machineChanged(_, machine *clusterv1.Machine) {
 	if t.ours(machine) {
-		t.MachineSeen(machine) // its cluster may not have been ours before
+		t.MachineSeen(machine) // its cluster may have been foreign before
 		t.MachineChanged(machine, t.plan(machine))
 	}
 }

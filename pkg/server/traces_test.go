@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/observe/tracing"
 )
 
-// Every machine has one trace with all its stages, of whichever process saw it become ready.
+// Every machine has one trace with all its stages, whichever process saw it become ready.
 func TestStory_TracesOfMachines(t *testing.T) {
 	tell(t, func(w *world) {
 		exporter := tracetest.NewInMemoryExporter()

@@ -40,12 +40,12 @@ import (
 const (
 	fleet = "fleet-default"
 	demo  = "demo"
-	// ours is how every write of Drover's begins in the log.
+	// ours is the user agent prefix of all of Drover's writes in the log.
 	ours = "drover/test"
 )
 
-// world is a management cluster in memory, with Cluster API and all machines played by fakes, in virtual time. Drover itself is
-// real, and comes and goes.
+// world is a management cluster in memory, in virtual time. Fakes play Cluster API and all machines. Drover itself is
+// real, and a story starts and stops it.
 type world struct {
 	*testing.T
 	api     *memkube.Server
@@ -53,19 +53,19 @@ type world struct {
 	live    dynamic.Interface
 	hosts   *fakeagent.World
 	dataDir string
-	lead    func() // stops what runs
+	lead    func() // stops the running Drover
 	// instance is Drover's, "test" when it is empty.
 	instance string
-	// agents: clusters get them, and are reached through their tunnels; nobody plays them.
+	// agents: clusters get agents and are reached through their tunnels. No fake plays the agents.
 	agents  bool
 	players sync.WaitGroup
-	// stopHosts ends the agents of the hosts, and not the hosts.
+	// stopHosts ends the agents of the hosts, but not the hosts.
 	stopHosts func()
 	// registry is the system default registry of Drover.
 	registry string
 	// metrics are those of all processes of a story.
 	metrics *prometheus.Registry
-	// tracer gets traces of machines, if it is there.
+	// tracer receives traces of machines, if it is set.
 	tracer trace.TracerProvider
 
 	mu     sync.Mutex
@@ -78,7 +78,7 @@ type downstream struct {
 	client kubernetes.Interface
 }
 
-// tell runs a story; nothing of it is left when it returns.
+// tell runs a story and cleans up after it.
 func tell(t *testing.T, f func(w *world)) {
 	t.Helper()
 	dataDir := t.TempDir()
@@ -129,7 +129,7 @@ func (w *world) note(format string, args ...any) {
 	}
 }
 
-// serve brings the API of a cluster up at an address.
+// serve starts the API of a cluster at an address.
 func (w *world) serve(address string, api http.Handler, _ fakeagent.Identity) (func(), error) {
 	served, ok := api.(*memkube.Server)
 	if !ok {
@@ -149,7 +149,8 @@ func (w *world) serve(address string, api http.Handler, _ fakeagent.Identity) (f
 	}, nil
 }
 
-// distribution plays what K3s does in a cluster whose nodes have etcd: it removes members, and the machine says nothing any more.
+// distribution plays what K3s does in a cluster whose nodes have etcd: it removes members, and the machine then stays
+// silent.
 func (w *world) distribution(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -215,7 +216,7 @@ func (w *world) Version(cluster types.NamespacedName) (string, error) {
 	return secret.ResourceVersion, err
 }
 
-// Forget has nothing to forget.
+// Forget does nothing, because nothing is cached.
 func (w *world) Forget(types.NamespacedName) {}
 
 func (w *world) kubeconfig(cluster types.NamespacedName) (*corev1.Secret, error) {
@@ -258,7 +259,7 @@ func (w *world) stop() {
 	}
 }
 
-// pool is a machine pool with a machine config of its own. Its roles are some of the letters e, c, w.
+// pool returns a machine pool with its own machine config. roles are some of the letters e, c, w.
 func (w *world) pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	w.Helper()
 	config := &unstructured.Unstructured{Object: map[string]any{"region": "fra1", "size": "s-1vcpu-1gb"}}
@@ -275,7 +276,7 @@ func (w *world) pool(name, roles string, quantity int32) provv1.RKEMachinePool {
 	}
 }
 
-// apply makes the cluster, as its user would, once the kinds of machine configs are there.
+// apply creates the cluster, as its user would, once the kinds of machine configs exist.
 func (w *world) apply(version string, pools func() []provv1.RKEMachinePool) {
 	w.Helper()
 	w.until("kinds of machines", time.Minute, func() string {
@@ -332,7 +333,8 @@ func (w *world) until(name string, limit time.Duration, what func() string) {
 	w.Fatalf("waited %s for %s: %s\n%s", limit, name, left, w.picture())
 }
 
-// ready says what keeps the cluster from being ready with that many machines, all of them nodes.
+// ready returns why the cluster is not ready with that many machines, all of them nodes. It returns "" when it is
+// ready.
 func (w *world) ready(machines int) func() string {
 	return func() string {
 		cluster := &provv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: demo}}
@@ -364,7 +366,7 @@ func (w *world) objects(kind string) []*unstructured.Unstructured {
 	return w.api.Objects(clusterAPI.WithKind(kind))
 }
 
-// picture is what a failing test shows.
+// picture describes the objects, for a failing test.
 func (w *world) picture() string {
 	var out strings.Builder
 	for _, gvk := range shown() {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/build"
 )
 
-// The webhook is asked about the definitions that it would refuse something for, and about no others: those wait for nobody.
+// The API server calls the webhook only for definitions that it might refuse to delete.
 func TestObjects_AskAboutDefinitionsOfClusters(t *testing.T) {
 	validating, _ := installed(t)
 	compiler := cel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))

@@ -12,7 +12,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// A server that installs the policies does not lock itself out, whatever it is called.
+// A server that installs the policies may still delete machines, whatever its user name is.
 func TestInstall_LetsItselfDeleteMachines(t *testing.T) {
 	for name, tc := range map[string]struct{ user, want string }{
 		"a user":           {"somebody", `, "somebody"]`},

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// Who deletes things.
+// The users that delete objects.
 var (
 	alice               = &user.DefaultInfo{Name: "alice", Groups: []string{"system:masters"}}
 	garbageCollector    = program("kube-system", "generic-garbage-collector")
@@ -36,20 +36,20 @@ var (
 	deployer            = program("argocd", "argocd-application-controller")
 	tenant              = &user.DefaultInfo{Name: "tenant", Groups: []string{"system:authenticated"}}
 	embedded            = &user.DefaultInfo{Name: "drover-admin"}
-	installer           = &user.DefaultInfo{Name: `o'"hara`} // whom the server is known as that has installed the policies
+	installer           = &user.DefaultInfo{Name: `o'"hara`} // the user of the server that installed the policies
 )
 
 func program(namespace, name string) user.Info {
 	return &user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}}
 }
 
-// judge holds requests against the policies as an API server does.
+// judge evaluates requests against the policies as an API server does.
 type judge struct {
 	plugin *validating.Plugin
 	scheme *runtime.Scheme
 }
 
-// newJudge knows the objects that are parameters, and three namespaces: home, which stays, and doomed and quiet, which go.
+// newJudge knows the parameter objects and three namespaces. home stays. doomed and quiet are being deleted.
 func newJudge(t *testing.T, parameters ...*unstructured.Unstructured) judge {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -111,7 +111,7 @@ func newJudge(t *testing.T, parameters ...*unstructured.Unstructured) judge {
 	return judge{plugin, scheme}
 }
 
-// defaulted fills in what an API server does.
+// defaulted sets the defaults that an API server sets.
 func defaulted(object runtime.Object) runtime.Object {
 	if policy, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicy); ok {
 		all, equivalent := admissionregistrationv1.AllScopes, admissionregistrationv1.Equivalent
@@ -131,7 +131,8 @@ func resourceOf(o *unstructured.Unstructured) schema.GroupVersionResource {
 	return resource
 }
 
-// ask returns the refusal of a request, "" when it may pass, and what its user is warned of. An update has both objects, a deletion none after.
+// ask returns the refusal of a request, "" if it may pass, and the warnings. An update has both objects, a deletion has
+// no after.
 func (j judge) ask(who user.Info, before, after *unstructured.Unstructured) (refusal string, warnings []string) {
 	operation, options, of := admission.Update, runtime.Object(&metav1.UpdateOptions{}), before
 	var old, object runtime.Object
@@ -155,7 +156,7 @@ func (j judge) ask(who user.Info, before, after *unstructured.Unstructured) (ref
 // recorder keeps warnings.
 type recorder []string
 
-// AddWarning keeps one.
+// AddWarning adds a warning.
 func (r *recorder) AddWarning(_, text string) { *r = append(*r, text) }
 
 func object(apiVersion, kind, namespace, name string, fields map[string]any) *unstructured.Unstructured {
@@ -200,7 +201,7 @@ func demo(namespace string) *unstructured.Unstructured {
 	}}})
 }
 
-// parts are what belongs to the cluster demo, by what they are called in the tests.
+// parts returns the objects of the cluster demo, by their names in the tests.
 func parts(namespace string) map[string]*unstructured.Unstructured {
 	pooled := map[string]any{"clusterName": "demo", "replicas": int64(1), "template": map[string]any{"metadata": map[string]any{
 		"labels": map[string]any{"rke.cattle.io/rke-machine-pool-name": "all"},
@@ -222,8 +223,8 @@ func parts(namespace string) map[string]*unstructured.Unstructured {
 	}
 }
 
-// Whoever deletes a part of a protected cluster by hand, or what is left without an owner, is refused, and so is every program but Drover and Cluster
-// API: these go on with machines and their halves.
+// Only Drover and Cluster API may delete parts of a protected cluster, and only machines and their halves. Users, and
+// the garbage collector for objects without an owner, are refused.
 func TestPolicies_KeepAllPartsOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	j := newJudge(t, annotated(demo("home"), protect, "true"))
@@ -256,7 +257,8 @@ func TestPolicies_KeepAllPartsOfAProtectedCluster(t *testing.T) {
 	}
 }
 
-// A namespace that goes takes nothing along while it has a protected Cluster, whichever user the namespace controller has.
+// A deleted namespace keeps its objects while it contains a protected Cluster, whatever the namespace controller's user
+// is.
 func TestPolicies_KeepWhatIsInTheNamespaceOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	j := newJudge(t, annotated(demo("home"), protect, "true"), annotated(demo("doomed"), protect, "true"))
@@ -284,7 +286,7 @@ func TestPolicies_KeepWhatIsInTheNamespaceOfAProtectedCluster(t *testing.T) {
 	}
 }
 
-// Who made a cluster is said once.
+// The creator of a cluster is recorded once and then stays.
 func TestPolicies_KeepTheCreator(t *testing.T) {
 	t.Parallel()
 	const creator, none = "field.cattle.io/creatorId", "field.cattle.io/no-creator-rbac"
@@ -313,7 +315,8 @@ func TestPolicies_KeepTheCreator(t *testing.T) {
 	}
 }
 
-// Who may not make management clusters does not choose the name of one, which another cluster may have had.
+// A user without the right to create management clusters cannot choose the name of one, because another cluster may
+// have had it.
 func TestPolicies_NamesOfManagementClustersAreNotForTenants(t *testing.T) {
 	t.Parallel()
 	const name = "provisioning.cattle.io/management-cluster-name"
@@ -333,7 +336,8 @@ func TestPolicies_NamesOfManagementClustersAreNotForTenants(t *testing.T) {
 		"nothing to do with a name": {plain, annotated(plain, "a", "b"), true},
 	} {
 		t.Run(what, func(t *testing.T) {
-			for _, who := range []user.Info{alice, clusterAPI, embedded} { // an administrator who restores, programs, and Drover
+			// An administrator who restores, programs, and Drover.
+			for _, who := range []user.Info{alice, clusterAPI, embedded} {
 				if refusal, _ := j.ask(who, tc.before, tc.after); refusal != "" {
 					t.Errorf("%s: refusal %q", who.GetName(), refusal)
 				}
@@ -346,7 +350,7 @@ func TestPolicies_NamesOfManagementClustersAreNotForTenants(t *testing.T) {
 	}
 }
 
-// Who deletes what is paused is told that it will wait.
+// The user who deletes a paused object gets a warning that the deletion will wait.
 func TestPolicies_WarnOfDeletionsThatWait(t *testing.T) {
 	t.Parallel()
 	core := object("cluster.x-k8s.io/v1beta2", "Cluster", "home", "demo", map[string]any{"paused": true})

@@ -12,8 +12,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// marked is an object that clusterctl is about to delete because it lives on elsewhere. The patch is that of clusterctl: the mark is the only annotation
-// that it leaves.
+// marked returns an object that clusterctl is about to delete after a move. It applies the patch of clusterctl, which
+// leaves the mark as the only annotation.
 func marked(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	patch, err := jsonpatch.DecodePatch([]byte(`[{"op": "add", "path":"/metadata/annotations", "value":{"clusterctl.cluster.x-k8s.io/delete-for-move":""}}]`))
@@ -27,7 +27,8 @@ func marked(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructur
 	return out
 }
 
-// clusterctl deletes as the person who runs it. What it has moved goes, and nothing that somebody manages here.
+// clusterctl deletes as the user who runs it. It may delete what it has moved, but nothing that an instance manages
+// here.
 func TestPolicies_LetReleasedClustersMove(t *testing.T) {
 	t.Parallel()
 	guarded := annotated(demo("home"), protect, "true")
@@ -54,7 +55,7 @@ func TestPolicies_LetReleasedClustersMove(t *testing.T) {
 			}
 		})
 	}
-	// What is protected by itself has lost its protection with its annotations, and so has the Cluster.
+	// The patch removes all annotations, and with them the protection of single objects and of the Cluster.
 	j := newJudge(t, released)
 	for _, single := range []*unstructured.Unstructured{released, annotated(parts("home")["machine config"], protect, "true")} {
 		if refusal, _ := j.ask(alice, marked(t, single), nil); refusal != "" {
@@ -69,7 +70,7 @@ func finalized(o *unstructured.Unstructured, finalizers ...string) *unstructured
 	return out
 }
 
-// The controllers hold a protected Cluster by its finalizers, and nobody but Drover takes them off.
+// Only Drover may remove the finalizers with which the controllers hold a protected Cluster.
 func TestPolicies_KeepTheFinalizersOfAProtectedCluster(t *testing.T) {
 	t.Parallel()
 	const first, second, theirs = provv1.ProvisioningClusterFinalizer, provv1.RKEClusterFinalizer, "example.com/theirs"

@@ -1,5 +1,5 @@
-// Package registration makes the API server ask the webhooks of package webhook and hold to the policies that need none. The
-// objects are in files/: the chart installs the same ones, and Install does where there is no chart.
+// Package registration registers the webhooks of package webhook, and the policies that need no webhook, with the API
+// server. The objects are in files/. The chart installs the same ones. Install is for clusters without the chart.
 package registration
 
 import (
@@ -29,13 +29,14 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Name is that of both webhook configurations, and Service that of the Service behind which the chart has the webhooks, in
+// Name is the name of both webhook configurations. Service is the Service in front of the chart's webhooks, in
 // namespace drover-system.
 const (
 	Name    = "drover"
 	Service = "drover-admission"
-	// wordedWebhook is the one whose path ends with a word that only the API server knows. It has none where it is installed by others: the
-	// path is Drover's own field, and whoever upgrades the rest neither takes it back nor runs into a conflict.
+	// wordedWebhook is the webhook whose path ends with a word that only the API server knows. Objects that others
+	// install have no path there. The path is Drover's own field, so an upgrade of the other fields neither resets it
+	// nor conflicts.
 	wordedWebhook = "reference.admission.drover.io"
 )
 
@@ -45,7 +46,7 @@ var policies []byte
 //go:embed files/webhooks.yaml
 var webhooks []byte
 
-// resources of the kinds that are in the files.
+// resources maps the kinds in the files to their resources.
 var resources = map[string]string{
 	"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
 	"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
@@ -53,7 +54,7 @@ var resources = map[string]string{
 	"MutatingWebhookConfiguration":     "mutatingwebhookconfigurations",
 }
 
-// Objects are the policies and the webhook configurations, in the order in which they are made.
+// Objects returns the policies and the webhook configurations, in the order of their creation.
 func Objects() ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, file := range [][]byte{policies, webhooks} {
@@ -73,9 +74,9 @@ func Objects() ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// Install makes the objects, or makes them as they are now. The API server asks for the webhooks at url, an https address
-// without a path, and verifies it by the authorities in caCerts (PEM). word is the secret part of one path. Our user may delete machines of protected
-// clusters, as Drover's account in the chart may.
+// Install creates or updates the objects. The API server calls the webhooks at url, an https address without a path,
+// and verifies it with the authorities in caCerts (PEM). word is the secret part of one path. The user of client may
+// delete machines of protected clusters, like Drover's account in the chart.
 func Install(ctx context.Context, client dynamic.Interface, url string, caCerts []byte, word string) error {
 	objects, err := Objects()
 	if err != nil {
@@ -101,7 +102,7 @@ func Install(ctx context.Context, client dynamic.Interface, url string, caCerts 
 	return nil
 }
 
-// whoami is the name that the API server knows our user by, empty where it cannot be asked.
+// whoami returns the user name that the API server sees. It is empty if the API server does not serve the review.
 func whoami(ctx context.Context, client dynamic.Interface) (string, error) {
 	version := authenticationv1.SchemeGroupVersion
 	question := &unstructured.Unstructured{Object: map[string]any{}}
@@ -117,16 +118,16 @@ func whoami(ctx context.Context, client dynamic.Interface) (string, error) {
 	return name, err
 }
 
-// programs is the variable of a policy that lists who deletes machines to scale, replace and repair.
+// programs is the variable of a policy that lists the users that delete machines to scale, replace and repair.
 const programs = "programs"
 
-// admit adds a user to the programs of a policy, if it has some.
+// admit adds a user to the programs of a policy, if it has any.
 func admit(object *unstructured.Unstructured, user string) error {
 	variables, found, err := unstructured.NestedSlice(object.Object, "spec", "variables")
 	if err != nil || !found || user == "" {
 		return err
 	}
-	name, err := json.Marshal(user) // which is a literal in CEL, too
+	name, err := json.Marshal(user) // a JSON string is a CEL literal, too
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func admit(object *unstructured.Unstructured, user string) error {
 	return unstructured.SetNestedSlice(object.Object, variables, "spec", "variables")
 }
 
-// direct makes the webhooks of a configuration those at an address.
+// direct points the webhooks of a configuration to an address.
 func direct(object *unstructured.Unstructured, url string, caCerts []byte, word string) error {
 	list, found, err := unstructured.NestedSlice(object.Object, "webhooks")
 	if err != nil || !found {
@@ -159,8 +160,9 @@ func direct(object *unstructured.Unstructured, url string, caCerts []byte, word 
 	return unstructured.SetNestedSlice(object.Object, list, "webhooks")
 }
 
-// Fill tells the configurations that somebody else installed by which authorities (PEM) the webhooks are known, and the word
-// that ends a path that has none. It writes only what differs. The error is one of Kubernetes, such as that there is no configuration.
+// Fill completes the webhook configurations that were installed by others. It sets the authorities (PEM) that verify
+// the webhooks, and the path that ends with the word. It writes only differences. Errors are those of the API, for
+// example a missing configuration.
 func Fill(ctx context.Context, client kubernetes.Interface, caCerts []byte, word string) error {
 	registered := client.AdmissionregistrationV1()
 	validating, err := registered.ValidatingWebhookConfigurations().Get(ctx, Name, metav1.GetOptions{})
@@ -201,8 +203,8 @@ type edit struct {
 	Value any    `json:"value"`
 }
 
-// differs makes the authorities of a webhook the wanted ones, and the path the one with the word, where it ends with one. The name is tested
-// with both: others may change the list meanwhile.
+// differs returns the edits that set the authorities of a webhook, and the path with the word where it belongs. The
+// edits test the name first, because others may change the list in the meantime.
 func differs(i int, name string, config admissionregistrationv1.WebhookClientConfig, caCerts []byte, word string) []edit {
 	at := fmt.Sprintf("/webhooks/%d/", i)
 	var edits []edit

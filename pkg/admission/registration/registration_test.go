@@ -21,7 +21,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// installed are the webhook configurations as the chart makes them.
+// installed returns the webhook configurations as the chart creates them.
 func installed(t *testing.T) (*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.MutatingWebhookConfiguration) {
 	t.Helper()
 	objects, err := Objects()
@@ -38,7 +38,7 @@ func installed(t *testing.T) (*admissionregistrationv1.ValidatingWebhookConfigur
 	return validating, mutating
 }
 
-// Drover may be down, and then nothing of others waits for it: no webhook fails closed, or takes long to fail.
+// While Drover is down, its webhooks block no request: none fails closed or has a long timeout.
 func TestObjects_WebhooksHoldUpNobody(t *testing.T) {
 	validating, mutating := installed(t)
 	if len(validating.Webhooks) == 0 || len(mutating.Webhooks) == 0 || validating.Name != Name || mutating.Name != Name {

@@ -31,27 +31,28 @@ import (
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
-// GrantsPath is where references to Secrets of other namespaces are reviewed, followed by what Word returns. The answer is signed in the
-// name of the user that the review tells of, so nobody but the API server must get one: the word is known to those only who may read
-// webhook configurations, which are administrators, and to those who read the API server's log, where it stands with every call that failed.
-// So it is another one every hour.
+// GrantsPath is the path of reviews of references to Secrets of other namespaces. The result of Word follows it. The
+// answer is signed for the user in the review, so only the API server may get one.
+//
+// Only administrators, who may read webhook configurations, know the word. The API server's log also contains it, with
+// every failed call. Therefore the word changes every hour.
 const GrantsPath = "/admission/grants/"
 
 const (
 	wordLasts = time.Hour
-	// wordOverlaps is for how long the words of the hour before and of the next one are known, too: until the API server has been told, and for
-	// clocks that differ.
+	// wordOverlaps is how long the previous and the next word are valid, too. It covers the update of the API server
+	// and clock differences.
 	wordOverlaps = 10 * time.Minute
 )
 
-// Word is the last part of the path of reviews of references at that time, made from the key that signs grants.
+// Word is the last part of the path of these reviews at a time. It is derived from the key that signs grants.
 func Word(key []byte, at time.Time) string {
 	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "%s%d", GrantsPath, at.Truncate(wordLasts).Unix()) // a hash takes everything
+	_, _ = fmt.Fprintf(mac, "%s%d", GrantsPath, at.Truncate(wordLasts).Unix()) // a hash cannot fail to write
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// knows reports that a word is one of this time.
+// knows reports whether a word is valid now.
 func (r *reviewer) knows(word string) bool {
 	known, now := 0, r.Now()
 	for _, at := range []time.Time{now.Add(-wordOverlaps), now, now.Add(wordOverlaps)} {
@@ -69,7 +70,7 @@ type SecretCache interface {
 func (r *reviewer) grants() http.Handler {
 	review := r.answers(r.grant)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		// The key is there once the caches are filled.
+		// The key exists once the caches are filled.
 		if !r.Synced() {
 			http.Error(w, "not ready yet", http.StatusServiceUnavailable)
 			return
@@ -82,12 +83,13 @@ func (r *reviewer) grants() http.Handler {
 	})
 }
 
-// reviewsLast is for how long the API server is asked what an author may, in one review: less than it waits itself, for without an answer
-// everything would pass, grants of others included.
+// reviewsLast bounds all questions to the API server in one review. It is shorter than the API server's own timeout:
+// without an answer the failure policy would allow the request, including forged grants.
 const reviewsLast = 3 * time.Second
 
-// grant refuses new references that their author may not write, and leaves a grant for each of the others. Whatever else becomes of a request, and
-// whosever the Cluster is: no grant gets into it that was neither there before nor made here, unless who is trusted brings it with a released Cluster.
+// grant refuses new references that their author may not write, and writes a grant for each of the others. It applies
+// to every request and to the Clusters of all instances. A grant in the result either was there before or is made here.
+// The exception is a released Cluster that a trusted user brings.
 func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest) (ctrladmission.Response, error) {
 	if asked.Resource.Group != provv1.SchemeGroupVersion.Group || asked.Resource.Resource != "clusters" || asked.SubResource != "" {
 		return ctrladmission.Allowed(""), nil
@@ -97,7 +99,7 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 		return ctrladmission.Allowed(""), err
 	}
 	if !readable(asked, before, after) {
-		return patched(after, ""), nil // the schema will say what is wrong; nothing can be granted for it
+		return patched(after, ""), nil // the schema will report the mistake, and nothing can be granted
 	}
 	found := references{author: authorOf(asked), granted: before}
 	ctx, cancel := context.WithTimeout(ctx, reviewsLast)
@@ -119,12 +121,12 @@ func (r *reviewer) grant(ctx context.Context, asked admissionv1.AdmissionRequest
 	return patched(after, grants).WithWarnings(found.warnings...), nil
 }
 
-// references are what is found out about those of one Cluster.
+// references collects the results for the references of one Cluster.
 type references struct {
 	author tenancy.Author
-	// granted is the Cluster whose good grants stay: what it was before, or a released one as it comes.
+	// granted is the Cluster whose valid grants stay: the old one, or a released one as it arrives.
 	granted *provv1.Cluster
-	// kept are the grants that a released one brings, where they stay.
+	// kept are the grants of a released Cluster, if they stay.
 	kept     map[types.NamespacedName]tenancy.Author
 	allowed  []tenancy.Reference
 	refused  []error
@@ -139,8 +141,8 @@ func (f *references) refuse(text string, args ...any) {
 	f.refused = append(f.refused, fmt.Errorf(text, args...))
 }
 
-// keep lets a released Cluster keep the good grants that it brings, with their authors: whether these still may is asked every minute, as ever.
-// What somebody else brings may be what was taken from their Cluster before.
+// keep keeps the valid grants of a released Cluster, with their authors, if a trusted user brings it. Drover still
+// checks the authors' rights every minute. An untrusted user may bring grants that were withdrawn before.
 func (r *reviewer) keep(ctx context.Context, found *references, before, after *provv1.Cluster) {
 	if !admission.Released(before, after) {
 		return
@@ -159,7 +161,7 @@ func (r *reviewer) keep(ctx context.Context, found *references, before, after *p
 	}
 }
 
-// reviewNew reviews the references that the request adds, and that no grant is kept for.
+// reviewNew reviews the references that the request adds and that have no kept grant.
 func (r *reviewer) reviewNew(ctx context.Context, found *references, before, after *provv1.Cluster) {
 	for _, ref := range tenancy.NewReferences(before, after) {
 		if _, granted := found.kept[ref.NamespacedName]; granted {
@@ -182,8 +184,8 @@ func (r *reviewer) reviewNew(ctx context.Context, found *references, before, aft
 	}
 }
 
-// denied refuses a reference that its author may not write. A released Cluster comes all the same: nobody can correct it in the middle of a restore
-// or a move, and without a grant nothing is used.
+// denied refuses a reference that its author may not write. A released Cluster passes with a warning: it cannot be
+// corrected in the middle of a restore or a move, and Drover uses nothing without a grant.
 func (f *references) denied(ref tenancy.Reference, before, after *provv1.Cluster) {
 	offer := fmt.Sprintf("list %s/%s in annotation %s of the Secret", after.Namespace, cmp.Or(after.Name, "*"), rkev1.AuthorizedObjectAnnotation)
 	if admission.Released(before, after) {
@@ -200,21 +202,22 @@ func asksToRenew(cluster *provv1.Cluster) bool {
 	return cluster.Annotations[tenancy.GrantsAnnotation] == tenancy.Renew
 }
 
-// renew makes the user the author of references that stood before and have no good grant, when the request asks for it. One that the user may not
-// write either stays without a grant, and is no reason to refuse the others.
+// renew makes the user the author of existing references without a valid grant, when the request asks for it. A
+// reference that the user may not write stays without a grant, and the others still pass.
 func (r *reviewer) renew(ctx context.Context, found *references, before, after *provv1.Cluster) {
 	if before == nil {
 		return // all of them are new
 	}
 	asks := asksToRenew(after)
 	if asks && asksToRenew(before) {
-		// Who finds the wish there did not make it: others, controllers too, write the same Cluster.
+		// The user of this request did not ask for it: others, such as controllers, write the same Cluster.
 		found.warn("%s: it was set to %s while nobody could review it: set it again", tenancy.GrantsAnnotation, tenancy.Renew)
 		return
 	}
 	granted, brought := tenancy.Grants(before, r.Key()), tenancy.Grants(after, r.Key())
 	for _, ref := range standing(before, after) {
-		// A request that another webhook has changed is reviewed once more, with what was granted at first instead of the wish.
+		// The API server reviews a request again after another webhook changed it. Then it contains the grant instead
+		// of the wish.
 		again, there := brought[ref.NamespacedName]
 		if !asks && (!there || !equality.Semantic.DeepEqual(again, found.author)) {
 			continue
@@ -228,7 +231,7 @@ func (r *reviewer) renew(ctx context.Context, found *references, before, after *
 	}
 }
 
-// standing are the references that the request does not add.
+// standing returns the references that the request does not add.
 func standing(before, after *provv1.Cluster) []tenancy.Reference {
 	added := tenancy.NewReferences(before, after)
 	return slices.DeleteFunc(tenancy.References(after), func(ref tenancy.Reference) bool { return slices.Contains(added, ref) })
@@ -247,7 +250,8 @@ func (r *reviewer) renewOne(ctx context.Context, found *references, ref tenancy.
 	}
 }
 
-// aboutLogin begins the extra attributes of users by which authentication tells pods, nodes and tokens: they say which login this was, not who.
+// aboutLogin is the prefix of extra user attributes for pods, nodes and tokens. They identify a login rather than a
+// user.
 const aboutLogin = "authentication.kubernetes.io/"
 
 func authorOf(asked admissionv1.AdmissionRequest) tenancy.Author {
@@ -264,7 +268,7 @@ func authorOf(asked admissionv1.AdmissionRequest) tenancy.Author {
 	return author
 }
 
-// clustersOf reads the metadata of what is reviewed, which the API server has read itself.
+// clustersOf reads the metadata of the reviewed objects, which the API server has parsed.
 func clustersOf(asked admissionv1.AdmissionRequest) (before, after *provv1.Cluster, err error) {
 	for _, one := range []struct {
 		raw  []byte
@@ -286,7 +290,7 @@ func clustersOf(asked admissionv1.AdmissionRequest) (before, after *provv1.Clust
 	return before, after, nil
 }
 
-// readable reads what is wanted of the Clusters. A new object comes here before anybody has held it against the schema.
+// readable reads the specs of the Clusters. A new object is reviewed before its schema is validated.
 func readable(asked admissionv1.AdmissionRequest, before, after *provv1.Cluster) bool {
 	for _, one := range []struct {
 		raw  []byte
@@ -306,7 +310,7 @@ func readable(asked admissionv1.AdmissionRequest, before, after *provv1.Cluster)
 	return true
 }
 
-// offered reports that a Secret lets the Cluster use it, whoever wrote the reference.
+// offered reports whether a Secret offers itself to the Cluster, whichever user wrote the reference.
 func (r *reviewer) offered(ref tenancy.Reference, cluster *provv1.Cluster) bool {
 	secret, err := r.Secrets.Get(ref.Namespace, ref.Name)
 	return err == nil && tenancy.Offered(secret.Annotations, types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name})
@@ -318,7 +322,7 @@ func refused(asked admissionv1.AdmissionRequest, because []error) ctrladmission.
 	return ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
-// patched makes the annotation what it has to be, whatever the request says in it.
+// patched sets the annotation, whatever the request has in it.
 func patched(after *provv1.Cluster, want string) ctrladmission.Response {
 	has, there := after.Annotations[tenancy.GrantsAnnotation]
 	at := "/metadata/annotations/" + strings.ReplaceAll(tenancy.GrantsAnnotation, "/", "~1")

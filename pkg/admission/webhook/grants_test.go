@@ -35,7 +35,7 @@ var (
 	now = time.Date(2026, 11, 23, 12, 30, 0, 0, time.UTC)
 )
 
-// secrets offer themselves to these clusters.
+// secrets maps Secrets to the clusters that they offer themselves to.
 type secrets map[string]string
 
 func (s secrets) Get(namespace, name string) (*corev1.Secret, error) {
@@ -68,7 +68,7 @@ func handler(t *testing.T, synced bool) http.Handler {
 	})
 }
 
-// wanting is a cluster with this credential.
+// wanting returns a cluster with this credential.
 func wanting(credential string, edits ...func(*provv1.Cluster)) *provv1.Cluster {
 	cluster := build.Cluster("demo", build.Pool("a", "ecw", 1))
 	cluster.Spec.CloudCredentialSecretName = credential
@@ -96,7 +96,7 @@ func finalized(c *provv1.Cluster) { c.Finalizers = []string{"theirs"} }
 
 func deleted(c *provv1.Cluster) { c.DeletionTimestamp = new(metav1.Now()) }
 
-// outcome is what becomes of a request: it is refused, or stored like that.
+// outcome is the result of a request: refused, or stored.
 type outcome struct {
 	refused, warned string
 	stored          *provv1.Cluster
@@ -270,7 +270,7 @@ func (o outcome) check(t *testing.T, refused, warned, author string) {
 	}
 }
 
-// Who asks for it becomes the author of what has no good grant, and nobody else does.
+// Only the user who asks for a renewal becomes the author of references without a valid grant.
 func TestGrants_AreRenewedForWhoAsks(t *testing.T) {
 	t.Parallel()
 	renew, ours := annotated(tenancy.GrantsAnnotation, tenancy.Renew), annotated(rkev1.InstanceAnnotation, "ours")
@@ -311,7 +311,7 @@ func TestGrants_AreRenewedForWhoAsks(t *testing.T) {
 			t.Parallel()
 			got := ask(t, tc.user, tc.before, tc.after)
 			got.check(t, "", tc.wantWarned, tc.wantAuthor)
-			if got.stored != nil && tc.before != nil { // as when another webhook has changed something
+			if got.stored != nil && tc.before != nil { // as if another webhook had changed something
 				got.stored.Labels = map[string]string{"of": "another"}
 				ask(t, tc.user, tc.before, got.stored).check(t, "", "", tc.wantAuthor)
 			}
@@ -329,7 +329,7 @@ func TestGrants_KeepWhoTheAuthorIs(t *testing.T) {
 	}
 }
 
-// What is wrong with a manifest is said by the schema, which is asked later. A change that cannot be read grants nothing.
+// The schema, which is validated later, reports mistakes in a manifest. A change that cannot be read grants nothing.
 func TestGrants_LeaveWhatTheyCannotReadToTheSchema(t *testing.T) {
 	t.Parallel()
 	asked := func(object, old string) *admissionv1.AdmissionRequest {
@@ -345,11 +345,11 @@ func TestGrants_LeaveWhatTheyCannotReadToTheSchema(t *testing.T) {
 		review(t, asked(wrong, old)).check(t, "", "", "")
 	}
 	hers := `{"metadata":{"name":"demo"},"spec":{"cloudCredentialSecretName":"cattle-global-data:hers","rkeConfig":{}}}`
-	review(t, asked(hers, wrong)).check(t, "", "", "") // who corrects it wrote no reference
+	review(t, asked(hers, wrong)).check(t, "", "", "") // the user who corrects it wrote no reference
 }
 
-// Whoever does not know the word gets no answer: it would be a signature in the name of whomever they like. What the word was an hour ago helps
-// nobody, and for some minutes around the hour both are known.
+// Only callers that know the word get an answer, because it is a signature for the user in the request. An old word is
+// invalid, except for some minutes around the hour, when both are valid.
 func TestGrants_AnswerOnlyWhoKnowsTheWord(t *testing.T) {
 	t.Parallel()
 	word := func(key []byte, ago time.Duration) string { return webhook.Word(key, now.Add(-ago)) }

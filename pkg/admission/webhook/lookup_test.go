@@ -19,7 +19,7 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// A Secret is missing when the API server says so, and not when it says nothing.
+// A Secret counts as missing only if the API server says so. No answer does not count.
 func TestLookUp_FindsWhatARequestNames(t *testing.T) {
 	t.Parallel()
 	known := &rkev1.ETCDSnapshot{ObjectMeta: metav1.ObjectMeta{Name: "known"}}

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
-// What a Cluster was granted where it lived stands when somebody brings it who is trusted, and is nobody else's by that. Others grant what they may
-// themselves. Nobody is refused in the middle of a move.
+// The grants of a released Cluster stay valid if a trusted user brings it, with their authors. Other users grant what
+// they may grant themselves. No request is refused in the middle of a move.
 func TestGrants_ComeWithAReleasedCluster(t *testing.T) {
 	t.Parallel()
 	released := annotated(rkev1.ReleasedByAnnotation, "first")
@@ -68,14 +68,14 @@ func TestGrants_ComeWithAReleasedCluster(t *testing.T) {
 			t.Parallel()
 			got := ask(t, tc.user, tc.before, tc.after)
 			got.check(t, tc.wantRefused, tc.wantWarned, tc.wantAuthor)
-			if got.stored != nil && tc.wantWarned == "" { // as when another webhook has changed something
+			if got.stored != nil && tc.wantWarned == "" { // as if another webhook had changed something
 				ask(t, tc.user, tc.before, got.stored).check(t, "", "", tc.wantAuthor)
 			}
 		})
 	}
 }
 
-// The signatures stay with the authors, groups and all; what has none is reviewed beside them.
+// Signatures keep their authors, including groups. References without one are reviewed as well.
 func TestGrants_OfAReleasedClusterAreKeptOneByOne(t *testing.T) {
 	t.Parallel()
 	two := func(c *provv1.Cluster) {

@@ -1,15 +1,16 @@
-// Package webhook serves the rules of package admission to the Kubernetes API, as admission webhooks. It runs on every replica,
-// reads caches, and writes nothing.
+// Package webhook serves the rules of package admission to the Kubernetes API, as admission webhooks. It runs on every
+// replica, reads caches, and writes nothing.
 //
-//	POST /admission/validate    what admission.Decide says
-//	POST /admission/mutate      what admission.Complete says
-//	POST /admission/grants/WORD what package tenancy says of references to Secrets of other namespaces
+//	POST /admission/validate    the result of admission.Decide
+//	POST /admission/mutate      the result of admission.Complete
+//	POST /admission/grants/WORD the result of package tenancy for references to Secrets of other namespaces
 //
-// Kubernetes gives an API server nothing to show who it is. So whoever reaches these paths may ask, and they belong where only
-// the API server gets to: not on the address for machines. The last one answers only who knows the word. An answer tells of other objects no more than that
-// they are there, and of users no more than whether they may create management Clusters.
+// Kubernetes gives an API server no credential for webhooks, so every caller that reaches these paths gets an answer.
+// Serve them where only the API server reaches them, not at the address for machines. The last path requires the word.
+// About other objects, an answer reveals only that they exist. About users, it reveals only whether they may create
+// management Clusters.
 //
-// What cannot be reviewed is answered with 500 and not with a refusal: then the failure policy decides, which lets it pass.
+// A review that fails is answered with 500 instead of a refusal. The failure policy then allows the request.
 package webhook
 
 import (
@@ -44,27 +45,27 @@ const (
 	MutatePath   = "/admission/mutate"
 )
 
-// Options are what reviews are decided from.
+// Options are the inputs of reviews.
 type Options struct {
 	// InstanceID marks the clusters of this Drover.
 	InstanceID string
 	// Releases describe Kubernetes versions.
 	Releases releases.Table
-	// Clusters and Machines are read once Synced says that they are filled.
+	// Clusters and Machines are read once Synced reports that they are filled.
 	Clusters provcontrollers.ClusterCache
 	Machines capicontrollers.MachineCache
 	Synced   func() bool
-	// Snapshots are read once Synced, too. HasSecret asks the API server: a Secret that was made a moment ago is in no cache.
+	// Snapshots are also read once Synced. HasSecret asks the API server, because caches may lack a new Secret.
 	Snapshots rkecontrollers.ETCDSnapshotCache
 	HasSecret func(ctx context.Context, secret types.NamespacedName) (bool, error)
-	// Key signs grants; it is asked for once Synced. Review asks the API server what an author may, and Secrets say what they offer. Trust asks it
-	// whether who brings a released Cluster may bring it as it was.
+	// Key signs grants; it is called once Synced. Review asks the API server for an author's rights. Secrets hold
+	// offers. Trust asks the API server whether a user may bring a released Cluster with its history.
 	Key     func() []byte
 	Review  access.Reviewer
 	Trust   access.Truster
 	Secrets SecretCache
 	Log     logrus.FieldLogger
-	// Now is the time; time.Now when it is nil.
+	// Now is the clock; time.Now when it is nil.
 	Now func() time.Time
 }
 
@@ -83,13 +84,14 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// decision is one of package admission, with whether the API server is asked first if it trusts the user.
+// decision is a function of package admission. trustMatters reports whether the API server must be asked first if it
+// trusts the user.
 type decision struct {
 	decide       func(admission.Request) (admission.Answer, error)
 	trustMatters func(admission.Request) bool
 }
 
-// nobody is whose trust matters to what only says yes or no.
+// Validation never needs trust.
 func nobody(admission.Request) bool { return false }
 
 func (r *reviewer) webhook(d decision) http.Handler {
@@ -102,7 +104,8 @@ func (r *reviewer) webhook(d decision) http.Handler {
 	})
 }
 
-// answers serves reviews. An AdmissionReview can say yes or no, and an API server takes no answer for an answer only by the status of HTTP.
+// answers serves reviews. An AdmissionReview can only allow or refuse. Only an HTTP error status makes the API server
+// apply the failure policy.
 func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionRequest) (ctrladmission.Response, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		served := &ctrladmission.Webhook{LogConstructor: silent, Handler: ctrladmission.HandlerFunc(
@@ -115,7 +118,8 @@ func (r *reviewer) answers(review func(context.Context, admissionv1.AdmissionReq
 				}
 				return answer
 			})}
-		served.WithRecoverPanic(false).ServeHTTP(w, request) // net/http ends the connection, which is no answer either
+		// After a panic net/http closes the connection, which also is no answer.
+		served.WithRecoverPanic(false).ServeHTTP(w, request)
 	})
 }
 
@@ -132,7 +136,7 @@ func (r *reviewer) review(ctx context.Context, d decision, asked admissionv1.Adm
 	return d.decide(request)
 }
 
-// request is what is asked, with what is known of it.
+// request combines a review with the facts.
 func (r *reviewer) request(ctx context.Context, asked admissionv1.AdmissionRequest) (admission.Request, error) {
 	facts, err := r.facts()
 	if err != nil {
@@ -150,7 +154,7 @@ func (r *reviewer) request(ctx context.Context, asked admissionv1.AdmissionReque
 	return request, err
 }
 
-// trust asks whether somebody is trusted.
+// trust asks the API server whether a user is trusted.
 func (r *reviewer) trust(ctx context.Context, who tenancy.Author) admission.Trust {
 	ctx, cancel := context.WithTimeout(ctx, reviewsLast)
 	defer cancel()
@@ -164,7 +168,7 @@ func (r *reviewer) trust(ctx context.Context, who tenancy.Author) admission.Trus
 	return admission.Untrusted
 }
 
-// lookUp finds what a request names.
+// lookUp finds the objects that a request names.
 func (r *reviewer) lookUp(ctx context.Context, named admission.Named, facts *admission.Facts) error {
 	if named.Snapshot.Name != "" {
 		snapshot, err := r.Snapshots.Get(named.Snapshot.Namespace, named.Snapshot.Name)
@@ -186,7 +190,8 @@ func (r *reviewer) lookUp(ctx context.Context, named admission.Named, facts *adm
 	return nil
 }
 
-// facts are what the caches hold. While they are not filled nothing is known, and the rules that need no facts decide.
+// facts returns the contents of the caches. Until they are filled nothing is known, and only rules without facts
+// decide.
 func (r *reviewer) facts() (admission.Facts, error) {
 	facts := admission.Facts{InstanceID: r.InstanceID, Releases: r.Releases, Known: r.Synced()}
 	if !facts.Known {

@@ -98,7 +98,7 @@ func TestValidate_AnswersAsTheAPIServerWould(t *testing.T) {
 	}
 }
 
-// Servers that have registered themselves are in a cache, and until that is filled they may be there.
+// Registered servers are found in a cache. Until it is filled, they may exist.
 func TestValidate_ReadsTheCaches(t *testing.T) {
 	workers := build.Cluster("demo", build.Pool("all", "w", 1))
 	for _, synced := range []bool{true, false} {
@@ -121,7 +121,7 @@ func TestMutate_ReturnsAPatch(t *testing.T) {
 	}
 }
 
-// The API server is asked about who brings a released Cluster, and about nobody else.
+// The API server is asked about trust only for users who bring a released Cluster.
 func TestMutate_AsksWhetherWhoBringsAReleasedClusterIsTrusted(t *testing.T) {
 	t.Parallel()
 	by := func(creator, released string) *provv1.Cluster {
@@ -164,7 +164,7 @@ func TestMutate_AsksWhetherWhoBringsAReleasedClusterIsTrusted(t *testing.T) {
 	}
 }
 
-// What cannot be read is no refusal: an AdmissionReview would be one, whatever the failure policy says.
+// An unreadable object causes an error instead of a refusal, so that the failure policy applies.
 func TestValidate_FailsOnWhatItCannotRead(t *testing.T) {
 	for _, path := range []string{ValidatePath, MutatePath} {
 		if got := ask(t, path, true, build.Cluster("demo"), map[string]any{"spec": "none"}); got.UID != "" || got.Result.Code != http.StatusInternalServerError {

@@ -32,7 +32,7 @@ var (
 	secret = types.NamespacedName{Namespace: "cattle-global-data", Name: "cc"}
 )
 
-// world is an API server that knows what alice may, and the cluster that she wrote.
+// world is an API server that knows alice's rights, and the cluster that she wrote.
 type world struct {
 	mu      sync.Mutex
 	may     bool
@@ -101,7 +101,7 @@ func (w *world) want(t *testing.T, want access.Verdict, woken int) {
 	}
 }
 
-// run tells a story that begins with a question that nobody has answered yet.
+// run runs a test that begins with an unanswered question.
 func run(t *testing.T, prepare func(*world), tell func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,7 @@ func run(t *testing.T, prepare func(*world), tell func(t *testing.T, w *world)) 
 	})
 }
 
-// The first question is answered in the background; a right that is withdrawn, or given back, is noticed within the interval.
+// The first question is answered in the background. A withdrawn or restored right is noticed within the interval.
 func TestChecker_FollowsWhatTheAuthorMay(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		w.want(t, access.Allowed, 1)
@@ -131,7 +131,7 @@ func TestChecker_FollowsWhatTheAuthorMay(t *testing.T) {
 	})
 }
 
-// One question an interval is all that a settled cluster costs.
+// A settled cluster costs one question in each interval.
 func TestChecker_AsksOnceAnInterval(t *testing.T) {
 	run(t, nil, func(t *testing.T, w *world) {
 		for range 100 {
@@ -147,12 +147,12 @@ func TestChecker_AsksOnceAnInterval(t *testing.T) {
 	})
 }
 
-// An API server that does not answer changes no answer, and is asked again.
+// An API server that does not answer changes no verdict, and is asked again.
 func TestChecker_KeepsWhatItKnows(t *testing.T) {
 	run(t, func(w *world) { w.broken = true }, func(t *testing.T, w *world) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		w.want(t, access.Unknown, 1) // to say that there is no answer
+		w.want(t, access.Unknown, 1) // because of the report that there is no answer
 		w.set(func() { w.broken = false })
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -164,7 +164,7 @@ func TestChecker_KeepsWhatItKnows(t *testing.T) {
 	})
 }
 
-// An API server that is slow for a moment is no news. One that never answers is.
+// A short delay of the API server is not reported. Repeated failures are.
 func TestChecker_SaysThatThereIsNoAnswer(t *testing.T) {
 	run(t, func(w *world) { w.broken = true }, func(t *testing.T, w *world) {
 		for _, tc := range []struct {
@@ -181,7 +181,7 @@ func TestChecker_SaysThatThereIsNoAnswer(t *testing.T) {
 	})
 }
 
-// What a Cluster does not name any more cannot be granted: only an offer helps.
+// A reference that the Cluster no longer contains cannot be granted: the advice is an offer only.
 func TestChecker_AdvisesWhatHelps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -206,7 +206,8 @@ func TestChecker_ForgetsClustersThatAreGone(t *testing.T) {
 	})
 }
 
-// Nobody is asked about what is in the cluster's namespace, what offers itself, or what nobody was granted.
+// The checker decides without a question for a Secret of the cluster's namespace, an offered Secret, and a missing
+// grant.
 func TestChecker_DecidesTheRestItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -231,7 +232,7 @@ func TestChecker_DecidesTheRestItself(t *testing.T) {
 	}
 }
 
-// answering is an API server that lets everybody do everything, and what it is asked.
+// answering returns an API server that allows everything, and the last question.
 func answering() (kubernetes.Interface, *authorizationv1.SubjectAccessReviewSpec) {
 	client := fake.NewClientset()
 	spec := &authorizationv1.SubjectAccessReviewSpec{}
@@ -276,7 +277,7 @@ func TestReview_AsksForTheWholeAuthor(t *testing.T) {
 	}
 }
 
-// Without an answer nobody may anything.
+// Without an answer, a review fails and allows nothing.
 func TestReview_FailsWithTheAPIServer(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset()
@@ -291,7 +292,7 @@ func TestReview_FailsWithTheAPIServer(t *testing.T) {
 	}
 }
 
-// The replicas of a server, and the server after a restart, sign with the same key.
+// All replicas of a server sign with the same key, also after a restart.
 func TestKey_IsMadeOnce(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset()

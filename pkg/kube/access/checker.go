@@ -22,18 +22,18 @@ import (
 type Verdict int
 
 const (
-	// Unknown is the answer until the API server has been asked. The cluster is woken when it has.
+	// Unknown is the verdict until the API server answers. Its answer wakes the cluster.
 	Unknown Verdict = iota
-	// Allowed lets it be used.
+	// Allowed permits the use.
 	Allowed
-	// Denied does not.
+	// Denied forbids the use.
 	Denied
 )
 
 const (
 	defaultRefresh = time.Minute
 	retryAfter     = 5 * time.Second
-	// tellAfter is how many times a question is asked in vain before the clusters that wait for the answer are told.
+	// tellAfter is the number of failed attempts after which waiting clusters report that there is no answer.
 	tellAfter = 3
 	// atOnce is how many questions the API server is asked at the same time.
 	atOnce = 4
@@ -44,28 +44,28 @@ type ClusterCache interface {
 	List(namespace string, selector labels.Selector) ([]*provv1.Cluster, error)
 }
 
-// Options are what a Checker works with.
+// Options configure a Checker.
 type Options struct {
 	// Key signs grants.
 	Key      []byte
 	Clusters ClusterCache
 	Review   Reviewer
-	// Refresh is how often the API server is asked again; one minute when it is zero. It is how long a right that was withdrawn may
-	// still be used.
+	// Refresh is how often the API server is asked again; one minute when it is zero. A withdrawn right stays usable
+	// for at most that long.
 	Refresh time.Duration
 	Log     logrus.FieldLogger
 }
 
-// Checker knows which Clusters may use which Secrets of other namespaces. Its methods may be called from several goroutines.
+// Checker knows which Clusters may use which Secrets of other namespaces. It is safe for concurrent use.
 type Checker struct {
 	Options
 
 	mu      sync.Mutex
 	notify  []func(cluster types.NamespacedName)
 	answers map[question]bool
-	// asking are questions without an answer yet, with the clusters that wait for it.
+	// asking are the unanswered questions, with the clusters that wait for the answer.
 	asking map[question]map[types.NamespacedName]bool
-	// vain is how many times each of these was asked without an answer.
+	// vain counts the failed attempts of each unanswered question.
 	vain map[question]int
 	wake chan struct{}
 }
@@ -76,7 +76,7 @@ type question struct {
 	secret types.NamespacedName
 }
 
-// New returns a Checker. It answers when it runs.
+// New returns a Checker. It asks questions while Run runs.
 func New(o Options) *Checker {
 	if o.Refresh == 0 {
 		o.Refresh = defaultRefresh
@@ -90,16 +90,16 @@ func New(o Options) *Checker {
 	}
 }
 
-// OnChange calls f with every Cluster for which an answer has come, or is another one now.
+// OnChange calls f with every Cluster that has a new or changed answer.
 func (c *Checker) OnChange(f func(cluster types.NamespacedName)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.notify = append(c.notify, f)
 }
 
-// Check says whether a Cluster may use a Secret, and when it may not, why; and why that is not known, when that has lasted for some time. A Cluster
-// uses what is in its own namespace. annotations are those of the Secret, nil when it does not exist: whether it does makes no difference to who may
-// not use it. It waits for nobody.
+// Check returns whether a Cluster may use a Secret, and why not. For Unknown the text explains a lasting failure. A
+// Cluster may always use Secrets of its own namespace. annotations are those of the Secret, nil if it does not exist. A
+// Cluster without the right gets the same answer whether the Secret exists or not. Check does not block.
 func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, annotations map[string]string) (Verdict, string) {
 	own := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 	if secret.Namespace == own.Namespace || tenancy.Offered(annotations, own) {
@@ -127,8 +127,8 @@ func (c *Checker) Check(cluster *provv1.Cluster, secret types.NamespacedName, an
 	return Allowed, ""
 }
 
-// remedy is what helps a Cluster that may not use a Secret. It changes nothing of the Cluster's spec. What the Cluster does not name any more, as a
-// snapshot that was taken before does, nobody can be granted.
+// remedy returns how a Cluster gets access to a Secret without a change of its spec. A reference that the Cluster no
+// longer contains, such as one from an old snapshot, cannot be granted.
 func remedy(cluster *provv1.Cluster, secret types.NamespacedName) string {
 	offer := "list " + cluster.Namespace + "/" + cluster.Name + " in annotation " + rkev1.AuthorizedObjectAnnotation + " of the Secret"
 	if !slices.ContainsFunc(tenancy.References(cluster), func(r tenancy.Reference) bool { return r.NamespacedName == secret }) {
@@ -137,7 +137,7 @@ func remedy(cluster *provv1.Cluster, secret types.NamespacedName) string {
 	return "let somebody who may get it set annotation " + tenancy.GrantsAnnotation + " of the Cluster to " + tenancy.Renew + ", or " + offer
 }
 
-// ask notes a question. The lock is held.
+// ask records a question. The caller holds the lock.
 func (c *Checker) ask(asked question, cluster types.NamespacedName) {
 	if c.asking[asked] == nil {
 		c.asking[asked] = map[types.NamespacedName]bool{}
@@ -174,14 +174,14 @@ func (c *Checker) Run(ctx context.Context) {
 	}
 }
 
-// open are the questions that have no answer yet.
+// open returns the unanswered questions.
 func (c *Checker) open() map[question]map[types.NamespacedName]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.asking)
 }
 
-// standing are the questions about all references that there are. What is known about others is forgotten.
+// standing returns the questions about all existing references, and forgets the others.
 func (c *Checker) standing() map[question]map[types.NamespacedName]bool {
 	clusters, err := c.Clusters.List(metav1.NamespaceAll, labels.Everything())
 	if err != nil {
@@ -205,8 +205,8 @@ func (c *Checker) standing() map[question]map[types.NamespacedName]bool {
 	return found
 }
 
-// review asks, and wakes the clusters to which an answer is news. Without an answer the old one stays, and without an old one the question
-// does.
+// review asks the questions, and wakes the clusters whose answer changed. A failure keeps the old answer, or keeps the
+// question open.
 func (c *Checker) review(ctx context.Context, asked map[question]map[types.NamespacedName]bool) {
 	var running sync.WaitGroup
 	places := make(chan struct{}, atOnce)
@@ -249,7 +249,7 @@ func (c *Checker) reviewOne(ctx context.Context, asked question, clusters []type
 	tell(notify, clusters)
 }
 
-// inVain notes that there was no answer, and lets the clusters say so when that lasts and there is no former answer.
+// inVain counts a failure. It wakes the clusters if failures last and there is no former answer.
 func (c *Checker) inVain(asked question, clusters []types.NamespacedName) {
 	c.mu.Lock()
 	c.vain[asked]++

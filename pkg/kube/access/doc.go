@@ -1,4 +1,5 @@
-// Package access answers whether a Cluster may use a Secret of another namespace. What makes it so is decided in package tenancy; here the
-// API server is asked what the author of a reference may do: once by admission, when the reference is written (Review), and from then on
-// by a Checker, in the background and at intervals. Handlers ask the Checker, which answers from memory: a reconcile waits for nobody.
+// Package access answers whether a Cluster may use a Secret of another namespace. Package tenancy has the rules. This
+// package asks the API server what the author of a reference may do. Admission asks once, when the reference is written
+// (Review). Then a Checker asks in the background, at intervals. It answers handlers from memory, so that a reconcile
+// never waits.
 package access

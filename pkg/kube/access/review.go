@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
-// Reviewer tells whether an author may get a Secret.
+// Reviewer reports whether an author may get a Secret.
 type Reviewer func(ctx context.Context, author tenancy.Author, secret types.NamespacedName) (bool, error)
 
 // Review asks the API server with a SubjectAccessReview.
@@ -32,14 +32,16 @@ func Review(client kubernetes.Interface) Reviewer {
 	}
 }
 
-// Truster tells whether somebody is trusted with Clusters from another management cluster: whether they may create clusters.management.cattle.io.
+// Truster reports whether a user may bring Clusters from another management cluster, which requires the right to create
+// clusters.management.cattle.io.
 type Truster func(ctx context.Context, who tenancy.Author) (bool, error)
 
 // Trust asks the API server with a SubjectAccessReview.
 func Trust(client kubernetes.Interface) Truster {
 	return func(ctx context.Context, who tenancy.Author) (bool, error) {
 		may, err := ask(ctx, client, who, authorizationv1.ResourceAttributes{
-			Verb: "create", Group: "management.cattle.io", Version: "*", Resource: "clusters", // as policy drover-management-name asks
+			// As in policy drover-management-name.
+			Verb: "create", Group: "management.cattle.io", Version: "*", Resource: "clusters",
 		})
 		if err != nil {
 			return false, fmt.Errorf("ask whether %s may create clusters.management.cattle.io: %w", who.Username, err)
@@ -71,8 +73,8 @@ const (
 	keyField  = "key"
 )
 
-// Key returns the key that signs grants. All replicas share it: whoever comes first makes it. Without the key of yesterday the grants of
-// yesterday count for nothing, so it belongs into backups.
+// Key returns the key that signs grants. All replicas share it, and the first one creates it. Grants are valid only
+// with the key that signed them, so backups contain it.
 func Key(ctx context.Context, client kubernetes.Interface, namespace string) ([]byte, error) {
 	secrets := client.CoreV1().Secrets(namespace)
 	found, err := secrets.Get(ctx, keySecret, metav1.GetOptions{})

@@ -20,19 +20,19 @@ import (
 // ordinary rollout.
 const changesPerSecond = 100
 
-// OwnerRefs says which owner reference the objects of a set get.
+// OwnerRefs selects the owner reference of the objects of a set.
 type OwnerRefs int
 
 const (
-	// NoOwnerRef leaves owner references to somebody else.
+	// NoOwnerRef sets no owner reference.
 	NoOwnerRef OwnerRefs = iota
-	// OwnerRef is a reference that is not the controller's: the objects go with the owner.
+	// OwnerRef sets a plain reference: the garbage collector deletes the objects with the owner.
 	OwnerRef
-	// ControllerRef is the controller's reference, and blocks the owner's deletion in the foreground.
+	// ControllerRef sets the controller reference, which also blocks the owner's foreground deletion.
 	ControllerRef
 )
 
-// Options are what New needs.
+// Options are the dependencies of a Set.
 type Options struct {
 	// Discovery finds the resource of a kind.
 	Discovery discovery.DiscoveryInterface
@@ -44,7 +44,7 @@ type Options struct {
 	Informer func(schema.GroupVersionKind) (cache.SharedIndexInformer, error)
 }
 
-// Set keeps sets of objects other than Secrets.
+// Set applies sets of objects other than Secrets.
 type Set struct {
 	opts    Options
 	apply   apply.Apply
@@ -59,15 +59,15 @@ func New(opts Options) *Set {
 	return &Set{opts: opts, apply: apply.New(opts.Discovery, factory), settled: newSettled()}
 }
 
-// Watch makes sure that the kinds have caches, with the index by which sets are found. Controllers call it when they
-// register, with the kinds of their sets: a cache that is made later is not started.
+// Watch creates caches of the kinds, with the index that finds sets. Controllers call it when they register, with the
+// kinds of their sets. A cache that is created later is not started.
 func (s *Set) Watch(kinds ...schema.GroupVersionKind) error {
 	_, err := s.informers(kinds)
 	return err
 }
 
-// Apply makes the set what objs says. The kinds are those of which the set may hold objects: objects of them that are not
-// in objs are deleted, unless their label objectset.rio.cattle.io/prune is "false". Objects of other kinds are refused.
+// Apply makes the set equal to objs. kinds are all kinds that the set may contain. Apply deletes objects of these kinds
+// that are not in objs, unless their label objectset.rio.cattle.io/prune is "false". It refuses objects of other kinds.
 //
 // The owner needs a UID. Objects without a namespace get the owner's.
 func (s *Set) Apply(ctx context.Context, setID string, owner runtime.Object, refs OwnerRefs, kinds []schema.GroupVersionKind, objs []runtime.Object) (Result, error) {
@@ -85,7 +85,7 @@ func (s *Set) Apply(ctx context.Context, setID string, owner runtime.Object, ref
 	return s.run(ctx, identity, kinds, prepared)
 }
 
-// identity is what a set is found by, and what its objects refer to.
+// identity identifies a set and the owner that its objects refer to.
 type identity struct {
 	setID          string
 	owner          runtime.Object
@@ -108,7 +108,7 @@ func (s *Set) identify(setID string, owner runtime.Object, refs OwnerRefs) (iden
 	return identity{setID: setID, owner: typed, ownerNamespace: m.GetNamespace(), refs: refs}, nil
 }
 
-// prepare checks the objects and gives each its kind, on a copy.
+// prepare checks the objects and sets the kind of each, on a copy.
 func (s *Set) prepare(setID string, kinds []schema.GroupVersionKind, objs []runtime.Object) ([]runtime.Object, error) {
 	allowed := map[schema.GroupVersionKind]bool{}
 	for _, gvk := range kinds {
@@ -175,7 +175,7 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 		return record.sorted(), fmt.Errorf("apply set %s: %w", id.setID, err)
 	}
 	if len(objs) > 0 && !record.tried() {
-		// What the caches got meanwhile was not compared, or not all of it.
+		// If the caches changed in the meantime, the change may not have been compared.
 		if after, err := s.settled.fingerprint(id, set, getters, objs); err == nil && after == fingerprint {
 			s.settled.note(set, fingerprint)
 		}
@@ -183,7 +183,7 @@ func (s *Set) run(ctx context.Context, id identity, kinds []schema.GroupVersionK
 	return record.sorted(), nil
 }
 
-// filled returns the caches of the kinds, or an error when one of them does not show everything yet.
+// filled returns the caches of the kinds. It fails if one of them is not filled yet.
 func (s *Set) filled(kinds []schema.GroupVersionKind) ([]apply.InformerGetter, error) {
 	getters, err := s.informers(kinds)
 	if err != nil {
@@ -215,7 +215,7 @@ func (s *Set) informers(kinds []schema.GroupVersionKind) ([]apply.InformerGetter
 	return getters, nil
 }
 
-// hashIndex is the name by which wrangler's apply looks for an index of its sets.
+// hashIndex is the name of the index in which wrangler's apply finds its sets.
 const hashIndex = "wrangler.byObjectSetHash"
 
 func addIndex(informer cache.SharedIndexInformer) error {
@@ -224,7 +224,7 @@ func addIndex(informer cache.SharedIndexInformer) error {
 	}
 	err := informer.AddIndexers(cache.Indexers{hashIndex: byHash})
 	if err != nil && informer.GetIndexer().GetIndexers()[hashIndex] != nil {
-		return nil // somebody else was faster
+		return nil // a concurrent call added it
 	}
 	return err
 }
@@ -252,8 +252,8 @@ func isSecret(gvk schema.GroupVersionKind) bool {
 	return gvk == corev1.SchemeGroupVersion.WithKind("Secret")
 }
 
-// withKind returns a copy of obj that says its kind. Objects from generated clients do not, and wrangler would look for it
-// in a scheme of its own, which does not know our kinds.
+// withKind returns a copy of obj with its kind. Objects from generated clients have none, and wrangler would look it up
+// in its own scheme, which does not know Drover's kinds.
 func withKind(scheme *runtime.Scheme, obj runtime.Object) (runtime.Object, error) {
 	obj = obj.DeepCopyObject()
 	if obj.GetObjectKind().GroupVersionKind().Kind != "" {

@@ -56,7 +56,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// secretClient is the client of wrangler's shape.
+// secretClient is a SecretClient for tests.
 type secretClient struct{ kube kubernetes.Interface }
 
 func (c secretClient) Create(s *corev1.Secret) (*corev1.Secret, error) {
@@ -152,7 +152,7 @@ func TestApply_MakesChangesAndDeletes(t *testing.T) {
 	})
 }
 
-// What somebody else adds to an object stays, what Drover once set and sets no more goes.
+// Apply keeps fields that others add, and removes fields that Drover no longer sets.
 func TestApply_MergesThreeWays(t *testing.T) {
 	run(t, func(f *fixture) {
 		first := configMap("a", "1")
@@ -171,7 +171,7 @@ func TestApply_MergesThreeWays(t *testing.T) {
 	})
 }
 
-// wrangler's own limit is one change a second after ten.
+// More than wrangler's own limit is allowed, which is one change a second after ten.
 func TestApply_EdgeRateLimit(t *testing.T) {
 	run(t, func(f *fixture) {
 		began := time.Now()
@@ -184,7 +184,7 @@ func TestApply_EdgeRateLimit(t *testing.T) {
 	})
 }
 
-// An apply without a cache lists a kind in all namespaces each time.
+// Apply does not list live objects. wrangler's apply lists a kind without a cache in all namespaces each time.
 func TestApply_EdgeNoLiveLists(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.api.ResetLog()
@@ -249,7 +249,7 @@ func (f *fixture) applySecrets(desired ...*corev1.Secret) Result {
 	return result
 }
 
-// wrangler's apply copies the first 64 characters of each value into an annotation.
+// Values of Secrets do not appear in annotations. wrangler's apply copies the first 64 characters of each value.
 func TestSecrets_EdgeNothingLeaksIntoAnnotations(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.want("first", Result{Created: []string{"secrets ns/s"}}, f.applySecrets(secret("s", "hush-hush")))
@@ -292,7 +292,7 @@ func TestSecrets_ChangesTypesAndDeletes(t *testing.T) {
 	})
 }
 
-// The API server fills in the token of a service account: an apply must not take it away again.
+// An apply keeps the token that the API server writes into the Secret of a service account.
 func TestSecrets_TokensStay(t *testing.T) {
 	run(t, func(f *fixture) {
 		_, err := f.kube.CoreV1().ServiceAccounts("ns").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "sa"}}, metav1.CreateOptions{})

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Mark writes on an object that it belongs to a set, for the object whose creation decides who may have its name: it has to
-// be made, by a plain create, before the set is applied. Applying the set then takes it as its own.
+// Mark adds the identity of a set to an object. It is for the object whose creation reserves a name, which must be
+// created with a plain create before the set is applied. The later apply then treats it as part of the set.
 func Mark(obj metav1.Object, setID string, owner schema.GroupVersionKind, namespace, name string) error {
 	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	object.SetGroupVersionKind(owner)
@@ -25,12 +25,12 @@ func Mark(obj metav1.Object, setID string, owner schema.GroupVersionKind, namesp
 	return nil
 }
 
-// Marked tells whether an object belongs to a set.
+// Marked reports whether an object belongs to a set.
 func Marked(obj metav1.Object, setID string, owner schema.GroupVersionKind, namespace, name string) bool {
 	return Selector(setID, owner, namespace, name).Matches(labels.Set(obj.GetLabels()))
 }
 
-// Kept tells whether an object belongs to a set, whosever.
+// Kept reports whether an object belongs to any set.
 func Kept(obj metav1.Object) bool { return obj.GetLabels()[apply.LabelHash] != "" }
 
 // Selector selects the objects of a set.

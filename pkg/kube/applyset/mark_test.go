@@ -10,7 +10,7 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// TestMark: what is marked is the set's, keeps what it had, and is no other set's.
+// A marked object belongs to its set only, and keeps its other labels and annotations.
 func TestMark(t *testing.T) {
 	owner := schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Owner"}
 	obj := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"mine": "x"}}}

@@ -17,15 +17,17 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// Purge deletes the set, as far as the caches show it. The owner may be gone already: only its kind, namespace and name count.
+// Purge deletes the objects of the set that the caches contain. The owner may be deleted already: only its kind,
+// namespace and name count.
 func (s *Set) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) (Result, error) {
 	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	gone.SetGroupVersionKind(owner)
 	return s.run(ctx, identity{setID: setID, owner: gone, ownerNamespace: namespace}, kinds, nil)
 }
 
-// PurgeLive is Purge by what the API server has and not by caches. It is for the last look at a set whose objects have no owner
-// reference: one that was made a moment ago would be left for ever. The kinds need not be watched; one that is not served has no objects.
+// PurgeLive is Purge with live reads instead of caches. It is for the last cleanup of a set without owner references,
+// because caches may lack a new object, which would then remain forever. The kinds need no caches. A kind that is not
+// served has no objects.
 func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
 	if err := s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name).Add(pruned), kinds); err != nil {
 		return err
@@ -33,24 +35,24 @@ func (s *Set) PurgeLive(ctx context.Context, setID string, owner schema.GroupVer
 	return s.End(setID, owner, namespace, name)
 }
 
-// End lets go of what is remembered of a set whose owner is gone and whose objects go with it, by their owner references. It writes nothing.
+// End forgets a set whose owner is deleted and whose objects are garbage-collected with it. It writes nothing.
 func (s *Set) End(setID string, owner schema.GroupVersionKind, namespace, name string) error {
 	s.settled.forget(naming.ApplySet(setID, owner.String(), name, namespace))
 	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	gone.SetGroupVersionKind(owner)
-	// wrangler keeps a limiter of rates for each set, until it is applied without objects. With no kinds there is nothing to look for.
+	// wrangler keeps a rate limiter for each set until an apply without objects. Without kinds it searches for nothing.
 	if err := s.apply.WithSetID(setID).WithOwner(gone).Apply(objectset.NewObjectSet()); err != nil {
 		return fmt.Errorf("end set %s: %w", setID, err)
 	}
 	return nil
 }
 
-// PurgeKept is PurgeLive for what the set itself kept, by its label objectset.rio.cattle.io/prune, when it was not wanted any more.
+// PurgeKept is PurgeLive for objects that the set kept because of their label objectset.rio.cattle.io/prune.
 func (s *Set) PurgeKept(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string, kinds []schema.GroupVersionKind) error {
 	return s.deleteLive(ctx, setID, Selector(setID, owner, namespace, name), kinds)
 }
 
-// pruned leaves out what a set keeps.
+// pruned excludes objects that a set keeps.
 var pruned = func() labels.Requirement {
 	requirement, err := labels.NewRequirement(apply.LabelPrune, selection.NotEquals, []string{"false"})
 	utilruntime.Must(err)

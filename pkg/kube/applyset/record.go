@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Result lists what was written, each as "resource namespace/name", in alphabetical order. An Apply that changes nothing
-// returns the zero Result.
+// Result lists the written objects, each as "resource namespace/name", in alphabetical order. An Apply that changes
+// nothing returns the zero Result.
 type Result struct {
 	Created, Updated, Deleted []string
 }
@@ -24,7 +24,7 @@ type Result struct {
 // Changed reports whether anything was written.
 func (r Result) Changed() bool { return len(r.Created)+len(r.Updated)+len(r.Deleted) > 0 }
 
-// String is a line for logs.
+// String returns a line for logs.
 func (r Result) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -50,12 +50,12 @@ func describe(kind, namespace, name string) string {
 
 type recorderKey struct{}
 
-// recorder travels in the context of one Apply.
+// recorder collects the writes of one Apply. It travels in the context.
 type recorder struct {
 	set    string
 	mu     sync.Mutex
 	result Result
-	wrote  bool // or tried to: a create of what the cache does not show yet is no sign that all is well
+	wrote  bool // also after a failed write, because a create that conflicts shows that the cache is behind
 }
 
 func (r *recorder) try() {
@@ -85,8 +85,8 @@ func (r *recorder) sorted() Result {
 	return r.result
 }
 
-// recording is a client that notes what it writes, refuses to take an object from another set, and takes an object that is
-// gone already for deleted.
+// recording is a client that records its writes. It refuses to take an object from another set, and accepts that an
+// object to delete does not exist.
 type recording struct {
 	dynamic.NamespaceableResourceInterface
 	resource string
@@ -123,7 +123,7 @@ func recorderOf(ctx context.Context) *recorder {
 	return &recorder{}
 }
 
-// Create makes the object.
+// Create creates the object.
 func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured, opts metav1.CreateOptions, sub ...string) (*unstructured.Unstructured, error) {
 	record := recorderOf(ctx)
 	record.try()
@@ -139,7 +139,7 @@ func (r recordingIn) Create(ctx context.Context, obj *unstructured.Unstructured,
 	return created, err
 }
 
-// refuseForeign returns an error when the existing object belongs to another set.
+// refuseForeign returns an error if the existing object belongs to another set.
 func (r recordingIn) refuseForeign(ctx context.Context, set string, obj *unstructured.Unstructured) error {
 	existing, err := r.Get(ctx, obj.GetName(), metav1.GetOptions{})
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Verb is what is done to an object.
+// Verb is the operation on an object.
 type Verb string
 
 // The verbs.
@@ -24,7 +24,7 @@ const (
 	Create Verb = "Create"
 	Update Verb = "Update"
 	Delete Verb = "Delete"
-	// Refuse: the object belongs to another set, and the set cannot be applied.
+	// Refuse: the object belongs to another set, so the set cannot be applied.
 	Refuse Verb = "Refuse"
 )
 
@@ -34,21 +34,21 @@ type Difference struct {
 	Kind      schema.GroupVersionKind
 	Namespace string
 	Name      string
-	// Patch is what an Update would send, without the notes of apply itself: a JSON merge patch.
+	// Patch is the JSON merge patch of an Update, without the annotations of apply itself.
 	Patch map[string]any
 	// Reason is why Refuse refuses.
 	Reason string
 }
 
-// Rehearsal is an Apply that writes nothing.
+// Rehearsal computes an Apply without writing.
 type Rehearsal struct {
 	Discovery discovery.DiscoveryInterface
 	Scheme    *runtime.Scheme
-	// Live are all objects of the kinds of the set that there are, as the API server has them.
+	// Live are all existing objects of the kinds of the set, as read from the API server.
 	Live []*unstructured.Unstructured
 }
 
-// Apply returns what Set.Apply would do, by the same comparison, in the order of kinds and names.
+// Apply returns what Set.Apply would do. It uses the same comparison and sorts the result by kind and name.
 func (r Rehearsal) Apply(setID string, owner runtime.Object, refs OwnerRefs, kinds []schema.GroupVersionKind, objs []runtime.Object) ([]Difference, error) {
 	set := &Set{opts: Options{Scheme: r.Scheme}}
 	identity, err := set.identify(setID, owner, refs)
@@ -79,7 +79,8 @@ func (r Rehearsal) Apply(setID string, owner runtime.Object, refs OwnerRefs, kin
 		}
 		getters = append(getters, getter{informer: informer, gvk: gvk})
 	}
-	nobody := func(schema.GroupVersionResource) (dynamic.NamespaceableResourceInterface, error) { return nil, nil } // nothing is asked or written
+	// Reads and writes nothing.
+	nobody := func(schema.GroupVersionResource) (dynamic.NamespaceableResourceInterface, error) { return nil, nil }
 	a := apply.New(r.Discovery, nobody).WithSetID(setID).WithOwner(identity.owner).WithDefaultNamespace(identity.ownerNamespace).WithCacheTypes(getters...)
 	if refs != NoOwnerRef {
 		a = a.WithSetOwnerReference(refs == ControllerRef, refs == ControllerRef)
@@ -91,8 +92,8 @@ func (r Rehearsal) Apply(setID string, owner runtime.Object, refs OwnerRefs, kin
 	return differences(plan, refused)
 }
 
-// claim gives the wanted objects that exist and are in no set the label of the set, by which they are then compared: Apply takes them. Those of
-// another set are refused.
+// claim handles wanted objects that already exist. If an object is in no set, claim gives it the label of the set, so
+// that the comparison includes it as Apply would. If it is in another set, claim refuses it.
 func (r Rehearsal) claim(wanted []runtime.Object, hash, namespace string) (live []*unstructured.Unstructured, refused []Difference, err error) {
 	live = slices.Clone(r.Live)
 	for _, object := range wanted {
@@ -162,13 +163,13 @@ func differences(plan apply.Plan, refused []Difference) ([]Difference, error) {
 	return out, nil
 }
 
-// Still is an informer of objects that somebody else keeps in its store: it watches nothing, and tells nobody of anything.
+// Still is an informer without a watch: the caller fills its store, and no handler is notified.
 type Still struct {
 	cache.SharedIndexInformer
 	indexer cache.Indexer
 }
 
-// NewStill returns one without objects.
+// NewStill returns an empty Still.
 func NewStill(indexers cache.Indexers) Still {
 	return Still{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers)}
 }

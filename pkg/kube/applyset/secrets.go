@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// SecretClient writes Secrets. wrangler's generated client is one.
+// SecretClient writes Secrets. wrangler's generated client implements it.
 type SecretClient interface {
 	Create(*corev1.Secret) (*corev1.Secret, error)
 	Update(*corev1.Secret) (*corev1.Secret, error)
@@ -25,15 +25,16 @@ type SecretClient interface {
 	Get(namespace, name string, options metav1.GetOptions) (*corev1.Secret, error)
 }
 
-// Secrets keeps sets of Secrets. They carry the identity of a set, but not the annotation in which wrangler's apply would
-// repeat their contents.
+// Secrets applies sets of Secrets. They have the identity of a set, but not the annotation in which wrangler's apply
+// repeats their contents.
 type Secrets struct {
 	scheme   *runtime.Scheme
 	client   SecretClient
 	informer cache.SharedIndexInformer
 }
 
-// NewSecrets returns a Secrets that reads from the informer. The informer must not have been started without the index.
+// NewSecrets returns a Secrets that reads from the informer. The informer must have the index, or must not be started
+// yet.
 func NewSecrets(scheme *runtime.Scheme, client SecretClient, informer cache.SharedIndexInformer) (*Secrets, error) {
 	if err := addIndex(informer); err != nil {
 		return nil, fmt.Errorf("index the cache of Secrets: %w", err)
@@ -41,9 +42,9 @@ func NewSecrets(scheme *runtime.Scheme, client SecretClient, informer cache.Shar
 	return &Secrets{scheme: scheme, client: client, informer: informer}, nil
 }
 
-// Apply makes the set what desired says: with no Secrets, it deletes those of the set that there are. Type and data of a
-// Secret become the desired ones, but a Secret without data keeps what it has, since the API server fills in those of
-// service accounts. Labels and annotations that somebody else added stay.
+// Apply makes the set equal to desired. Without desired Secrets, it deletes all of the set. Type and data of a Secret
+// become the desired ones. A Secret without desired data keeps its data, because the API server writes those of service
+// accounts. Labels and annotations of others stay.
 func (s *Secrets) Apply(_ context.Context, setID string, owner runtime.Object, refs OwnerRefs, desired []*corev1.Secret) (Result, error) {
 	set, err := s.identify(setID, owner, refs)
 	if err != nil {
@@ -74,14 +75,14 @@ func (s *Secrets) Apply(_ context.Context, setID string, owner runtime.Object, r
 	return record.sorted(), errors.Join(errs...)
 }
 
-// Purge deletes the set. The owner may be gone already.
+// Purge deletes the set. The owner may be deleted already.
 func (s *Secrets) Purge(ctx context.Context, setID string, owner schema.GroupVersionKind, namespace, name string) (Result, error) {
 	gone := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "gone"}}
 	gone.SetGroupVersionKind(owner)
 	return s.Apply(ctx, setID, gone, NoOwnerRef, nil)
 }
 
-// secretIdentity is what every Secret of a set carries.
+// secretIdentity is the metadata that every Secret of a set has.
 type secretIdentity struct {
 	labels, annotations map[string]string
 	namespace           string
@@ -126,7 +127,7 @@ func (id secretIdentity) mark(secret *corev1.Secret) *corev1.Secret {
 	}
 	secret.Labels = merged(secret.Labels, id.labels)
 	secret.Annotations = merged(secret.Annotations, id.annotations)
-	// An owner in another namespace would have the garbage collector delete the Secret.
+	// With an owner in another namespace, the garbage collector would delete the Secret.
 	if id.reference != nil && (id.namespace == "" || id.namespace == secret.Namespace) {
 		secret.OwnerReferences = withReference(secret.OwnerReferences, *id.reference)
 	}
@@ -177,7 +178,7 @@ func (s *Secrets) ensure(record *recorder, id secretIdentity, have, want *corev1
 				describe(have.Annotations[apply.LabelGVK], have.Annotations[apply.LabelNamespace], have.Annotations[apply.LabelName]))
 		}
 	}
-	if have.Type != want.Type { // the type of a Secret never changes
+	if have.Type != want.Type { // the type of a Secret is immutable
 		if err := s.delete(record, have); err != nil {
 			return err
 		}
@@ -198,7 +199,7 @@ func (s *Secrets) ensure(record *recorder, id secretIdentity, have, want *corev1
 	return nil
 }
 
-// overlay returns what have should become.
+// overlay returns have with the wanted changes.
 func overlay(have, want *corev1.Secret) *corev1.Secret {
 	next := have.DeepCopy()
 	next.Labels = merged(next.Labels, want.Labels)

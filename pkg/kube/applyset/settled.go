@@ -12,21 +12,22 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// settledSets is how many sets are remembered, of some hundred bytes each. One that was forgotten is compared once more.
+// settledSets is the number of sets that are remembered, of some hundred bytes each. A forgotten set is compared once
+// more.
 const settledSets = 50_000
 
-// settled remembers with what wish and what objects a set was found to need nothing. wrangler compares by decoding, patching
-// and encoding each object several times: that is most of what a reconcile would cost that has nothing to do.
+// settled remembers for which desired and cached objects a set needed no change. wrangler compares by decoding,
+// patching and encoding each object several times, which is most of the cost of an idle reconcile.
 type settled struct {
 	seed maphash.Seed
-	sets *lru.Cache // of fingerprints, by the set's hash
+	sets *lru.Cache // fingerprints, by the set's hash
 }
 
 func newSettled() *settled {
 	return &settled{seed: maphash.MakeSeed(), sets: lru.New(settledSets)}
 }
 
-// is reports whether nothing changed since the set was found to need nothing.
+// is reports whether the set is unchanged since it needed nothing.
 func (s *settled) is(set string, fingerprint uint64) bool {
 	last, ok := s.sets.Get(set)
 	return ok && last == fingerprint
@@ -36,8 +37,8 @@ func (s *settled) note(set string, fingerprint uint64) { s.sets.Add(set, fingerp
 
 func (s *settled) forget(set string) { s.sets.Remove(set) }
 
-// fingerprint is equal for two calls between which neither what is wanted nor the cached objects of the set have changed, but for
-// their status.
+// fingerprint is equal for two calls if neither the desired nor the cached objects of the set have changed between
+// them, apart from their status.
 func (s *settled) fingerprint(id identity, set string, getters []apply.InformerGetter, objs []runtime.Object) (uint64, error) {
 	var hash maphash.Hash
 	hash.SetSeed(s.seed)
@@ -72,8 +73,8 @@ func (s *settled) fingerprint(id identity, set string, getters []apply.InformerG
 	return sum, nil
 }
 
-// identityOf is what changes when anything of an object changes but its status. Kinds without a status have no generation:
-// their version says it.
+// identityOf changes with every change of an object, apart from its status. Kinds without a status have no generation,
+// so their resource version counts.
 func identityOf(m metav1.Object) any {
 	version := m.GetResourceVersion()
 	if m.GetGeneration() > 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/naming"
 )
 
-// informer is the cache of a kind.
+// informer returns the cache of a kind.
 func (f *fixture) informer(gvk schema.GroupVersionKind) cache.SharedIndexInformer {
 	f.Helper()
 	informer, err := f.set.opts.Informer(gvk)
@@ -22,14 +22,14 @@ func (f *fixture) informer(gvk schema.GroupVersionKind) cache.SharedIndexInforme
 	return informer
 }
 
-// known tells whether the next apply of these objects compares nothing.
+// known reports whether the next apply of these objects skips the comparison.
 func (f *fixture) known() bool {
 	f.Helper()
 	_, known := f.set.settled.sets.Get(naming.ApplySet(setID, configMaps.String(), f.owner.Name, f.owner.Namespace))
 	return known
 }
 
-// A set that needs nothing is compared once. Whatever somebody does to its objects afterwards is seen and undone.
+// A set that needs nothing is compared once. Later edits of its objects are still detected and undone.
 func TestApply_SettledSetIsWatchedOver(t *testing.T) {
 	edit := func(change func(*corev1.ConfigMap)) func(*fixture) {
 		return func(f *fixture) {
@@ -96,7 +96,7 @@ func TestPurge_ForgetsTheSet(t *testing.T) {
 	})
 }
 
-// When the owner of a set is gone nothing is remembered of the set, and nothing is written: its objects go with the owner.
+// End forgets the set of a deleted owner and writes nothing, because the objects are deleted with the owner.
 func TestEnd_ForgetsTheSetAndWritesNothing(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.apply(configMap("a", "1"))
@@ -111,8 +111,8 @@ func TestEnd_ForgetsTheSetAndWritesNothing(t *testing.T) {
 	})
 }
 
-// A create that meets the object, because the cache is behind, finds nothing to change: that is no sign that the cached objects
-// are all there is to watch over.
+// A create that conflicts, because the cache is behind, does not make the set settled, even if it finds nothing to
+// change.
 func TestApply_CacheBehindIsNotSettled(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.apply(configMap("a", "1"))
@@ -135,7 +135,7 @@ func TestApply_CacheBehindIsNotSettled(t *testing.T) {
 	})
 }
 
-// The last look at a set is one at the API server: what was made a moment ago is in no cache.
+// PurgeLive reads from the API server, because caches may lack a new object.
 func TestPurgeLive_FindsWhatNoCacheShows(t *testing.T) {
 	run(t, func(f *fixture) {
 		f.apply(configMap("a", "1"), configMap("b", "1"))
@@ -150,7 +150,7 @@ func TestPurgeLive_FindsWhatNoCacheShows(t *testing.T) {
 	})
 }
 
-// What a set keeps although it is not wanted any more goes in the end, when asked for by that name.
+// PurgeKept deletes objects that the set kept although they were no longer wanted.
 func TestPurgeKept_TakesWhatTheSetKept(t *testing.T) {
 	run(t, func(f *fixture) {
 		kept := configMap("a", "1")
@@ -167,7 +167,7 @@ func TestPurgeKept_TakesWhatTheSetKept(t *testing.T) {
 	})
 }
 
-// left are the names of the objects of all sets.
+// left returns the names of the objects of all sets.
 func (f *fixture) left() []string {
 	f.Helper()
 	list, err := f.kube.CoreV1().ConfigMaps("").List(f.Context(), metav1.ListOptions{LabelSelector: apply.LabelHash})

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WrapCaches gives our handlers the manager's informers for Cluster API's kinds, and base's for all others. Secrets are not
-// shared: the manager's cache of them holds only some, without data.
+// WrapCaches gives Drover's handlers the manager's informers for Cluster API's kinds, and base's for all others.
+// Secrets are not shared, because the manager's cache holds only some of them, without data.
 func (c *Core) WrapCaches(base lassocache.SharedCacheFactory) lassocache.SharedCacheFactory {
 	return &sharedCaches{SharedCacheFactory: base, core: c}
 }
@@ -38,7 +38,7 @@ func (f *sharedCaches) ForResource(gvr schema.GroupVersionResource, namespaced b
 	return f.ForResourceKind(gvr, "", namespaced)
 }
 
-// ForResourceKind returns the informer of a resource whose kind may be known.
+// ForResourceKind returns the informer of a resource. kind may be empty.
 func (f *sharedCaches) ForResourceKind(gvr schema.GroupVersionResource, kind string, namespaced bool) (toolscache.SharedIndexInformer, error) {
 	if !shared(gvr.Group) {
 		return f.SharedCacheFactory.ForResourceKind(gvr, kind, namespaced)
@@ -61,7 +61,7 @@ func (f *sharedCaches) StartGVK(ctx context.Context, gvk schema.GroupVersionKind
 	return f.SharedCacheFactory.StartGVK(ctx, gvk)
 }
 
-// informer returns the manager's informer of a kind; it is filled once the manager runs.
+// informer returns the manager's informer of a kind. It is filled once the manager runs.
 func (c *Core) informer(gvk schema.GroupVersionKind) (toolscache.SharedIndexInformer, error) {
 	object, err := c.scheme.New(gvk)
 	if err != nil {

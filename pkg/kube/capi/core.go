@@ -40,20 +40,20 @@ const (
 	// defaultWorkers is how many objects of one kind are reconciled at the same time.
 	defaultWorkers = 20
 	cacheTimeout   = 2 * time.Minute
-	// discoveryTimeout is how long the API server may take to say which kinds it serves.
+	// discoveryTimeout is how long the API server may take to list its kinds.
 	discoveryTimeout = 30 * time.Second
 )
 
-// managers counts the managers of this process. Some of Cluster API's metrics are registered once per manager name, and a program
-// that leads, loses the lease and leads again makes a new manager.
+// managers counts the managers of this process. Some of Cluster API's metrics are registered once per manager name. A
+// program that leads, loses the lease and leads again creates a new manager.
 var managers atomic.Int64
 
-// Options shape the core. Door is required.
+// Options configure the core. Door is required.
 type Options struct {
-	// Door is how the controllers reach clusters.
+	// Door connects the controllers to clusters.
 	Door clustercache.Door
-	// Subscribe calls back, until ctx ends, with each cluster to which the way has changed; a call may wait. Nil tells nothing, and ways are
-	// looked at every ten seconds.
+	// Subscribe calls changed, until ctx ends, with each cluster whose way has changed. A call may block. If it is nil,
+	// ways are checked every ten seconds.
 	Subscribe func(ctx context.Context, changed func(cluster types.NamespacedName))
 	// Workers is how many objects of one kind are reconciled at the same time; 20 when it is zero.
 	Workers int
@@ -61,13 +61,14 @@ type Options struct {
 	Log logrus.FieldLogger
 }
 
-// Core is Cluster API's core, made by New.
+// Core is Cluster API's core. New creates it.
 type Core struct {
 	manager *announcing
 	scheme  *runtime.Scheme
 }
 
-// New sets the controllers up for the API server of cfg, which must serve Definitions already. Nothing runs before Start.
+// New sets up the controllers for the API server of cfg, which must serve Definitions already. Nothing runs before
+// Start.
 func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -90,13 +91,13 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 		Controller: config.Controller{
 			CacheSyncTimeout: cacheTimeout,
 			UsePriorityQueue: new(true),
-			// Names are unique within a manager; a process may make one after another.
+			// Names are unique within a manager. A process may create several managers, one after another.
 			SkipNameValidation: new(true),
 		},
 		Cache:                  setup.ManagerCacheOptions(scheme, managerName, "", resync),
 		Client:                 setup.ManagerClientOptions(),
 		MapperProvider:         mapper,
-		LeaderElection:         false, // whoever starts us leads
+		LeaderElection:         false, // the caller of Start leads
 		Metrics:                server.Options{BindAddress: "0"},
 		HealthProbeBindAddress: "0",
 	})
@@ -115,7 +116,7 @@ func New(ctx context.Context, cfg *rest.Config, opts Options) (*Core, error) {
 	return core, nil
 }
 
-// mapper asks the API server for its kinds, and not for ever: the manager's own client has no time-out, because it watches.
+// mapper reads the kinds of the API server with a timeout. The manager's own client has none, because it watches.
 func mapper(cfg *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	limited := *client
 	limited.Timeout = discoveryTimeout
@@ -139,7 +140,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// Start runs the controllers until ctx ends. It must be called, once, for what New has made to end.
+// Start runs the controllers until ctx ends. Call it once: it also cleans up what New has created.
 func (c *Core) Start(ctx context.Context) error {
 	defer c.manager.broadcaster.Shutdown()
 	if err := c.manager.Start(ctx); err != nil {
@@ -156,5 +157,5 @@ func (c *Core) WaitForSync(ctx context.Context) error {
 	return nil
 }
 
-// Metrics are those of the controllers, which Cluster API keeps process-wide.
+// Metrics returns the metrics of the controllers, which Cluster API keeps process-wide.
 func Metrics() prometheus.Gatherer { return metrics.Registry }

@@ -13,8 +13,8 @@ import (
 //go:embed crds/*.yaml
 var definitions embed.FS
 
-// Definitions returns the CRDs of Cluster API's core, of the one version that is served here. "make generate" writes them from the pinned
-// module.
+// Definitions returns the CRDs of Cluster API's core, with the only version that is served here. "make generate" writes
+// them from the pinned module.
 func Definitions() ([]*apiextv1.CustomResourceDefinition, error) {
 	tree, err := fs.Sub(definitions, "crds")
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package capi runs Cluster API's core controllers inside our process, so that one program is enough for a whole management
+// Package capi runs Cluster API's core controllers inside Drover's process, so that one program is a whole management
 // plane. It is the only package that imports them.
 //
 //	core, err := capi.New(ctx, config, capi.Options{Log: log})     // nothing runs yet
@@ -6,16 +6,18 @@
 //	go core.Start(ctx)                                             // until ctx ends
 //	err = core.WaitForSync(ctx)
 //
-// What is particular here:
+// Particular to this package:
 //
-//   - Our handlers read Cluster API's kinds from the manager's informers (WrapCaches) and have no cache of them beside those. (The endpoints' caches, of
-//     Machines among others, live longer than a term and are their own.) Managed fields stay in that cache: Cluster API's own bookkeeping of rollouts needs them.
-//   - There are no admission webhooks. Whoever makes a MachineDeployment sets what a webhook would default; package
+//   - Drover's handlers read Cluster API's kinds from the manager's informers (WrapCaches) and have no other cache of
+//     them. The endpoints have their own caches, for example of Machines, because those outlive a term. Managed fields
+//     stay in the manager's cache, because Cluster API's rollouts need them.
+//   - There are no admission webhooks. The creator of a MachineDeployment sets the defaults of the webhooks; package
 //     topology does.
-//   - Connections to clusters are our own (package clustercache): they go through the tunnel, come and go with its agents, and a cluster that cannot be
-//     reached yet is tried again every second instead of every thirty: that is most of the time a new cluster would otherwise take.
-//   - A MachineDeployment's template carries neither version nor configuration, so these controllers have no reason to replace a
-//     node, and behave like any stock core that runs beside Drover instead (--capi=external).
+//   - Connections to clusters are Drover's own (package clustercache). They use the tunnel, and come and go with its
+//     agents. A cluster that cannot be reached yet is tried every second instead of every thirty. The longer delay
+//     would be most of the startup time of a new cluster.
+//   - A MachineDeployment's template has neither version nor configuration. These controllers therefore have no reason
+//     to replace a node, and behave like a stock core that runs in place of this one (--capi=external).
 //
-// Feature gates are process-wide in Cluster API; this package leaves them at their defaults.
+// Feature gates are process-wide in Cluster API. This package leaves them at their defaults.
 package capi

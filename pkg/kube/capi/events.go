@@ -9,12 +9,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// remembered is of how many events it is known whether they come again. The default of 4096, in each of three lists, takes as long to fill as
-// a thousand clusters take to come and go, and grows all that time.
+// remembered is the number of Events whose repetitions are counted. The default of 4096, in each of three lists, fills
+// only after a thousand clusters have come and gone, and memory grows until then.
 const remembered = 1024
 
-// announcing is a manager whose recorders remember less: of more than that many events it begins to count and to limit anew. The manager's own option for a
-// broadcaster leaves another one running when the manager ends. Unlike the manager's, this one writes no debug lines of events, which are in the API.
+// announcing is a manager whose Event recorders remember less. Beyond remembered Events, they start counting and
+// limiting again. The manager's own option for a broadcaster leaves another broadcaster running when the manager ends.
+// Unlike the manager's, this broadcaster writes no debug lines of Events, which are in the API.
 type announcing struct {
 	ctrl.Manager
 	broadcaster record.EventBroadcaster

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-io/drover/pkg/testkit/memkube"
 )
 
-// managerOf is a manager of which only the way to an API server is there.
+// managerOf is a manager that has only the connection to an API server.
 type managerOf struct {
 	ctrl.Manager
 	config *rest.Config
@@ -27,7 +27,7 @@ func (m managerOf) GetConfig() *rest.Config     { return m.config }
 func (m managerOf) GetHTTPClient() *http.Client { return m.client }
 func (managerOf) GetScheme() *runtime.Scheme    { return scheme.Scheme }
 
-// TestAnnounce_EndsWithItsManager: what the core announces is stored, and nothing runs any more when the manager has ended, or the bubble would not end.
+// TestAnnounce_EndsWithItsManager: Events of the core are stored, and all goroutines end with the manager.
 func TestAnnounce_EndsWithItsManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := memkube.New(memkube.Options{Scheme: scheme.Scheme, Namespaces: []string{"fleet"}})

@@ -72,7 +72,7 @@ func (c *Core) setup(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// secretNames is a cache of Secrets' metadata, for resources that are applied to clusters.
+// secretNames returns a cache of Secrets' metadata, for resources that are applied to clusters.
 func (c *Core) secretNames() (ctrlcache.Cache, error) {
 	secrets, err := ctrlcache.New(c.manager.GetConfig(), ctrlcache.Options{
 		Scheme: c.scheme, Mapper: c.manager.GetRESTMapper(), HTTPClient: c.manager.GetHTTPClient(),

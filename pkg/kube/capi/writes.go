@@ -10,8 +10,8 @@ import (
 // writeTimeout is how long a write may take.
 const writeTimeout = 30 * time.Second
 
-// finishWrites lets a write that is under way come to its end when the controllers are told to end: whoever leads next finds it done or
-// not done, and never comes upon it later. A write that has not begun by then does not begin.
+// finishWrites lets a write in progress finish when the controllers end. The next leader then finds it done or not
+// done, and no late write follows. A write that has not begun by then is not sent.
 type finishWrites struct{ http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -33,10 +33,10 @@ func (f finishWrites) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// WrappedRoundTripper lets client-go find what is below.
+// WrappedRoundTripper gives client-go access to the wrapped transport.
 func (f finishWrites) WrappedRoundTripper() http.RoundTripper { return f.RoundTripper }
 
-// whenClosed is the body of an answer, with what to do once it has been read.
+// whenClosed is a response body that calls then when it is closed.
 type whenClosed struct {
 	io.ReadCloser
 	then func()

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// A write that has begun is answered although its controller has been told to end; a read is not, and a write that has not begun does not begin.
+// A write in progress is answered although its controller ends. A read is canceled, and a new write is not sent.
 func TestFinishWrites(t *testing.T) {
 	arrived, release := make(chan struct{}, 1), make(chan struct{})
 	var begun []string
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // Only then does the server notice that a client has gone.
+		_, _ = io.Copy(io.Discard, r.Body) // Only then does the server notice that a client has left.
 		begun = append(begun, r.Method)
 		arrived <- struct{}{}
 		select {
@@ -46,7 +46,7 @@ func TestFinishWrites(t *testing.T) {
 			<-arrived
 			end()
 			if method == http.MethodPatch {
-				release <- struct{}{} // A read is not answered: what ends it is that its controller ends.
+				release <- struct{}{} // A read gets no answer: the end of its controller ends it.
 			}
 		}()
 		answer, err := do(ctx, method)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// tracker remembers which caches were asked for, so that those that do not fill can be named.
+// tracker remembers the requested caches, so that errors can name those that do not fill.
 type tracker struct {
 	mu    sync.Mutex
 	known map[schema.GroupVersionKind]cache.SharedIndexInformer
@@ -48,7 +48,7 @@ func (t *tracker) unfilled() (names []string, waitFor []cache.InformerSynced) {
 	return names, waitFor
 }
 
-// wait waits until the caches hold what the API server has.
+// wait waits until the caches are filled.
 func (t *tracker) wait(ctx context.Context, timeout time.Duration) error {
 	deadline, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (t *tracker) wait(ctx context.Context, timeout time.Duration) error {
 		timeout, strings.Join(names, ", "))
 }
 
-// trackedCaches is a cache factory that tells the tracker what it is asked for.
+// trackedCaches is a cache factory that reports requested caches to the tracker.
 type trackedCaches struct {
 	lassocache.SharedCacheFactory
 	tracker *tracker

@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// chain is all handlers of one kind as a single handler of the framework. The framework removes a handler by shifting the list that
-// its workers may be going through, which is a data race; a list of one never shifts. The chain replaces its own list instead.
+// chain combines all handlers of one kind into a single handler of the framework. The framework removes a handler by
+// shifting a list while workers may iterate over it, which is a data race. A list with one entry never shifts. The
+// chain replaces its own list instead.
 type chain struct {
 	gate    *gate
 	workers *workers
@@ -51,8 +52,9 @@ func (c *chain) add(ctx context.Context, name string, handler lassocontroller.Sh
 	})
 }
 
-// OnChange calls the handlers in the order of their registration, each with what the one before returned. One that fails does not stop
-// the others; the error names each that failed. The framework's error for "not now" counts as success, as it does there.
+// OnChange calls the handlers in the order of their registration, each with the object that the previous one returned.
+// A failing handler does not stop the others, and the error names each failed handler. The framework's ErrIgnore counts
+// as success.
 func (c *chain) OnChange(key string, obj runtime.Object) (runtime.Object, error) {
 	c.mu.Lock()
 	entries := c.entries
@@ -70,8 +72,8 @@ func (c *chain) OnChange(key string, obj runtime.Object) (runtime.Object, error)
 	return obj, errors.Join(failed...)
 }
 
-// usable says whether the next handler should see what this one returned: not nothing, and not an object without identity, which some
-// handlers return with an error.
+// usable reports whether the next handler should get this returned object. Some handlers return an error with nil, or
+// with an object without a UID.
 func usable(obj runtime.Object) bool {
 	if obj == nil || reflect.ValueOf(obj).IsNil() {
 		return false

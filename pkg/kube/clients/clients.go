@@ -39,31 +39,34 @@ import (
 )
 
 const (
-	// defaultWorkers is how many objects of one kind are handled at the same time: four of one namespace, and then there are some for four more.
+	// defaultWorkers is how many objects of one kind are handled at the same time. One namespace gets up to four
+	// workers, which leaves four for the others.
 	defaultWorkers = 8
 	// defaultSyncTimeout is how long the caches may take to fill.
 	defaultSyncTimeout = time.Minute
-	// requestTimeout ends requests other than watches: the generated clients take no context.
+	// requestTimeout bounds requests other than watches, because the generated clients take no context.
 	requestTimeout = 30 * time.Second
 )
 
-// NotHelm is the field selector that keeps the history of Helm releases, which nothing here reads, out of the cache of Secrets. It is most of what
-// Secrets hold in many management clusters.
+// NotHelm is the field selector that excludes the history of Helm releases from the cache of Secrets. Drover does not
+// read it, and in many management clusters it is most of the data in Secrets.
 const NotHelm = "type!=helm.sh/release.v1"
 
-// Options shape Clients. The zero value is fine.
+// Options configure Clients. The zero value is valid.
 type Options struct {
 	// Version is Drover's, for the user agent.
 	Version string
 	// Factory is a host's own lasso factory. Nil makes one.
 	Factory lassocontroller.SharedControllerFactory
-	// WrapCaches may replace caches of a factory that New makes. The embedded Cluster API controllers give theirs this way.
+	// WrapCaches may replace caches of a factory that New creates. The embedded Cluster API controllers provide theirs
+	// this way.
 	WrapCaches func(lassocache.SharedCacheFactory) lassocache.SharedCacheFactory
-	// Share lends the caches that other Clients have: those were made before, are started already, and live longer.
+	// Share lends the caches of other Clients. Those must be created first, be started already, and live longer.
 	Share *Clients
-	// WithoutDynamic leaves Dynamic idle: it follows no CRDs.
+	// WithoutDynamic disables Dynamic: it follows no CRDs.
 	WithoutDynamic bool
-	// Workers is how many objects of one kind are handled at the same time, about half of them of one namespace; 8 when it is zero.
+	// Workers is how many objects of one kind are handled at the same time, about half of them from one namespace; 8
+	// when it is zero.
 	Workers int
 	// KindWorkers overrides Workers.
 	KindWorkers map[schema.GroupVersionKind]int
@@ -71,13 +74,14 @@ type Options struct {
 	SyncTimeout time.Duration
 	// DynamicGroups are the API groups of Dynamic; those of the machine kinds when it is empty.
 	DynamicGroups []string
-	// Observe is told of every run of a handler: its name, how long it took and how it ended. Nil tells nobody.
+	// Observe is called after every run of a handler, with its name, duration and error. It may be nil.
 	Observe func(handler string, took time.Duration, err error)
 }
 
-// Clients are made by New. The fields are for reading.
+// Clients holds the clients and caches. New creates it. The fields are read-only.
 type Clients struct {
-	// Config is the configuration of every client here: user agent, no client-side limit, protobuf where it is understood.
+	// Config is the configuration of every client here: user agent, no client-side limit, protobuf where it is
+	// understood.
 	Config *rest.Config
 	// Scheme knows every kind with a generated client.
 	Scheme *runtime.Scheme
@@ -93,11 +97,11 @@ type Clients struct {
 	RBAC         rbaccontrollers.Interface
 	CRDs         crdcontrollers.Interface
 
-	// Kubernetes is for what the generated clients cannot do, such as TokenRequests.
+	// Kubernetes covers what the generated clients lack, such as TokenRequests.
 	Kubernetes kubernetes.Interface
 	// Dynamic has the kinds of node drivers.
 	Dynamic *Dynamic
-	// Apply keeps sets of objects, Secrets sets of Secrets.
+	// Apply applies sets of objects, and Secrets applies sets of Secrets.
 	Apply   *applyset.Set
 	Secrets *applyset.Secrets
 
@@ -157,7 +161,7 @@ func (c *Clients) setFactory(opts Options) error {
 		return fmt.Errorf("make clients: %w", err)
 	}
 	caches := lassocache.NewSharedCachedFactory(endingClients{client}, &lassocache.SharedCacheFactoryOptions{
-		// Of Pods those are cached that make and remove machines: a management cluster may have many others.
+		// Only Pods that create and delete machines are cached, because a management cluster may have many others.
 		KindTweakList: map[schema.GroupVersionKind]lassocache.TweakListOptionsFunc{
 			corev1.SchemeGroupVersion.WithKind("Secret"): func(o *metav1.ListOptions) { o.FieldSelector = NotHelm },
 			corev1.SchemeGroupVersion.WithKind("Pod"):    func(o *metav1.ListOptions) { o.LabelSelector = rkev1.InfraMachineNameLabel },
@@ -171,7 +175,7 @@ func (c *Clients) setFactory(opts Options) error {
 		caches = opts.WrapCaches(caches)
 	}
 	caches = &trackedCaches{SharedCacheFactory: caches, tracker: c.tracker}
-	// lasso only brings keys to the workers of each kind, which is done by one goroutine.
+	// lasso only passes keys to the workers of each kind, and one goroutine is enough for that.
 	factory := lassocontroller.NewSharedControllerFactory(caches, &lassocontroller.SharedControllerFactoryOptions{DefaultWorkers: 1})
 	c.gated = &gatedFactory{SharedControllerFactory: factory, gate: c.gate, tracker: c.tracker}
 	c.Factory, c.ownFactory = c.gated, true
@@ -203,7 +207,7 @@ func (c *Clients) setSets(opts Options) error {
 	if err != nil {
 		return fmt.Errorf("make clients: %w", err)
 	}
-	// The time-out of a client ends its watches too; only lasso's clients except them.
+	// The timeout of a client also ends its watches. Only lasso's clients exempt watches from it.
 	jsonOnly.Timeout = 0
 	watching, err := dynamic.NewForConfig(jsonOnly)
 	if err != nil {
@@ -221,7 +225,7 @@ func (c *Clients) setSets(opts Options) error {
 	return err
 }
 
-// Informer returns the cache of a kind: one of the scheme's, or one of Dynamic.
+// Informer returns the cache of a kind: from the scheme, or from Dynamic.
 func (c *Clients) Informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer, error) {
 	if !c.Scheme.Recognizes(gvk) {
 		return c.Dynamic.Informer(gvk)
@@ -233,19 +237,19 @@ func (c *Clients) Informer(gvk schema.GroupVersionKind) (cache.SharedIndexInform
 	return controller.Informer(), nil
 }
 
-// HandlerContext is the context to register handlers and wake-ups with. It ends in Stop, after the last handler has
+// HandlerContext is the context for registering handlers and wake-ups. It ends in Stop, after the last handler has
 // returned.
 func (c *Clients) HandlerContext() context.Context { return c.gate.ctx }
 
-// WorkContext ends as soon as the workers are told to end, while handlers still run. It is for what a handler may wait long for, such as a
-// download: Stop waits for the handlers.
+// WorkContext ends as soon as the workers are asked to end, while handlers still run. Use it for long waits in a
+// handler, such as a download, because Stop waits for the handlers.
 func (c *Clients) WorkContext() context.Context { return c.gate.work }
 
-// Start fills the caches of all kinds that were asked for, and starts the workers. When caches are not filled in time it
-// returns an error that names their kinds. The workers end with ctx; call Stop then.
+// Start fills the caches of all requested kinds, and starts the workers. If caches are not filled in time, it returns
+// an error with their kinds. The workers end with ctx. Call Stop afterwards.
 //
-// With a host's factory, kinds that the host has not started itself start here, and run until ctx ends even after Stop: they
-// cannot be started twice. Give it the context of the whole process, and end a term with Stop.
+// With a host's factory, Start also starts kinds that the host has not started. They run until ctx ends, even after
+// Stop, because they cannot be started twice. Pass the context of the whole process, and end a term with Stop.
 func (c *Clients) Start(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	c.stopWorkers = stop
@@ -273,7 +277,7 @@ func (c *Clients) startKinds(ctx context.Context) error {
 	}
 	bringing := 1
 	if !c.ownFactory {
-		bringing = c.workers // a host's own handlers may be among those that start here
+		bringing = c.workers // the host's own handlers may start here too
 	}
 	if err := c.Factory.Start(ctx, bringing); err != nil {
 		return fmt.Errorf("start controllers: %w", err)
@@ -281,7 +285,7 @@ func (c *Clients) startKinds(ctx context.Context) error {
 	return nil
 }
 
-// Stop ends the workers, waits for the handlers that run, and removes all handlers. It may be called more than once.
+// Stop ends the workers, waits for running handlers, and removes all handlers. It may be called more than once.
 func (c *Clients) Stop() {
 	if c.stopWorkers != nil {
 		c.stopWorkers()

@@ -48,7 +48,7 @@ func newAPI(t *testing.T) *memkube.Server {
 	return memkube.New(memkube.Options{CRDs: definitions, Namespaces: []string{"ns"}})
 }
 
-// pass lets time pass, and everything that it brings happen.
+// pass advances the time and waits for the effects.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -73,7 +73,7 @@ func cluster(name string) *rkev1.RKECluster {
 	return &rkev1.RKECluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 }
 
-// wrangler's Start waits for ever for a kind whose CRD is missing.
+// Start names the kind of a missing CRD. wrangler's Start waits forever.
 func TestStart_EdgeMissingCRDIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := memkube.New(memkube.Options{}) // no CRDs at all
@@ -94,7 +94,8 @@ func TestStart_EdgeMissingCRDIsNamed(t *testing.T) {
 	})
 }
 
-// A context that serves workers and handlers alike is a data race in lasso: handlers are removed while others iterate.
+// The context of handlers outlives the workers. With a common context, lasso removes handlers while workers iterate
+// over them.
 func TestStop_EdgeHandlersOutliveWorkers(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		running, released, order := make(chan struct{}), make(chan struct{}), []string{}
@@ -126,7 +127,7 @@ func TestStop_EdgeHandlersOutliveWorkers(t *testing.T) {
 	})
 }
 
-// lasso gives one limiter to all kinds when it is given one: keys of different kinds then share their counters.
+// Every kind has its own rate limiter. lasso shares a given limiter, and its counters, between all kinds.
 func TestQueues_EdgeLimiterIsPerKind(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		fails, ran := true, []time.Duration{}
@@ -178,7 +179,7 @@ func TestHandlers_PanicIsAnError(t *testing.T) {
 	})
 }
 
-// Of the Pods of a management cluster, those of the Jobs that make machines are cached and no others.
+// Only Pods of the Jobs that create machines are cached.
 func TestConfig_PodsOfMachinesOnly(t *testing.T) {
 	api := newAPI(t)
 	check(t, api.Add(
@@ -218,7 +219,7 @@ func TestConfig_AgentAndHelmSecrets(t *testing.T) {
 	})
 }
 
-// otherCluster is a host's own type for one of our kinds.
+// otherCluster is a host's own type for one of Drover's kinds.
 type otherCluster struct{ corev1.ConfigMap }
 
 func (o *otherCluster) DeepCopyObject() runtime.Object { c := *o; return &c }
@@ -245,7 +246,7 @@ func TestHost_FactoryNeedsOurTypes(t *testing.T) {
 	}
 }
 
-// machineKind is the definition of a kind of a node driver.
+// machineKind returns the definition of a kind of a node driver.
 func machineKind(plural, kind string) *apiextensionsv1.CustomResourceDefinition {
 	yes := true
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -287,7 +288,7 @@ func TestDynamic_KindsComeAndGo(t *testing.T) {
 		began := time.Now()
 		synctest.Wait()
 		if !c.Dynamic.Synced(gvk) {
-			pass(200 * time.Millisecond) // the step in which lasso and client-go look whether a cache is filled
+			pass(200 * time.Millisecond) // the interval at which lasso and client-go check that a cache is filled
 		}
 		if took := time.Since(began); !c.Dynamic.Synced(gvk) || took > 300*time.Millisecond {
 			t.Errorf("not followed after %v", took)
@@ -332,7 +333,7 @@ func TestDynamic_KindsComeAndGo(t *testing.T) {
 	})
 }
 
-// A replica keeps the caches of its endpoints for as long as it lives; its controllers borrow them, term after term.
+// A replica keeps the caches of its endpoints for its whole life. Its controllers borrow them in each term.
 func TestShare_NothingIsCachedTwice(t *testing.T) {
 	api := newAPI(t)
 	run(t, api, Options{WithoutDynamic: true}, func(c *Clients, start func()) {

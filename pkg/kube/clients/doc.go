@@ -1,19 +1,20 @@
-// Package clients holds everything with which Drover talks to the API server of the management cluster: one set of generated
-// clients, one cache and one work queue per kind.
+// Package clients contains everything that Drover uses to talk to the management cluster's API server: one set of
+// generated clients, and one cache and one work queue per kind.
 //
-// What it takes off wrangler and lasso:
+// It works around these problems of wrangler and lasso:
 //
-//   - their clients use one process-wide scheme, and a program that embeds Drover and has types of its own for the same kinds
-//     would end with "Double registration". Clients has a Scheme of its own, and takes a host's factory only if the host's
-//     scheme holds the same Go types;
-//   - Start waits for ever for a kind whose CRD is missing. Here it has a deadline, and its error names the kinds;
-//   - one rate limiter given for all kinds is one instance: keys of different kinds would share their counters. Here every
-//     kind has its own;
-//   - handlers are removed while workers still iterate over them when one context serves both, which is a data race. Here
-//     Stop ends the workers, waits for the handlers that run, and only then ends the context that handlers registered with;
-//   - a cache whose list fails asks until the API server is healthy, for ever when it was stopped meanwhile. Here that ends;
-//   - a handler that panics ends the process. Here it has failed, and the stack is logged;
-//   - caches cannot be started twice. Clients are made anew for each term as a leader.
+//   - Their clients use one process-wide scheme. A host with its own types for the same kinds would fail with "Double
+//     registration". Clients has its own Scheme, and accepts a host's factory only if the host's scheme has the same Go
+//     types.
+//   - Start waits forever for a kind whose CRD is missing. Here it has a deadline, and its error names the kinds.
+//   - A rate limiter for all kinds is one instance, so keys of different kinds share their counters. Here every kind
+//     has its own.
+//   - If workers and handlers share a context, handlers are removed while workers iterate over them, which is a data
+//     race. Here Stop ends the workers, waits for running handlers, and only then ends the context of the handlers.
+//   - A cache whose list fails keeps asking until the API server is healthy, even after the cache was stopped. Here
+//     that ends.
+//   - A panic in a handler ends the process. Here the handler fails, and the stack is logged.
+//   - Caches cannot be started twice. Create new Clients for each term as a leader.
 //
 // Use:
 //

@@ -34,15 +34,15 @@ const (
 // crdHandler is the name of the handler that follows CRDs.
 const crdHandler = "drover-dynamic-kinds"
 
-// DynamicHandler handles an object of a kind that came at run time. The object is nil when it is gone; otherwise it belongs
-// to the cache. What it returns with an error is the same as for other handlers.
+// DynamicHandler handles an object of a kind that appeared at run time. The object is nil after its deletion. Otherwise
+// it belongs to the cache. Errors have the same effect as in other handlers.
 type DynamicHandler func(gvk schema.GroupVersionKind, key string, obj *unstructured.Unstructured) error
 
-// Dynamic follows the CRDs of a few API groups and keeps a cache and a work queue for each kind that is served. A kind is
-// followed as soon as its CRD is established, without discovery; when the CRD goes, so does the cache.
+// Dynamic follows the CRDs of a few API groups and keeps a cache and a work queue for each served kind. It follows a
+// kind as soon as its CRD is established, without discovery. When the CRD is deleted, the cache ends.
 type Dynamic struct {
 	client  dynamic.Interface
-	watches dynamic.Interface // the same without a time-out
+	watches dynamic.Interface // the same without a timeout
 	crds    crdcontrollers.CustomResourceDefinitionController
 	gate    *gate
 	groups  []string
@@ -51,7 +51,7 @@ type Dynamic struct {
 
 	mu       sync.Mutex
 	workers  int
-	ctx      context.Context // set by start: kinds come later and live as long
+	ctx      context.Context // set by start, because kinds appear later and live as long
 	kinds    map[schema.GroupVersionKind]*dynamicKind
 	handlers []namedHandler
 	indexers cache.Indexers
@@ -64,7 +64,7 @@ type namedHandler struct {
 	handler DynamicHandler
 }
 
-// dynamicKind is a kind that is served.
+// dynamicKind is a served kind.
 type dynamicKind struct {
 	gvk        schema.GroupVersionKind
 	gvr        schema.GroupVersionResource
@@ -93,15 +93,15 @@ func InGroup(group string, withoutSuffixes ...string) func(schema.GroupVersionKi
 	}
 }
 
-// OnChange registers a handler for the kinds that match. It has to be called before Start. Handlers of one kind run one
-// after the other, and each runs whether or not another failed.
+// OnChange registers a handler for the kinds that match. Call it before Start. Handlers of one kind run one after
+// another, and each runs even if another one fails.
 func (d *Dynamic) OnChange(name string, matches func(schema.GroupVersionKind) bool, handler DynamicHandler) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.handlers = append(d.handlers, namedHandler{name, matches, handler})
 }
 
-// AddIndexer adds an index to the caches of all kinds. It has to be called before Start.
+// AddIndexer adds an index to the caches of all kinds. Call it before Start.
 func (d *Dynamic) AddIndexer(name string, key func(*unstructured.Unstructured) []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +113,8 @@ func (d *Dynamic) AddIndexer(name string, key func(*unstructured.Unstructured) [
 	}
 }
 
-// OnInformer calls f with the cache of every kind, now or when it comes, before the cache is filled: for wake-ups.
+// OnInformer calls f with the cache of every kind, now or when it appears, before the cache is filled. It is for
+// wake-ups.
 func (d *Dynamic) OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexInformer)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +124,7 @@ func (d *Dynamic) OnInformer(f func(schema.GroupVersionKind, cache.SharedIndexIn
 	}
 }
 
-// Kinds returns the kinds that are served, sorted.
+// Kinds returns the served kinds, sorted.
 func (d *Dynamic) Kinds() []schema.GroupVersionKind {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +151,7 @@ func (d *Dynamic) Synced(gvk schema.GroupVersionKind) bool {
 	return err == nil && kind.informer.HasSynced()
 }
 
-// Get returns an object from the cache, as a copy. The error is NotFound when there is no such object or no such kind.
+// Get returns a copy of an object from the cache. The error is NotFound if the object or the kind does not exist.
 func (d *Dynamic) Get(gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	kind, err := d.kind(gvk)
 	if err != nil {
@@ -182,8 +183,8 @@ func (d *Dynamic) List(gvk schema.GroupVersionKind, namespace string, selector l
 	return sorted(list), err
 }
 
-// GetByIndex returns the objects that an index finds, of one kind, or of all kinds when gvk is empty. They belong to the
-// cache and are sorted by namespace and name.
+// GetByIndex returns the objects that an index finds, of one kind, or of all kinds when gvk is empty. They belong to
+// the cache and are sorted by namespace and name.
 func (d *Dynamic) GetByIndex(gvk schema.GroupVersionKind, index, key string) ([]*unstructured.Unstructured, error) {
 	kinds := []schema.GroupVersionKind{gvk}
 	if gvk.Empty() {
@@ -208,14 +209,14 @@ func (d *Dynamic) GetByIndex(gvk schema.GroupVersionKind, index, key string) ([]
 	return sorted(list), nil
 }
 
-// EnqueueAfter runs the handlers of an object after that time. Nothing happens when the kind is not served.
+// EnqueueAfter runs the handlers of an object after that time. It does nothing if the kind is not served.
 func (d *Dynamic) EnqueueAfter(gvk schema.GroupVersionKind, namespace, name string, after time.Duration) {
 	if kind, err := d.kind(gvk); err == nil {
 		kind.queue.EnqueueAfter(namespace, name, after)
 	}
 }
 
-// Live is GET from the API server.
+// Live reads an object from the API server.
 func (d *Dynamic) Live(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	client, err := d.clientFor(gvk, namespace)
 	if err != nil {
@@ -224,7 +225,7 @@ func (d *Dynamic) Live(ctx context.Context, gvk schema.GroupVersionKind, namespa
 	return client.Get(ctx, name, metav1.GetOptions{})
 }
 
-// AnyLive asks the API server whether there is any object of the kind, in whichever namespace.
+// AnyLive asks the API server whether any object of the kind exists, in any namespace.
 func (d *Dynamic) AnyLive(ctx context.Context, gvk schema.GroupVersionKind) (bool, error) {
 	client, err := d.clientFor(gvk, metav1.NamespaceAll)
 	if err != nil {
@@ -237,7 +238,7 @@ func (d *Dynamic) AnyLive(ctx context.Context, gvk schema.GroupVersionKind) (boo
 	return len(list.Items) > 0, nil
 }
 
-// Create makes an object.
+// Create creates an object.
 func (d *Dynamic) Create(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	client, err := d.clientFor(obj.GroupVersionKind(), obj.GetNamespace())
 	if err != nil {
@@ -273,7 +274,7 @@ func (d *Dynamic) Patch(ctx context.Context, gvk schema.GroupVersionKind, namesp
 	return client.Patch(ctx, name, pt, data, metav1.PatchOptions{}, subresources...)
 }
 
-// Delete deletes an object. It is no error when it is gone already.
+// Delete deletes an object. A missing object is not an error.
 func (d *Dynamic) Delete(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) error {
 	client, err := d.clientFor(gvk, namespace)
 	if err != nil {
@@ -307,7 +308,7 @@ func (d *Dynamic) kind(gvk schema.GroupVersionKind) (*dynamicKind, error) {
 	return nil, err
 }
 
-// start gives the kinds that are there, and those that come, workers until ctx ends.
+// start gives existing and later kinds workers until ctx ends.
 func (d *Dynamic) start(ctx context.Context, workers int) error {
 	if !d.follows {
 		return nil
@@ -343,7 +344,7 @@ func (d *Dynamic) onCRD(key string, crd *apiextensionsv1.CustomResourceDefinitio
 	return crd, nil
 }
 
-// follow starts a cache and a queue for every served version of the CRD that has none. The lock is held.
+// follow starts a cache and a queue for every served version of the CRD that has none. The caller holds the lock.
 func (d *Dynamic) follow(crd *apiextensionsv1.CustomResourceDefinition) {
 	if !slices.Contains(d.groups, crd.Spec.Group) || !established(crd) || crd.DeletionTimestamp != nil || d.ctx.Err() != nil {
 		return
@@ -374,7 +375,7 @@ func (d *Dynamic) newKind(gvk schema.GroupVersionKind, plural string, namespaced
 	go informer.Run(ctx.Done())
 	count := d.workers
 	go func() {
-		// A queue that waits for its cache holds the lock that events need; in virtual time both would wait for ever.
+		// A queue that waits for its cache holds the lock that events need. In virtual time both would wait forever.
 		if cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 			_ = queue.Start(ctx, 1) // fails only when ctx has ended
 			handlers.start(ctx, count)
@@ -383,7 +384,7 @@ func (d *Dynamic) newKind(gvk schema.GroupVersionKind, plural string, namespaced
 	return &dynamicKind{gvk: gvk, gvr: gvr, namespaced: namespaced, informer: informer, queue: queue, stop: stop}
 }
 
-// handlersFor joins the handlers of a kind. Their errors are joined too.
+// handlersFor joins the handlers of a kind, and their errors.
 func (d *Dynamic) handlersFor(gvk schema.GroupVersionKind) func(key string, obj runtime.Object) error {
 	var handlers []namedHandler
 	for _, h := range d.handlers {

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// Here is how the framework behaves where that shapes our code. A new version that behaves otherwise fails a test, and then
-// the wrapper that the test names can change.
+// These tests record behavior of the framework that shapes Drover's code. If a new version behaves differently, a test
+// fails, and the wrapper that it names can change.
 
 // failing reports an error in the status, as a status handler does, and returns it. It stops after 500 runs.
 func failing(c *Clients, runs *int, message func(*rkev1.RKECluster) string) func(string, *rkev1.RKECluster) (*rkev1.RKECluster, error) {
@@ -34,8 +34,8 @@ func failing(c *Clients, runs *int, message func(*rkev1.RKECluster) string) func
 	}
 }
 
-// An error whose text differs each time is written, which is an event, which runs the handler at once: back-off never gets a
-// chance. outcome.CheckStable finds such texts, and outcome.Record does not write them.
+// An error text that differs each time bypasses the back-off: writing it causes an event, which runs the handler at
+// once. outcome.CheckStable finds such texts, and outcome.Record does not write them.
 func TestEdge_UnstableTextBypassesBackOff(t *testing.T) {
 	for name, tc := range map[string]struct {
 		message func(*rkev1.RKECluster) string
@@ -65,8 +65,9 @@ func TestEdge_UnstableTextBypassesBackOff(t *testing.T) {
 	}
 }
 
-// A wake-up runs an object at once, though it is in back-off: the delay is that of our own queue, and lasso's, which knows no failure,
-// only brings the key. With lasso's own queue Enqueue would wait for the next slot; package wakeup never does.
+// A wake-up runs an object at once, even during its back-off. The delay is in Drover's own queue, and lasso's queue,
+// which sees no failures, only passes keys. With lasso's own queue Enqueue would wait for the next slot. Package wakeup
+// never does.
 func TestWakeUps_DoNotWaitForBackOff(t *testing.T) {
 	for name, wake := range map[string]func(c *Clients){
 		"Enqueue":           func(c *Clients) { c.RKE.RKECluster().Enqueue("ns", "one") },
@@ -99,7 +100,7 @@ func TestWakeUps_DoNotWaitForBackOff(t *testing.T) {
 	}
 }
 
-// All handlers of a kind share a queue: one that fails runs all of them again. Handlers are cheap when nothing is new.
+// All handlers of a kind share a queue, so a failing handler runs all of them again. Idle handlers are cheap.
 func TestEdge_OneFailingHandlerRunsAllAgain(t *testing.T) {
 	run(t, nil, Options{}, func(c *Clients, start func()) {
 		counts := map[string]int{}

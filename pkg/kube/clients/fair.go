@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Delays of an object whose handlers fail: the first retries come at once, and the delay doubles to half a minute; from the thirty-first
-// failure in a row it is two minutes. One success ends it.
+// Delays of an object whose handlers fail. The first retries come at once. The delay doubles up to half a minute, and
+// is two minutes from the thirty-first failure in a row. One success resets it.
 const (
 	firstRetry  = 5 * time.Millisecond
 	slowRetry   = 30 * time.Second
@@ -22,16 +22,19 @@ const (
 	failuresMax = 30
 )
 
-// fairQueue is a list of keys for each namespace, which are taken from in turn: who adds two hundred keys waits for two hundred turns,
-// everybody else for one. A namespace takes no more than its share of the workers, which is as many as are left to the others: its handlers may
-// wait for a cluster that does not answer. Keys beyond that stay in the queue, and count as waiting there.
+// fairQueue has a list of keys for each namespace, and serves namespaces in turn. A namespace that adds two hundred
+// keys waits two hundred turns for the last one, and every other namespace waits one turn.
 //
-// It is workqueue's Queue, and its keys are NAMESPACE/NAME. What workqueue is told is the length of is what may be taken now.
+// A namespace uses at most as many workers as remain free for the others, because its handlers may wait for a cluster
+// that does not answer. Further keys stay in the queue, and count as waiting there.
+//
+// It implements workqueue's Queue. Keys are NAMESPACE/NAME. The length that workqueue sees is what a worker may take
+// now.
 type fairQueue struct {
 	mu      sync.Mutex
 	turns   []string // namespaces that have keys, the next one first
 	waiting map[string][]string
-	// free is how many more handlers may run, and running how many do, by namespace.
+	// free is the number of free workers. running is the number of running handlers, by namespace.
 	free    int
 	running map[string]int
 }
@@ -42,7 +45,7 @@ func newFairQueue(workers int) *fairQueue {
 
 func (q *fairQueue) Touch(string) {}
 
-// Len is positive when Pop has something to return.
+// Len is positive when Pop can return a key.
 func (q *fairQueue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,7 +65,7 @@ func (q *fairQueue) Push(key string) {
 	q.waiting[namespace] = append(q.waiting[namespace], key)
 }
 
-// Pop gives a key to a worker, who says so when it has left it.
+// Pop gives a key to a worker. The worker calls leave when it is done with the key.
 func (q *fairQueue) Pop() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,13 +84,14 @@ func (q *fairQueue) Pop() string {
 	return keys[0]
 }
 
-// next is the first namespace in turn that has a share left, -1 when none has. The one that asks for its first worker gets it while there is
-// one, and every further one takes less than half of the rest: it takes many to hold all.
+// next returns the index of the first namespace in turn that has a share left, or -1. A namespace gets its first worker
+// if any is free, and each further one only while fewer of its handlers run than workers are free. Only many namespaces
+// together can use all workers.
 func (q *fairQueue) next() int {
 	return slices.IndexFunc(q.turns, func(namespace string) bool { return q.running[namespace] < q.free })
 }
 
-// leave ends the work on a key. The worker that leaves it looks for the next, so nobody has to be woken.
+// leave ends the work on a key. The same worker then takes the next key, so no other needs a signal.
 func (q *fairQueue) leave(key string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,8 +110,8 @@ func namespaceOf(key string) string {
 	return namespace
 }
 
-// workers run the handlers of one kind: namespaces in turn, and never all of them for a few namespaces. The framework's own queue, which knows
-// no namespaces, only brings the keys.
+// workers run the handlers of one kind. They serve namespaces in turn, and a few namespaces never use all workers. The
+// framework's own queue, which ignores namespaces, only passes keys.
 type workers struct {
 	name     string
 	informer func() cache.SharedIndexInformer
@@ -135,7 +139,7 @@ func (w *workers) OnChange(key string, _ runtime.Object) (runtime.Object, error)
 	return nil, nil
 }
 
-// start runs as many workers until ctx ends. A second start does nothing.
+// start runs count workers until ctx ends. A second start does nothing.
 func (w *workers) start(ctx context.Context, count int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,7 +179,7 @@ func (w *workers) start(ctx context.Context, count int) {
 	}
 }
 
-// handle runs the handlers of one object, and sees to it that what failed comes again.
+// handle runs the handlers of one object, and queues it again with back-off after a failure.
 func (w *workers) handle(queue workqueue.TypedRateLimitingInterface[string], key string) {
 	err := w.once(key)
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
-	_ "sigs.k8s.io/controller-runtime/pkg/controller" // counts what is in queues, as in the program
+	_ "sigs.k8s.io/controller-runtime/pkg/controller" // provides the metrics of queues, as in the program
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
@@ -45,7 +45,7 @@ func TestFairQueue_TakesNamespacesInTurn(t *testing.T) {
 	}
 }
 
-// Whatever is pushed and popped: nothing is lost, a namespace keeps its order, and none is passed over twice in a row by another.
+// The queue loses nothing, keeps the order within a namespace, and serves no namespace twice while another waits.
 func TestFairQueue_LosesNothingAndStarvesNobody(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -90,8 +90,8 @@ func TestFairQueue_LosesNothingAndStarvesNobody(t *testing.T) {
 	})
 }
 
-// Whatever begins and ends: no namespace holds more than are left to the others, and when somebody waits although workers are free, then because
-// they have such a share.
+// No namespace runs more handlers than workers remain free for others. Keys wait despite free workers only for this
+// reason.
 func TestFairQueue_KeepsShares(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -129,19 +129,19 @@ func TestFairQueue_KeepsShares(t *testing.T) {
 	})
 }
 
-// noObjects is a cache with nothing in it.
+// noObjects returns an empty cache.
 func noObjects() cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(&cache.ListWatch{}, &rkev1.RKECluster{}, 0, nil)
 }
 
-// handlersOf starts workers whose handlers are given.
+// handlersOf starts workers with the given handler.
 func handlersOf(ctx context.Context, count int, run func(key string) error) *workers {
 	w := &workers{name: "test", informer: noObjects, run: func(key string, _ runtime.Object) error { return run(key) }}
 	w.start(ctx, count)
 	return w
 }
 
-// Handlers of one namespace that wait for something leave a worker to the others, and come to their end themselves.
+// Waiting handlers of one namespace leave a worker for others, and all of them finish.
 func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -185,8 +185,8 @@ func TestWorkers_OneNamespaceNeverHoldsAll(t *testing.T) {
 	})
 }
 
-// Handlers of two namespaces that never come to an end, of hundreds of objects each, leave a worker to a third, and what waits behind them is in
-// the queue's depth as /metrics shows it.
+// Two namespaces whose handlers hang, with hundreds of objects each, leave a worker for a third. Waiting keys count in
+// the queue's depth of /metrics.
 func TestWorkers_NamespacesThatHangStarveNobody(t *testing.T) {
 	depth := func(t *testing.T) string {
 		t.Helper()
@@ -235,7 +235,8 @@ func TestWorkers_NamespacesThatHangStarveNobody(t *testing.T) {
 	})
 }
 
-// A key is never worked on twice at the same time, and what comes meanwhile is not lost, though namespaces wait for their share in between.
+// A key never runs twice at the same time, and changes in the meantime are not lost, even if its namespace waits for
+// its share.
 func TestWorkers_RunAKeyOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -274,7 +275,7 @@ func TestWorkers_RunAKeyOnceAtATime(t *testing.T) {
 	})
 }
 
-// A handler that fails comes again ever later, and at once again after a success.
+// The retries of a failing handler slow down, and start again at once after a success.
 func TestWorkers_FailuresBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -317,7 +318,7 @@ func TestWorkers_FailuresBackOff(t *testing.T) {
 	})
 }
 
-// Hundreds of objects of two namespaces that fail all the time, and take their time, do not hold up the one of another.
+// Hundreds of slowly failing objects in two namespaces do not delay an object of another.
 func TestClients_FailingNamespaceStarvesNobody(t *testing.T) {
 	definitions, err := crds.All()
 	check(t, err)

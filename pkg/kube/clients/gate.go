@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// gate stands in front of every handler. Closing it lets the handlers that run finish, keeps others from starting, and then
-// ends the context that they registered with.
+// gate guards every handler. Closing it lets running handlers finish, prevents new ones, and then ends the context of
+// the registrations.
 type gate struct {
 	ctx    context.Context // the context of handlers, which outlives that of workers
 	cancel context.CancelFunc
-	// work ends before that, with the workers.
-	work    context.Context // what handlers wait with
+	// work ends earlier, together with the workers.
+	work    context.Context // the context for waits in handlers
 	endWork context.CancelFunc
 
 	observe func(handler string, took time.Duration, err error)
@@ -52,14 +52,14 @@ func (g *gate) close() {
 	g.cancel()
 }
 
-// settle notes that the gate is closed and nothing runs. The lock is held.
+// settle closes idle if the gate is closed and no handler runs. The caller holds the lock.
 func (g *gate) settle() {
 	if g.closed && g.running == 0 {
 		g.once.Do(func() { close(g.idle) })
 	}
 }
 
-// enter reports whether a handler may run; it has to call leave then.
+// enter reports whether a handler may run. If so, the caller must call leave afterwards.
 func (g *gate) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,7 +94,7 @@ func (g *gate) run(name, key string, handler func() (runtime.Object, error)) (ob
 	return handler()
 }
 
-// unlessIgnored is the error of a handler, but for the framework's error for "not now", which counts as success.
+// unlessIgnored returns the error of a handler, or nil for the framework's ErrIgnore, which counts as success.
 func unlessIgnored(err error) error {
 	if errors.Is(err, lassocontroller.ErrIgnore) {
 		return nil
@@ -102,7 +102,7 @@ func unlessIgnored(err error) error {
 	return err
 }
 
-// gatedFactory puts the gate in front of the handlers of every controller, and tells the tracker which are used.
+// gatedFactory puts the gate in front of the handlers of every controller, and reports used kinds to the tracker.
 type gatedFactory struct {
 	lassocontroller.SharedControllerFactory
 	gate    *gate
@@ -115,7 +115,7 @@ type gatedFactory struct {
 	begin func(gvk schema.GroupVersionKind, w *workers)
 }
 
-// start starts the workers of all kinds that have handlers, and of those that get any.
+// start starts the workers of all kinds with handlers, now or later.
 func (f *gatedFactory) start(begin func(gvk schema.GroupVersionKind, w *workers)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -190,7 +190,7 @@ func (c *gatedController) RegisterHandler(ctx context.Context, name string, hand
 		c.SharedController.RegisterHandler(c.factory.gate.ctx, "drover", list.workers) //nolint:contextcheck // handlers end with the gate, after the last one has returned
 		return
 	}
-	// As the framework does for a handler that joins a controller that runs: it sees what is there.
+	// A handler that joins a running controller gets all existing objects, as in the framework.
 	for _, key := range c.SharedController.Informer().GetStore().ListKeys() {
 		list.workers.add(key)
 	}

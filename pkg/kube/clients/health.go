@@ -7,13 +7,15 @@ import (
 	lassoclient "github.com/rancher/lasso/pkg/client"
 )
 
-// endingClients calls the API server healthy for whoever has stopped. After a list that failed lasso's caches ask until it is, whether anybody waits for them
-// any more or not, and hold a lock meanwhile: without this, a server that is stopped while it lists leaves goroutines behind that ask for ever.
+// endingClients reports the API server as healthy to caches that have stopped. After a failed list, lasso's caches ask
+// for its health until it is good, even if they have been stopped, and hold a lock meanwhile. Without this, a server
+// that stops while it lists leaves goroutines that ask forever.
 type endingClients struct {
 	lassoclient.SharedClientFactory
 }
 
-// IsHealthy asks the API server. The context is that of one question, and has time for it at first unless the cache has stopped, or what it was started with.
+// IsHealthy asks the API server. ctx belongs to one question. It has ended before the question, or is canceled during
+// it, only if the cache or its starter has stopped.
 func (c endingClients) IsHealthy(ctx context.Context) bool {
 	return ctx.Err() != nil || c.SharedClientFactory.IsHealthy(ctx) || errors.Is(ctx.Err(), context.Canceled)
 }

@@ -23,7 +23,8 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.Server.RoundTrip(r)
 }
 
-// lasso waits for ever until the API server is healthy for a cache that has stopped, with a lock, for which all others wait.
+// Stop ends lists in progress. lasso waits forever for a healthy API server, even for a stopped cache, and holds a lock
+// that all others need.
 func TestStop_EdgeListsUnderWayEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
@@ -42,11 +43,12 @@ func TestStop_EdgeListsUnderWayEnd(t *testing.T) {
 			t.Error("caches that hold nothing were started")
 		}
 		c.Stop()
-		pass(time.Minute) // the test ends when all that was started has
+		pass(time.Minute) // the test ends when all goroutines have ended
 	})
 }
 
-// asked is an API server that is healthy or not; it may be asked until the question's time is over, or who asks has stopped.
+// asked is an API server with a fixed health. It answers when the time of the question is over, or the caller has
+// stopped.
 type asked struct {
 	lassoclient.SharedClientFactory
 	healthy bool

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Optional takes the answer of a client or a cache: an object that is not there is none, and no error.
+// Optional converts the result of a client or a cache: a NotFound error becomes nil, and so does the object.
 func Optional[T runtime.Object](object T, err error) (T, error) {
 	var none T
 	if apierrors.IsNotFound(err) {

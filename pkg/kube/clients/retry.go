@@ -6,8 +6,9 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// RetryOnConflict does something anew when somebody else was quicker, as often as the backoff says, and returns the last error. An error of a time limit is
-// returned like any other: retry.RetryOnConflict takes it for the end of its own patience, and returns none.
+// RetryOnConflict calls do again after each conflict, up to the limit of backoff, and returns the last error. It
+// returns a timeout error like any other. retry.RetryOnConflict mistakes such an error for the end of its own retries,
+// and returns nil.
 func RetryOnConflict(backoff wait.Backoff, do func() error) (last error) {
 	_ = retry.RetryOnConflict(backoff, func() error {
 		if last = do(); apierrors.IsConflict(last) {

@@ -35,7 +35,7 @@ func NewScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// handled are the kinds that generated clients exist for and that a host's scheme has to agree about.
+// handled returns the kinds that have generated clients. A host's scheme must have the same Go types for them.
 func handled() []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	for gv, names := range map[schema.GroupVersion][]string{
@@ -53,8 +53,8 @@ func handled() []schema.GroupVersionKind {
 	return kinds
 }
 
-// checkHost returns an error that names every kind for which the host's factory would hand out another Go type than ours:
-// our clients would panic on the first object.
+// checkHost returns an error that names every kind for which the host's factory has another Go type than Drover.
+// Drover's clients would panic on the first object.
 func checkHost(ours *runtime.Scheme, host lassoclient.SharedClientFactory) error {
 	var errs []error
 	for _, gvk := range handled() {

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// sharedCaches lends the caches of other Clients, which live longer, so that what the
-// endpoints of a process have cached is not cached once more while its controllers run. What is lent is neither started nor stopped here.
+// sharedCaches borrows the caches of other Clients, which live longer. The controllers then do not cache again what the
+// endpoints of the process have cached. Borrowed caches are neither started nor stopped here.
 type sharedCaches struct {
 	lassocache.SharedCacheFactory
 	owner *tracker
@@ -60,7 +60,7 @@ func (s *sharedCaches) borrow(gvk schema.GroupVersionKind) cache.SharedIndexInfo
 	return lent
 }
 
-// giveBack removes every event handler that was added to what was lent.
+// giveBack removes every event handler that was added to borrowed caches.
 func (s *sharedCaches) giveBack() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +69,8 @@ func (s *sharedCaches) giveBack() {
 	}
 }
 
-// borrowed is a cache of somebody else. Indexes that it has already are not added again: a second term as the leader adds the
-// same ones as the first.
+// borrowed is a cache of another owner. It skips indexes that already exist, because a second term adds the same ones
+// as the first.
 type borrowed struct {
 	cache.SharedIndexInformer
 
@@ -122,7 +122,7 @@ func (b *borrowed) Run(<-chan struct{}) {}
 
 func (b *borrowed) RunWithContext(context.Context) {}
 
-// knownIndexes is an indexer to which an index can be added twice.
+// knownIndexes is an indexer that accepts an existing index.
 type knownIndexes struct {
 	cache.Indexer
 }

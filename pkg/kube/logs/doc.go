@@ -1,4 +1,5 @@
 // Package logs writes the log of the program: its own lines and those of every library in one format, to one place.
 //
-// A line has its time, level and msg, and, where they are known, controller, namespace, cluster and machine, whoever wrote it.
+// A line has its time, level and msg. Where known, it also has controller, namespace, cluster and machine, whichever
+// component wrote it.
 package logs

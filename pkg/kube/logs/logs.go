@@ -25,7 +25,7 @@ const (
 // timestamps have milliseconds: several lines in a second are common, and their order matters.
 const timestamps = "2006-01-02T15:04:05.000Z07:00"
 
-// New makes a logger. Its errors name what would be right, and not where the values come from.
+// New creates a logger. Its errors name the valid values.
 func New(out io.Writer, format, level string) (*logrus.Logger, error) {
 	log := logrus.New()
 	log.SetOutput(out)
@@ -47,29 +47,32 @@ func New(out io.Writer, format, level string) (*logrus.Logger, error) {
 
 var (
 	once sync.Once
-	// current is where the lines of libraries go that can be told once only.
+	// current is the logger for libraries whose logger can be set only once.
 	current atomic.Pointer[logrus.Logger]
 )
 
-// Libraries sends the lines of all libraries in the process to a logger: klog, controller-runtime, wrangler and lasso, gRPC, OpenTelemetry, and
-// the standard library with the HTTP servers. It is for programs: a host that embeds Drover has loggers of its own.
+// Libraries sends the lines of all libraries in the process to a logger. These are klog, controller-runtime, wrangler
+// and lasso, gRPC, OpenTelemetry, and the standard library with the HTTP servers. It is for programs: a host that
+// embeds Drover has its own loggers.
 func Libraries(log *logrus.Logger) {
 	current.Store(log)
 	// wrangler and lasso use the standard logger.
 	logrus.SetOutput(log.Out)
 	logrus.SetLevel(log.GetLevel())
 	logrus.SetFormatter(log.Formatter)
-	once.Do(func() { // klog and gRPC may be told only before they are used, and controller-runtime listens only once
+	// Klog and gRPC must be configured before their first use, and controller-runtime accepts only one logger.
+	once.Do(func() {
 		ctrllog.SetLogger(logr.New(&sink{log: follower{component: "cluster-api"}, level: logrus.DebugLevel}))
 		klog.SetLoggerWithOptions(logr.New(&sink{log: follower{}, level: logrus.InfoLevel}), klog.ContextualLogger(true))
-		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, warnings("grpc"), io.Discard)) // errors are repeated as warnings
+		// Errors are repeated as warnings.
+		grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, warnings("grpc"), io.Discard))
 		stdlog.SetFlags(0)
 		stdlog.SetOutput(warnings(""))
 	})
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithField("component", "tracing").WithError(err).Warn("Traces are lost") }))
 }
 
-// follower passes lines on to the logger that is current then, as those of a component if it has one.
+// follower passes lines on to the current logger, with the component if it has one.
 type follower struct {
 	logrus.FieldLogger
 	component string
@@ -89,7 +92,7 @@ func (f follower) WithField(key string, value any) *logrus.Entry {
 
 func (f follower) WithFields(fields logrus.Fields) *logrus.Entry { return f.entry().WithFields(fields) }
 
-// warnings makes warnings of the lines of a component that knows only text.
+// warnings logs the lines of a text-only component as warnings.
 type warnings string
 
 // Write implements io.Writer; one call is one line.

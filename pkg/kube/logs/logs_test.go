@@ -19,7 +19,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// lines are those of a log in JSON, without their times, which have to be there.
+// lines returns the lines of a JSON log without their times. Each line must have a time.
 func lines(t *testing.T, log string) []map[string]any {
 	t.Helper()
 	var out []map[string]any
@@ -39,7 +39,7 @@ func lines(t *testing.T, log string) []map[string]any {
 	return out
 }
 
-// Whoever writes a line: it is one object, with the same fields for the same things.
+// Every line is one JSON object with the same field names, whichever library wrote it.
 func TestLibraries_EveryLineIsJSON(t *testing.T) {
 	var out bytes.Buffer
 	log, err := New(&out, FormatJSON, "debug")
@@ -94,7 +94,7 @@ func TestLibraries_EveryLineIsJSON(t *testing.T) {
 	}
 }
 
-// The last logger gets all lines, also those of libraries that can be told only once.
+// The last logger gets all lines, also those of libraries that accept only one logger.
 func TestLibraries_CanBeSetAgain(t *testing.T) {
 	var first, second bytes.Buffer
 	for _, out := range []*bytes.Buffer{&first, &second} {

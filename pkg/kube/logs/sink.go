@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Logr writes the lines of a library of Kubernetes to ours, those of its lowest verbosity at the given level. What it calls errors is tried
-// again, as a rule, and is a warning for us.
+// Logr writes the lines of a Kubernetes library to log, those of the lowest verbosity at the given level. The library
+// usually retries after its errors, so Drover logs them as warnings.
 func Logr(log logrus.FieldLogger, level logrus.Level) logr.Logger {
 	return logr.New(&sink{log: log, level: level})
 }
@@ -23,10 +23,10 @@ type sink struct {
 
 var _ logr.LogSink = (*sink)(nil)
 
-// Init takes no notice of call depth: we print no file names.
+// Init ignores the call depth, because lines contain no file names.
 func (*sink) Init(logr.RuntimeInfo) {}
 
-// Enabled passes the lines of the two lowest verbosities on; whether debug lines are shown is the logger's business.
+// Enabled accepts the two lowest verbosities. The logger decides whether to show debug lines.
 func (*sink) Enabled(level int) bool { return level <= 1 }
 
 // Info writes a line at the level of the sink, or a debug line.
@@ -38,7 +38,7 @@ func (s *sink) Info(verbosity int, msg string, pairs ...any) {
 	}
 }
 
-// expected is what the connections to clusters say on every attempt while a new cluster does not answer yet, once a second.
+// expected is the message of each connection attempt, once a second, while a new cluster does not answer yet.
 const expected = "Connect failed"
 
 // Error writes a warning.
@@ -67,7 +67,7 @@ func (s *sink) WithName(name string) logr.LogSink {
 	return &sink{log: s.log.WithField("logger", name), level: s.level, name: name}
 }
 
-// ours are fields of controller-runtime and Cluster API, by the names that our own lines have for them.
+// ours maps fields of controller-runtime and Cluster API to the names in Drover's own lines.
 var ours = map[string]string{"Cluster": "cluster", "Machine": "machine"}
 
 func (s *sink) with(pairs []any) logrus.FieldLogger {
@@ -83,7 +83,7 @@ func (s *sink) with(pairs []any) logrus.FieldLogger {
 	return s.log.WithFields(fields)
 }
 
-// printable turns a value into one that every format can print; objects are given as references by Cluster API already.
+// printable converts a value so that every format can print it. Cluster API already logs objects as references.
 func printable(value any) any {
 	switch v := value.(type) {
 	case nil, string, bool, int, int32, int64, uint, uint32, uint64, float32, float64:

@@ -1,5 +1,5 @@
-// Package ownwrites remembers what a handler wrote until its caches show it. An event of something else may run the handler
-// again before that: what would be written then is refused by the API server, or was written already.
+// Package ownwrites remembers what a handler wrote until its caches show it. Another event may run the handler earlier.
+// It would then repeat the write, or the API server would refuse it.
 package ownwrites
 
 import (
@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// BelievedAfter is how long a cache may take to show our own write. After that what the cache says is believed.
+// BelievedAfter is how long a cache may lag behind Drover's own write. After that the cache is believed.
 const BelievedAfter = 10 * time.Second
 
-// Log is the memory of one handler, for all its objects. It is lost with the process, whose caches start anew too.
+// Log is the memory of one handler, for all its objects. It is lost with the process, whose caches also start empty.
 type Log struct {
 	mu       sync.Mutex
 	replaced map[version]time.Time
@@ -31,7 +31,7 @@ func New() *Log {
 	return &Log{replaced: map[version]time.Time{}, done: map[string]time.Time{}}
 }
 
-// Replaced notes that an object's version was replaced by our write.
+// Replaced records that Drover's write replaced a version of an object.
 func (l *Log) Replaced(uid types.UID, resourceVersion string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +39,8 @@ func (l *Log) Replaced(uid types.UID, resourceVersion string, now time.Time) {
 	l.replaced[version{uid, resourceVersion}] = now
 }
 
-// Behind reports whether obj, from a cache, has a version that our write has replaced. The event of the new one is on its way.
+// Behind reports whether obj, from a cache, has a version that Drover's write has replaced. The event of the new
+// version is still to come.
 func (l *Log) Behind(obj metav1.Object, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +48,7 @@ func (l *Log) Behind(obj metav1.Object, now time.Time) bool {
 	return ok && now.Sub(at) < BelievedAfter
 }
 
-// Did notes that we did what the key stands for.
+// Did records that the action of the key was done.
 func (l *Log) Did(key string, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +56,7 @@ func (l *Log) Did(key string, now time.Time) {
 	l.done[key] = now
 }
 
-// Left is how long the caches may still be behind what we did; zero when they are to be believed.
+// Left returns how long the caches may still lag behind the action of the key; zero if they are believed.
 func (l *Log) Left(key string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,14 +67,14 @@ func (l *Log) Left(key string, now time.Time) time.Duration {
 	return max(0, BelievedAfter-now.Sub(at))
 }
 
-// Shown notes that the caches show what the key stands for: when it is gone again, that is news.
+// Shown records that the caches show the result of the key's action. Its later absence is then news.
 func (l *Log) Shown(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.done, key)
 }
 
-// forget drops what is too old to matter.
+// forget drops entries older than BelievedAfter.
 func forget[K comparable](notes map[K]time.Time, now time.Time) {
 	maps.DeleteFunc(notes, func(_ K, at time.Time) bool { return now.Sub(at) >= BelievedAfter })
 }

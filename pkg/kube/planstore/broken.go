@@ -11,8 +11,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// NodeLostSince is since when a machine's node has not been heard of, or is gone. A node that says itself that it is not ready is not
-// lost, and when Cluster API could not look, nothing is known.
+// NodeLostSince returns since when a machine's node is silent or deleted, zero if it is not. A node that reports itself
+// as not ready is not lost. If Cluster API cannot see the node, nothing is known.
 func NodeLostSince(machine *clusterv1.Machine) time.Time {
 	c := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
 	if c == nil || c.Status == metav1.ConditionTrue {
@@ -25,10 +25,11 @@ func NodeLostSince(machine *clusterv1.Machine) time.Time {
 	return time.Time{}
 }
 
-// NodeUnknown reports that nobody can look at a machine's node now. What its conditions say of it is then what was seen last.
+// NodeUnknown reports whether Cluster API cannot see a machine's node now. The node's conditions are then the last
+// known ones.
 func NodeUnknown(machine *clusterv1.Machine, cluster *clusterv1.Cluster) bool {
 	if machine.Status.NodeRef.Name == "" {
-		return false // there is no node to be seen, with or without a connection
+		return false // there is no node, with or without a connection
 	}
 	if _, seen := SeenSince(cluster); !seen {
 		return true
@@ -37,7 +38,7 @@ func NodeUnknown(machine *clusterv1.Machine, cluster *clusterv1.Cluster) bool {
 	return c != nil && (c.Reason == clusterv1.MachineNodeConnectionDownReason || c.Reason == clusterv1.MachineNodeInternalErrorReason)
 }
 
-// NodeUnknownSince is since when NodeUnknown holds, zero when it does not.
+// NodeUnknownSince returns since when NodeUnknown holds, zero if it does not.
 func NodeUnknownSince(machine *clusterv1.Machine, cluster *clusterv1.Cluster) time.Time {
 	if !NodeUnknown(machine, cluster) {
 		return time.Time{}
@@ -48,8 +49,8 @@ func NodeUnknownSince(machine *clusterv1.Machine, cluster *clusterv1.Cluster) ti
 	return conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition).LastTransitionTime.Time
 }
 
-// SeenSince is since when Cluster API has been connected to a cluster without a break; seen is false while it is not. A core that does not
-// tell is believed to be connected, since ever.
+// SeenSince returns since when Cluster API is continuously connected to a cluster. seen is false while it is not
+// connected. A core without that condition counts as always connected.
 func SeenSince(cluster *clusterv1.Cluster) (since time.Time, seen bool) {
 	c := conditions.GetMeta(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 	if c == nil {
@@ -58,8 +59,8 @@ func SeenSince(cluster *clusterv1.Cluster) (since time.Time, seen bool) {
 	return c.LastTransitionTime.Time, c.Status == metav1.ConditionTrue
 }
 
-// NodeMissedSince is NodeLostSince without the time in which nobody could look: a condition keeps its time over a break of the connection, and
-// a node that was there before it may have been lost just now.
+// NodeMissedSince is NodeLostSince without the time in which Cluster API could not see the node. A condition keeps its
+// time over a connection break, and its node may have been lost only just now.
 func NodeMissedSince(machine *clusterv1.Machine, cluster *clusterv1.Cluster) time.Time {
 	lost := NodeLostSince(machine)
 	if since, seen := SeenSince(cluster); seen && !lost.IsZero() && since.After(lost) {
@@ -68,8 +69,9 @@ func NodeMissedSince(machine *clusterv1.Machine, cluster *clusterv1.Cluster) tim
 	return lost
 }
 
-// Broken reports that a machine's node is lost, or that its plan failed or has not worked for a while. The planner sees it the same way. A
-// node can say that of itself, and nothing that makes another one look broken. secret is its plan secret, nil when there is none.
+// Broken reports whether a machine's node is lost, or its plan failed or has not worked for a while. The planner uses
+// the same rule. A node can report this about itself only, and cannot make another one look broken. secret is its plan
+// secret, nil if there is none.
 func Broken(machine *clusterv1.Machine, secret *corev1.Secret, now time.Time, after time.Duration) bool {
 	if !NodeLostSince(machine).IsZero() {
 		return true
@@ -82,19 +84,20 @@ func Broken(machine *clusterv1.Machine, secret *corev1.Secret, now time.Time, af
 	return plan.Malformed != "" || plan.State.PlanExists && !plan.State.Works() && late
 }
 
-// Restarting reports that a plan was delivered within that time and does not work yet, as while a node is restarted with it.
+// Restarting reports whether a plan was delivered within that time and does not work yet, as while it restarts a node.
 func Restarting(secret *corev1.Secret, now time.Time, within time.Duration) bool {
 	plan := decode(secret)
 	return plan.State.PlanExists && !plan.State.Works() && now.Sub(plan.DeliveredAt) < within
 }
 
-// EtcdServes reports that the member of a machine is proven to work, as the planner sees it. secret is its plan secret, nil when there is none.
+// EtcdServes reports whether the etcd member of a machine is proven to work, as the planner sees it. secret is its plan
+// secret, nil if there is none.
 func EtcdServes(machine *clusterv1.Machine, secret *corev1.Secret) bool {
 	return secret != nil && NodeLostSince(machine).IsZero() && planner.EtcdServes(decode(secret))
 }
 
-// KeepsDataElsewhere reports that a machine keeps the cluster's data in another datastore than etcd, and has no member. secret is its plan secret, nil when
-// there is none.
+// KeepsDataElsewhere reports whether a machine uses another datastore than etcd, and has no member. secret is its plan
+// secret, nil if there is none.
 func KeepsDataElsewhere(secret *corev1.Secret) bool {
 	return secret != nil && planner.KeepsDataElsewhere(decode(secret))
 }

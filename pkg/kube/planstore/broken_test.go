@@ -82,7 +82,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Whoever removes members and whoever restarts them ask the same question, and get the same answer: otherwise one waits for the other, who waits for it.
+// The hook that removes etcd members and the planner that restarts them agree on which members work. Otherwise each
+// would wait for the other.
 func TestEtcdServes_TheHookAndThePlannerSeeTheSame(t *testing.T) {
 	const (
 		ordinary = `{"probes":{"etcd":{}}}`

@@ -1,10 +1,11 @@
-// Package planstore keeps what the planner knows about machines in the API: plan secrets, and the planner's notes and
+// Package planstore keeps the planner's data about machines in the API: plan secrets, and the planner's notes and
 // conditions on Cluster API Machines.
 //
-// Reading goes through caches and decodes a secret once per change of it. Writing is one call per function and idempotent:
-// what is there already is not written again. A plan is written under the resource version of the secret that the decision
-// was made from, so a report of the agent that came in between is never lost.
+// Reads use caches and decode each version of a secret once. Each write function makes one call and is idempotent: it
+// skips values that are already stored. A plan is written under the resource version of the secret that the decision
+// used, so a report of the agent in between is never lost.
 //
-// A plan secret belongs to a machine by its name, which follows from the name of the machine's RKEBootstrap. Its labels and
-// annotations repeat facts for other programs and are never read back, because the agent of the node can write them too.
+// The name of a plan secret follows from the name of the machine's RKEBootstrap and identifies the machine. Its labels
+// and annotations repeat facts for other programs. They do not identify the machine, and the planner's notes are on the
+// Machine, because the node's agent can write the secret too.
 package planstore

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// A drain, and its end, are dated when they are asked for, so that both have a deadline.
+// The requests of a drain and of its end have a time, so that both have a deadline.
 func TestPlans_DrainsAreDated(t *testing.T) {
 	const options = `{"enabled":true}`
 	a := &api{stored: planSecret(nil)}

@@ -26,14 +26,14 @@ type MachineClient interface {
 	Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (*clusterv1.Machine, error)
 }
 
-// Machines writes to Cluster API Machines. It remembers for a while what it wrote and caches do not show yet, so that writers that share one are not in
-// conflict with each other. It is safe for concurrent use.
+// Machines writes to Cluster API Machines. It remembers writes for a while, until caches show them, so that writers
+// that share a store cause no conflicts with each other. It is safe for concurrent use.
 type Machines struct {
 	client MachineClient
 
 	mu     sync.Mutex
 	stored map[types.UID]stored
-	// dropping is whether drop is going to be called.
+	// dropping is true while a call of drop is scheduled.
 	dropping bool
 }
 
@@ -42,8 +42,9 @@ type stored struct {
 	at      time.Time
 }
 
-// shownAfter is how long caches may take to show a write. To forget one that they do not show then costs a conflict, or a condition is written only when
-// they do. Most are of Machines that nobody writes again: they are ready, or gone, and each is tens of kilobytes.
+// shownAfter is how long caches may take to show a write. Forgetting it earlier costs a conflict, or delays a condition
+// until the caches show it. Most remembered Machines are not written again, because they are ready or deleted, and each
+// takes tens of kilobytes.
 const shownAfter = 10 * time.Second
 
 // NewMachines returns a store over a client.
@@ -51,7 +52,7 @@ func NewMachines(client MachineClient) *Machines {
 	return &Machines{client: client, stored: map[types.UID]stored{}}
 }
 
-// newest is the cached Machine, or what was stored since it was cached.
+// newest returns the cached Machine, or a newer version that was written.
 func (s *Machines) newest(cached *clusterv1.Machine) *clusterv1.Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +76,7 @@ func (s *Machines) remember(machine *clusterv1.Machine) *clusterv1.Machine {
 	return machine
 }
 
-// dropLater has drop called while something is remembered.
+// dropLater schedules drop while something is remembered.
 func (s *Machines) dropLater() {
 	if !s.dropping && len(s.stored) > 0 {
 		s.dropping = true
@@ -83,7 +84,7 @@ func (s *Machines) dropLater() {
 	}
 }
 
-// drop forgets what caches have had time to show, also when nobody writes any more.
+// drop forgets the writes that caches have had time to show. It runs even without further writes.
 func (s *Machines) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,14 +93,14 @@ func (s *Machines) drop() {
 	s.dropLater()
 }
 
-// Forget drops what is remembered of a Machine.
+// Forget drops the remembered version of a Machine.
 func (s *Machines) Forget(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.stored, uid)
 }
 
-// ReadMarks takes the planner's notes off a Machine.
+// ReadMarks reads the planner's notes on a Machine.
 func ReadMarks(machine *clusterv1.Machine) planner.Marks {
 	return planner.Marks{
 		InitNode:      machine.Labels[rkev1.InitNodeLabel] == "true",
@@ -111,8 +112,8 @@ func ReadMarks(machine *clusterv1.Machine) planner.Marks {
 	}
 }
 
-// UID is the UID by which the node of a Machine knows it: the one that it had when its first plan was made. It is rendered into
-// plans, and a Machine that was moved or restored to another management cluster has another one there.
+// UID returns the UID by which the node of a Machine knows it: the one of the Machine's first plan. It is rendered into
+// plans. A Machine that was moved or restored to another management cluster has another UID there.
 func UID(machine *clusterv1.Machine) types.UID {
 	if first := machine.Annotations[rkev1.MachineUIDAnnotation]; first != "" {
 		return types.UID(first)
@@ -120,8 +121,9 @@ func UID(machine *clusterv1.Machine) types.UID {
 	return machine.UID
 }
 
-// Mark writes the planner's notes onto the Machine with that UID, and nothing else: other writers of the Machine are never
-// in conflict with it. A MachineSet that has seen an older Machine may take the version back once; then it is written again.
+// Mark writes the planner's notes onto the Machine with that UID, and nothing else, so that it never conflicts with
+// other writers. A MachineSet with an older view of the Machine may reset the version once. Then the planner writes it
+// again.
 func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clusterv1.Machine, error) {
 	initNode := ""
 	if marks.InitNode {
@@ -152,7 +154,7 @@ func (s *Machines) Mark(machine *clusterv1.Machine, marks planner.Marks) (*clust
 	return s.remember(stored), nil
 }
 
-// orNull is the value of a merge patch: null removes a key.
+// orNull returns the value for a merge patch: null removes a key.
 func orNull(value string) any {
 	if value == "" {
 		return nil
@@ -160,9 +162,9 @@ func orNull(value string) any {
 	return value
 }
 
-// SetCondition writes a condition of a Machine, into its list and into the deprecated one that older tools read. A
-// condition that is there is not written again, and nil is returned. Cluster API writes the status of Machines all the
-// time: after a conflict the Machine is read anew and written once more.
+// SetCondition writes a condition of a Machine, into its list and into the deprecated list of older tools. It returns
+// nil if the condition is already there. Cluster API writes the status of Machines all the time, so SetCondition reads
+// the Machine again after a conflict and retries once.
 func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want planner.Condition, now time.Time) (*clusterv1.Machine, error) {
 	base := s.newest(cached)
 	stored, err := s.setCondition(base.DeepCopy(), kind, want, now)
@@ -180,7 +182,7 @@ func (s *Machines) SetCondition(cached *clusterv1.Machine, kind string, want pla
 	return stored, nil
 }
 
-// setCondition returns nil when the condition is there.
+// setCondition returns nil if the condition is already there.
 func (s *Machines) setCondition(machine *clusterv1.Machine, kind string, want planner.Condition, now time.Time) (*clusterv1.Machine, error) {
 	if !setBoth(machine, kind, want, now) {
 		return nil, nil
@@ -192,7 +194,7 @@ func (s *Machines) setCondition(machine *clusterv1.Machine, kind string, want pl
 	return s.remember(stored), nil
 }
 
-// ReadCondition is a condition of a Machine as the planner compares it, zero when absent.
+// ReadCondition returns a condition of a Machine as the planner compares it, zero when absent.
 func ReadCondition(machine *clusterv1.Machine, kind string) planner.Condition {
 	c := conditions.GetMeta(machine.Status.Conditions, kind)
 	if c == nil {

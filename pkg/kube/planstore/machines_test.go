@@ -21,7 +21,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// machineAPI is one Machine behind a client that wants the current resource version.
+// machineAPI is one Machine behind a client that requires the current resource version.
 type machineAPI struct {
 	live    *clusterv1.Machine
 	patches []string
@@ -131,7 +131,7 @@ func TestMachines_ConditionGoesIntoBothLists(t *testing.T) {
 	}
 }
 
-// Two writers that share a store are never in conflict, although their caches do not show each other's writes.
+// Two writers that share a store never conflict, although their caches lack each other's writes.
 func TestMachines_OwnWritesAreNoConflict(t *testing.T) {
 	a := &machineAPI{live: machineObject("1")}
 	s := NewMachines(a)
@@ -165,7 +165,7 @@ func TestMachines_AfterAConflictTheMachineIsReadAnew(t *testing.T) {
 	}
 }
 
-// What was written is known until caches have had time to show it, and not for as long as nobody writes: a Machine is tens of kilobytes.
+// A write is remembered until caches have had time to show it, and then dropped even without further writes.
 func TestMachines_RemembersForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewMachines(&machineAPI{})
@@ -175,7 +175,7 @@ func TestMachines_RemembersForAWhile(t *testing.T) {
 			defer s.mu.Unlock()
 			return len(s.stored)
 		}
-		for i := range 5000 { // as when a large fleet is upgraded
+		for i := range 5000 { // as during the upgrade of a large fleet
 			s.remember(machineOf(types.UID(strconv.Itoa(i)), "2"))
 		}
 		time.Sleep(shownAfter / 2)
@@ -203,14 +203,14 @@ func TestMachines_RemembersForAWhile(t *testing.T) {
 	})
 }
 
-// machineOf is a Machine of a UID, as of a version.
+// machineOf returns a Machine with a UID and a version.
 func machineOf(uid types.UID, version string) *clusterv1.Machine {
 	m := machineObject(version)
 	m.UID = uid
 	return m
 }
 
-// A cache that shows as much as what was written, or more, is believed from then on.
+// A cached object replaces a remembered write once it is at least as new.
 func TestMachines_CachesThatHaveCaughtUpAreBelieved(t *testing.T) {
 	for version, shown := range map[string]string{"1": "2", "2": "cached", "3": "cached"} {
 		s := NewMachines(&machineAPI{})
@@ -223,7 +223,7 @@ func TestMachines_CachesThatHaveCaughtUpAreBelieved(t *testing.T) {
 	}
 }
 
-// After a write that failed nobody knows what is stored.
+// A failed write drops the remembered version, because the stored one is unknown.
 func TestMachines_AFailedWriteIsForgotten(t *testing.T) {
 	a := &machineAPI{live: machineObject("1")}
 	s := NewMachines(a)

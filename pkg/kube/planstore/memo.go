@@ -6,9 +6,9 @@ import (
 	"weak"
 )
 
-// Memo computes a value from an object of a cache once per version of the object: a cache never changes an object, it puts
-// another one in its place. The values of objects that have left the cache are dropped when the garbage collector has taken the
-// objects. It is safe for concurrent use.
+// Memo computes a value from a cached object once per version of the object. A cache never changes an object, but
+// replaces it. The values of removed objects are dropped after the garbage collector has freed the objects. It is safe
+// for concurrent use.
 type Memo[T, V any] struct {
 	compute func(*T) V
 
@@ -42,7 +42,7 @@ func (m *Memo[T, V]) Of(key string, object *T) V {
 	return value
 }
 
-// drop forgets the value of an object that is gone, unless the value of a newer version has taken its place.
+// drop forgets the value of a freed object, unless the value of a newer version has replaced it.
 func (m *Memo[T, V]) drop(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +51,7 @@ func (m *Memo[T, V]) drop(key string) {
 	}
 }
 
-// Len is the number of values that are kept.
+// Len returns the number of values.
 func (m *Memo[T, V]) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

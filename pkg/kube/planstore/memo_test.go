@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// thing has a pointer in it: the garbage collector takes values without any in groups only.
+// thing contains a pointer, because the garbage collector frees values without pointers only in groups.
 type thing struct {
 	n int
 	_ *thing
 }
 
-// A plan secret that has not changed is not decoded again. (docs/invariants.md#weaknesses, W5.)
+// An unchanged plan secret is not decoded again. (docs/invariants.md#weaknesses, W5.)
 func TestMemo_ComputesOncePerVersion(t *testing.T) {
 	calls := 0
 	m := NewMemo(func(x *thing) int { calls++; return x.n * 2 })
@@ -29,7 +29,7 @@ func TestMemo_ComputesOncePerVersion(t *testing.T) {
 	}
 }
 
-// Nothing is left of them, however few there are: a value of each plan that ever was would be megabytes.
+// The values of removed objects are dropped, even if there are few.
 func TestMemo_ForgetsWhatHasLeftTheCache(t *testing.T) {
 	m := NewMemo(func(x *thing) int { return x.n })
 	kept := &thing{n: 1}

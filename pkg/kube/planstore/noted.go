@@ -10,32 +10,33 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// Noted is the value of rkev1.NotedAnnotation on the Cluster with a UID, after notes were written on its Machines up to a resource version of
-// Machines.
+// Noted returns the value of rkev1.NotedAnnotation on the Cluster with a UID, after notes were written on its Machines
+// up to a resource version of Machines.
 func Noted(cluster types.UID, version string) string {
 	return string(cluster) + ":" + version
 }
 
-// NotedVersion is the resource version that a cache of Machines has to show before the notes of an adoption are in it, empty when nothing is waited
-// for: no adoption has noted anything, or it did so in another management cluster, whose versions mean nothing in this one.
+// NotedVersion returns the resource version that a cache of Machines must reach before it contains the notes of an
+// adoption. It is empty if there is nothing to wait for. Either no adoption has written notes, or it wrote them in
+// another management cluster, whose versions mean nothing in this one.
 func NotedVersion(cluster metav1.Object) string {
 	uid, version, found := strings.Cut(cluster.GetAnnotations()[rkev1.NotedAnnotation], ":")
 	if !found || uid != string(cluster.GetUID()) {
 		return ""
 	}
 	if _, err := resourceversion.CompareResourceVersion(version, version); err != nil {
-		return "" // no API server gave it
+		return "" // not a resource version of an API server
 	}
 	return version
 }
 
-// Reached reports that one resource version of a kind is another one or a later one.
+// Reached reports whether seen is version or a later one, for resource versions of one kind.
 func Reached(seen, version string) bool {
 	order, err := resourceversion.CompareResourceVersion(seen, version)
 	return err == nil && order >= 0
 }
 
-// Latest is the latest of resource versions of one kind; those that are none do not count.
+// Latest returns the latest of several resource versions of one kind, and ignores invalid ones.
 func Latest(versions ...string) string {
 	latest := ""
 	for _, version := range versions {

@@ -18,11 +18,11 @@ import (
 	"github.com/drover-io/drover/pkg/kube/wakeup"
 )
 
-// MaxSecretSize is the most that the data of a plan secret may hold after a delivery, in bytes.
+// MaxSecretSize is the limit of a plan secret's data after a delivery, in bytes.
 const MaxSecretSize = planner.MaxSecretSize
 
-// ErrTooLarge says that a plan does not fit into its secret. The planner sees that first, and says so at the machine: a plan
-// that it decided to deliver fits.
+// ErrTooLarge means that a plan does not fit into its secret. The planner checks that first and reports it on the
+// machine, so a plan that it delivers fits.
 var ErrTooLarge = errors.New("the plan secret would be too large")
 
 // SecretCache is the part of a Secret cache that is needed.
@@ -47,7 +47,8 @@ func NewPlans(cache SecretCache, client SecretUpdater) *Plans {
 	return &Plans{cache: cache, client: client, memo: NewMemo(decode)}
 }
 
-// IndexByPlanSecret is an index function of a cache of Machines: the key of a Machine's plan secret, if its bootstrap is ours.
+// IndexByPlanSecret is an index function of a cache of Machines: the key of a Machine's plan secret, if its bootstrap
+// is an RKEBootstrap.
 func IndexByPlanSecret(m *clusterv1.Machine) ([]string, error) {
 	var keys []string
 	for _, key := range WakePlanSecret(m) {
@@ -61,7 +62,7 @@ func IndexByCluster(m *clusterv1.Machine) ([]string, error) {
 	return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
 }
 
-// WakePlanSecret wakes the plan secret of a Machine, if its bootstrap is ours.
+// WakePlanSecret wakes the plan secret of a Machine, if its bootstrap is an RKEBootstrap.
 func WakePlanSecret(m *clusterv1.Machine) []wakeup.Key {
 	ref := m.Spec.Bootstrap.ConfigRef
 	if ref.Kind != "RKEBootstrap" || ref.Name == "" {
@@ -70,8 +71,9 @@ func WakePlanSecret(m *clusterv1.Machine) []wakeup.Key {
 	return []wakeup.Key{{Namespace: m.Namespace, Name: naming.PlanSecret(ref.Name)}}
 }
 
-// Find returns the plan secret of an RKEBootstrap and what it says, or nil for both when it does not exist. Neither may be
-// changed. A secret that cannot be read is no error: it affects its own machine only, and says so.
+// Find returns the plan secret of an RKEBootstrap and its decoded content, or nil for both if it does not exist.
+// Callers must not change either. An unreadable secret is not an error: its content says so, and only its own machine
+// is affected.
 func (p *Plans) Find(namespace, bootstrap string) (*corev1.Secret, *planner.PlanSecret, error) {
 	name := naming.PlanSecret(bootstrap)
 	secret, err := p.cache.Get(namespace, name)
@@ -84,7 +86,7 @@ func (p *Plans) Find(namespace, bootstrap string) (*corev1.Secret, *planner.Plan
 	return secret, p.memo.Of(namespace+"/"+name, secret), nil
 }
 
-// decode reads a plan secret. What is wrong with it becomes part of the result.
+// decode reads a plan secret. The result contains what is wrong with it.
 func decode(secret *corev1.Secret) *planner.PlanSecret {
 	plan := &planner.PlanSecret{
 		Name:         secret.Name,
@@ -104,7 +106,7 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 		plan.Drain.Since = since
 	}
 	if at, err := time.Parse(time.RFC3339, secret.Annotations[rkev1.PlanUpdatedTimeAnnotation]); err == nil {
-		plan.DeliveredAt = at // a time that cannot be read is not known
+		plan.DeliveredAt = at // an invalid time counts as unknown
 	}
 	if secret.Type != rkev1.SecretTypeMachinePlan {
 		plan.Malformed = "its type must be " + rkev1.SecretTypeMachinePlan
@@ -119,8 +121,8 @@ func decode(secret *corev1.Secret) *planner.PlanSecret {
 	return plan
 }
 
-// sizes tells how much there is in a plan secret beside the next plan: the copy of the plan that was applied, and the rest, with
-// what a delivery adds.
+// sizes returns the sizes in a plan secret other than the next plan: the copy of the applied plan, and the rest,
+// including what a delivery adds.
 func sizes(data map[string][]byte) (applied, reports int) {
 	kept, err := nodeplan.Deliver(data, nodeplan.Delivery{MaxFailures: nodeplan.NoLimit, FailureThreshold: 1})
 	if err != nil {
@@ -130,8 +132,8 @@ func sizes(data map[string][]byte) (applied, reports int) {
 	return applied, size(kept) - applied
 }
 
-// Deliver writes a plan into the secret as it was found, and returns what was stored; the given secret when that says so
-// already. A conflict is returned as it is: the view was old. now goes into an annotation.
+// Deliver writes a plan into the found secret and returns the stored one, or the given one if it already has the plan.
+// It returns a conflict unchanged, because the decision used an old view. An annotation records now.
 func (p *Plans) Deliver(found *corev1.Secret, d planner.DeliverPlan, now time.Time) (*corev1.Secret, error) {
 	data, err := nodeplan.Deliver(found.Data, nodeplan.Delivery{
 		Plan:             d.Delivery.Plan,
@@ -187,7 +189,7 @@ func (p *Plans) PublishJoinURL(found *corev1.Secret, e planner.PublishJoinURL) (
 	})
 }
 
-// WithdrawInitLabel takes the label of the init node off a plan secret.
+// WithdrawInitLabel removes the label of the init node from a plan secret.
 func (p *Plans) WithdrawInitLabel(found *corev1.Secret, e planner.WithdrawInitLabel) (*corev1.Secret, error) {
 	if _, has := found.Labels[rkev1.InitNodeLabel]; !has {
 		return found, nil
@@ -197,8 +199,8 @@ func (p *Plans) WithdrawInitLabel(found *corev1.Secret, e planner.WithdrawInitLa
 	})
 }
 
-// RequestDrain asks the drainer for a node. What was answered to an earlier request is taken away, an end that was asked for too. So are
-// the answers of hooks: the next drain with the same options would take them for its own.
+// RequestDrain asks the drainer to drain a node. It removes the answers to an earlier request, and a request for its
+// end. It also removes the answers of hooks, because the next drain with the same options would reuse them.
 func (p *Plans) RequestDrain(found *corev1.Secret, e planner.RequestDrain) (*corev1.Secret, error) {
 	if found.Annotations[rkev1.DrainAnnotation] == e.Options && found.Annotations[rkev1.UncordonAnnotation] == "" {
 		return found, nil
@@ -213,7 +215,7 @@ func (p *Plans) RequestDrain(found *corev1.Secret, e planner.RequestDrain) (*cor
 	})
 }
 
-// dateDrain notes when a drain or its end was asked for.
+// dateDrain records when a drain or its end was requested.
 func dateDrain(secret *corev1.Secret, at time.Time) {
 	delete(secret.Annotations, rkev1.DrainSinceAnnotation)
 	if !at.IsZero() {
@@ -221,11 +223,11 @@ func dateDrain(secret *corev1.Secret, at time.Time) {
 	}
 }
 
-// hooksOf are the annotations in which the hooks of a drain answer.
+// hooksOf returns the annotations in which the hooks of a drain answer.
 func hooksOf(request string) []string {
 	var options rkev1.DrainOptions
 	if json.Unmarshal([]byte(request), &options) != nil {
-		return nil // nobody can have answered what nobody can read
+		return nil // an unreadable request has no answers
 	}
 	var out []string
 	for _, hook := range append(options.PreDrainHooks, options.PostDrainHooks...) {
@@ -236,7 +238,7 @@ func hooksOf(request string) []string {
 	return out
 }
 
-// RequestUncordon asks the drainer to end a drain, if it has not ended by now.
+// RequestUncordon asks the drainer to end a drain, if it has not ended yet.
 func (p *Plans) RequestUncordon(found *corev1.Secret, e planner.RequestUncordon) (*corev1.Secret, error) {
 	if found.Annotations[rkev1.DrainAnnotation] != e.Options || found.Annotations[rkev1.UncordonAnnotation] == e.Options {
 		return found, nil
@@ -247,8 +249,8 @@ func (p *Plans) RequestUncordon(found *corev1.Secret, e planner.RequestUncordon)
 	})
 }
 
-// change writes a secret as it was found but for one thing. A conflict is returned as it is: what somebody else changed or took away
-// in between is never brought back.
+// change writes a found secret with one edit. It returns a conflict unchanged, so that it never reverts the change of
+// another writer.
 func (p *Plans) change(found *corev1.Secret, doing string, edit func(*corev1.Secret)) (*corev1.Secret, error) {
 	update := found.DeepCopy()
 	edit(update)
@@ -259,8 +261,8 @@ func (p *Plans) change(found *corev1.Secret, doing string, edit func(*corev1.Sec
 	return stored, nil
 }
 
-// NoteReport writes down what an agent's report means: the copy of the plan that was applied, the time at which all probes
-// passed first, and nothing of instructions that are gone. It returns nil when there is nothing to write.
+// NoteReport records the meaning of an agent's report: the copy of the applied plan, and the time at which all probes
+// first passed. It removes results of instructions that no longer exist. It returns nil if there is nothing to write.
 func (p *Plans) NoteReport(secret *corev1.Secret, probesPassed bool, now time.Time) (*corev1.Secret, error) {
 	data, changed := nodeplan.Applied(secret.Data)
 	stamp := probesPassed && secret.Annotations[rkev1.PlanProbesPassedAnnotation] == ""

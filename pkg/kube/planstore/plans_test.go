@@ -174,7 +174,7 @@ func TestPlans_DeliverRefuses(t *testing.T) {
 	}
 }
 
-// TestPlans_FindTellsWhatStays: beside the next plan stay the copy of the applied one and the reports.
+// TestPlans_FindTellsWhatStays: Find returns the sizes of the applied plan's copy and of the reports.
 func TestPlans_FindTellsWhatStays(t *testing.T) {
 	a := &api{stored: planSecret(map[string][]byte{
 		"plan": encoded(t, "x"), "appliedPlan": make([]byte, 40), "applied-output": make([]byte, 86), "probe-statuses": []byte("{}"), "plan-state": []byte("failed"),
@@ -237,8 +237,8 @@ func TestPlans_NoteReport(t *testing.T) {
 	}
 }
 
-// Each request changes what it has to say and nothing else, and what is there already is not written.
-// (docs/invariants.md#weaknesses, W12.)
+// Each request changes only its own fields, and skips values that are already stored. (docs/invariants.md#weaknesses,
+// W12.)
 func TestPlans_DrainAndInitLabel(t *testing.T) {
 	const options, other, hooked = `{"enabled":true}`, `{"enabled":false}`, `{"postDrainHooks":[{"annotation":"after"}],"preDrainHooks":[{"annotation":"before"}]}`
 	drain := func(p *Plans, s *corev1.Secret) (*corev1.Secret, error) {

@@ -8,12 +8,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// A deadline counts only time in which somebody could look at the node.
+// A deadline counts only the time in which Cluster API can see the node.
 func TestNodeMissedSince_LeavesOutBreaksOfTheConnection(t *testing.T) {
 	at := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
 		reason      string // of the node, since at; empty for a machine without a node
-		connection  string // empty: Cluster API does not tell
+		connection  string // empty: the condition is absent
 		since       time.Duration
 		want        time.Time
 		wantUnknown bool

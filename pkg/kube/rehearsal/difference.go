@@ -16,7 +16,8 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// Differences are what would be different live, in the order of kinds and names. They say which keys of a Secret would change, and nothing of what is in them.
+// Differences returns the changes against the live objects, sorted by kind, namespace and name. For a Secret they
+// contain the keys but not the values.
 func (s *Stage) Differences() ([]applyset.Difference, error) {
 	var out []applyset.Difference
 	for key, one := range s.known {
@@ -46,7 +47,7 @@ func (s *Stage) Differences() ([]applyset.Difference, error) {
 	return out, nil
 }
 
-// withoutContents takes the values out of what changes in a Secret.
+// withoutContents removes the values from the changes of a Secret.
 func withoutContents(gvk schema.GroupVersionKind, patch map[string]any) map[string]any {
 	if gvk != secretKind {
 		return patch
@@ -60,7 +61,7 @@ func withoutContents(gvk schema.GroupVersionKind, patch map[string]any) map[stri
 	return patch
 }
 
-// difference is the merge patch from one object to another, without what the API server writes of each.
+// difference returns the merge patch from one object to another, without fields that the API server sets.
 func difference(before, after *unstructured.Unstructured) (map[string]any, error) {
 	var texts [2][]byte
 	for i, object := range []*unstructured.Unstructured{before, after} {
@@ -83,7 +84,7 @@ func difference(before, after *unstructured.Unstructured) (map[string]any, error
 	return out, json.Unmarshal(patch, &out)
 }
 
-// withoutEmpty leaves out what types write where nothing is: null, and objects without fields.
+// withoutEmpty removes null values and empty objects, which typed objects write for empty fields.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -1,11 +1,12 @@
-// Package rehearsal lets the controllers act on objects without writing any: a Stage reads what there is once, keeps what they write to itself, shows it to
-// them from then on, and tells in the end what would be different. So whoever asks what a controller would do is answered by the controller itself, and
-// what is told and what is then done cannot disagree.
+// Package rehearsal runs controllers without writing objects. A Stage reads live objects once, keeps the controllers'
+// writes to itself, shows them to the controllers, and returns the differences at the end. A preview therefore comes
+// from the controller itself and cannot disagree with what it then does.
 //
-// # What a stage is not
+// # Limits of a stage
 //
-// Nobody else acts on it: no Cluster API, no nodes, no agents. It does for the controllers what the API server does at once: it gives UIDs and versions,
-// refuses writes of versions that are old, and fills in the token of a service account. Admission does not judge.
+// Only the controllers act on a stage: it has no Cluster API, no nodes and no agents. It does what the API server does
+// at once: it sets UIDs and versions, refuses writes of old versions, and fills in the token of a service account. It
+// runs no admission.
 //
-// A stage is used by one goroutine.
+// Use a stage from one goroutine only.
 package rehearsal

@@ -25,40 +25,40 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// Options are what a stage is made from.
+// Options configure a stage.
 type Options struct {
-	// Live reads what there is. Nothing is ever written with it.
+	// Live reads live objects. The stage never writes with it.
 	Live dynamic.Interface
-	// Discovery finds the resources of kinds, and Scheme knows those with types.
+	// Discovery finds the resources of kinds. Scheme knows the typed kinds.
 	Discovery discovery.DiscoveryInterface
 	Scheme    *runtime.Scheme
-	// Namespace is that of the cluster. Caches show the objects in it, and those that are asked for by name.
+	// Namespace is that of the cluster. Caches show the objects in it, and objects that are read by name.
 	Namespace string
-	// ID is the name of the management cluster and of its namespace; empty when there is none.
+	// ID is the name of the management cluster and of its namespace. It is empty if there is none.
 	ID string
-	// Now is the time of all objects that are made.
+	// Now is the creation time of all new objects.
 	Now time.Time
 }
 
-// Stage is what the controllers see and write to.
+// Stage holds the objects that the controllers read and write.
 type Stage struct {
 	opts Options
-	// the generated clients take none
+	// the generated clients take no context
 	ctx    context.Context
 	known  map[id]state
 	listed map[collection]error
 	failed map[id]error
 	unread map[string]bool
-	// made counts the objects that were made, and changes the writes.
+	// made counts the created objects, and changes the writes.
 	made, changes int
-	// before are the objects that Try may take back, as they were; nil while nobody tries.
+	// before are the objects that Try may restore, nil outside Try.
 	before map[id]state
 	caches map[schema.GroupVersionKind]applyset.Still
-	// decoded are objects with their type, which are never changed either.
+	// decoded are typed objects. They are never changed either.
 	decoded map[*unstructured.Unstructured]any
 }
 
-// id names an object, and collection all of a kind in a namespace.
+// id names an object. collection names all objects of a kind in a namespace.
 type (
 	id struct {
 		gvk             schema.GroupVersionKind
@@ -68,11 +68,11 @@ type (
 		gvk       schema.GroupVersionKind
 		namespace string
 	}
-	// state is an object as it was found and as it is now; nil is absent. Objects in it are never changed.
+	// state is an object as found and as it is now; nil is absent. Its objects are never changed.
 	state struct{ found, now *unstructured.Unstructured }
 )
 
-// New returns a stage on which everything is as it is live.
+// New returns a stage without differences from the live objects.
 func New(ctx context.Context, opts Options) *Stage {
 	return &Stage{
 		opts: opts, ctx: ctx, known: map[id]state{}, listed: map[collection]error{}, failed: map[id]error{}, unread: map[string]bool{},
@@ -80,7 +80,7 @@ func New(ctx context.Context, opts Options) *Stage {
 	}
 }
 
-// Assume makes all that was written until now what there is: it is no difference.
+// Assume treats all writes until now as live: they are no differences.
 func (s *Stage) Assume() {
 	for key, one := range s.known {
 		s.known[key] = state{found: one.now, now: one.now}
@@ -90,8 +90,8 @@ func (s *Stage) Assume() {
 // Changes counts the writes that changed something.
 func (s *Stage) Changes() int { return s.changes }
 
-// Try runs something that acts on the stage. When it asks for what cannot be read, what it has written is taken back, and why it was not read is returned
-// in place of its error: nobody knows what it would have done.
+// Try runs act on the stage. If act needs an object that cannot be read, Try undoes its writes, because its result is
+// unknown. It then returns the reasons instead of the error of act.
 func (s *Stage) Try(act func() error) (unread []string, err error) {
 	changes := s.changes
 	s.unread, s.before = map[string]bool{}, map[id]state{}
@@ -107,7 +107,7 @@ func (s *Stage) Try(act func() error) (unread []string, err error) {
 	return slices.Sorted(maps.Keys(s.unread)), nil
 }
 
-// ResourceOf is what the resource of a kind is called, for all kinds that controllers of Drover read.
+// ResourceOf returns the resource of a kind, for all kinds that Drover's controllers read.
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(strings.ToLower(gvk.Kind) + "s")
 }
@@ -119,7 +119,7 @@ func (s *Stage) live(gvk schema.GroupVersionKind, namespace string) dynamic.Reso
 	return s.opts.Live.Resource(ResourceOf(gvk)).Namespace(namespace)
 }
 
-// note remembers what could not be read, because the user may not or because the API server fails, and returns the error of it.
+// note records what could not be read, because of a missing permission or a failing API server. It returns err.
 func (s *Stage) note(err error, verb string, of collection) error {
 	what := verb + " " + ResourceOf(of.gvk).GroupResource().String()
 	if of.namespace != "" {
@@ -142,7 +142,7 @@ func (s *Stage) get(key id) (*unstructured.Unstructured, error) {
 	return found.DeepCopy(), nil
 }
 
-// look returns an object that must not be changed.
+// look returns an object that the caller must not change.
 func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	one, known := s.known[key]
 	switch {
@@ -158,7 +158,8 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 	switch err, listed := s.listed[all]; {
 	case listed && err == nil:
 		return nil, apierrors.NewNotFound(ResourceOf(key.gvk).GroupResource(), key.name)
-	case listed && !apierrors.IsForbidden(err): // who may not list may get; one who does not answer is not asked for each
+	// A user without list permission may have get; after another list error, get is not tried.
+	case listed && !apierrors.IsForbidden(err):
 		return nil, s.note(err, "list", all)
 	}
 	found, err := s.live(key.gvk, key.namespace).Get(s.ctx, key.name, metav1.GetOptions{})
@@ -177,10 +178,10 @@ func (s *Stage) look(key id) (*unstructured.Unstructured, error) {
 
 var secretKind = corev1.SchemeGroupVersion.WithKind("Secret")
 
-// everywhere is where the objects of all namespaces are, and those of none.
+// everywhere selects all namespaces, and objects without one.
 const everywhere = ""
 
-// list returns the objects of a kind in a namespace, by name. They must not be changed.
+// list returns the objects of a kind in a namespace, by name. The caller must not change them.
 func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstructured.Unstructured, error) {
 	all := collection{gvk, namespace}
 	err, asked := s.listed[all]
@@ -203,8 +204,8 @@ func (s *Stage) list(gvk schema.GroupVersionKind, namespace string) ([]*unstruct
 	return out, nil
 }
 
-// ReadAll reads the objects of a kind in the namespace of the cluster with one request, where they would be asked for one by one. That the user may only
-// get them is no error.
+// ReadAll reads all objects of a kind in the cluster's namespace with one request, instead of one request for each. A
+// missing list permission is not an error.
 func (s *Stage) ReadAll(gvk schema.GroupVersionKind) {
 	all := collection{gvk, s.opts.Namespace}
 	if _, asked := s.listed[all]; !asked {
@@ -212,8 +213,8 @@ func (s *Stage) ReadAll(gvk schema.GroupVersionKind) {
 	}
 }
 
-// ReadEverywhere has indexes of a kind show the objects of all namespaces, as the caches of the server do. Without it, or where it fails, they show those in
-// the namespace of the cluster.
+// ReadEverywhere makes indexes of a kind cover all namespaces, like the caches of the server. Without it, or if it
+// fails, they cover the namespace of the cluster.
 func (s *Stage) ReadEverywhere(gvk schema.GroupVersionKind) error {
 	all := collection{gvk, everywhere}
 	err := s.read(all)
@@ -223,7 +224,7 @@ func (s *Stage) ReadEverywhere(gvk schema.GroupVersionKind) error {
 	return err
 }
 
-// indexed is whose objects the indexes of a kind show.
+// indexed returns the namespace that the indexes of a kind cover.
 func (s *Stage) indexed(gvk schema.GroupVersionKind) string {
 	if _, all := s.listed[collection{gvk, everywhere}]; all {
 		return everywhere
@@ -234,7 +235,7 @@ func (s *Stage) indexed(gvk schema.GroupVersionKind) string {
 func (s *Stage) read(all collection) error {
 	opts := metav1.ListOptions{}
 	if all.gvk == secretKind {
-		opts.FieldSelector = clients.NotHelm // as the caches of the server do
+		opts.FieldSelector = clients.NotHelm // like the caches of the server
 	}
 	found, err := s.live(all.gvk, all.namespace).List(s.ctx, opts)
 	if apierrors.IsNotFound(err) {
@@ -254,7 +255,7 @@ func (s *Stage) read(all collection) error {
 	return nil
 }
 
-// put makes an object what it is from now on. Nil takes it away.
+// put stores the new state of an object. Nil removes it.
 func (s *Stage) put(key id, object *unstructured.Unstructured) {
 	one := s.known[key]
 	if _, noted := s.before[key]; !noted && s.before != nil {
@@ -288,7 +289,7 @@ func (s *Stage) create(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 	return made.DeepCopy(), nil
 }
 
-// fillToken does what the API server does for the Secret of a service account's token, but for a token that is good for something.
+// fillToken fills the Secret of a service account's token like the API server, but the token is not valid.
 func (s *Stage) fillToken(secret *unstructured.Unstructured) error {
 	kind, _, _ := unstructured.NestedString(secret.Object, "type")
 	if kind != string(corev1.SecretTypeServiceAccountToken) {
@@ -305,12 +306,12 @@ func (s *Stage) fillToken(secret *unstructured.Unstructured) error {
 	return unstructured.SetNestedField(secret.Object, "cmVoZWFyc2Vk", "data", corev1.ServiceAccountTokenKey)
 }
 
-// errVersion is what is wrong with a write of an old version.
+// errVersion is the cause of a conflict.
 var errVersion = errors.New("the object has been changed since")
 
 const statusField = "status"
 
-// update writes all of an object but its status, or its status alone. A write that changes nothing is none.
+// update writes an object without its status, or only its status. A write that changes nothing is ignored.
 func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstructured, subresources ...string) (*unstructured.Unstructured, error) {
 	key := id{gvk, object.GetNamespace(), object.GetName()}
 	before, err := s.get(key)
@@ -340,14 +341,14 @@ func (s *Stage) update(gvk schema.GroupVersionKind, object *unstructured.Unstruc
 	}
 	after.SetResourceVersion(next(before.GetResourceVersion()))
 	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
-		s.put(key, nil) // nobody holds it any more
+		s.put(key, nil) // no finalizer holds it any more
 	} else {
 		s.put(key, after)
 	}
 	return after.DeepCopy(), nil
 }
 
-// next is a version after another one.
+// next returns a version after the given one.
 func next(version string) string {
 	number, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
@@ -356,7 +357,7 @@ func next(version string) string {
 	return strconv.FormatUint(number+1, 10)
 }
 
-// delete takes an object away, or marks it as deleted while somebody holds it.
+// delete removes an object, or marks it as deleted while a finalizer holds it.
 func (s *Stage) delete(key id, opts *metav1.DeleteOptions) error {
 	held, err := s.get(key)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	management = "c-m-1"
 )
 
-// world is a stage before an API server, with the clients that are on it.
+// world is a stage in front of an API server, with its clients.
 type world struct {
 	*testing.T
 	api      *memkube.Server
@@ -57,7 +57,7 @@ func named(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// play has f act on a stage, and fails when anything was written live.
+// play runs f on a stage, and fails if it wrote a live object.
 func play(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func play(t *testing.T, f func(w *world)) {
 	})
 }
 
-// wants compares what would be different.
+// wants compares the differences.
 func (w *world) wants(want ...string) {
 	w.Helper()
 	found, err := w.stage.Differences()
@@ -148,7 +148,7 @@ func TestStage_WhatIsWrittenIsSeenAndToldAndNowhereElse(t *testing.T) {
 	})
 }
 
-// What somebody holds with a finalizer is deleted only when it lets go.
+// An object with a finalizer is deleted only when the finalizer is removed.
 func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 	play(t, func(w *world) {
 		there, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
@@ -179,7 +179,7 @@ func TestStage_DeletesAsTheAPIServerDoes(t *testing.T) {
 			t.Errorf("%+v", deleted.ObjectMeta)
 		}
 		free := deleted.DeepCopy()
-		free.DeletionTimestamp, free.Labels = nil, map[string]string{"l": "v"} // no update brings it back
+		free.DeletionTimestamp, free.Labels = nil, map[string]string{"l": "v"} // an update does not undo the deletion
 		free, err = w.secrets.Update(free)
 		must(t, err)
 		if free.DeletionTimestamp == nil {
@@ -230,7 +230,7 @@ func TestStage_Patches(t *testing.T) {
 	})
 }
 
-// A controller makes an account and its token, and goes on with the token that the API server fills in.
+// A controller that creates an account and its token can use the token at once.
 func TestStage_FillsInTokens(t *testing.T) {
 	play(t, func(w *world) {
 		account, err := w.accounts.Create(&corev1.ServiceAccount{ObjectMeta: named("account")})
@@ -245,7 +245,7 @@ func TestStage_FillsInTokens(t *testing.T) {
 	})
 }
 
-// What the user may not read leaves no half of what a controller would write.
+// Unreadable objects leave no partial writes.
 func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 	play(t, func(w *world) {
 		w.api.Intercept(func(r memkube.Request) error {
@@ -263,7 +263,7 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 		if len(unread) > 0 {
 			t.Errorf("unread %q", unread)
 		}
-		for range 2 { // what was refused is refused again, without a request
+		for range 2 { // the second time without a request
 			unread, err = w.stage.Try(func() error {
 				must(t, write("half"))
 				must(t, w.secrets.Delete(namespace, "there", nil))
@@ -284,7 +284,7 @@ func TestTry_TakesBackWhatIsNotKnown(t *testing.T) {
 	})
 }
 
-// An API server that fails is no fault of the controllers, and it is not asked for each object of a kind that it did not list.
+// A failing API server is reported as unread, and the stage does not read objects one by one after a failed list.
 func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
 	play(t, func(w *world) {
 		asked := 0
@@ -322,7 +322,7 @@ func TestTry_TellsWhatTheAPIServerFailsAt(t *testing.T) {
 	})
 }
 
-// Sets are kept on the stage by the code that keeps them live.
+// Apply sets on the stage use the same code as live ones.
 func TestApply_KeepsSets(t *testing.T) {
 	play(t, func(w *world) {
 		owner, err := w.secrets.Get(namespace, "there", metav1.GetOptions{})
@@ -376,7 +376,7 @@ func TestKind_FindsByIndex(t *testing.T) {
 		if len(found) != 1 || found[0].Name != "there" {
 			t.Errorf("%v", found)
 		}
-		// An object of another namespace is found once all have been read, and what was written here stays.
+		// Indexes find an object of another namespace once all are read, and earlier writes on the stage stay.
 		must(t, w.api.Add(&corev1.Secret{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: metav1.ObjectMeta{Namespace: management, Name: "away"}, Data: map[string][]byte{"a": nil},
 		}))

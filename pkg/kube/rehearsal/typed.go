@@ -18,48 +18,49 @@ import (
 	"github.com/drover-io/drover/pkg/kube/applyset"
 )
 
-// kind is the client, the controller and the cache of a kind on a stage. What it does not have of the generated one, such as watching, belongs to that.
+// kind is the client, the controller and the cache of a kind on a stage. Methods that it lacks, such as watching, are
+// those of the generated controller.
 type kind[T generic.RuntimeMetaObject, L runtime.Object] struct {
 	generic.ControllerInterface[T, L]
 	shelf[T]
 }
 
-// Kind puts a kind on a stage. The generated controller gives the kind; nothing is asked of it.
+// Kind puts a kind on a stage. It uses the generated controller only to identify the kind.
 func Kind[T generic.RuntimeMetaObject, L runtime.Object](s *Stage, of generic.ControllerInterface[T, L]) generic.ControllerInterface[T, L] {
 	return kind[T, L]{of, newShelf[T](s, of.GroupVersionKind())}
 }
 
-// Informer is one that shows the stage and tells nobody of anything.
+// Informer returns an empty informer that notifies no handler.
 func (k kind[T, L]) Informer() cache.SharedIndexInformer { return applyset.NewStill(cache.Indexers{}) }
 
-// Cache is what the stage shows.
+// Cache returns the objects on the stage.
 func (k kind[T, L]) Cache() generic.CacheInterface[T] { return k.shelf }
 
-// Create and the others do on the stage what they do live.
+// Create creates an object on the stage.
 func (k kind[T, L]) Create(object T) (T, error) { return k.create(object) }
 
-// Update writes all but the status.
+// Update writes an object without its status.
 func (k kind[T, L]) Update(object T) (T, error) { return k.update(object) }
 
 // UpdateStatus writes the status.
 func (k kind[T, L]) UpdateStatus(object T) (T, error) { return k.update(object, statusField) }
 
-// Patch changes a part.
+// Patch patches an object.
 func (k kind[T, L]) Patch(namespace, name string, pt types.PatchType, data []byte, subresources ...string) (T, error) {
 	return k.patch(namespace, name, pt, data, subresources...)
 }
 
-// Delete takes an object away.
+// Delete deletes an object on the stage.
 func (k kind[T, L]) Delete(namespace, name string, opts *metav1.DeleteOptions) error {
 	return k.stage.delete(id{k.gvk, namespace, name}, opts)
 }
 
-// Get is what the cache shows, too.
+// Get reads from the stage, like the cache.
 func (k kind[T, L]) Get(namespace, name string, _ metav1.GetOptions) (T, error) {
 	return k.shelf.Get(namespace, name)
 }
 
-// List asks the API server itself: it is for what nobody here has made.
+// List reads live objects. It is for objects that the controllers do not create.
 func (k kind[T, L]) List(namespace string, opts metav1.ListOptions) (L, error) {
 	found, err := k.ControllerInterface.List(namespace, opts)
 	if err != nil {
@@ -68,7 +69,7 @@ func (k kind[T, L]) List(namespace string, opts metav1.ListOptions) (L, error) {
 	return found, nil
 }
 
-// Enqueue and EnqueueAfter do nothing: whoever has the stage asks again.
+// Enqueue does nothing: the owner of the stage runs the handlers.
 func (k kind[T, L]) Enqueue(string, string) {}
 
 // EnqueueAfter does nothing.
@@ -85,37 +86,37 @@ func Global[T generic.RuntimeMetaObject, L runtime.Object](s *Stage, of generic.
 	return global[T, L]{of, newShelf[T](s, of.GroupVersionKind())}
 }
 
-// Informer is one that shows nothing.
+// Informer returns an empty informer.
 func (g global[T, L]) Informer() cache.SharedIndexInformer {
 	return applyset.NewStill(cache.Indexers{})
 }
 
-// Cache is what the stage shows.
+// Cache returns the objects on the stage.
 func (g global[T, L]) Cache() generic.NonNamespacedCacheInterface[T] { return globalCache[T]{g.shelf} }
 
-// Create and the others do on the stage what they do live.
+// Create creates an object on the stage.
 func (g global[T, L]) Create(object T) (T, error) { return g.create(object) }
 
-// Update writes all but the status.
+// Update writes an object without its status.
 func (g global[T, L]) Update(object T) (T, error) { return g.update(object) }
 
 // UpdateStatus writes the status.
 func (g global[T, L]) UpdateStatus(object T) (T, error) { return g.update(object, statusField) }
 
-// Patch changes a part.
+// Patch patches an object.
 func (g global[T, L]) Patch(name string, pt types.PatchType, data []byte, subresources ...string) (T, error) {
 	return g.patch("", name, pt, data, subresources...)
 }
 
-// Delete takes an object away.
+// Delete deletes an object on the stage.
 func (g global[T, L]) Delete(name string, opts *metav1.DeleteOptions) error {
 	return g.stage.delete(id{g.gvk, "", name}, opts)
 }
 
-// Get is what the cache shows, too.
+// Get reads from the stage, like the cache.
 func (g global[T, L]) Get(name string, _ metav1.GetOptions) (T, error) { return g.shelf.Get("", name) }
 
-// List asks the API server itself.
+// List reads live objects.
 func (g global[T, L]) List(opts metav1.ListOptions) (L, error) {
 	found, err := g.NonNamespacedControllerInterface.List(opts)
 	if err != nil {
@@ -124,7 +125,7 @@ func (g global[T, L]) List(opts metav1.ListOptions) (L, error) {
 	return found, nil
 }
 
-// Enqueue and EnqueueAfter do nothing.
+// Enqueue does nothing.
 func (g global[T, L]) Enqueue(string) {}
 
 // EnqueueAfter does nothing.
@@ -140,7 +141,7 @@ func (c globalCache[T]) List(selector labels.Selector) ([]T, error) {
 	return c.shelf.List("", selector)
 }
 
-// shelf has the objects of a kind on a stage, with their type.
+// shelf holds the typed objects of a kind on a stage.
 type shelf[T generic.RuntimeMetaObject] struct {
 	stage    *Stage
 	gvk      schema.GroupVersionKind
@@ -175,7 +176,7 @@ func untyped(object runtime.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// answer gives what the stage answered its type.
+// answer converts a result of the stage to its type.
 func answer[T generic.RuntimeMetaObject](object *unstructured.Unstructured, err error) (T, error) {
 	if err != nil {
 		var none T
@@ -214,7 +215,7 @@ func (s shelf[T]) Get(namespace, name string) (T, error) {
 	return s.decoded(object)
 }
 
-// decoded gives an object of the stage its type, once.
+// decoded converts an object of the stage to its type, once.
 func (s shelf[T]) decoded(object *unstructured.Unstructured) (T, error) {
 	if known, ok := s.stage.decoded[object].(T); ok {
 		return known, nil
@@ -249,7 +250,8 @@ func (s shelf[T]) List(namespace string, selector labels.Selector) ([]T, error) 
 // AddIndexer implements generic.CacheInterface.
 func (s shelf[T]) AddIndexer(name string, indexer generic.Indexer[T]) { s.indexers[name] = indexer }
 
-// GetByIndex implements generic.CacheInterface for the namespace of the cluster, or for all where they have been read.
+// GetByIndex implements generic.CacheInterface for the namespace of the cluster, or for all namespaces after
+// ReadEverywhere.
 func (s shelf[T]) GetByIndex(name, key string) ([]T, error) {
 	indexer := s.indexers[name]
 	if indexer == nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/drover-io/drover/pkg/kube/clients"
 )
 
-// Dynamic has the kinds of node drivers on a stage, as clients.Dynamic has them live.
+// Dynamic gives access to the kinds of node drivers on a stage, like clients.Dynamic.
 type Dynamic struct{ stage *Stage }
 
-// Dynamic returns them.
+// Dynamic returns the kinds of node drivers on the stage.
 func (s *Stage) Dynamic() Dynamic { return Dynamic{s} }
 
 // Get returns an object.
@@ -29,7 +29,7 @@ func (d Dynamic) Get(gvk schema.GroupVersionKind, namespace, name string) (*unst
 	return d.stage.get(id{gvk, namespace, name})
 }
 
-// Update writes all of an object but its status.
+// Update writes an object without its status.
 func (d Dynamic) Update(_ context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return d.stage.update(object.GroupVersionKind(), object)
 }
@@ -39,13 +39,13 @@ func (d Dynamic) UpdateStatus(_ context.Context, object *unstructured.Unstructur
 	return d.stage.update(object.GroupVersionKind(), object, statusField)
 }
 
-// Kinds are none: they are listed for clusters that are deleted.
+// Kinds returns none, because only deleted clusters need them.
 func (Dynamic) Kinds() []schema.GroupVersionKind { return nil }
 
-// Synced is true of every kind: a stage shows what there is.
+// Synced is true for every kind: a stage shows the live objects.
 func (Dynamic) Synced(schema.GroupVersionKind) bool { return true }
 
-// OnChange does nothing: whoever has the stage runs the handlers.
+// OnChange does nothing: the owner of the stage runs the handlers.
 func (Dynamic) OnChange(string, func(schema.GroupVersionKind) bool, clients.DynamicHandler) {}
 
 // OnInformer does nothing.
@@ -54,21 +54,21 @@ func (Dynamic) OnInformer(func(schema.GroupVersionKind, cache.SharedIndexInforme
 // EnqueueAfter does nothing.
 func (Dynamic) EnqueueAfter(schema.GroupVersionKind, string, string, time.Duration) {}
 
-// Apply keeps sets of objects on the stage.
+// Apply applies sets of objects on the stage.
 func (s *Stage) Apply() *applyset.Set {
 	return applyset.New(applyset.Options{Discovery: s.opts.Discovery, Dynamic: resources{stage: s}, Scheme: s.opts.Scheme, Informer: s.informer})
 }
 
-// Secrets keeps sets of Secrets on the stage, which client writes.
+// Secrets applies sets of Secrets on the stage. client writes them.
 func (s *Stage) Secrets(client applyset.SecretClient) Secrets { return Secrets{s, client} }
 
-// Secrets keeps sets of Secrets. It reads none before it is asked to.
+// Secrets applies sets of Secrets. It reads them only when Apply is called.
 type Secrets struct {
 	stage  *Stage
 	client applyset.SecretClient
 }
 
-// Apply makes a set what desired says.
+// Apply makes a set equal to desired.
 func (s Secrets) Apply(ctx context.Context, setID string, owner runtime.Object, refs applyset.OwnerRefs, desired []*corev1.Secret) (applyset.Result, error) {
 	informer, err := s.stage.secretInformer()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s Secrets) Apply(ctx context.Context, setID string, owner runtime.Object, 
 	return sets.Apply(ctx, setID, owner, refs, desired)
 }
 
-// informer shows the objects of a kind that can be in a set of the cluster.
+// informer shows the objects of a kind that may be in a set of the cluster.
 func (s *Stage) informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer, error) {
 	if known, ok := s.caches[gvk]; ok {
 		return known, nil
@@ -98,7 +98,8 @@ func (s *Stage) informer(gvk schema.GroupVersionKind) (cache.SharedIndexInformer
 	return made, nil
 }
 
-// members are the objects that a set of the cluster may have: in its namespace, in that of the management cluster, or one of that name.
+// members returns the objects that may be in a set of the cluster. They are in its namespace, in the namespace of the
+// management cluster, or named like it.
 func (s *Stage) members(gvk schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	switch gvk {
 	case mgmtv3.SchemeGroupVersion.WithKind("ClusterRegistrationToken"):
@@ -113,7 +114,7 @@ func (s *Stage) members(gvk schema.GroupVersionKind) ([]*unstructured.Unstructur
 	return s.list(gvk, s.opts.Namespace)
 }
 
-// secretInformer shows the Secrets that are in sets, with their type.
+// secretInformer shows the typed Secrets that are in sets.
 func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
 	objects, err := s.list(secretKind, s.opts.Namespace)
 	if err != nil {
@@ -135,16 +136,16 @@ func (s *Stage) secretInformer() (cache.SharedIndexInformer, error) {
 	return made, nil
 }
 
-// replace has an informer show what an object is now; nil is absent.
+// replace stores an object in an informer; nil removes it.
 func replace(in applyset.Still, was, now *unstructured.Unstructured) {
 	if now != nil {
-		_ = in.GetIndexer().Update(now) // its key function knows every object
+		_ = in.GetIndexer().Update(now) // its key function accepts every object
 	} else if was != nil {
 		_ = in.GetIndexer().Delete(was)
 	}
 }
 
-// resources is a dynamic client of the stage. What apply does not use is not there.
+// resources is a dynamic client of the stage. It implements only the methods that apply uses.
 type resources struct {
 	dynamic.NamespaceableResourceInterface
 	stage     *Stage
@@ -162,7 +163,7 @@ func (r resources) Namespace(namespace string) dynamic.ResourceInterface {
 	return resources{stage: r.stage, resource: r.resource, namespace: namespace}
 }
 
-// kind is that of the resource: apply has asked for the cache of each kind before it writes.
+// kind returns the kind of the resource. apply requests the cache of each kind before it writes.
 func (r resources) kind() schema.GroupVersionKind {
 	for gvk := range r.stage.caches {
 		if ResourceOf(gvk) == r.resource {

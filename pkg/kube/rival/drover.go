@@ -12,16 +12,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// What is seen of Drovers that are programs of their own. A host that runs package server elects a leader by itself, and leaves nothing of this.
+// Signs of Drovers that run as programs. A host of package server elects its own leader and leaves none of them.
 const (
-	// DroverNamespace and DroverLease are those of the lease for which all replicas of all instances in a management cluster compete.
+	// DroverNamespace and DroverLease name the lease of the leader. All replicas of all instances in a management
+	// cluster compete for it.
 	DroverNamespace = "drover-system"
 	DroverLease     = "drover"
-	// ReplicaLabel is on the Lease that every replica renews, whether it leads or not, with the digest of its instance. It is stored.
+	// ReplicaLabel is the label of the Lease that every replica renews, leader or not. Its value is the digest of the
+	// instance. It is stored.
 	ReplicaLabel = "drover.io/replica-of"
 )
 
-// digestBytes are so many that no two instances have the same digest.
+// digestBytes is the length of a digest. It makes collisions between instances practically impossible.
 const digestBytes = 8
 
 // Digest names an instance where its identifier, which may be any text, does not fit. It is stored.
@@ -30,13 +32,13 @@ func Digest(instanceID string) string {
 	return hex.EncodeToString(sum[:digestBytes])
 }
 
-// Holder is the name by which a replica holds the lease. The instance is in it, and in no label: so it goes with whoever takes the lease, an older Drover
-// or a person, too. It is stored.
+// Holder returns the holder identity of a replica. It contains the instance instead of a label, so that it disappears
+// when another holder takes the lease, such as an older Drover or a user. It is stored.
 func Holder(host, replica, instanceID string) string {
 	return host + "_" + replica + "_" + Digest(instanceID)
 }
 
-// InstanceOf is the digest of the instance that a holder of the lease is of, empty where the name does not say.
+// InstanceOf returns the digest of the instance in a holder identity, or "" if it has none.
 func InstanceOf(holder string) string {
 	digest := holder[strings.LastIndexByte(holder, '_')+1:]
 	if raw, err := hex.DecodeString(digest); err != nil || len(raw) != digestBytes || digest == holder {
@@ -45,7 +47,8 @@ func InstanceOf(holder string) string {
 	return digest
 }
 
-// Leader is who holds the lease of Drovers, empty when nobody does or it has run out. Who may not read it gets an error.
+// Leader returns the holder of Drover's lease, or "" if it has none or has expired. It fails if the user may not read
+// the lease.
 func Leader(ctx context.Context, client kubernetes.Interface, now time.Time) (holder string, err error) {
 	if holder, err = holderOf(ctx, client, DroverNamespace, DroverLease, now); err != nil {
 		return "", fmt.Errorf("read the lease that the leading Drover holds: %w", err)
@@ -53,7 +56,8 @@ func Leader(ctx context.Context, client kubernetes.Interface, now time.Time) (ho
 	return holder, nil
 }
 
-// Replica names the Lease of a replica of an instance that is alive, empty when none is. Who may not list them gets an error.
+// Replica returns the name of a live replica's Lease for an instance, or "" if there is none. It fails if the user may
+// not list the Leases.
 func Replica(ctx context.Context, client kubernetes.Interface, instanceID string, now time.Time) (string, error) {
 	found, err := client.CoordinationV1().Leases(DroverNamespace).List(ctx, metav1.ListOptions{LabelSelector: ReplicaLabel + "=" + Digest(instanceID)})
 	if err != nil {

@@ -86,7 +86,7 @@ func TestReplica_OfTheInstanceIsAlive(t *testing.T) {
 	}
 }
 
-// Who cannot see whether one runs does not take it for absent.
+// An unreadable lease is an error rather than an absent Drover.
 func TestDrover_UnreadableIsAnError(t *testing.T) {
 	t.Parallel()
 	client := fake.NewClientset()

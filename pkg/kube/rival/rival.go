@@ -1,5 +1,5 @@
-// Package rival looks for another manager of clusters in the management cluster. Two managers of one cluster fight over it, so nothing is claimed or
-// adopted while one is seen.
+// Package rival detects another manager of clusters in the management cluster. Two managers of one cluster overwrite
+// each other, so Drover claims and adopts nothing while it detects one.
 package rival
 
 import (
@@ -14,12 +14,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// What is seen of Rancher.
+// Signs of Rancher.
 const (
-	// DeploymentNamespace and DeploymentName are those of the Deployment that runs it.
+	// DeploymentNamespace and DeploymentName name the Deployment that runs Rancher.
 	DeploymentNamespace = "cattle-system"
 	DeploymentName      = "rancher"
-	// LeaseNamespace and LeaseName are those of the lease of the replica that runs its controllers, wherever that is.
+	// LeaseNamespace and LeaseName name the lease of the replica that runs Rancher's controllers, wherever it runs.
 	LeaseNamespace = "kube-system"
 	LeaseName      = "cattle-controllers"
 )
@@ -27,9 +27,9 @@ const (
 // SwitchOff is the command that switches Rancher off.
 const SwitchOff = "kubectl -n " + DeploymentNamespace + " scale deployment " + DeploymentName + " --replicas=0"
 
-// Rancher says why Rancher counts as running, empty when it does not: its Deployment wants replicas, so that it comes back when none runs at the
-// moment, or a replica holds the lease. It is asked before a cluster is claimed, which no later event corrects: no cache is good enough.
-// Who may not read the two gets an error.
+// Rancher returns why Rancher counts as running, or "" if it does not. It runs if its Deployment wants replicas, even
+// if none is up at the moment, or if a replica holds the lease. Call it before claiming a cluster. It reads live
+// objects, because no later event corrects a wrong claim. It fails if the user may not read them.
 func Rancher(ctx context.Context, client kubernetes.Interface, now time.Time) (string, error) {
 	deployment, err := client.AppsV1().Deployments(DeploymentNamespace).Get(ctx, DeploymentName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -48,15 +48,15 @@ func Rancher(ctx context.Context, client kubernetes.Interface, now time.Time) (s
 	return "", nil
 }
 
-// wanted reports that a Deployment shall have replicas. One is what the API server takes when no number is given.
+// wanted reports whether a Deployment should have replicas. The API server defaults to one.
 func wanted(deployment *appsv1.Deployment) bool {
 	return deployment.DeletionTimestamp == nil && (deployment.Spec.Replicas == nil || *deployment.Spec.Replicas > 0)
 }
 
-// clocks is by how much clocks may differ.
+// clocks is the tolerated difference between clocks.
 const clocks = 15 * time.Second
 
-// holderOf is who holds a lease, empty when nobody does, it has run out, or there is none.
+// holderOf returns the holder of a lease, or "" if the lease is missing, has no holder or has expired.
 func holderOf(ctx context.Context, client kubernetes.Interface, namespace, name string, now time.Time) (string, error) {
 	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -68,7 +68,7 @@ func holderOf(ctx context.Context, client kubernetes.Interface, namespace, name 
 	return *lease.Spec.HolderIdentity, nil
 }
 
-// held reports that a lease has a holder, and has not run out.
+// held reports whether a lease has a holder and has not expired.
 func held(lease *coordinationv1.Lease, now time.Time) bool {
 	spec := lease.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {

@@ -59,7 +59,7 @@ func TestRancher_RunsWhileItIsWantedOrHoldsItsLease(t *testing.T) {
 	}
 }
 
-// Who cannot see whether it runs does not take it for absent.
+// An unreadable sign is an error rather than an absent Rancher.
 func TestRancher_UnreadableIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, resource := range []string{"deployments", "leases"} {

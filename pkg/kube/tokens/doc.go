@@ -1,6 +1,6 @@
-// Package tokens keeps a cluster's join tokens: one with which servers join, one with which workers join.
+// Package tokens creates a cluster's join tokens: one for servers, and one for workers.
 //
-// They live in the cluster state secret, beside the cluster's other objects. They are made once, at random, and never change: nodes that have joined keep
-// using them, and a restored cluster is only joined with the tokens it was backed up with. Nothing here logs them or puts
-// them into an error.
+// They are in the cluster state secret, with the cluster's other objects. Drover draws them at random once and never
+// changes them: joined nodes keep using them, and machines join a restored cluster only with the tokens of its backup.
+// Tokens never appear in logs or errors.
 package tokens

@@ -19,7 +19,7 @@ type Creator interface {
 	Create(*corev1.Secret) (*corev1.Secret, error)
 }
 
-// Read takes the tokens out of the cluster state secret. The error names what is wrong and never a value.
+// Read reads the tokens from the cluster state secret. The error names the mistake and never a value.
 func Read(secret *corev1.Secret) (render.Tokens, error) {
 	if secret.Type != rkev1.SecretTypeClusterState {
 		return render.Tokens{}, fmt.Errorf("secret %s/%s must have type %s", secret.Namespace, secret.Name, rkev1.SecretTypeClusterState)
@@ -32,8 +32,8 @@ func Read(secret *corev1.Secret) (render.Tokens, error) {
 	return found, nil
 }
 
-// Create makes the cluster state secret with fresh tokens drawn from random, and returns it. When it exists already it is left alone, and
-// nil is returned: whoever was first has made the tokens of this cluster.
+// Create creates the cluster state secret with new tokens drawn from random, and returns it. It returns nil if the
+// secret exists, because its tokens are those of the cluster.
 func Create(secrets Creator, controlPlane *rkev1.RKEControlPlane, random io.Reader) (*corev1.Secret, error) {
 	if controlPlane.UID == "" {
 		return nil, errors.New("create the cluster state secret: the control plane has no UID")
@@ -76,7 +76,7 @@ func Create(secrets Creator, controlPlane *rkev1.RKEControlPlane, random io.Read
 // Generate draws a token of 54 characters, each equally likely, from an alphabet without vowels and look-alikes.
 func Generate(random io.Reader) (string, error) {
 	const alphabet = naming.RandomTokenAlphabet
-	const limit = 256 - 256%len(alphabet) // bytes above would favour the first characters
+	const limit = 256 - 256%len(alphabet) // bytes above would favor the first characters
 	token := make([]byte, 0, naming.RandomTokenLength)
 	draw := make([]byte, naming.RandomTokenLength)
 	for len(token) < naming.RandomTokenLength {

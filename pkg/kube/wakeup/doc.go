@@ -1,21 +1,21 @@
 // Package wakeup wakes an object when another one changes.
 //
-// A controller that waits for something names what wakes it (see package outcome); here is how the two are tied together:
+// A controller that waits for something names what wakes it (see package outcome). This package connects the two:
 //
 //	wakeup.On(ctx, clusters, wakeup.ByLabel[*clusterv1.Machine](clusterv1.ClusterNameLabel), machines)
 //
-// makes every change of a Machine run the handlers of the Cluster that its label names, at once.
+// After this call, every change of a Machine at once runs the handlers of the Cluster that its label names.
 //
-// It replaces wrangler's relatedresource.Watch, whose edges are:
+// The package replaces wrangler's relatedresource.Watch, which has these problems:
 //
-//   - its Enqueue is the rate limited one: on a key in back-off it waits for the key's next slot and counts as one more
-//     failure. Here it is always EnqueueAfter with zero;
-//   - its resolver is called with a nil object on deletion, and a second later, in another goroutine, with the last known
-//     one; deletions found by a new list are missed. Here a resolver sees every object, deleted ones included, and never
-//     nil;
-//   - when a label or an owner changes, only the new target is woken. Here both are;
-//   - it is a handler in the queue of the watched kind, so that every failing neighbour runs it again. Here it is an event
-//     handler of the informer, and costs no queue.
+//   - Its Enqueue is rate limited. For a key in back-off it waits for the key's next slot and counts as a failure. This
+//     package always uses EnqueueAfter with zero.
+//   - It calls the resolver with a nil object on deletion, and a second later with the last known one, in another
+//     goroutine. It misses deletions that a new list finds. Here a resolver sees every object, including deleted ones,
+//     and never nil.
+//   - When a label or an owner changes, it wakes only the new target. This package wakes both.
+//   - It is a handler in the queue of the watched kind, so other failing handlers run it again. Here it is an event
+//     handler of the informer and needs no queue.
 //
-// A resolver runs in the informer's goroutine: it reads the object it is given and, at most, a cache.
+// A resolver runs in the informer's goroutine. It reads its object and, at most, a cache.
 package wakeup

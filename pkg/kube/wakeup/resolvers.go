@@ -39,20 +39,20 @@ type Indexed[T any] interface {
 	GetByIndex(index, key string) ([]T, error)
 }
 
-// ByIndex wakes the objects that an index of the target's cache finds for the key of the changed object. A key of "" finds
-// nothing.
+// ByIndex wakes the objects that an index of the target's cache finds for the key of the changed object. The key ""
+// finds nothing.
 func ByIndex[T Object, F metav1.Object](cache Indexed[F], index string, key func(obj T) string) Resolver[T] {
 	return func(obj T) []Key { return Found(cache, index, key(obj)) }
 }
 
-// Found are the objects that an index finds for a key. A key of "" finds nothing.
+// Found returns the objects that an index finds for a key. The key "" finds nothing.
 func Found[F metav1.Object](cache Indexed[F], index, key string) []Key {
 	if key == "" {
 		return nil
 	}
 	found, err := cache.GetByIndex(index, key)
 	if err != nil {
-		return nil // the index does not exist: nobody registered it
+		return nil // the index is not registered
 	}
 	keys := make([]Key, 0, len(found))
 	for _, f := range found {

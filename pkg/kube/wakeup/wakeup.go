@@ -16,7 +16,7 @@ type Key struct {
 	Name      string
 }
 
-// Object is what resolvers look at: any Kubernetes object.
+// Object is any Kubernetes object, the input of resolvers.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -32,7 +32,7 @@ type ClusterTarget interface {
 	EnqueueAfter(name string, after time.Duration)
 }
 
-// Source is the controller of a kind whose changes wake others. Every generated controller is one.
+// Source is the controller of a kind whose changes wake others. Every generated controller implements it.
 type Source interface {
 	Informer() cache.SharedIndexInformer
 }
@@ -49,14 +49,14 @@ func (c clusterScoped) EnqueueAfter(_, name string, after time.Duration) {
 	c.target.EnqueueAfter(name, after)
 }
 
-// Enqueuer makes of a Target what wrangler's own watches ask for, without the rate limit.
+// Enqueuer adapts a Target to the interface of wrangler's watches, without the rate limit.
 type Enqueuer struct{ Target }
 
 // Enqueue runs the handlers of the object at once.
 func (e Enqueuer) Enqueue(namespace, name string) { e.EnqueueAfter(namespace, name, 0) }
 
-// On wakes the objects that resolve names whenever an object of a source is made, changed or deleted, until ctx ends. It
-// has to be called before the sources are started if their first list is to wake anything.
+// On wakes the objects that resolve names whenever an object of a source is created, changed or deleted, until ctx
+// ends. Call it before the sources start if their first list should wake objects.
 func On[T Object](ctx context.Context, target Target, resolve Resolver[T], sources ...Source) error {
 	for _, source := range sources {
 		if err := OnInformer(ctx, target, resolve, source.Informer()); err != nil {
@@ -85,8 +85,8 @@ func OnInformer[T Object](ctx context.Context, target Target, resolve Resolver[T
 	return nil
 }
 
-// ended is an object that is gone, as one whose deletion was seen: what is known of it may be from before, when it went while nobody watched, or had
-// no finalizer. Who waits for its end is woken in any case then.
+// ended returns a deleted object with a deletion timestamp. The last known state may lack it, if the object was deleted
+// during a watch gap or had no finalizer. Objects that wait for the deletion are then woken in any case.
 func ended(obj any) any {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj

@@ -19,7 +19,7 @@ import (
 
 var _ relatedresource.Enqueuer = Enqueuer{}
 
-// recorder is a Target that remembers whom it was told to wake, and when.
+// recorder is a Target that records the wake-ups and their delays.
 type recorder struct {
 	mu    sync.Mutex
 	woken []Key
@@ -97,7 +97,8 @@ func TestOn_EdgeNilObjectsLateDeletesAndBackOff(t *testing.T) {
 	})
 }
 
-// A Pod that goes without a finalizer, or while nobody watches, is never seen with the mark of its deletion. Who waits for its end is woken all the same.
+// A Pod deleted without a finalizer, or during a watch gap, never appears with a deletion timestamp. Its deletion still
+// wakes the objects that wait for it.
 func TestOn_AnEndWhoseBeginningWasNotSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := fcache.NewFakeControllerSource()

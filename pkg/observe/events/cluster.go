@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// ClusterChanged is what the change of a provisioning Cluster tells.
+// ClusterChanged returns the events of a change of a provisioning Cluster.
 func ClusterChanged(before, after *provv1.Cluster) []Event {
 	l := about(clusterKind, after)
 	condition := func(kind string) news {
@@ -26,7 +26,7 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 		l.warning(ReasonClusterDeletionFailed, removed.is.why())
 	}
 	if !after.DeletionTimestamp.IsZero() {
-		return l.events // the other conditions follow what is being removed
+		return l.events // the other conditions only follow the deletion
 	}
 	if created := condition(provv1.ConditionCreated); created.became(rkev1.ConditionFalse) {
 		l.warning(ReasonIdentityFailed, created.is.why())
@@ -43,7 +43,7 @@ func ClusterChanged(before, after *provv1.Cluster) []Event {
 	return sorted(l.events)
 }
 
-// progress tells whether the spec can be, and whether all machines have what it asks for.
+// progress adds events on whether Drover can apply the spec, and whether all machines have what it asks for.
 func progress(l *list, condition func(string) news) {
 	switch made := condition(provv1.ConditionRKECluster); {
 	case made.became(rkev1.ConditionFalse):
@@ -61,20 +61,21 @@ func progress(l *list, condition func(string) news) {
 	}
 }
 
-// warnings are the conditions that tell, when they are False, of what works and should be looked at all the same.
+// warnings maps conditions to the reasons of their warnings. When such a condition is False, the cluster works but
+// needs attention.
 var warnings = map[string]Reason{
 	planner.ConditionConfigurationUnderstood: ReasonConfigurationQuestioned,
 	planner.ConditionEtcdQuorum:              ReasonEtcdQuorumWeak,
 	planner.ConditionRenderVersions:          ReasonRenderVersionsUnknown,
 }
 
-// sorted gives events that were found in any order one order.
+// sorted orders events by reason.
 func sorted(events []Event) []Event {
 	slices.SortStableFunc(events, func(a, b Event) int { return strings.Compare(string(a.Reason), string(b.Reason)) })
 	return events
 }
 
-// ControlPlaneChanged is what the change of an RKEControlPlane tells, mostly about its Cluster.
+// ControlPlaneChanged returns the events of a change of an RKEControlPlane, mostly about its Cluster.
 func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEControlPlane) []Event {
 	own, whole := about(controlPlaneKind, after), about(clusterKind, cluster)
 	condition := func(kind string) news {
@@ -101,7 +102,7 @@ func ControlPlaneChanged(cluster *provv1.Cluster, before, after *rkev1.RKEContro
 	return slices.Concat(own.events, whole.events)
 }
 
-// upgrade tells of another Kubernetes version: when it was asked for, and when all nodes have it.
+// upgrade adds events when another Kubernetes version is requested, and when all nodes have it.
 func upgrade(l *list, before, after *rkev1.RKEControlPlane) {
 	if was, is := before.Spec.KubernetesVersion, after.Spec.KubernetesVersion; was != is && was != "" {
 		l.normal(ReasonUpgradeStarted, fmt.Sprintf("Kubernetes %s is asked for, after %s", is, was))
@@ -112,7 +113,7 @@ func upgrade(l *list, before, after *rkev1.RKEControlPlane) {
 	}
 }
 
-// operation tells how an operation stands. Its request is not told: users wrote it.
+// operation adds an event for a new state of an operation. The request itself causes none, because users wrote it.
 func operation(l *list, was, is rkev1.OperationRecord) {
 	if was.State == is.State && was.Attempt == is.Attempt {
 		return
@@ -129,7 +130,8 @@ func operation(l *list, was, is rkev1.OperationRecord) {
 	}
 }
 
-// PoolChanged is what the change of a MachineDeployment tells about its Cluster: Cluster API replaces machines for another template.
+// PoolChanged returns the events of a change of a MachineDeployment about its Cluster. Another template makes Cluster
+// API replace machines.
 func PoolChanged(cluster *provv1.Cluster, before, after *clusterv1.MachineDeployment) []Event {
 	was, is := before.Spec.Template.Spec, after.Spec.Template.Spec
 	if was.InfrastructureRef == is.InfrastructureRef && was.Bootstrap.ConfigRef == is.Bootstrap.ConfigRef {

@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-// lines are events in the words of kubectl describe.
+// lines formats events like kubectl describe.
 func lines(events []Event) []string {
 	var out []string
 	for _, e := range events {
@@ -33,7 +33,7 @@ func expect(t *testing.T, got []Event, want ...string) {
 	}
 }
 
-// with is a condition of our own kinds.
+// with sets a condition of Drover's own kinds.
 func with(list *[]rkev1.GenericCondition, kind, status, reason, message string) {
 	conditions.Set(list, conditions.Condition{Type: kind, Status: status, Reason: reason, Message: message}, noon)
 }

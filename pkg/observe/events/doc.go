@@ -1,12 +1,14 @@
-// Package events tells what has happened to clusters and machines, as Kubernetes Events that `kubectl describe` shows.
+// Package events describes what has happened to clusters and machines, as Kubernetes Events that `kubectl describe`
+// shows.
 //
-// Every function compares an object as it was with the same object as it is, and returns what that change tells. Nothing is remembered:
-// an object that stays as it is tells nothing, and what was there when a process began has no older version to differ from, so that a
-// restart tells nothing twice. Who records the result (pkg/server) does so on the leader only, without waiting for it.
+// Every function compares the old and the new version of an object, and returns the events of that change. The package
+// keeps no state. An unchanged object causes no event, and an object that exists when a process starts has no older
+// version, so a restart repeats nothing. pkg/server records the events, on the leader only, and does not wait for it.
 //
-// An event is on the object that a person would describe: on the provisioning Cluster for what concerns all of it, on the Machine for a
-// machine, on the <Driver>Machine for its host. Texts are those of conditions, which are bounded and hold no secrets, or our own; what a
-// node driver printed goes through package redact. A plan Secret is looked at for its times, checksums and causes only.
+// An event is on the object that a user would describe: on the provisioning Cluster for the whole cluster, on the
+// Machine for a machine, on the <Driver>Machine for its host. Texts are Drover's own or those of conditions, which are
+// bounded and contain no secrets. Package redact cleans the output of node drivers. From a plan Secret only times,
+// checksums and causes are used.
 //
-// Reasons are constants in reasons.go and nowhere else; docs/reasons says what each means.
+// Reasons are constants in reasons.go and nowhere else. docs/reasons explains each of them.
 package events

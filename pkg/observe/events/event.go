@@ -15,19 +15,19 @@ import (
 	"github.com/drover-io/drover/pkg/decide/redact"
 )
 
-// Event is what is told about one object.
+// Event is one event about one object.
 type Event struct {
 	// Object is what the event is about.
 	Object corev1.ObjectReference
-	// Type is Normal, or Warning for what a person should look at.
+	// Type is Normal, or Warning for what needs a user's attention.
 	Type string
 	// Reason is a constant of this package.
 	Reason Reason
-	// Message is a sentence for people, of at most MaxMessage bytes.
+	// Message is a sentence for users, of at most MaxMessage bytes.
 	Message string
 }
 
-// MaxMessage is the length of the longest message, in bytes. The API server refuses those of more than 1024.
+// MaxMessage is the length of the longest message, in bytes. The API server's limit is 1024.
 const MaxMessage = 1000
 
 var (
@@ -43,7 +43,7 @@ type list struct {
 	events []Event
 }
 
-// about begins a list. Objects of caches do not say of which kind they are.
+// about begins a list. It takes the kind, because objects in caches do not contain it.
 func about(kind schema.GroupVersionKind, object metav1.Object) *list {
 	version, name := kind.ToAPIVersionAndKind()
 	return &list{object: corev1.ObjectReference{
@@ -56,7 +56,7 @@ func (l *list) normal(reason Reason, parts ...string) { l.add(corev1.EventTypeNo
 
 func (l *list) warning(reason Reason, parts ...string) { l.add(corev1.EventTypeWarning, reason, parts) }
 
-// add tells the parts that are not empty, with colons between them.
+// add adds an event. Its message joins the non-empty parts with colons.
 func (l *list) add(kind string, reason Reason, parts []string) {
 	var said []string
 	for _, part := range parts {
@@ -67,7 +67,7 @@ func (l *list) add(kind string, reason Reason, parts []string) {
 	l.events = append(l.events, Event{Object: l.object, Type: kind, Reason: reason, Message: bounded(strings.Join(said, ": "))})
 }
 
-// bounded cuts a text at a letter, so that it is no longer than a message may be.
+// bounded cuts a text to MaxMessage bytes, between letters.
 func bounded(text string) string {
 	const mark = "…"
 	if len(text) <= MaxMessage {
@@ -80,7 +80,7 @@ func bounded(text string) string {
 	return text[:end] + mark
 }
 
-// said is what a condition tells, of either kind.
+// said is the content of a condition, of either condition type.
 type said struct{ status, reason, message string }
 
 func ours(conditions []rkev1.GenericCondition, kind string) said {
@@ -101,20 +101,20 @@ func theirs(conditions []metav1.Condition, kind string) said {
 	return said{}
 }
 
-// news is the difference between what a condition told and what it tells. A message alone is none: it changes while something goes on.
+// news is the change of a condition. A changed message alone is no news, because messages change during progress.
 type news struct{ was, is said }
 
-// became reports that the condition has come to that status, or has another reason for it.
+// became reports whether the condition changed to that status, or to another reason for it.
 func (n news) became(status string) bool {
 	return n.is.status == status && (n.was.status != status || n.was.reason != n.is.reason)
 }
 
-// left reports that the condition was True and is not any more.
+// left reports whether the condition was True and no longer is.
 func (n news) left() bool {
 	return n.was.status == rkev1.ConditionTrue && n.is.status != rkev1.ConditionTrue
 }
 
-// why is the reason, unless it says nothing that the status does not, and the message.
+// why returns the reason and the message, without a reason that only repeats the status.
 func (s said) why() string {
 	switch {
 	case s.reason == "" || s.reason == rkev1.ReasonError || s.reason == rkev1.ReasonWaiting:
@@ -125,8 +125,8 @@ func (s said) why() string {
 	return s.reason + ": " + s.message
 }
 
-// longest is how much is repeated of a text that others made, such as the output of a node driver, in bytes.
+// longest is how much is repeated of other programs' texts, such as the output of a node driver, in bytes.
 const longest = 200
 
-// redacted is one short line of the end of such a text, without what looks like a secret.
+// redacted returns one short line from the end of such a text, without what looks like a secret.
 func redacted(text string) string { return redact.Tail([]byte(text), longest, nil) }

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/machinejob"
 )
 
-// InfrastructureChanged is what the change of a <Driver>Machine tells.
+// InfrastructureChanged returns the events of a change of a <Driver>Machine.
 func InfrastructureChanged(before, after *unstructured.Unstructured) []Event {
 	l := about(after.GroupVersionKind(), after)
 	condition := func(kind string) news { return news{untyped(before, kind), untyped(after, kind)} }
@@ -33,13 +33,13 @@ func InfrastructureChanged(before, after *unstructured.Unstructured) []Event {
 	return l.events
 }
 
-// problem is what a Job ended with, which may be what a driver printed.
+// problem returns the failure message of a Job, which may be output of a driver.
 func problem(machine *unstructured.Unstructured) string {
 	text, _, _ := unstructured.NestedString(machine.Object, "status", "failureMessage")
 	return text
 }
 
-// isHostFailure reports a reason for which a host is not there and a person has to look.
+// isHostFailure reports whether a host is missing for a reason that needs a user's attention.
 func isHostFailure(reason string) bool {
 	switch reason {
 	case rkev1.ReasonCreateError, rkev1.ReasonDeleteError, machinejob.ReasonUnconfirmed:
@@ -48,7 +48,7 @@ func isHostFailure(reason string) bool {
 	return machinejob.Blocked(reason)
 }
 
-// untyped reads a condition of an object that has no Go type.
+// untyped reads a condition of an object without a Go type.
 func untyped(object *unstructured.Unstructured, kind string) said {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, item := range conditions {
@@ -64,7 +64,7 @@ func untyped(object *unstructured.Unstructured, kind string) said {
 	return said{}
 }
 
-// DriverChanged is what the change of a NodeDriver tells.
+// DriverChanged returns the events of a change of a NodeDriver.
 func DriverChanged(before, after *mgmtv3.NodeDriver) []Event {
 	l := about(driverKind, after)
 	condition := func(kind string) news {
@@ -73,7 +73,7 @@ func DriverChanged(before, after *mgmtv3.NodeDriver) []Event {
 	for _, kind := range []string{mgmtv3.NodeDriverConditionDownloaded, mgmtv3.NodeDriverConditionInstalled} {
 		if failed := condition(kind); failed.became(rkev1.ConditionFalse) && failed.is.message != "" {
 			l.warning(ReasonDriverFailed, failed.is.why())
-			return l.events // one failure is told by both
+			return l.events // both conditions report the same failure
 		}
 	}
 	if condition(mgmtv3.NodeDriverConditionInstalled).became(rkev1.ConditionTrue) {

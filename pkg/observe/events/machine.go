@@ -13,7 +13,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// MachineCreated is what a new Machine tells.
+// MachineCreated returns the events of a new Machine.
 func MachineCreated(machine *clusterv1.Machine) []Event {
 	l := about(machineKind, machine)
 	text := "A machine of cluster " + machine.Spec.ClusterName
@@ -24,7 +24,8 @@ func MachineCreated(machine *clusterv1.Machine) []Event {
 	return l.events
 }
 
-// MachineRemoved is what a Machine that is gone tells about its Cluster. One that goes with its Cluster tells nothing.
+// MachineRemoved returns the events of a removed Machine about its Cluster. A Machine that is removed with its Cluster
+// causes none.
 func MachineRemoved(cluster *provv1.Cluster, machine *clusterv1.Machine) []Event {
 	if !cluster.DeletionTimestamp.IsZero() {
 		return nil
@@ -34,14 +35,14 @@ func MachineRemoved(cluster *provv1.Cluster, machine *clusterv1.Machine) []Event
 	return l.events
 }
 
-// MachineChanged is what the change of a Machine tells.
+// MachineChanged returns the events of a change of a Machine.
 func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) []Event {
 	l := about(machineKind, after)
 	if !after.DeletionTimestamp.IsZero() {
 		if before.DeletionTimestamp.IsZero() {
 			removal(l, cluster, after)
 		}
-		return l.events // Cluster API tells of the removal itself
+		return l.events // Cluster API reports the removal itself
 	}
 	condition := func(kind string) news {
 		return news{theirs(before.Status.Conditions, kind), theirs(after.Status.Conditions, kind)}
@@ -63,7 +64,7 @@ func MachineChanged(cluster *provv1.Cluster, before, after *clusterv1.Machine) [
 	return l.events
 }
 
-// host tells of the two halves of a machine, as Cluster API repeats them.
+// host adds events on the two halves of a machine, as Cluster API repeats their state.
 func host(l *list, condition func(string) news) {
 	data := condition(clusterv1.MachineBootstrapConfigReadyCondition)
 	if data.became(rkev1.ConditionFalse) && (data.is.reason == bootstrapdata.ReasonBadInput || data.is.reason == rkev1.ReasonError) {
@@ -77,8 +78,8 @@ func host(l *list, condition func(string) news) {
 	}
 }
 
-// planFailure tells of a plan that fails. The planner tells it first, and in which instruction; PlanApplied tells it when that is final,
-// also where the planner is not at work.
+// planFailure adds an event for a failing plan. The planner reports it first, with the instruction. PlanApplied reports
+// it when it is final, even if the planner does not run.
 func planFailure(l *list, condition func(string) news) {
 	reconciled, applied := condition(rkev1.ConditionReconciled), condition(rkev1.ConditionPlanApplied)
 	failed := func(s said) bool { return s.status != rkev1.ConditionTrue && planner.IsPlanFailure(s.message) }
@@ -90,7 +91,7 @@ func planFailure(l *list, condition func(string) news) {
 	}
 }
 
-// removal tells why a machine goes.
+// removal adds an event with the cause of a machine's removal.
 func removal(l *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
 	checked := theirs(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
 	made := theirs(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
@@ -112,10 +113,10 @@ func removal(l *list, cluster *provv1.Cluster, machine *clusterv1.Machine) {
 	}
 }
 
-// replaced begins what is told of a machine in whose place another one comes.
+// replaced begins the message about a machine that another one replaces.
 const replaced = "Another machine takes its place"
 
 func caused(cause disruption.Cause) string { return fmt.Sprintf("cause %s", cause) }
 
-// short is the beginning of a checksum, by which people tell plans apart.
+// short returns the beginning of a checksum, which is enough for users to distinguish plans.
 func short(checksum string) string { return strings.TrimSpace(checksum[:min(len(checksum), 12)]) }

@@ -239,7 +239,7 @@ func TestDriverChanged(t *testing.T) {
 	expect(t, DriverChanged(driver("True", "True", ""), driver("True", "True", "")))
 }
 
-// A message is never longer than the API server takes, and never ends within a letter.
+// A message is never longer than the API server accepts, and never ends within a letter.
 func TestBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, 3*MaxMessage, -1).Draw(t, "text")

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// PlanChanged is what the change of a plan Secret tells about its Machine. Of the Secret's data nothing is told but the checksum of the
-// plan. A ticket that names the machine tells why its node is drained; nil tells nothing.
+// PlanChanged returns the events of a change of a plan Secret about its Machine. From the Secret's data they contain
+// only the checksum of the plan. A ticket that names the machine gives the cause of a drain; nil gives none.
 func PlanChanged(machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after *corev1.Secret) []Event {
 	if after.Type != rkev1.SecretTypeMachinePlan {
 		return nil
@@ -51,7 +51,7 @@ func delivery(l *list, before, after *corev1.Secret) {
 	}
 }
 
-// drain tells of a drain before a restart; those before a removal are Cluster API's.
+// drain adds events on a drain before a restart. Cluster API reports drains before a removal.
 func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, before, after map[string]string) {
 	was, is := before[rkev1.DrainAnnotation], after[rkev1.DrainAnnotation]
 	done := func(annotations map[string]string) bool {
@@ -70,7 +70,8 @@ func drain(l *list, machine *clusterv1.Machine, ticket *rkev1.DisruptionTicket, 
 	}
 }
 
-// ticketCause is why a machine is about to be disrupted, if the ticket is about it and tells one of the known causes.
+// ticketCause returns why a machine is about to be disrupted. It is empty if the ticket does not name the machine, or
+// has an unknown cause.
 func ticketCause(ticket *rkev1.DisruptionTicket, machine *clusterv1.Machine) string {
 	if ticket == nil || !slices.ContainsFunc(ticket.Machines, func(t rkev1.TicketMachine) bool { return t.MachineUID == machine.UID }) {
 		return ""

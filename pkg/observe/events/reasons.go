@@ -1,115 +1,115 @@
 package events
 
-// Reason is the reason of an Event. People and programs filter by it: renaming one breaks them.
+// Reason is the reason of an Event. Users and programs filter by it: renaming one breaks them.
 type Reason string
 
 // Reasons of Events on a provisioning Cluster.
 const (
-	// ReasonSpecApplied: the objects of the cluster are as the spec asks for.
+	// ReasonSpecApplied: the objects of the cluster match its spec.
 	ReasonSpecApplied Reason = "SpecApplied"
-	// ReasonSpecRefused: they cannot be made from the spec.
+	// ReasonSpecRefused: Drover cannot apply the spec.
 	ReasonSpecRefused Reason = "SpecRefused"
 	// ReasonIdentityFailed: the cluster has no identity in the management cluster.
 	ReasonIdentityFailed Reason = "IdentityFailed"
-	// ReasonClusterConnected: its API answered for the first time.
+	// ReasonClusterConnected: the cluster's API answered for the first time.
 	ReasonClusterConnected Reason = "ClusterConnected"
-	// ReasonClusterReady: all its machines have what was asked for.
+	// ReasonClusterReady: all machines have what the spec asks for.
 	ReasonClusterReady Reason = "ClusterReady"
-	// ReasonClusterProgressing: something goes on, or is waited for.
+	// ReasonClusterProgressing: the cluster is changing, or waits for something.
 	ReasonClusterProgressing Reason = "ClusterProgressing"
-	// ReasonClusterNotReady: a person has to look.
+	// ReasonClusterNotReady: the cluster needs a user's attention.
 	ReasonClusterNotReady Reason = "ClusterNotReady"
-	// ReasonClusterDeleting: its removal has begun.
+	// ReasonClusterDeleting: the removal has begun.
 	ReasonClusterDeleting Reason = "ClusterDeleting"
-	// ReasonClusterDeletionFailed: its removal does not proceed.
+	// ReasonClusterDeletionFailed: the removal does not proceed.
 	ReasonClusterDeletionFailed Reason = "ClusterDeletionFailed"
-	// ReasonConfigurationQuestioned: its configuration has oddities, which were passed on.
+	// ReasonConfigurationQuestioned: the configuration has questionable parts, which were passed on.
 	ReasonConfigurationQuestioned Reason = "ConfigurationQuestioned"
 	// ReasonEtcdQuorumWeak: an even number of machines have etcd.
 	ReasonEtcdQuorumWeak Reason = "EtcdQuorumWeak"
-	// ReasonRenderVersionsUnknown: some machines are on a render version that this Drover does not know.
+	// ReasonRenderVersionsUnknown: some machines have a render version that this Drover does not know.
 	ReasonRenderVersionsUnknown Reason = "RenderVersionsUnknown"
-	// ReasonUpgradeStarted: another Kubernetes version was asked for.
+	// ReasonUpgradeStarted: another Kubernetes version was requested.
 	ReasonUpgradeStarted Reason = "UpgradeStarted"
-	// ReasonUpgradeFinished: all nodes have it.
+	// ReasonUpgradeFinished: all nodes have the requested version.
 	ReasonUpgradeFinished Reason = "UpgradeFinished"
 	// ReasonOperationStarted: a snapshot, a restore or a rotation has begun.
 	ReasonOperationStarted Reason = "OperationStarted"
-	// ReasonOperationSucceeded: it did what was asked.
+	// ReasonOperationSucceeded: the operation is complete.
 	ReasonOperationSucceeded Reason = "OperationSucceeded"
-	// ReasonOperationFailed: it ended before.
+	// ReasonOperationFailed: the operation failed.
 	ReasonOperationFailed Reason = "OperationFailed"
-	// ReasonOperationCancelled: its request was taken back.
+	// ReasonOperationCancelled: the request was withdrawn.
 	ReasonOperationCancelled Reason = "OperationCancelled"
-	// ReasonPoolRollOut: the machines of a pool are being replaced by those of another template.
+	// ReasonPoolRollOut: the machines of a pool are being replaced, because their template changed.
 	ReasonPoolRollOut Reason = "PoolRollOut"
-	// ReasonMachineRemoved: a machine is gone.
+	// ReasonMachineRemoved: a machine is removed.
 	ReasonMachineRemoved Reason = "MachineRemoved"
 )
 
 // Reasons of Events on an RKEControlPlane.
 const (
-	// ReasonMachinesRegistered: there are machines of all roles.
+	// ReasonMachinesRegistered: machines of all roles exist.
 	ReasonMachinesRegistered Reason = "MachinesRegistered"
 	// ReasonBootstrapped: the first server runs.
 	ReasonBootstrapped Reason = "Bootstrapped"
-	// ReasonRoleLost: the cluster has come to lack a live machine of a role.
+	// ReasonRoleLost: the cluster no longer has a live machine of a role.
 	ReasonRoleLost Reason = "RoleLost"
 )
 
 // Reasons of Events on a Machine.
 const (
-	// ReasonMachineCreated: there is a new machine.
+	// ReasonMachineCreated: a machine was created.
 	ReasonMachineCreated Reason = "MachineCreated"
-	// ReasonBootstrapDataFailed: what its host runs first cannot be made.
+	// ReasonBootstrapDataFailed: the bootstrap data of the host cannot be created.
 	ReasonBootstrapDataFailed Reason = "BootstrapDataFailed"
-	// ReasonInfrastructureReady: its host was made.
+	// ReasonInfrastructureReady: the host was created.
 	ReasonInfrastructureReady Reason = "InfrastructureReady"
-	// ReasonInfrastructureFailed: its host could not be made.
+	// ReasonInfrastructureFailed: the host could not be created.
 	ReasonInfrastructureFailed Reason = "InfrastructureFailed"
-	// ReasonPlanDelivered: it was given a plan that restarts nothing.
+	// ReasonPlanDelivered: the machine got a plan that restarts nothing.
 	ReasonPlanDelivered Reason = "PlanDelivered"
-	// ReasonMachineRestarting: it was given a plan that restarts what runs there.
+	// ReasonMachineRestarting: the machine got a plan that restarts Kubernetes on it.
 	ReasonMachineRestarting Reason = "MachineRestarting"
 	// ReasonPlanApplied: the plan was applied and all its probes passed.
 	ReasonPlanApplied Reason = "PlanApplied"
 	// ReasonPlanFailed: the plan fails on the machine.
 	ReasonPlanFailed Reason = "PlanFailed"
-	// ReasonNodeRegistered: its node is known.
+	// ReasonNodeRegistered: the node of the machine is known.
 	ReasonNodeRegistered Reason = "NodeRegistered"
-	// ReasonMachineReady: Cluster API finds it ready.
+	// ReasonMachineReady: Cluster API reports the machine as ready.
 	ReasonMachineReady Reason = "MachineReady"
-	// ReasonNodeUnhealthy: its node is not healthy any more.
+	// ReasonNodeUnhealthy: the node is no longer healthy.
 	ReasonNodeUnhealthy Reason = "NodeUnhealthy"
-	// ReasonHealthCheckFailed: the health check of its pool found it unhealthy.
+	// ReasonHealthCheckFailed: the health check of the pool found the machine unhealthy.
 	ReasonHealthCheckFailed Reason = "HealthCheckFailed"
-	// ReasonDrainStarted: its node is being drained, before a restart.
+	// ReasonDrainStarted: the node is being drained before a restart.
 	ReasonDrainStarted Reason = "DrainStarted"
-	// ReasonDrainFinished: its node is drained.
+	// ReasonDrainFinished: the node is drained.
 	ReasonDrainFinished Reason = "DrainFinished"
-	// ReasonDrainFailed: its node cannot be drained, which is tried again.
+	// ReasonDrainFailed: the node cannot be drained. Drover retries.
 	ReasonDrainFailed Reason = "DrainFailed"
-	// ReasonUncordoned: its node takes pods again.
+	// ReasonUncordoned: the node accepts pods again.
 	ReasonUncordoned Reason = "Uncordoned"
-	// ReasonMachineReplaced: it is being removed, and another takes its place.
+	// ReasonMachineReplaced: the machine is being removed, and another one replaces it.
 	ReasonMachineReplaced Reason = "MachineReplaced"
-	// ReasonMachineDeleting: it is being removed.
+	// ReasonMachineDeleting: the machine is being removed.
 	ReasonMachineDeleting Reason = "MachineDeleting"
 )
 
 // Reasons of Events on a <Driver>Machine.
 const (
-	// ReasonHostCreating: a Job makes the host.
+	// ReasonHostCreating: a Job creates the host.
 	ReasonHostCreating Reason = "HostCreating"
-	// ReasonHostCreated: the Job has made it.
+	// ReasonHostCreated: the Job has created the host.
 	ReasonHostCreated Reason = "HostCreated"
-	// ReasonHostCreateFailed: the Job has failed.
+	// ReasonHostCreateFailed: the Job that creates the host has failed.
 	ReasonHostCreateFailed Reason = "HostCreateFailed"
-	// ReasonHostBlocked: there is no Job, because its driver or its credential cannot be used.
+	// ReasonHostBlocked: there is no Job, because the driver or the credential cannot be used.
 	ReasonHostBlocked Reason = "HostBlocked"
 	// ReasonHostDeleting: a Job removes the host.
 	ReasonHostDeleting Reason = "HostDeleting"
-	// ReasonHostDeleteFailed: the Job has failed, or nobody can tell whether the host exists.
+	// ReasonHostDeleteFailed: the Job that removes the host has failed, or it is unknown whether the host exists.
 	ReasonHostDeleteFailed Reason = "HostDeleteFailed"
 )
 
@@ -117,6 +117,6 @@ const (
 const (
 	// ReasonDriverInstalled: the driver can be used.
 	ReasonDriverInstalled Reason = "DriverInstalled"
-	// ReasonDriverFailed: it could not be installed.
+	// ReasonDriverFailed: the driver could not be installed.
 	ReasonDriverFailed Reason = "DriverFailed"
 )

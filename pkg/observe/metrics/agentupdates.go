@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// AgentUpdates tells how it goes with agents of clusters that are replaced by newer ones.
+// AgentUpdates measures the upgrades of cluster agents.
 type AgentUpdates struct{ clusters *prometheus.GaugeVec }
 
 // NewAgentUpdates registers the metric; nil is the process-wide registerer.
@@ -16,7 +16,7 @@ func NewAgentUpdates(registerer prometheus.Registerer) (*AgentUpdates, error) {
 	return u, nil
 }
 
-// Set notes in how many clusters a new agent is expected to connect, in how many that took too long, and how many have to wait for their turn.
+// Set sets the numbers of clusters whose new agent is expected to connect, took too long, or waits for its turn.
 func (u *AgentUpdates) Set(updating, lost, waiting int) {
 	for state, n := range map[string]int{"updating": updating, "lost": lost, "waiting": waiting} {
 		u.clusters.WithLabelValues(state).Set(float64(n))

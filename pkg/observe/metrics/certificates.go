@@ -6,16 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Certificates whose end is told.
+// Certificates whose expiration is reported.
 const (
-	// CertificateServing is that of the endpoints for machines, of the replica that is asked.
+	// CertificateServing is the certificate of the endpoints for machines, on the replica that is scraped.
 	CertificateServing = "serving"
-	// CertificateKubeconfig is one in a cluster's kubeconfig, with which Drover reaches the cluster.
+	// CertificateKubeconfig is a certificate in a cluster's kubeconfig, with which Drover reaches the cluster.
 	CertificateKubeconfig = "kubeconfig"
 )
 
-// NewServingCertificate registers the end of the serving certificate; nil is the process-wide registerer. The time is asked for whenever
-// metrics are read: certificates are renewed. While it is zero, the metric is 0, which counts as expired.
+// NewServingCertificate registers the expiration of the serving certificate; nil is the process-wide registerer. It
+// calls notAfter on every scrape, because certificates are renewed. For the zero time the metric is 0, which counts as
+// expired.
 func NewServingCertificate(registerer prometheus.Registerer, notAfter func() time.Time) error {
 	_, err := register(registerer, certificateExpiration.Name, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: certificateExpiration.Name, Help: certificateExpiration.Help,

@@ -33,7 +33,7 @@ const (
 
 // Stages of a machine.
 const (
-	// stageInfrastructure: from the Machine until its host was made.
+	// stageInfrastructure: from the Machine until its host was created.
 	stageInfrastructure = "infrastructure"
 	// stageNode: until its node is known.
 	stageNode = "node"
@@ -44,7 +44,7 @@ var (
 	machineStageNames = []string{stageInfrastructure, stageNode}
 )
 
-// operations are the conditions by which operations tell how they ended, and what a failure counts as.
+// operations maps the conditions that report the end of operations to the codes of their failures.
 var operations = map[string]string{
 	planner.ConditionSnapshotCreated:     codeSnapshot,
 	planner.ConditionSnapshotRestored:    codeRestore,
@@ -52,7 +52,7 @@ var operations = map[string]string{
 	planner.ConditionKeysRotated:         codeKeys,
 }
 
-// owns tells whether a cluster is ours. Without a source nothing is.
+// owns returns the cluster if this instance manages it, else nil. Without a source it returns nil.
 func (f *Fleet) owns(namespace, name string) *provv1.Cluster {
 	source := f.leads()
 	if source == nil {
@@ -66,7 +66,7 @@ func (f *Fleet) owns(namespace, name string) *provv1.Cluster {
 
 func (f *Fleet) fail(code string) { f.failures.WithLabelValues(code).Inc() }
 
-// ClusterChanged counts what the making or the removal of a cluster failed with.
+// ClusterChanged counts failures to create or remove a cluster.
 func (f *Fleet) ClusterChanged(before, after *provv1.Cluster) {
 	if f.owns(after.Namespace, after.Name) == nil {
 		return
@@ -78,8 +78,8 @@ func (f *Fleet) ClusterChanged(before, after *provv1.Cluster) {
 	}
 }
 
-// ControlPlaneChanged counts failures of a cluster, and notes the stages of one that is ready for the first time: from then on its status
-// holds a spec that was applied.
+// ControlPlaneChanged counts failures of a cluster. It observes the stages of a cluster that is ready for the first
+// time: its status then gets an applied spec.
 func (f *Fleet) ControlPlaneChanged(before, after *rkev1.RKEControlPlane) {
 	cluster := f.owns(after.Namespace, after.Name)
 	if cluster == nil {
@@ -115,7 +115,7 @@ func (f *Fleet) ControlPlaneChanged(before, after *rkev1.RKEControlPlane) {
 	f.clusterReady.Observe(seconds(cluster.CreationTimestamp.Time, at))
 }
 
-// MachineChanged counts failures of a machine, and notes its stages once its node is known.
+// MachineChanged counts failures of a machine, and observes its stages once its node is known.
 func (f *Fleet) MachineChanged(before, after *clusterv1.Machine) {
 	if f.owns(after.Namespace, after.Spec.ClusterName) == nil {
 		return
@@ -133,7 +133,7 @@ func (f *Fleet) MachineChanged(before, after *clusterv1.Machine) {
 	}
 }
 
-// joined notes the stages of a machine whose node has become known.
+// joined observes the stages of a machine whose node has become known.
 func (f *Fleet) joined(machine *clusterv1.Machine) {
 	infrastructure := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 	if infrastructure == nil || infrastructure.Status != clusterTrue {
@@ -141,13 +141,13 @@ func (f *Fleet) joined(machine *clusterv1.Machine) {
 	}
 	made, joined := infrastructure.LastTransitionTime.Time, f.now()
 	if updated := machine.Status.LastUpdated.Time; updated.After(made) && updated.Before(joined) {
-		joined = updated // the phase has changed with the node
+		joined = updated // the phase changed with the node
 	}
 	f.machineStages.WithLabelValues(stageInfrastructure).Observe(seconds(machine.CreationTimestamp.Time, made))
 	f.machineStages.WithLabelValues(stageNode).Observe(seconds(made, joined))
 }
 
-// InfrastructureChanged counts failures to make or remove a machine, which the object of its node driver tells.
+// InfrastructureChanged counts failures to create or remove a host, from its infrastructure machine.
 func (f *Fleet) InfrastructureChanged(before, after *unstructured.Unstructured) {
 	if f.owns(after.GetNamespace(), after.GetLabels()[clusterv1.ClusterNameLabel]) == nil {
 		return
@@ -158,7 +158,7 @@ func (f *Fleet) InfrastructureChanged(before, after *unstructured.Unstructured) 
 	}
 }
 
-// infrastructureFailure is the reason for which an infrastructure machine is not ready and needs a person.
+// infrastructureFailure returns why an infrastructure machine is not ready and needs a user's attention.
 func infrastructureFailure(machine *unstructured.Unstructured) string {
 	if reason, _, _ := unstructured.NestedString(machine.Object, "status", "failureReason"); reason != "" {
 		return reason
@@ -173,7 +173,7 @@ func infrastructureFailure(machine *unstructured.Unstructured) string {
 	return ""
 }
 
-// PlanChanged notes how long a plan took, once all its probes have passed.
+// PlanChanged observes how long a plan took, once all its probes have passed.
 func (f *Fleet) PlanChanged(before, after *corev1.Secret) {
 	if after.Type != rkev1.SecretTypeMachinePlan || after.Annotations[rkev1.PlanProbesPassedAnnotation] == "" ||
 		before.Annotations[rkev1.PlanProbesPassedAnnotation] != "" || f.owns(after.Namespace, after.Labels[rkev1.ClusterNameLabel]) == nil {
@@ -184,7 +184,7 @@ func (f *Fleet) PlanChanged(before, after *corev1.Secret) {
 	}
 }
 
-// failedNow is the condition when it has become False.
+// failedNow returns the condition if it has become False.
 func failedNow(before, after []rkev1.GenericCondition, kind string) *rkev1.GenericCondition {
 	if !conditions.IsFalse(after, kind) || conditions.IsFalse(before, kind) {
 		return nil
@@ -192,7 +192,7 @@ func failedNow(before, after []rkev1.GenericCondition, kind string) *rkev1.Gener
 	return conditions.Get(after, kind)
 }
 
-// isFailure are the reasons that count as failures.
+// isFailure contains the reasons that count as failures.
 var isFailure = func() map[string]bool {
 	out := map[string]bool{}
 	for _, code := range Codes() {
@@ -201,7 +201,7 @@ var isFailure = func() map[string]bool {
 	return out
 }()
 
-// asCode is a reason as a value of the label code.
+// asCode converts a reason to a value of the label code.
 func asCode(reason string) string {
 	if isFailure[reason] {
 		return reason
@@ -209,7 +209,7 @@ func asCode(reason string) string {
 	return reasonOther
 }
 
-// since is when a condition that is True became so, zero when it is not.
+// since returns when a condition became True, zero if it is not True.
 func since(list []rkev1.GenericCondition, kind string) time.Time {
 	c := conditions.Get(list, kind)
 	if c == nil || c.Status != rkev1.ConditionTrue {
@@ -219,5 +219,6 @@ func since(list []rkev1.GenericCondition, kind string) time.Time {
 	return at
 }
 
-// seconds is the time between two moments. Times of objects have whole seconds, so that what comes next may seem to come before.
+// seconds returns the time between two moments, at least 0. Times of objects have whole seconds, so a later one may
+// appear earlier.
 func seconds(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()) }

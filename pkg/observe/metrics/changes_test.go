@@ -14,7 +14,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/planner"
 )
 
-// changed are the metrics of changes.
+// changed returns the metrics of changes.
 func (w *world) changed() map[string]float64 {
 	w.Helper()
 	out := w.read()
@@ -24,7 +24,7 @@ func (w *world) changed() map[string]float64 {
 	return out
 }
 
-// A cluster is observed when it is ready for the first time, by times that its objects carry.
+// A cluster is observed when it is ready for the first time, with the times in its objects.
 func TestChanges_StagesOfACluster(t *testing.T) {
 	w := newWorld(t)
 	cluster, after := w.add("demo")
@@ -87,7 +87,7 @@ func planOf(w *world) string {
 	return ""
 }
 
-// A failure counts when it comes, and not while it stays.
+// A failure counts when it appears, and not while it lasts.
 func TestChanges_Failures(t *testing.T) {
 	failed := func(list *[]rkev1.GenericCondition, kind, reason string) {
 		conditions.Set(list, conditions.Condition{Type: kind, Status: "False", Reason: reason}, noon)

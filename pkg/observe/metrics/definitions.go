@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Type is what kind of metric one is.
+// Type is the type of a metric.
 type Type string
 
 // The types in use.
@@ -12,7 +12,7 @@ const (
 	TypeHistogram Type = "histogram"
 )
 
-// Definition is one metric. Names, labels and their values are read by dashboards and alerts: renaming one breaks them.
+// Definition is one metric. Dashboards and alerts use names, labels and label values: renaming one breaks them.
 type Definition struct {
 	Name   string
 	Type   Type
@@ -80,7 +80,7 @@ var (
 		"Duration of requests to clusters, by verb. Those that may take any time are not in it."}
 )
 
-// Definitions are all metrics of Drover, in the order of the documentation.
+// Definitions returns all metrics of Drover, in the order of the documentation.
 func Definitions() []Definition {
 	return []Definition{
 		leader, clustersByState, machinesByState, stuckObjects, stuckAge,
@@ -107,7 +107,7 @@ func (d Definition) histogram(buckets []float64) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.Name, Help: d.Help, Buckets: buckets}, d.Labels)
 }
 
-// Buckets in seconds: of what machines do, from seconds to hours, and of what this program does.
+// Buckets in seconds: slow is for the work of machines, from seconds to hours, and fast for that of this program.
 var (
 	slow = []float64{1, 5, 15, 30, 60, 120, 180, 300, 450, 600, 900, 1800, 3600, 7200, 14400}
 	fast = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}

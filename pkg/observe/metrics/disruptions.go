@@ -9,14 +9,14 @@ import (
 // DisruptionsName is the counter of restarts, drains and replacements.
 const DisruptionsName = "drover_disruptions_total"
 
-// CauseLabel is its one label.
+// CauseLabel is its only label.
 const CauseLabel = "cause"
 
 // Disruptions counts every restart, drain and replacement that Drover begins, by its cause.
 type Disruptions struct{ counter *prometheus.CounterVec }
 
-// NewDisruptions registers the counter; nil is the process-wide registerer. Several in one process share a counter. All causes are there
-// from the beginning, so that the first disruption of a kind is seen as a step from zero.
+// NewDisruptions registers the counter; nil is the process-wide registerer. Several instances in one process share a
+// counter. All causes exist from the beginning, so that the first disruption of a kind is a step from zero.
 func NewDisruptions(registerer prometheus.Registerer) (*Disruptions, error) {
 	counter, err := register(registerer, DisruptionsName, disruptionsTotal.counter())
 	if err != nil {
@@ -28,7 +28,7 @@ func NewDisruptions(registerer prometheus.Registerer) (*Disruptions, error) {
 	return &Disruptions{counter}, nil
 }
 
-// Count counts some. A nil Disruptions counts nothing.
+// Count adds n disruptions. A nil Disruptions counts nothing.
 func (d *Disruptions) Count(cause disruption.Cause, n int) {
 	if d == nil || n <= 0 {
 		return

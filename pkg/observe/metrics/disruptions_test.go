@@ -32,7 +32,7 @@ func TestDisruptions_EveryCauseIsThereFromTheBeginning(t *testing.T) {
 	none.Count(disruption.Unknown, 1)
 }
 
-// values are the counter's by the value of its one label.
+// values returns the values of the counter by label value.
 func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -35,7 +35,7 @@ func TestDocs_EveryMetricHasARow(t *testing.T) {
 	}
 }
 
-// TestDefinitions_FollowConventions: units are seconds, counters end in _total, and nothing else does.
+// TestDefinitions_FollowConventions: units are seconds, and only counters end in _total.
 func TestDefinitions_FollowConventions(t *testing.T) {
 	for _, d := range Definitions() {
 		if (d.Type == TypeCounter) != strings.HasSuffix(d.Name, "_total") {
@@ -50,7 +50,7 @@ func TestDefinitions_FollowConventions(t *testing.T) {
 	}
 }
 
-// TestReasons_AllOfTheProgramAreKnown: a reason that is Other helps nobody.
+// TestReasons_AllOfTheProgramAreKnown: no reason of the program is reported as Other, which would help no reader.
 func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
 	for path, names := range constants(t, "../../decide/planner/decision.go", "../../controllers/*/*.go", "../../decide/machinejob/*.go", "../../decide/tenancy/*.go") {
 		for name, value := range names {
@@ -61,7 +61,7 @@ func TestReasons_AllOfTheProgramAreKnown(t *testing.T) {
 	}
 }
 
-// TestReasons_HaveAPageEach: who reads an alert finds what its reason or code means.
+// TestReasons_HaveAPageEach: every reason or code in an alert has a page that explains it.
 func TestReasons_HaveAPageEach(t *testing.T) {
 	for _, value := range slices.Compact(slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(known)), Codes()...)))) {
 		if _, err := os.Stat("../../../docs/reasons/" + value + ".md"); err != nil {
@@ -70,5 +70,5 @@ func TestReasons_HaveAPageEach(t *testing.T) {
 	}
 }
 
-// ofManagement are reasons on objects of which no metric is made.
+// ofManagement are reasons on objects without metrics.
 var ofManagement = map[string]bool{"Reconciling": true, "Disconnected": true}

@@ -14,24 +14,25 @@ import (
 	"github.com/drover-io/drover/pkg/kube/planstore"
 )
 
-// Source is where a Fleet reads: caches. Objects belong to them and are not changed.
+// Source is the input of a Fleet: caches. Objects belong to them and must not be changed.
 type Source struct {
-	// InstanceID is our ownership mark: clusters without it are somebody else's and do not count.
+	// InstanceID is Drover's ownership mark. Clusters without it belong to other managers and do not count.
 	InstanceID    string
 	Clusters      func() ([]*provv1.Cluster, error)
 	ControlPlanes func() ([]*rkev1.RKEControlPlane, error)
 	CAPIClusters  func() ([]*clusterv1.Cluster, error)
 	Machines      func() ([]*clusterv1.Machine, error)
 	Snapshots     func() ([]*rkev1.ETCDSnapshot, error)
-	// Cluster and Secret return nil for what is not there.
+	// Cluster and Secret return nil for a missing object.
 	Cluster func(namespace, name string) *provv1.Cluster
 	Secret  func(namespace, name string) *corev1.Secret
-	// Annotations are those of what a Machine refers to, its RKEBootstrap or the object of its host, and nil for what is not there.
+	// Annotations returns the annotations of an object that a Machine refers to: its RKEBootstrap or its infrastructure
+	// machine. It returns nil for a missing object.
 	Annotations func(namespace string, of clusterv1.ContractVersionedObjectReference) map[string]string
 }
 
-// Fleet tells how all clusters fare. Until Lead and after its end it tells only that the controllers do not run here: another replica
-// tells the rest.
+// Fleet reports the state of all clusters. Outside of Lead it reports only that the controllers do not run here,
+// because another replica reports the rest.
 type Fleet struct {
 	// Reasons is filled by the planner's controller.
 	Reasons *Reasons
@@ -48,11 +49,11 @@ type Fleet struct {
 
 	mu     sync.Mutex
 	source *Source
-	// held is when machines that are being made or removed were last seen held by a pause, by their UIDs.
+	// held is when a pause was last seen to hold each machine that is being created or removed, by UID.
 	held map[types.UID]time.Time
 }
 
-// NewFleet registers everything that is told about clusters; nil is the process-wide registerer. Now defaults to the clock.
+// NewFleet registers all metrics about clusters; nil is the process-wide registerer. now defaults to the clock.
 func NewFleet(registerer prometheus.Registerer, now func() time.Time) (*Fleet, error) {
 	if now == nil {
 		now = time.Now
@@ -92,7 +93,7 @@ func (f *Fleet) registerChanges(registerer prometheus.Registerer) error {
 		return err
 	}
 	f.failures = failures
-	// All are there from the beginning, so that the first failure of a kind is seen as a step from zero.
+	// All exist from the beginning, so that the first failure of a kind is a step from zero.
 	for _, code := range Codes() {
 		failures.WithLabelValues(code)
 	}
@@ -105,7 +106,7 @@ func (f *Fleet) registerChanges(registerer prometheus.Registerer) error {
 	return nil
 }
 
-// Lead makes the fleet tell of what the source has, until stop is called.
+// Lead makes the fleet report the source, until stop is called.
 func (f *Fleet) Lead(source Source) (stop func()) {
 	mine := &source
 	f.mu.Lock()
@@ -162,7 +163,7 @@ func (f *Fleet) Collect(to chan<- prometheus.Metric) {
 	gauge(leaderDesc, 1)
 	s, err := f.summarize(source)
 	if err != nil {
-		return // a cache that cannot be listed has nothing to tell
+		return // a cache that cannot be listed has nothing to report
 	}
 	for state, n := range s.clusters {
 		gauge(clustersDesc, float64(n), state)

@@ -117,7 +117,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// A machine goes through its states; what it cannot get over has a reason.
+// A machine goes through its states. A failure has a reason.
 func TestStandingOf(t *testing.T) {
 	w := newWorld(t)
 	machine := w.machine("demo", "a")
@@ -142,7 +142,7 @@ func TestStandingOf(t *testing.T) {
 	want("failed", "CreateError")
 	set("InfrastructureReady", "False", "AccessDenied")
 	want("failed", "AccessDenied")
-	// What goes on is no failure: these are said while a Job makes the host, before it, and before another try.
+	// These reasons are no failures: they appear while a Job creates the host, before it, and before a retry.
 	for _, reason := range []string{"Creating", "Waiting", "BackOff"} {
 		set("InfrastructureReady", "False", reason)
 		want("creating", "InfrastructureNotReady")
@@ -155,7 +155,7 @@ func TestStandingOf(t *testing.T) {
 	want("deleting", "Deleting")
 }
 
-// Two servers of one process share what the first has registered, and the one that leads last is told of.
+// Two servers of one process share the registered metrics, which report the last leader.
 func TestFleet_IsSharedByRegistry(t *testing.T) {
 	w := newWorld(t)
 	again, err := NewFleet(w.registry, nil)
@@ -171,7 +171,7 @@ func TestFleet_IsSharedByRegistry(t *testing.T) {
 	second()
 }
 
-// BenchmarkScrape is reading the metrics once: its cost per machine stays the same.
+// BenchmarkScrape measures one scrape: its cost per machine stays the same.
 func BenchmarkScrape(b *testing.B) {
 	for _, machines := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint("machines=", machines), func(b *testing.B) {
@@ -186,7 +186,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// TestScrape_CostIsLinear counts what cannot be disturbed by others on this machine.
+// TestScrape_CostIsLinear counts allocations, which other processes cannot disturb.
 func TestScrape_CostIsLinear(t *testing.T) {
 	cost := func(machines int) float64 {
 		w := fleetOf(t, machines)
@@ -198,7 +198,7 @@ func TestScrape_CostIsLinear(t *testing.T) {
 	}
 }
 
-// fleetOf is a world with clusters of five machines each.
+// fleetOf returns a world with clusters of five machines each.
 func fleetOf(tb testing.TB, machines int) *world {
 	tb.Helper()
 	w := newWorld(&testing.T{})

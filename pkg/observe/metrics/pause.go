@@ -14,18 +14,21 @@ import (
 
 const reasonPaused = string(planner.ReasonPaused)
 
-// pauses are those that somebody has set. One of an operation of ours ends with it, and removals go on meanwhile: it is none of them. Nor is that of a
-// pool, which is about changes of its template: its machines are made and removed all the same.
+// pauses are the pauses that users have set. A pause of Drover's own operation does not count: it ends with the
+// operation, and removals continue meanwhile. A pause of a pool does not count either, because it covers only changes
+// of its template. Its machines are still created and removed.
 type pauses struct {
 	*Source
 	cores  map[types.NamespacedName]*clusterv1.Cluster
 	planes map[types.NamespacedName]*rkev1.RKEControlPlane
 	now    time.Time
-	// before and held are when machines were seen held, before this look and with it: no condition of a Machine tells of the pause of something else.
+	// before and held are when machines were seen held, before this scrape and including it. A Machine has no condition
+	// for the pause of another object.
 	before, held map[types.UID]time.Time
 }
 
-// cluster gives a cluster that is being removed the reason that holds it: Cluster API does nothing about one that is paused, or has the annotation.
+// cluster sets the reason that holds a cluster that is being removed. Cluster API ignores a cluster that is paused or
+// has the annotation.
 func (p pauses) cluster(key types.NamespacedName, s standing) standing {
 	core := p.cores[key]
 	if core == nil || s.state != stateDeleting {
@@ -39,7 +42,7 @@ func (p pauses) cluster(key types.NamespacedName, s standing) standing {
 	return s
 }
 
-// machine gives a machine that is being made or removed the reason that holds it.
+// machine sets the reason that holds a machine that is being created or removed.
 func (p pauses) machine(machine *clusterv1.Machine, s standing) standing {
 	switch s.state {
 	case stateCreating, stateJoining, stateDeleting:
@@ -61,8 +64,9 @@ func (p pauses) machine(machine *clusterv1.Machine, s standing) standing {
 	return s
 }
 
-// hold tells whether somebody has paused what a machine waits for. Its host is asked about by who makes and removes that, its RKEBootstrap by those who
-// make the machine, and plans are delivered once it has a host.
+// hold reports whether a user has paused an object that a machine waits for. The pause of the infrastructure machine
+// holds the creation and removal of the host. The pause of the RKEBootstrap holds the creation of the machine. The
+// pause of the control plane holds the delivery of plans, once the machine has a host.
 func (p pauses) hold(machine *clusterv1.Machine, state string) bool {
 	key := types.NamespacedName{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}
 	if pausedBySomebody(p.cores[key]) || annotated(machine.Annotations) ||
@@ -85,7 +89,7 @@ func annotated(annotations map[string]string) bool {
 	return paused
 }
 
-// resumed is when an object began to wait, or the end of its pause if that came later: it could not get on before.
+// resumed returns the start of an object's wait, or the end of its pause if that is later.
 func resumed(list []metav1.Condition, since time.Time) time.Time {
 	paused := conditions.GetMeta(list, clusterv1.PausedCondition)
 	if paused != nil && paused.Status == clusterFalse && paused.LastTransitionTime.After(since) {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// paused has a cluster with one machine that has no host, one whose node is missing, one that fails, one that is deleted, and one that runs.
+// paused returns a cluster with five machines. They have no host, have no node, fail, are being deleted, and run.
 func paused(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -32,7 +32,8 @@ func paused(t *testing.T) *world {
 	return w
 }
 
-// Who pauses something is told no more that it does not get on. What a pause does not hold is told as before.
+// An object that a pause holds is reported as paused instead of stuck. Objects that the pause does not hold are
+// reported as before.
 func TestPauses(t *testing.T) {
 	mark := map[string]string{clusterv1.PausedAnnotation: "true"}
 	all := func(w *world, kind string) {
@@ -95,7 +96,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// The state stays what it was: a pause is why an object does not get on, and not where it is.
+// A pause changes the reason but not the state.
 func TestPauses_StatesStay(t *testing.T) {
 	states := func(w *world) map[string]float64 {
 		w.lead()
@@ -112,7 +113,8 @@ func TestPauses_StatesStay(t *testing.T) {
 	}
 }
 
-// A cluster that was deleted while it is paused, or with the annotation, stays until that ends. What fails is told all the same.
+// A cluster that was deleted while it is paused, or with the annotation, remains until that ends. Failures are still
+// reported.
 func TestPauses_OfAClusterThatIsRemoved(t *testing.T) {
 	for name, tc := range map[string]struct {
 		given func(core *clusterv1.Cluster)
@@ -147,7 +149,7 @@ func TestPauses_OfAClusterThatIsRemoved(t *testing.T) {
 	}
 }
 
-// Who waited for the end of a pause has the time from there, or an alert would come with it.
+// The time counts from the end of a pause. Otherwise that end would cause an alert.
 func TestPauses_TimeBeginsWithTheEndOfAPause(t *testing.T) {
 	w := paused(t)
 	w.clusters[0].DeletionTimestamp = w.machines[3].DeletionTimestamp
@@ -170,7 +172,8 @@ func TestPauses_TimeBeginsWithTheEndOfAPause(t *testing.T) {
 	}
 }
 
-// No condition of a Machine tells that the pause of its host, its RKEBootstrap or the RKEControlPlane has ended: that it was seen does.
+// The end of a pause of the infrastructure machine, RKEBootstrap or RKEControlPlane is remembered from earlier scrapes,
+// because no condition of the Machine shows it.
 func TestPauses_TimeBeginsWithTheEndOfAPauseOfSomethingElse(t *testing.T) {
 	w := paused(t)
 	mark := map[string]string{clusterv1.PausedAnnotation: "true"}

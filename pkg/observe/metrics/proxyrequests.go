@@ -31,15 +31,15 @@ func NewProxyRequests(registerer prometheus.Registerer) (*ProxyRequests, error) 
 	return &ProxyRequests{total, inFlight, duration}, nil
 }
 
-// Begin counts a request in. What it returns counts it out.
+// Begin counts a request as in flight. The result ends that.
 func (p *ProxyRequests) Begin(longRunning bool) func() {
 	gauge := p.inFlight.WithLabelValues(strconv.FormatBool(longRunning))
 	gauge.Inc()
 	return gauge.Dec
 }
 
-// Observe notes the end of a request: its verb, one of few, and the code of its answer. How long a long-running one took is up to its client, and tells
-// nothing.
+// Observe records the end of a request, with its verb, from a small set, and its status code. The duration of a
+// long-running request is not recorded, because it depends on the client.
 func (p *ProxyRequests) Observe(verb string, code int, longRunning bool, took time.Duration) {
 	p.total.WithLabelValues(verb, codeClass(code)).Inc()
 	if !longRunning {
@@ -47,7 +47,7 @@ func (p *ProxyRequests) Observe(verb string, code int, longRunning bool, took ti
 	}
 }
 
-// codeClass is 2xx and so on; 0 is for answers that were cut before they began.
+// codeClass returns 2xx and so on; 0 is for responses that were cut before they began.
 func codeClass(code int) string {
 	if code < 100 || code > 599 {
 		return "none"

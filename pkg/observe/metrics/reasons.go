@@ -11,25 +11,25 @@ import (
 	"github.com/drover-io/drover/pkg/decide/tenancy"
 )
 
-// Reasons and codes that are said by metrics alone.
+// Reasons and codes that only metrics use.
 const (
-	// reasonDeleting: it is being removed.
+	// reasonDeleting: the object is being removed.
 	reasonDeleting = "Deleting"
-	// reasonOverdue: that takes too long.
+	// reasonOverdue: the removal takes too long.
 	reasonOverdue = "DeletionOverdue"
-	// reasonInfrastructure: there is no machine yet.
+	// reasonInfrastructure: the machine has no host yet.
 	reasonInfrastructure = "InfrastructureNotReady"
-	// reasonNode: there is a machine, and its node has not come up.
+	// reasonNode: the machine has a host but no node yet.
 	reasonNode = "NodeMissing"
-	// reasonUnhealthy: its node is not healthy.
+	// reasonUnhealthy: the node is not healthy.
 	reasonUnhealthy = "NodeUnhealthy"
-	// reasonPlan: its plan failed.
+	// reasonPlan: the plan failed.
 	reasonPlan = "PlanFailed"
-	// reasonOther stands for every reason that is not known here.
+	// reasonOther stands for every unknown reason.
 	reasonOther = "Other"
 )
 
-// Codes of operations that failed.
+// Codes of failed operations.
 const (
 	codeSnapshot     = "SnapshotFailed"
 	codeRestore      = "RestoreFailed"
@@ -37,14 +37,14 @@ const (
 	codeKeys         = "EncryptionKeyRotationFailed"
 )
 
-// failureReasons are the reasons of conditions that a person has to look at, besides those of the planner.
+// failureReasons are the condition reasons that need a user's attention, in addition to those of the planner.
 var failureReasons = []string{
 	rkev1.ReasonError, rkev1.ReasonCreateError, rkev1.ReasonDeleteError,
 	machinejob.ReasonCredential, machinejob.ReasonDriver, machinejob.ReasonState, machinejob.ReasonUnconfirmed, tenancy.ReasonAccessDenied,
 	"InvalidSpec", reasonOverdue, "ManagementNameTaken", bootstrapdata.ReasonBadInput,
 }
 
-// known are the values of the label reason.
+// known contains the values of the label reason.
 var known = func() map[string]bool {
 	out := map[string]bool{}
 	for _, reason := range planner.Reasons() {
@@ -59,7 +59,7 @@ var known = func() map[string]bool {
 	return out
 }()
 
-// bounded is a reason as a label: what others invented is reasonOther.
+// bounded converts a reason to a label value: unknown ones become reasonOther.
 func bounded(reason string) string {
 	if known[reason] {
 		return reason
@@ -67,7 +67,7 @@ func bounded(reason string) string {
 	return reasonOther
 }
 
-// Codes are the values of the label of the counter of failures, sorted.
+// Codes returns the label values of the counter of failures, sorted.
 func Codes() []string {
 	codes := slices.Concat(failureReasons, []string{reasonUnhealthy, reasonPlan, reasonOther, codeSnapshot, codeRestore, codeCertificates, codeKeys})
 	for _, reason := range planner.Reasons() {
@@ -77,8 +77,8 @@ func Codes() []string {
 	return slices.Compact(codes)
 }
 
-// Reasons remembers why each cluster is not ready, in the planner's words: the condition says only Waiting or Error there, as tools
-// expect it to. It is empty after a restart, and complete again after the first pass over all clusters.
+// Reasons remembers why each cluster is not ready, as the planner's reason. The condition itself contains only Waiting
+// or Error, which tools expect. It is empty after a restart, and complete after the first pass over all clusters.
 type Reasons struct {
 	mu sync.Mutex
 	of map[string]noted
@@ -106,10 +106,10 @@ func (r *Reasons) Note(key string, wait *planner.Wait) {
 	r.of[key] = noted{string(wait.Reason), wait.Failed}
 }
 
-// Forget is told of a cluster that is gone.
+// Forget forgets a removed cluster.
 func (r *Reasons) Forget(key string) { r.Note(key, nil) }
 
-// reason is the planner's, or the given one.
+// reason returns the planner's reason, or else the given one.
 func (r *Reasons) reason(key, otherwise string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *Reasons) reason(key, otherwise string) string {
 	return bounded(otherwise)
 }
 
-// code is what a failed cluster counts as.
+// code returns the code of a failed cluster.
 func (r *Reasons) code(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

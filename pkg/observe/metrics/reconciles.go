@@ -25,7 +25,7 @@ func NewReconciles(registerer prometheus.Registerer) (*Reconciles, error) {
 	return &Reconciles{duration, failed}, nil
 }
 
-// Observe notes one run of a handler. The errors of a handler are there from its first run on.
+// Observe records one run of a handler. The handler's error counter exists from its first run on.
 func (r *Reconciles) Observe(handler string, took time.Duration, err error) {
 	r.duration.WithLabelValues(handler).Observe(took.Seconds())
 	count := r.errors.WithLabelValues(handler)

@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// register registers a collector; nil is the process-wide registerer. Several Drovers in one process share what the first registered.
+// register registers a collector; nil is the process-wide registerer. Several Drovers in one process share the first
+// one's collectors.
 func register[T prometheus.Collector](registerer prometheus.Registerer, name string, collector T) (T, error) {
 	if registerer == nil {
 		registerer = prometheus.DefaultRegisterer

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// planReport is what matters here of a plan secret. Nothing else of it is kept.
+// planReport is the part of a plan secret that metrics need. Nothing else of it is kept.
 type planReport struct {
 	// pending: the plan was delivered and not applied.
 	pending           bool
@@ -27,9 +27,9 @@ func readPlan(secret *corev1.Secret) planReport {
 	out.delivered, _ = time.Parse(time.RFC3339, secret.Annotations[rkev1.PlanUpdatedTimeAnnotation])
 	out.passed, _ = time.Parse(time.RFC3339, secret.Annotations[rkev1.PlanProbesPassedAnnotation])
 	if out.delivered.IsZero() {
-		return out // delivered by others: nobody knows since when it waits
+		return out // delivered by another manager: the start of the wait is unknown
 	}
-	// What cannot be read is the planner's to report.
+	// The planner reports an unreadable secret.
 	state, _ := nodeplan.Parse(secret.Namespace+"/"+secret.Name, secret.Data)
 	out.pending = state.PlanExists && !state.InSync
 	return out
@@ -38,7 +38,7 @@ func readPlan(secret *corev1.Secret) planReport {
 // kubeconfigKey holds a kubeconfig in the Secret of a cluster, by Cluster API's rules.
 const kubeconfigKey = "value"
 
-// kubeconfigEnd is when the first client certificate in a kubeconfig expires, zero when it has none.
+// kubeconfigEnd returns when the first client certificate in a kubeconfig expires, zero if it has none.
 func kubeconfigEnd(secret *corev1.Secret) time.Time {
 	config, err := clientcmd.Load(secret.Data[kubeconfigKey])
 	if err != nil {

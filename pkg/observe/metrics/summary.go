@@ -31,7 +31,7 @@ const (
 	stateUnhealthy = "unhealthy"
 )
 
-// summary is what is told about a fleet.
+// summary is the state of a fleet.
 type summary struct {
 	clusters, machines map[string]int
 	stuck              map[series]tally
@@ -42,7 +42,7 @@ type summary struct {
 
 type series struct{ kind, reason string }
 
-// tally is how many there are, and the age of the oldest.
+// tally is a number of objects, and the age of the oldest.
 type tally struct {
 	objects int
 	age     time.Duration
@@ -53,7 +53,7 @@ func (t *tally) add(age time.Duration) {
 	t.age = max(t.age, age)
 }
 
-// standing is how one object fares. A reason is given by those that are not as they should be.
+// standing is the state of one object. An object that needs time or attention has a reason.
 type standing struct {
 	state, reason string
 	since         time.Time
@@ -74,7 +74,8 @@ func (s *summary) stand(kind string, of standing, now time.Time) {
 	s.stuck[key] = t
 }
 
-// summarize reads each cache once, and by name Secrets and what belongs to machines that are being made or removed.
+// summarize reads each cache once. It reads Secrets by name, and the objects of machines that are being created or
+// removed.
 func (f *Fleet) summarize(source *Source) (*summary, error) {
 	now := f.now()
 	s := &summary{
@@ -107,7 +108,7 @@ func (f *Fleet) summarize(source *Source) (*summary, error) {
 	ours := map[types.NamespacedName]bool{}
 	for _, cluster := range clusters {
 		if !owned(cluster, source.InstanceID) || cluster.Spec.RKEConfig == nil {
-			continue // one that was imported has no control plane to wait for, and no machines of ours
+			continue // an imported cluster has no control plane and no machines of Drover
 		}
 		key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name}
 		ours[key] = true
@@ -134,7 +135,7 @@ func (f *Fleet) wereHeld() map[types.UID]time.Time {
 	return f.held
 }
 
-// areHeld takes the place of what was known of all machines, so that nothing is kept of those that are gone.
+// areHeld replaces the times of all machines, so that removed machines are forgotten.
 func (f *Fleet) areHeld(held map[types.UID]time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +161,7 @@ func newestSnapshots(list []*rkev1.ETCDSnapshot) map[types.NamespacedName]time.T
 	return out
 }
 
-// cluster is how a cluster fares.
+// cluster returns the state of a cluster.
 func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) standing {
 	created := cluster.CreationTimestamp.Time
 	made := conditions.Get(cluster.Status.Conditions, provv1.ConditionRKECluster)
@@ -194,7 +195,7 @@ func (f *Fleet) cluster(cluster *provv1.Cluster, plane *rkev1.RKEControlPlane) s
 	return out
 }
 
-// updated is when a condition said something new last: while it says the same, nothing goes on.
+// updated returns when a condition last changed its content. An unchanged condition means no progress.
 func updated(c *rkev1.GenericCondition, otherwise time.Time) time.Time {
 	for _, text := range []string{c.LastUpdateTime, c.LastTransitionTime} {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
@@ -204,7 +205,7 @@ func updated(c *rkev1.GenericCondition, otherwise time.Time) time.Time {
 	return otherwise
 }
 
-// standingOf is how a machine fares.
+// standingOf returns the state of a machine.
 func standingOf(machine *clusterv1.Machine) standing {
 	list := machine.Status.Conditions
 	infrastructure := conditions.GetMeta(list, clusterv1.MachineInfrastructureReadyCondition)
@@ -230,7 +231,7 @@ func standingOf(machine *clusterv1.Machine) standing {
 	return standing{state: stateRunning}
 }
 
-// snapshot counts the newest snapshot of a cluster that is in order, or was once, and shall have snapshots.
+// snapshot counts the newest snapshot of a cluster that has snapshots enabled and has been ready at least once.
 func (s *summary) snapshot(state string, plane *rkev1.RKEControlPlane, newest, now time.Time) {
 	if plane == nil || state == stateDeleting || plane.Status.AppliedSpec == nil || plane.Spec.ETCD != nil && plane.Spec.ETCD.DisableSnapshots {
 		return
@@ -242,7 +243,7 @@ func (s *summary) snapshot(state string, plane *rkev1.RKEControlPlane, newest, n
 	s.snapshots.add(now.Sub(newest))
 }
 
-// kubeconfig keeps the end of the certificate that ends first.
+// kubeconfig keeps the earliest expiration of a certificate.
 func (f *Fleet) kubeconfig(s *summary, source *Source, cluster types.NamespacedName) {
 	name := naming.Kubeconfig(cluster.Name)
 	secret := source.Secret(cluster.Namespace, name)
@@ -255,7 +256,8 @@ func (f *Fleet) kubeconfig(s *summary, source *Source, cluster types.NamespacedN
 	}
 }
 
-// plan counts the plan of a machine, if it was delivered and not applied. That of a machine that goes will not be.
+// plan counts a machine's plan that was delivered and not applied. It skips machines that are being removed, because
+// they apply no more plans.
 func (f *Fleet) plan(s *summary, source *Source, machine *clusterv1.Machine, now time.Time) {
 	ref := machine.Spec.Bootstrap.ConfigRef
 	if ref.Kind != "RKEBootstrap" || ref.Name == "" || !machine.DeletionTimestamp.IsZero() {

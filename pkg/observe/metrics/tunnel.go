@@ -8,7 +8,7 @@ const (
 	TunnelOut = "out"
 )
 
-// Tunnel tells how the tunnel fares through which agents reach their clusters. Gauges of several tunnels in one process are added up.
+// Tunnel measures the tunnel that connects agents. Gauges of several tunnels in one process are added up.
 type Tunnel struct {
 	sessions *prometheus.GaugeVec
 	connects *prometheus.CounterVec
@@ -18,8 +18,8 @@ type Tunnel struct {
 	in, out  prometheus.Counter
 }
 
-// NewTunnel registers the metrics; nil is the process-wide registerer. Kinds are those of sessions, and reasons those of their ends: all are
-// there from the beginning.
+// NewTunnel registers the metrics; nil is the process-wide registerer. kinds are the kinds of sessions, and reasons the
+// reasons for their ends. All exist from the beginning.
 func NewTunnel(registerer prometheus.Registerer, kinds, reasons []string) (*Tunnel, error) {
 	sessions, err := register(registerer, tunnelSessions.Name, tunnelSessions.gauge())
 	if err != nil {
@@ -59,25 +59,25 @@ func NewTunnel(registerer prometheus.Registerer, kinds, reasons []string) (*Tunn
 	}, nil
 }
 
-// Begun notes that a session has begun.
+// Begun records the start of a session.
 func (t *Tunnel) Begun(kind string) {
 	t.connects.WithLabelValues(kind).Inc()
 	t.sessions.WithLabelValues(kind).Inc()
 }
 
-// Ended notes that a session has ended.
+// Ended records the end of a session.
 func (t *Tunnel) Ended(kind, reason string) {
 	t.sessions.WithLabelValues(kind).Dec()
 	t.ends.WithLabelValues(reason).Inc()
 }
 
-// Refused notes a connection that was not opened.
+// Refused records a refused connection.
 func (t *Tunnel) Refused() { t.refused.Inc() }
 
-// Streams notes that connections through sessions were opened, or closed when n is negative.
+// Streams adds n opened connections through sessions. A negative n is for closed ones.
 func (t *Tunnel) Streams(n int) { t.streams.Add(float64(n)) }
 
-// Bytes notes what came in and went out.
+// Bytes adds received and sent bytes.
 func (t *Tunnel) Bytes(in, out int) {
 	t.in.Add(float64(in))
 	t.out.Add(float64(out))

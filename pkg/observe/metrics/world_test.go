@@ -25,7 +25,7 @@ import (
 
 var noon = time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
 
-// world is what caches hold, and the metrics made of it.
+// world is the content of caches, and the resulting metrics.
 type world struct {
 	*testing.T
 	registry  *prometheus.Registry
@@ -37,7 +37,7 @@ type world struct {
 	machines  []*clusterv1.Machine
 	snapshots []*rkev1.ETCDSnapshot
 	secrets   map[string]*corev1.Secret
-	// annotations are those of what machines refer to, by kind and name.
+	// annotations are those of the objects that machines refer to, by kind and name.
 	annotations map[string]map[string]string
 }
 
@@ -74,7 +74,7 @@ func (w *world) lead() (stop func()) {
 	})
 }
 
-// add puts a cluster into the caches that was ready an hour ago, with its machines.
+// add adds a cluster that was ready an hour ago, with its machines.
 func (w *world) add(name string, machines ...string) (*provv1.Cluster, *rkev1.RKEControlPlane) {
 	cluster, plane := build.Cluster(name), build.ControlPlane(name)
 	cluster.Annotations = map[string]string{rkev1.InstanceAnnotation: "me"}
@@ -100,7 +100,7 @@ func (w *world) machine(cluster, name string) *clusterv1.Machine {
 
 func (w *world) keep(secret *corev1.Secret) { w.secrets[secret.Namespace+"/"+secret.Name] = secret }
 
-// read are all values: of histograms the number of observations and, behind "/sum", what they sum up to.
+// read returns all values: for histograms the number of observations and, under "/sum", their sum.
 func (w *world) read() map[string]float64 {
 	w.Helper()
 	families, err := w.registry.Gather()
@@ -129,7 +129,7 @@ func (w *world) read() map[string]float64 {
 	return out
 }
 
-// constants are the strings that source files give names to.
+// constants returns the named string constants of source files.
 func constants(t *testing.T, patterns ...string) map[string]map[string]string {
 	t.Helper()
 	out := map[string]map[string]string{}

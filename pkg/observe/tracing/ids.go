@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TraceID is that of the trace of a machine.
+// TraceID returns the identifier of a machine's trace.
 func TraceID(machine types.UID) trace.TraceID {
 	sum := sha256.Sum256([]byte("drover machine " + machine))
 	return trace.TraceID(sum[:16])
@@ -21,7 +21,7 @@ func spanID(machine types.UID, name string) trace.SpanID {
 	return trace.SpanID(sum[:8])
 }
 
-// span says in a context which span is about to be made.
+// span in a context names the span that is about to be created.
 type span struct {
 	machine types.UID
 	name    string
@@ -29,7 +29,7 @@ type span struct {
 
 type spanKey struct{}
 
-// ids gives the spans of machines identifiers that follow from their names, and others random ones.
+// ids derives the identifiers of machines' spans from their names. Other spans get random ones.
 type ids struct{}
 
 var _ sdktrace.IDGenerator = ids{}

@@ -20,7 +20,7 @@ import (
 
 const scope = "github.com/drover-io/drover"
 
-// Names of spans. Queries are made of them.
+// Names of spans. Queries use them.
 const (
 	spanMachine        = "machine"
 	spanBootstrapData  = "bootstrap data"
@@ -31,26 +31,26 @@ const (
 	spanReady          = "ready"
 )
 
-// Machines makes the traces of machines. It is told of machines and plans as caches see them.
+// Machines creates the traces of machines, from changes of machines and plans in caches.
 type Machines struct {
 	tracer trace.Tracer
-	// derived: the provider takes identifiers from us.
+	// derived: the provider derives identifiers from names.
 	derived bool
 	now     func() time.Time
 
 	mu sync.Mutex
-	// awaited are the machines that have not been ready, and when their agents were heard of first.
+	// awaited are the machines that have not been ready, with the time of their agent's first report.
 	awaited map[types.UID]time.Time
 }
 
-// NewMachines makes traces by a provider. One that is not a *Provider chooses the identifiers of spans itself; the identifier of the trace
-// is ours all the same, by a parent that does not exist.
+// NewMachines creates traces with a provider. A provider other than *Provider chooses the identifiers of spans itself.
+// The trace still gets Drover's identifier, from a parent span that does not exist.
 func NewMachines(provider trace.TracerProvider) *Machines {
 	_, derived := provider.(*Provider)
 	return &Machines{tracer: provider.Tracer(scope), derived: derived, now: time.Now, awaited: map[types.UID]time.Time{}}
 }
 
-// MachineSeen is told of every Machine in a cache, also of those that are there when it is filled.
+// MachineSeen must be called for every Machine in a cache, including those of the initial list.
 func (m *Machines) MachineSeen(machine *clusterv1.Machine) {
 	if wasReady(machine) || !machine.DeletionTimestamp.IsZero() {
 		return
@@ -62,7 +62,7 @@ func (m *Machines) MachineSeen(machine *clusterv1.Machine) {
 	}
 }
 
-// wasReady reports a machine that is ready, or was: it is not ready since a time at which it was a node already.
+// wasReady reports whether a machine is ready or was before. It was if it became unready after it had a node.
 func wasReady(machine *clusterv1.Machine) bool {
 	ready := conditions.GetMeta(machine.Status.Conditions, clusterv1.MachineReadyCondition)
 	if ready == nil || !machine.Status.NodeRef.IsDefined() {
@@ -71,7 +71,8 @@ func wasReady(machine *clusterv1.Machine) bool {
 	return ready.Status == metav1.ConditionTrue || ready.LastTransitionTime.After(machine.Status.LastUpdated.Time)
 }
 
-// MachineChanged makes the trace of a machine that is ready, or that goes before it was. Plan is its plan Secret, nil when there is none.
+// MachineChanged creates the trace of a machine that is ready, or that is removed before. plan is its plan Secret, nil
+// if there is none.
 func (m *Machines) MachineChanged(machine *clusterv1.Machine, plan *corev1.Secret) {
 	switch {
 	case !machine.DeletionTimestamp.IsZero():
@@ -86,7 +87,8 @@ func (m *Machines) MachineChanged(machine *clusterv1.Machine, plan *corev1.Secre
 	}
 }
 
-// PlanChanged notes when an agent is heard of first, and makes the trace of a machine that was ready before its plan had passed its probes.
+// PlanChanged records the first report of an agent. It creates the trace of a machine that was ready before its plan
+// passed all probes.
 func (m *Machines) PlanChanged(machine *clusterv1.Machine, before, after *corev1.Secret) {
 	if !reported(before) && reported(after) {
 		m.mu.Lock()
@@ -111,12 +113,12 @@ func (m *Machines) take(uid types.UID) (agent time.Time, awaited bool) {
 	return agent, awaited
 }
 
-// worksBy reports that a plan was applied and has passed its probes.
+// worksBy reports whether a plan was applied and has passed its probes.
 func worksBy(plan *corev1.Secret) bool {
 	return plan != nil && plan.Annotations[rkev1.PlanProbesPassedAnnotation] != ""
 }
 
-// reported tells whether an agent has written to a plan Secret.
+// reported reports whether an agent has written to a plan Secret.
 func reported(plan *corev1.Secret) bool {
 	for _, key := range []string{nodeplan.KeyLastApplyTime, nodeplan.KeyAppliedChecksum, nodeplan.KeyFailedChecksum, nodeplan.KeyProbeStatuses} {
 		if len(plan.Data[key]) > 0 {
@@ -132,7 +134,7 @@ type stage struct {
 	begin, end time.Time
 }
 
-// stagesOf are the stages that a machine has gone through, as far as their times are known.
+// stagesOf returns the stages of a machine whose times are known.
 func stagesOf(machine *clusterv1.Machine, plan *corev1.Secret, agent time.Time) []stage {
 	created := machine.CreationTimestamp.Time
 	since := func(kind string) time.Time {
@@ -144,7 +146,7 @@ func stagesOf(machine *clusterv1.Machine, plan *corev1.Secret, agent time.Time) 
 	host := since(clusterv1.MachineInfrastructureReadyCondition)
 	var node, delivered, passed time.Time
 	if machine.Status.NodeRef.IsDefined() {
-		node = machine.Status.LastUpdated.Time // the phase has changed with the node, and not since
+		node = machine.Status.LastUpdated.Time // the phase changed with the node, and not since
 	}
 	if plan != nil {
 		delivered, _ = time.Parse(time.RFC3339, plan.Annotations[rkev1.PlanUpdatedTimeAnnotation])
@@ -169,7 +171,7 @@ func stagesOf(machine *clusterv1.Machine, plan *corev1.Secret, agent time.Time) 
 	return out
 }
 
-// make makes a trace. A machine ends with the last of its stages; failed says why it is no success.
+// make creates a trace. It ends with the last stage of the machine. failed is the error of an unsuccessful machine.
 func (m *Machines) make(machine *clusterv1.Machine, stages []stage, end time.Time, failed string) {
 	for _, s := range stages {
 		if s.end.After(end) {

@@ -11,12 +11,12 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Provider makes traces and sends them. Its Shutdown sends what is left.
+// Provider creates traces and sends them. Its Shutdown sends the remaining ones.
 type Provider struct{ *sdktrace.TracerProvider }
 
-// NewProvider sends traces to a receiver of OTLP over gRPC: http://HOST:PORT, or https://HOST:PORT for TLS. What else there is to say about
-// the receiver, such as headers and authorities, is taken from OpenTelemetry's own environment variables (OTEL_EXPORTER_OTLP_…). Nothing is
-// sent before the first trace; a receiver that does not answer holds nothing up.
+// NewProvider sends traces to an OTLP receiver over gRPC: http://HOST:PORT, or https://HOST:PORT for TLS.
+// OpenTelemetry's own environment variables (OTEL_EXPORTER_OTLP_…) configure the rest, such as headers and authorities.
+// Nothing is sent before the first trace. A receiver that does not answer delays nothing.
 func NewProvider(ctx context.Context, endpoint, version, instance string) (*Provider, error) {
 	if err := CheckEndpoint(endpoint); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func NewProvider(ctx context.Context, endpoint, version, instance string) (*Prov
 	return newProvider(sdktrace.NewBatchSpanProcessor(exporter), version, instance), nil
 }
 
-// CheckEndpoint says what is wrong with the address of a receiver.
+// CheckEndpoint returns what is wrong with the address of a receiver.
 func CheckEndpoint(endpoint string) error {
 	address, err := url.Parse(endpoint)
 	if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" || address.User != nil || address.Path != "" && address.Path != "/" {

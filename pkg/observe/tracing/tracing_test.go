@@ -25,7 +25,7 @@ var noon = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-// collected are the spans of a provider, by name: parent, begin and end in seconds after noon.
+// collected returns the spans of a provider by name: parent, begin and end in seconds after noon.
 func collected(exporter *tracetest.InMemoryExporter) map[string]string {
 	out := map[string]string{}
 	for _, s := range exporter.GetSpans() {
@@ -55,7 +55,8 @@ func condition(m *clusterv1.Machine, kind, status string, seconds int) {
 	conditions.SetMeta(&m.Status.Conditions, conditions.Condition{Type: kind, Status: status}, 1, at(seconds))
 }
 
-// life is what caches see of a machine: new, with a host, as a node, ready; and of its plan: delivered, reported on, in order.
+// life returns the versions of a machine in caches: new, with a host, with a node, ready. It also returns those of its
+// plan: delivered, reported, applied with passing probes.
 func life() (machines [4]*clusterv1.Machine, plans [3]*corev1.Secret) {
 	created := build.Machine("demo", "a", "w")
 	created.CreationTimestamp = metav1.NewTime(noon)
@@ -127,7 +128,7 @@ func TestMachines_ReadyBeforeItsProbes(t *testing.T) {
 	}
 }
 
-// Another process knows everything but when the agent was heard of first, and makes the same trace with the same identifiers.
+// Another process creates the same trace with the same identifiers. It lacks only the time of the agent's first report.
 func TestMachines_AnotherProcessMakesTheSameTrace(t *testing.T) {
 	machines, plans := life()
 	identifiers := map[string]trace.SpanID{}
@@ -183,7 +184,7 @@ func TestMachines_OneThatGoesBeforeItWasReadyHasFailed(t *testing.T) {
 	}
 }
 
-// A host's provider chooses identifiers of spans; the trace is the same.
+// A host's provider chooses identifiers of spans, but the trace keeps its identifier.
 func TestMachines_ProviderOfAHost(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// errUnnamed says that a watch has no name.
+// errUnnamed means that a watch has no name.
 var errUnnamed = errors.New("a watch of a cluster needs a name")
 
-// of is the connection of a cluster; the error is clustercache.ErrClusterNotConnected while there is none.
+// of returns the connection of a cluster. The error is clustercache.ErrClusterNotConnected if there is none.
 func (c *Cache) of(cluster client.ObjectKey) (*connection, error) {
 	if found := c.connected(cluster); found != nil {
 		return found, nil
@@ -68,7 +68,7 @@ func (c *Cache) GetHealthCheckingState(_ context.Context, cluster client.ObjectK
 	return clustercache.HealthCheckingState{}
 }
 
-// Watch implements clustercache.ClusterCache. It waits for nothing: the informer is filled later.
+// Watch implements clustercache.ClusterCache. It does not block: the informer is filled later.
 func (c *Cache) Watch(_ context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error {
 	if watcher.Name() == "" {
 		return errUnnamed

@@ -23,34 +23,35 @@ import (
 )
 
 const (
-	// defaultRetry is how soon a cluster that did not let itself be connected is tried again.
+	// defaultRetry is the delay after a failed attempt to connect.
 	defaultRetry = time.Second
 	// probeInterval, probeTimeout and threshold are Cluster API's own.
 	probeInterval = 10 * time.Second
 	probeTimeout  = 5 * time.Second
 	threshold     = 5
-	// pending is how many clusters may be told of before whoever tells has to wait.
+	// pending is the capacity of the event channels, in clusters. Senders block when it is full.
 	pending = 1024
 )
 
-// Door is how clusters are reached; proxy.Door is one. A cluster is named by the namespace and name of its provisioning Cluster, which are those of its
-// Cluster of Cluster API.
+// Door reaches clusters; proxy.Door implements it. The key of a cluster is the namespace and name of its provisioning
+// Cluster, which are those of its Cluster API Cluster.
 type Door interface {
-	// RESTConfig returns how to reach a cluster, in a copy that may be changed.
+	// RESTConfig returns the configuration for a cluster, as a copy that may be changed.
 	RESTConfig(ctx context.Context, cluster types.NamespacedName) (*rest.Config, error)
-	// Open identifies the way to a cluster, "" while there is none or nobody is at the other end. It changes whenever the way does.
+	// Open identifies the way to a cluster. It is "" if there is none, or if no agent is at the other end. It changes
+	// whenever the way does.
 	Open(cluster types.NamespacedName) (string, error)
 }
 
-// Options shape a Cache. Door is required.
+// Options configure a Cache. Door is required.
 type Options struct {
 	Door Door
-	// Subscribe calls back, until ctx ends, with each cluster to which the way has changed. A call may wait. It is called once, when the
-	// manager starts; nil tells nothing, and ways are looked at every ten seconds.
+	// Subscribe calls changed, until ctx ends, with each cluster whose way has changed. A call may block. Subscribe is
+	// called once, when the manager starts. If it is nil, ways are checked every ten seconds.
 	Subscribe func(ctx context.Context, changed func(cluster types.NamespacedName))
-	// Retry is how soon a cluster that did not let itself be connected is tried again; one second when it is zero.
+	// Retry is the delay after a failed attempt to connect; one second when it is zero.
 	Retry time.Duration
-	// Client and Cache are how clients and caches of clusters are made.
+	// Client and Cache configure the clients and caches of clusters.
 	Client clustercache.ClientOptions
 	Cache  clustercache.CacheOptions
 	// Workers is how many clusters are worked on at the same time.
@@ -66,42 +67,43 @@ type Cache struct {
 	changed  chan event.GenericEvent
 	now      func() time.Time
 	open     func(ctx context.Context, cluster types.NamespacedName) (*connection, error)
-	lifetime context.Context // that of all caches
+	lifetime context.Context // the context of all caches
 
 	mu       sync.RWMutex
 	clusters map[types.NamespacedName]*state
 	sources  []*listener
 }
 
-// state is what is known of a cluster. One worker changes it, others read it with the Cache's lock.
+// state is what is known about a cluster. One worker changes it. Others read it with the Cache's lock.
 type state struct {
 	connection *connection
-	// version is that of the way of the connection.
+	// version is the version of the connection's way.
 	version string
 	health  clustercache.HealthCheckingState
-	// way is the version of the way that there is. asked is when the cluster was asked last by it, the zero time when it was not, and took how long it
-	// took to connect it, or to fail; refused whether it failed for the credential.
+	// way is the version of the current way. asked is the time of the last request by it, zero if there was none. took
+	// is how long the last attempt to connect took. refused means that the cluster refused the credential.
 	way     string
 	asked   time.Time
 	took    time.Duration
 	refused bool
 	// missed is when a failure was counted last.
 	missed time.Time
-	// watches are the names of those that the connection has.
+	// watches are the names of the connection's watches.
 	watches map[string]struct{}
 }
 
-// listener is a controller that is told of clusters.
+// listener is a controller that subscribes to clusters.
 type listener struct {
 	events chan event.GenericEvent
-	// limits are after how long without an answer it is told, told when it was last, of any cluster.
+	// limits are the times without an answer after which the listener is notified. told is the last notification, by
+	// cluster.
 	limits []time.Duration
 	told   map[types.NamespacedName]time.Time
 }
 
 var _ clustercache.ClusterCache = &Cache{}
 
-// New adds a Cache to a manager; it connects clusters while that runs.
+// New adds a Cache to a manager. It connects clusters while the manager runs.
 func New(ctx context.Context, manager ctrl.Manager, opts Options) (*Cache, error) {
 	if opts.Retry == 0 {
 		opts.Retry = defaultRetry
@@ -141,7 +143,7 @@ type runnable func(context.Context) error
 // Start implements manager.Runnable.
 func (r runnable) Start(ctx context.Context) error { return r(ctx) }
 
-// run passes on what the owner of the ways tells, and ends all caches with the manager.
+// run passes on changed ways, and ends all caches with the manager.
 func (c *Cache) run(ctx context.Context, end context.CancelFunc) {
 	defer end()
 	if c.opts.Subscribe != nil {
@@ -178,7 +180,7 @@ func (c *Cache) Reconcile(ctx context.Context, request reconcile.Request) (recon
 	what, after := c.every.decide(c.now(), c.look(name, provisioned != nil && *provisioned, version))
 	before := c.standing(name)
 	c.act(ctx, name, what, version)
-	again := time.Duration(1) // what was done decides what comes next
+	again := time.Duration(1) // after an action, decide again at once
 	if what == wait {
 		again = after
 	}
@@ -204,7 +206,7 @@ func (c *Cache) act(ctx context.Context, name types.NamespacedName, what action,
 	}
 }
 
-// look gathers what a decision about a cluster needs, and begins to know it.
+// look gathers the input of a decision about a cluster, and adds the cluster if it is new.
 func (c *Cache) look(name types.NamespacedName, wanted bool, version string) seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +216,7 @@ func (c *Cache) look(name types.NamespacedName, wanted bool, version string) see
 		c.clusters[name] = s
 	}
 	if s.way != version {
-		s.way, s.asked, s.took = version, time.Time{}, 0 // what one way is like says nothing about another
+		s.way, s.asked, s.took = version, time.Time{}, 0 // the history of one way does not apply to another
 	}
 	return seen{
 		wanted: wanted, version: version, connected: s.version,
@@ -231,10 +233,10 @@ func (c *Cache) connected(name types.NamespacedName) *connection {
 	return nil
 }
 
-// standing is what controllers are told of at once when it changes.
+// standing is the state whose change notifies controllers at once.
 type standing struct {
 	connection *connection
-	// silent is true for a cluster that never answered, from when Cluster API takes this for more than a slow start.
+	// silent is true for a cluster that never answered, once its failures reach Cluster API's threshold.
 	silent bool
 }
 
@@ -245,7 +247,7 @@ func (c *Cache) standing(name types.NamespacedName) standing {
 	return standing{s.connection, s.health.LastProbeSuccessTime.IsZero() && s.health.ConsecutiveFailures >= c.every.threshold}
 }
 
-// connect connects a cluster, without the lock: that takes as long as the cluster takes to answer.
+// connect connects a cluster. It does not hold the lock, because it lasts until the cluster answers.
 func (c *Cache) connect(ctx context.Context, name types.NamespacedName, version string) {
 	began := c.now()
 	made, err := c.open(ctx, name)
@@ -255,7 +257,7 @@ func (c *Cache) connect(ctx context.Context, name types.NamespacedName, version 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.clusters[name]
-	s.refused = false // a credential that is refused again is not tried again at once
+	s.refused = false // a credential that is refused again is not retried at once
 	s.answered(c.now(), err)
 	s.took = s.asked.Sub(began)
 	if err == nil {
@@ -263,7 +265,7 @@ func (c *Cache) connect(ctx context.Context, name types.NamespacedName, version 
 	}
 }
 
-// probe asks a cluster whether it is there.
+// probe checks that the API server of a cluster answers.
 func (c *Cache) probe(ctx context.Context, name types.NamespacedName) {
 	err := c.connected(name).ask(ctx)
 	c.mu.Lock()
@@ -273,7 +275,7 @@ func (c *Cache) probe(ctx context.Context, name types.NamespacedName) {
 	s.answered(c.now(), err)
 }
 
-// errNoWay stands for the answer of a cluster to which there is no way.
+// errNoWay is the result for a cluster that has no way.
 var errNoWay = errors.New("there is no way to the cluster")
 
 func (c *Cache) miss(name types.NamespacedName) {
@@ -282,8 +284,8 @@ func (c *Cache) miss(name types.NamespacedName) {
 	c.clusters[name].answered(c.now(), errNoWay)
 }
 
-// answered keeps how a cluster is that was asked now. Failures count no more often than probes come, however often it is tried to connect: Cluster API
-// takes five for more than a short interruption.
+// answered records the result of a request at now. It counts failures at most once per probe interval, however often
+// connecting is tried, because Cluster API takes five for more than a short interruption.
 func (s *state) answered(now time.Time, err error) {
 	s.asked, s.health.LastProbeTime = now, now
 	switch {
@@ -302,11 +304,11 @@ func (c *Cache) disconnect(name types.NamespacedName) {
 	s.connection.close()
 	s.connection, s.version, s.watches = nil, "", nil
 	if s.health.ConsecutiveFailures < c.every.threshold {
-		s.asked = time.Time{} // the way has changed, or its credential has: what comes is tried at once
+		s.asked = time.Time{} // the way or its credential has changed, so the next attempt follows at once
 	}
 }
 
-// forget ends what there is of a cluster that is gone.
+// forget removes a deleted cluster and its connection.
 func (c *Cache) forget(name types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,7 +321,8 @@ func (c *Cache) forget(name types.NamespacedName) {
 	}
 }
 
-// tell wakes the controllers that want to know of a cluster, and returns after how long one is to be told that it has not answered; 0 is never.
+// tell notifies the controllers of a change, or of a cluster that has not answered for too long. It returns when the
+// next such notification is due; 0 is never.
 func (c *Cache) tell(cluster *clusterv1.Cluster, turned bool) time.Duration {
 	name, now := client.ObjectKeyFromObject(cluster), c.now()
 	c.mu.Lock()

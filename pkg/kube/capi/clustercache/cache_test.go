@@ -27,23 +27,24 @@ import (
 
 var demo = types.NamespacedName{Namespace: "fleet", Name: "demo"}
 
-// world is a cluster in memory, and what the management cluster knows of it.
+// world is a cluster in memory, and the state that the management cluster has of it.
 type world struct {
 	client.Reader
 	t     *testing.T
 	api   *memkube.Server
 	cache *Cache
-	// cluster is nil when it is gone; version is that of the way to it.
+	// cluster is nil after its deletion. version is that of the way to it.
 	cluster *clusterv1.Cluster
 	version string
-	// answers stands before the cluster, and asked counts what comes to it: requests of watches end at any moment.
+	// answers replaces the answers of the cluster. asked counts its requests, because those of watches may end at any
+	// time.
 	answers atomic.Pointer[answers]
 	asked   atomic.Int32
-	// told counts how often controllers were told of it.
+	// told counts the notifications of controllers.
 	told int
 }
 
-// answers are what a cluster says instead: broken to everything, and nothing at all to a path that stalled is true for.
+// answers replace those of a cluster. broken fails every request. stalled selects paths that never answer.
 type answers struct {
 	broken  error
 	stalled func(path string) bool
@@ -102,7 +103,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 func (f roundTripper) CloseIdleConnections()                             {}
 
-// work does what a worker does for so long.
+// work runs a worker for a duration.
 func (w *world) work(d time.Duration) {
 	w.t.Helper()
 	for end := time.Now().Add(d); ; {
@@ -123,7 +124,8 @@ func (w *world) work(d time.Duration) {
 	}
 }
 
-// expect works for a moment, and compares whether the cluster is connected, and how often controllers were told of it since it was asked last.
+// expect works for a moment. It compares whether the cluster is connected, and how often controllers were notified
+// since the last call.
 func (w *world) expect(when string, connected bool, told int) {
 	w.t.Helper()
 	w.told = 0
@@ -137,7 +139,7 @@ func (w *world) expect(when string, connected bool, told int) {
 	}
 }
 
-// TestCache_FollowsTheWay: a cluster is connected while there is a way to it, and not tried when there is none.
+// TestCache_FollowsTheWay: a cluster is connected while it has a way, and not tried without one.
 func TestCache_FollowsTheWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +191,7 @@ func (w *world) use() {
 	if err := live.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}); err != nil {
 		w.t.Fatal(err)
 	}
-	time.Sleep(time.Second) // the cache is told of it
+	time.Sleep(time.Second) // until the cache gets the event
 	node := &corev1.Node{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: "n"}, node); err != nil {
 		w.t.Errorf("read through the cache: %v", err)
@@ -223,7 +225,7 @@ func (c *counted) Watch(ctrlcache.Cache) error {
 	return nil
 }
 
-// TestCache_AsksWhetherItIsThere: an agent that is connected says nothing about the API server behind it.
+// TestCache_AsksWhetherItIsThere: a connected agent does not prove that the API server behind it answers.
 func TestCache_AsksWhetherItIsThere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -256,7 +258,8 @@ func TestCache_AsksWhetherItIsThere(t *testing.T) {
 	})
 }
 
-// TestCache_KnowsThatNobodyCanBeAsked: a term that begins while the agent is away says so in the end, and not for ever what the last term knew.
+// TestCache_KnowsThatNobodyCanBeAsked: a term that begins without the agent eventually reports it, instead of keeping
+// the last term's state.
 func TestCache_KnowsThatNobodyCanBeAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +283,7 @@ func TestCache_KnowsThatNobodyCanBeAsked(t *testing.T) {
 	})
 }
 
-// TestCache_DoesNotHurryToGiveUp: attempts are many where each fails at once, which is no reason to say that a cluster is lost.
+// TestCache_DoesNotHurryToGiveUp: many attempts that fail at once do not make a cluster count as lost.
 func TestCache_DoesNotHurryToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -294,7 +297,8 @@ func TestCache_DoesNotHurryToGiveUp(t *testing.T) {
 	})
 }
 
-// TestCache_LeavesWorkersToOthers: a cluster that swallows what is sent to it is not what workers do all the time; another way to it is tried at once.
+// TestCache_LeavesWorkersToOthers: a cluster that never answers does not occupy workers all the time. Another way to it
+// is tried at once.
 func TestCache_LeavesWorkersToOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -311,7 +315,8 @@ func TestCache_LeavesWorkersToOthers(t *testing.T) {
 	})
 }
 
-// TestCache_IsConnectedWithNodes: who is told that a cluster is connected reads its nodes, and waits for nothing; what was begun in vain ends.
+// TestCache_IsConnectedWithNodes: a controller that sees a connected cluster can read its nodes without a wait. Failed
+// attempts clean up.
 func TestCache_IsConnectedWithNodes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

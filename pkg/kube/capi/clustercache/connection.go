@@ -18,18 +18,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// listTimeout is how long a cache may take to read all objects of a kind. Watches end by themselves before.
+// listTimeout bounds the first list of a kind in a cache. Watches end earlier by themselves.
 const listTimeout = 11 * time.Minute
 
-// fillTimeout is how long a cluster may take to list its nodes, which controllers read as soon as it is connected.
+// fillTimeout bounds the list of nodes, which controllers read as soon as a cluster is connected.
 const fillTimeout = time.Minute
 
 var errUnfilled = errors.New("cluster does not list its nodes")
 
-// connection is how a cluster is reached that has answered.
+// connection is the connection to a cluster that has answered.
 type connection struct {
 	config *rest.Config
-	// ask asks whether the API server is there. Of the clients, cached reads from cache.
+	// ask checks that the API server answers. cached reads from cache, live does not.
 	ask          func(ctx context.Context) error
 	cached, live client.Client
 	cache        ctrlcache.Cache
@@ -49,13 +49,13 @@ func (c *Cache) dial(ctx context.Context, name types.NamespacedName) (*connectio
 	}
 	made := &connection{config: config}
 	if err := c.establish(ctx, made, http); err != nil {
-		utilnet.CloseIdleConnectionsFor(http.Transport) // each attempt may have a transport of its own
+		utilnet.CloseIdleConnectionsFor(http.Transport) // each attempt may have its own transport
 		return nil, err
 	}
 	return made, nil
 }
 
-// establish asks the cluster what has to be known of it.
+// establish reads from the cluster what the connection needs.
 func (c *Cache) establish(ctx context.Context, made *connection, http *http.Client) error {
 	var err error
 	if made.ask, err = asks(made.config, http); err != nil {
@@ -74,8 +74,8 @@ func (c *Cache) establish(ctx context.Context, made *connection, http *http.Clie
 	return c.fill(ctx, made, http, mapper)
 }
 
-// fill makes the clients of a connection, starts its cache, and waits until that has the nodes: a cache that has not begun refuses reads, and a watch of one
-// that ends before it is filled waits for it until the term ends.
+// fill creates the clients of a connection, starts its cache, and waits until the cache has the nodes. A cache that has
+// not started refuses reads. A watch on a cache that ends before it is filled would wait until the end of the term.
 func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, mapper meta.RESTMapper) error { //nolint:contextcheck // its cache outlives the attempt
 	live, err := client.New(made.config, client.Options{Scheme: c.scheme, Mapper: mapper, HTTPClient: http})
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Cache) fill(ctx context.Context, made *connection, http *http.Client, m
 	return nil
 }
 
-// cacheOf makes a cache of a cluster, that has no informers yet.
+// cacheOf creates a cache of a cluster without informers.
 func (c *Cache) cacheOf(ctx context.Context, config *rest.Config, http *http.Client, mapper meta.RESTMapper) (ctrlcache.Cache, error) {
 	slow, patient := rest.CopyConfig(config), *http // with the same transport, which ends with the connection
 	slow.Timeout, patient.Timeout = listTimeout, listTimeout
@@ -124,7 +124,7 @@ func (c *Cache) cacheOf(ctx context.Context, config *rest.Config, http *http.Cli
 	return made, nil
 }
 
-// asks returns what asks a cluster whether its API server is there.
+// asks returns a function that checks that the API server of a cluster answers.
 func asks(config *rest.Config, http *http.Client) (func(ctx context.Context) error, error) {
 	found, err := discovery.NewDiscoveryClientForConfigAndClient(config, http)
 	if err != nil {
@@ -138,14 +138,15 @@ func asks(config *rest.Config, http *http.Client) (func(ctx context.Context) err
 	}, nil
 }
 
-// close ends the informers, and waits for nothing.
+// close ends the informers without waiting.
 func (c *connection) close() {
 	if c.end != nil {
 		c.end()
 	}
 }
 
-// limited is a client in which each read ends: one from a cache would wait for as long as the cluster does not let itself be listed.
+// limited is a client with a timeout for reads. A read from a cache would otherwise wait until the cluster can be
+// listed.
 type limited struct {
 	client.Client
 	timeout time.Duration

@@ -2,20 +2,20 @@ package clustercache
 
 import "time"
 
-// seen is what a decision about a cluster depends on.
+// seen is the input of a decision about a cluster.
 type seen struct {
 	// wanted is true for a cluster that exists and has infrastructure.
 	wanted bool
 	// version is that of the way to the cluster, "" while there is none or it is closed.
 	version string
-	// connected is the version of the way by which it is connected, "" when it is not.
+	// connected is the version of the connection's way, "" without a connection.
 	connected string
-	// asked is when it was asked last by this way, whatever the answer, and took how long connecting it took then; failures is how often in a row it
-	// did not answer, or refused.
+	// asked is the time of the last request by this way. took is how long the attempt to connect took. failures counts
+	// consecutive failures and refusals.
 	asked    time.Time
 	took     time.Duration
 	failures int
-	// refused is true when the last answer was that the credential is no good.
+	// refused is true if the cluster refused the credential last.
 	refused bool
 }
 
@@ -27,12 +27,13 @@ const (
 	connect
 	disconnect
 	probe
-	// miss takes note that nobody can be asked.
+	// miss records a failure, because there is no way to the cluster.
 	miss
 )
 
-// patience is how many times as long as an attempt to connect took the next one waits, and longest how long at most. A cluster that swallows what is sent
-// to it keeps a worker until the time-out: tried every second, two dozen of them would keep all workers from clusters that answer.
+// After an attempt to connect, the next one waits patience times as long as the attempt took, and at most longest. A
+// cluster that never answers occupies a worker until the timeout. If it were tried every second, two dozen such
+// clusters would occupy all workers.
 const (
 	patience = 6
 	longest  = 30 * time.Second
@@ -40,13 +41,14 @@ const (
 
 // intervals are how often clusters are asked.
 type intervals struct {
-	// retry is the time between attempts to connect that fail at once, probe that between probes of a cluster that is connected.
+	// retry is the time between attempts to connect that fail at once. probe is the time between probes of a connected
+	// cluster.
 	retry, probe time.Duration
-	// threshold is after how many failures in a row a cluster is not connected any more.
+	// threshold is the number of consecutive failures that ends a connection.
 	threshold int
 }
 
-// decide says what to do now, and after how long to decide again if nothing happens; 0 is never.
+// decide returns what to do now, and when to decide again if nothing happens; 0 is never.
 func (i intervals) decide(now time.Time, s seen) (action, time.Duration) {
 	switch {
 	case s.connected != "" && (!s.wanted || s.connected != s.version || s.refused || s.failures >= i.threshold):
@@ -54,8 +56,9 @@ func (i intervals) decide(now time.Time, s seen) (action, time.Duration) {
 	case !s.wanted:
 		return wait, 0
 	case s.version == "":
-		// Cluster API says of a cluster what it last knew, until it is told five times that there is no answer: one without a way counts as one that
-		// does not answer. Whoever opens the way tells; looking again is also for the case that it told before the caches knew whose way it is.
+		// Cluster API keeps the last known state of a cluster until it sees five failures, so a cluster without a way
+		// counts as failing. A new way notifies the cache. Polling covers a notification that came before the caches
+		// knew the cluster.
 		if left := until(now, s.asked, i.probe); left > 0 {
 			return wait, left
 		}
@@ -72,7 +75,7 @@ func (i intervals) decide(now time.Time, s seen) (action, time.Duration) {
 	return probe, 0
 }
 
-// until is how long it is until an interval has passed since then.
+// until returns how long it takes until an interval has passed since then.
 func until(now, then time.Time, interval time.Duration) time.Duration {
 	if then.IsZero() {
 		return 0
@@ -80,8 +83,8 @@ func until(now, then time.Time, interval time.Duration) time.Duration {
 	return min(interval, max(0, then.Add(interval).Sub(now)))
 }
 
-// overdue tells whether somebody who wants to know of a cluster that has not answered for so long is to be told now, and otherwise after how long; 0 is
-// never. told is when they were told of it last.
+// overdue reports whether a listener must be notified now of a cluster that has not answered for one of its limits, and
+// otherwise after how long; 0 is never. told is the last notification.
 func overdue(now, answered, told time.Time, limits []time.Duration) (bool, time.Duration) {
 	var next time.Duration
 	for _, limit := range limits {

@@ -1,20 +1,20 @@
-// Package clustercache connects Cluster API's controllers to clusters through the one door that all of Drover uses (package proxy): the tunnel of a
-// cluster whose agent has dialed in, and before that the kubeconfig that its servers gave.
+// Package clustercache connects Cluster API's controllers to clusters in the same way as all of Drover (package proxy).
+// It uses the tunnel of a cluster whose agent is connected, and before that the kubeconfig from its servers.
 //
 //	clusters, err := clustercache.New(manager, clustercache.Options{Door: door, Subscribe: subscribe})
 //	machine.Reconciler{ClusterCache: clusters}
 //
-// It stands where Cluster API's own implementation would, which reads kubeconfigs from Secrets and tries each cluster again and again. What is
-// different here:
+// It replaces Cluster API's implementation, which reads kubeconfigs from Secrets and tries each cluster again and
+// again. The differences are:
 //
-//   - A cluster is connected when its agent dials in or its kubeconfig is stored, and not connected any more when the agent is gone: both are told, and
-//     neither is waited for. While there is no way to a cluster nobody tries one.
-//   - Requests go from the controllers into the tunnel, and not through an endpoint with a token.
-//   - A kubeconfig that changes is used at once, and not when the one before is refused.
+//   - A cluster is connected when its agent dials in or its kubeconfig is stored, and disconnected when the agent
+//     leaves. Events report both at once. A cluster without a way is not tried.
+//   - Requests go from the controllers directly into the tunnel, without an endpoint and a token.
+//   - A changed kubeconfig is used at once, instead of after a refusal of the old one.
 //
-// A cluster that is connected is asked every ten seconds, as Cluster API does: an agent that is there says nothing about the API server behind it.
-// One to which there is no way counts as one that does not answer. An attempt to connect that takes long is followed by a long pause, so that workers are
-// there for clusters that answer.
+// A connected cluster is probed every ten seconds, as in Cluster API, because a connected agent does not prove that the
+// API server behind it answers. A cluster without a way counts as failing. A long pause follows a long attempt to
+// connect, so that workers remain for clusters that answer.
 //
-// What to do about a cluster is decided in decide.go, which does no I/O; one worker at a time does it for each cluster.
+// decide.go decides what to do about a cluster, without I/O. One worker at a time acts on each cluster.
 package clustercache
