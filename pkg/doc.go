@@ -1,4 +1,4 @@
-// Package pkg is the map of Drover. It holds no code.
+// Package pkg is the map of Drover. It contains no code.
 //
 // # What happens to a Cluster
 //
@@ -7,28 +7,28 @@
 //	   │ controllers/provisioningcluster      ── topology.Desired ──►
 //	   ├─► RKECluster, RKEControlPlane, CAPI Cluster, RKEBootstrapTemplate
 //	   └─► per pool: <Driver>MachineTemplate, MachineDeployment, MachineHealthCheck
-//	          │ Cluster API (kube/capi, or beside us) makes per machine:
+//	          │ Cluster API (kube/capi, or an installed core) makes per machine:
 //	          ├─► Machine
 //	          ├─► RKEBootstrap                controllers/bootstrap: service account, plan Secret, bootstrap data
 //	          └─► <Driver>Machine             controllers/machineprovision: machinejob ──► Job ──► rancher-machine ──► the host
-//	                 │ the install script on the host asks reach/connect who it is, and starts the node agent
-//	                 │ (on a host that exists already it asks with a registration token: Secret (machine request) ─ controllers/unmanaged ─►
+//	                 │ the install script on the host gets its identity from reach/connect, and starts the node agent
+//	                 │ (an existing host uses a registration token: Secret (machine request) ─ controllers/unmanaged ─►
 //	                 │ RKEBootstrap, CustomMachine, Machine)
 //	                 ▼
 //	              plan Secret ◄── controllers/planner: planner.Decide(Snapshot) ──► plans, conditions
 //	                 │               planner/render: one machine's plan
 //	                 ▼
 //	              node agent (agent): files, instructions, probes; reports into the same Secret
-//	                 │ controllers/machinedrain: empties a node before it is restarted, when the planner asks for that
+//	                 │ controllers/machinedrain: drains a node before its restart, when the planner requests that
 //	                 │ controllers/plansecret, controllers/machinenodelookup: what the node says ──► Machine conditions, provider ID
 //	                 ▼
 //	              Kubernetes answers; controllers/cluster writes <cluster>-kubeconfig; Ready
 //
-// Kinds of machines arise the same way: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─ controllers/dynamicschema
+// The kinds of machines come from drivers: NodeDriver ─ controllers/nodedriver ─► DynamicSchema ─ controllers/dynamicschema
 // (driverschema) ─► the CRDs <Driver>Config, <Driver>Machine, <Driver>MachineTemplate.
 //
-// How all of it fares is read from the same caches by metrics, when somebody asks, and takes part in nothing. What changes there is told
-// by events to users, and by tracing to who wants to know where the time goes; server hears it once for all three.
+// Metrics are computed from the same caches when Prometheus reads them. Events report changes to users, and traces show where the
+// time goes; package server observes each change once for all three.
 //
 // # Vocabulary
 //
@@ -36,27 +36,27 @@
 //	management Cluster its identity inside Drover (management.cattle.io/v3, c-m-…)
 //	CAPI Cluster      the same cluster for Cluster API (cluster.x-k8s.io/v1beta2)
 //	control plane     RKEControlPlane: the cluster's configuration, and the planner's memory in its status
-//	pool              machines alike: one MachineDeployment
+//	pool              machines of one kind: one MachineDeployment
 //	machine           CAPI Machine; its two halves are the infra machine (<Driver>Machine) and the RKEBootstrap
 //	role              etcd, control plane, worker; a machine has one or more
 //	init node         the etcd machine that starts the cluster; all others join
-//	plan              what one node shall look like: files, instructions, probes
-//	plan Secret       where a plan lies and where the node's agent reports
-//	snapshot          everything one decision is made from, as a value (not an etcd snapshot)
-//	decision          what to do, in order, and what is waited for
-//	operation         a snapshot, a restore or a rotation: asked for in the spec, done by the planner step by step
-//	ticket            a disruptive effect announced in status before it happens
+//	plan              the desired state of one node: files, instructions, probes
+//	plan Secret       holds a plan, and the report of the node's agent
+//	snapshot          the input of one decision, as a value (not an etcd snapshot)
+//	decision          what to do, in order, and what the cluster waits for
+//	operation         a snapshot, a restore or a rotation: requested in the spec, carried out by the planner step by step
+//	ticket            a disruptive effect, announced in status before it happens
 //	render version    how plans are made; each machine is pinned to one, and a command moves it
-//	stage             what controllers act on that nobody else sees: it tells what they would write
-//	as found          the render version of a machine whose plan another manager made: it is kept until somebody wishes for a change
-//	mark              the identifier of our instance on a Cluster; without it nothing of the cluster is written to
-//	cause             whose wish a restart, drain or replacement is; counted, and never unknown
-//	apply set         children of one owner, kept equal to what is desired
-//	registration      a ClusterRegistrationToken: how the agent inside a cluster, or a host, introduces itself; each token is for one of them
-//	identity          what a host that registers calls itself, for ever: rke.cattle.io/machine-id; one Machine has it
-//	machine request   the Secret by which a host asks to become a machine, for a minute; labels or an annotation on it are the answer
-//	tenant            a namespace; what a Cluster names outside its own is granted or offered (tenancy, docs/security.md)
-//	wake-up           the event on another object that queues an object again
+//	stage             API on which controllers write nothing; it lists what they would write
+//	as found          the render version of a machine whose plan another manager made; Drover keeps that plan until a user requests a change
+//	mark              the identifier of the managing instance on a Cluster; Drover writes nothing to a Cluster without its own mark
+//	cause             the request behind a restart, drain or replacement; counted, and never unknown
+//	apply set         children of one owner, kept equal to the desired state
+//	registration      a ClusterRegistrationToken: the credential of the agent inside a cluster, or of a host; each token is for one of them
+//	identity          the permanent name that a registering host chooses for itself: rke.cattle.io/machine-id; one Machine has it
+//	machine request   the Secret by which a host requests a machine, for a minute; labels or an annotation on it are the answer
+//	tenant            a namespace; references of a Cluster to other namespaces are granted or offered (tenancy, docs/security.md)
+//	wake-up           the event on another object that queues an object
 //
 // # What wakes what
 //
