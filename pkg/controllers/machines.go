@@ -21,7 +21,7 @@ const (
 	removeDeadline = time.Hour
 )
 
-// registerNodeDriver also creates the built-in drivers and restores their specs at every start.
+// registerNodeDriver also creates the built-in drivers and restores their definitions at every start.
 func (d Deps) registerNodeDriver(ctx context.Context) error {
 	drivers := d.Clients.Management.NodeDriver()
 	if err := nodedriver.Seed(drivers); err != nil {

@@ -204,7 +204,7 @@ func (h *handler) guard(bootstrap *rkev1.RKEBootstrap, present bool) (*rkev1.RKE
 	return updated, nil
 }
 
-// memberAnnotations returns the annotation that asks a distribution to remove a member, and the one that confirms it.
+// memberAnnotations returns the annotation that asks a distribution to remove a member, and its confirmation.
 func memberAnnotations(kubernetesVersion string) (remove, removed string) {
 	if distro.RuntimeOf(kubernetesVersion) == distro.K3s {
 		return rkev1.RemoveK3sEtcdMemberAnnotation, rkev1.RemovedK3sEtcdMemberAnnotation

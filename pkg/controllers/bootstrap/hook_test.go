@@ -123,8 +123,8 @@ func TestHook_MembersLeaveOneAtATime(t *testing.T) {
 	})
 }
 
-// A member that was already asked leaves first. Times of deletion have whole seconds, and equal ones are ordered by
-// name, so the order may be known too late.
+// The member that was already asked leaves first, because deletion times have whole seconds, so the order may be known
+// too late.
 func TestHook_MemberThatWasAskedAlreadyLeavesFirstWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, threeMembers, func(t *testing.T, w *world) {
 		w.delete("m2")
@@ -225,8 +225,8 @@ func (w *world) pretend(node, machine string) {
 	must(w.T, err)
 }
 
-// TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled: a machine that is deleted while it joins may
-// already be a member, and is found by its node's label. It is held while the cluster does not answer.
+// TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled: a machine that is deleted while it joins is
+// found by its node's label, and held while the cluster does not answer.
 func TestHook_MemberWhoseNodeClusterAPIHasNotFoundWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 5, threeMembers, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.RenderVersionAnnotation, "1")
@@ -271,8 +271,8 @@ func TestHook_TheOtherOfTwoIsKeptForAMomentWhereverTheProcessIsKilled(t *testing
 	})
 }
 
-// TestHook_ClusterThatIsDownWhereverTheProcessIsKilled: while a cluster is down, its machine is held, it is rarely
-// queried, and other machines do not wait. The wait ends when the cluster is up again.
+// TestHook_ClusterThatIsDownWhereverTheProcessIsKilled: a machine is held until its cluster is up, which is rarely
+// queried meanwhile, and other machines do not wait.
 func TestHook_ClusterThatIsDownWhereverTheProcessIsKilled(t *testing.T) {
 	cases := map[string]struct {
 		err  error

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled: only the last member stays, because a pool replaces
-// a machine only after it is gone. The one that others are joined to is the last.
+// TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled: all members leave except the last, because a pool
+// replaces only deleted machines, and one with joined machines leaves last.
 func TestHook_OfAllMembersOnlyTheLastStaysWhereverTheProcessIsKilled(t *testing.T) {
 	for name, tc := range map[string]struct {
 		joined []string
@@ -94,8 +94,8 @@ func TestHook_WhatIsNotKnownToWorkLeavesBeforeWhatWorks(t *testing.T) {
 	}
 }
 
-// TestHook_ServersWithAnotherDatastoreHaveNoMember: a server with another datastore has no etcd label, and is not held.
-// A server with etcd data on its disk keeps its member, whatever its configuration.
+// TestHook_ServersWithAnotherDatastoreHaveNoMember: a server with another datastore is not held, unless its node has
+// the etcd label because etcd data are on its disk.
 func TestHook_ServersWithAnotherDatastoreHaveNoMember(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config   string

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/nodeplan"
 )
 
-// TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled: the last member stays until another works.
-// Renaming a pool deletes all its etcd machines, and the first may be asked to leave before the others are deleted.
+// TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled: the last member stays until another works,
+// even if one leaves before the others are deleted, as after renaming a pool.
 func TestHook_TheLastMemberStaysUntilAnotherOneWorksWhereverTheProcessIsKilled(t *testing.T) {
 	for name, names := range map[string][]string{"one": {"m1"}, "three": {"m1", "m2", "m3"}} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData: one member can leave as long as another keeps the data, in any
-// combination of states. All use the same order. Machines joined to a leaving member move when no other can leave.
+// TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData: in any combination of states, a member can leave as long as
+// another keeps the data, at the latest after joined machines have moved.
 func TestLeaver_SomebodyCanGoAsLongAsSomebodyKeepsTheData(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		kept := rapid.Bool().Draw(r, "a member stays and works")

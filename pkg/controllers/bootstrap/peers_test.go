@@ -44,8 +44,8 @@ func (w *world) planNone(name string) {
 	must(w.T, err)
 }
 
-// TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled: a broken member leaves at once. Otherwise
-// each machine joined to it would restart first, while the broken member still counts.
+// TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled: a broken member leaves before the machines
+// joined to it restart, because it counts until then.
 func TestHook_MemberThatDoesNotWorkWaitsForNobodyWhereverTheProcessIsKilled(t *testing.T) {
 	for name, breaks := range map[string]func(*world){
 		"its node is lost":     func(w *world) { w.lose("m1") },
@@ -88,7 +88,7 @@ func TestHook_MemberWithANewPlanIsNotBroken(t *testing.T) {
 }
 
 // TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled: of two deleted members, the one without
-// joined machines leaves first. The others' machines move only while no member is leaving.
+// joined machines leaves first, because joined machines move only while no member is leaving.
 func TestHook_ServerThatOthersJoinedHoldsUpNobodyWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 2, func(_ *testing.T, w *world) { etcdCluster(w, "m1", "m2", "m3", "m4", "m5") }, func(t *testing.T, w *world) {
 		w.noteOnMachine("m1", rkev1.JoinURLAnnotation, "https://10.0.0.1:6443")

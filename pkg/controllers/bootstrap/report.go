@@ -26,7 +26,8 @@ func (h *handler) conclude(bootstrap *rkev1.RKEBootstrap, done bool, err error) 
 	}
 }
 
-// report tells Cluster API that the machine can be made. It never reverts that. It clears a reported problem.
+// report marks the bootstrap data as created, so that Cluster API lets the machine be made. It never reverts that. It
+// clears a reported problem.
 func (h *handler) report(bootstrap *rkev1.RKEBootstrap) (*rkev1.RKEBootstrap, error) {
 	name := namesOf(bootstrap.Name).bootstrap
 	status := bootstrap.Status.DeepCopy()

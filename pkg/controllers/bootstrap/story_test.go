@@ -179,8 +179,8 @@ func (w *world) checkScript() {
 
 var tokenInScript = regexp.MustCompile(`CATTLE_TOKEN=['"]?([A-Za-z0-9_=-]+)`)
 
-// TestStory_EndpointForMachinesTakesTheToken: package connect accepts this controller's token. The exchange returns the
-// account that reads the plan, and fails after the token is invalidated.
+// TestStory_EndpointForMachinesTakesTheToken: package connect exchanges this controller's token for the account that
+// reads the plan, until the token is invalidated.
 func TestStory_EndpointForMachinesTakesTheToken(t *testing.T) {
 	tell(t, func(t *testing.T, w *world) {
 		w.add(machine{name: "m1"})

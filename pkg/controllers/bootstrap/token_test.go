@@ -78,8 +78,8 @@ func TestToken_EndsWhileNobodyLooks(t *testing.T) {
 	})
 }
 
-// TestStory_SlowMachineWhereverTheProcessIsKilled: a machine that is slow to start still gets its connection. From then
-// on the token is its alone, and invalid once it is a node.
+// TestStory_SlowMachineWhereverTheProcessIsKilled: a machine that starts late gets its connection, and its token is its
+// alone from then on and invalid once it is a node.
 func TestStory_SlowMachineWhereverTheProcessIsKilled(t *testing.T) {
 	retell(t, 4, func(_ *testing.T, w *world) {
 		w.serves = true

@@ -108,8 +108,8 @@ func (h *handler) claim(cluster *provv1.Cluster, name string) error {
 	return nil
 }
 
-// createClaim returns the management cluster with the name, whichever Cluster created it. It reads it from the API
-// server, because the cache was behind.
+// createClaim returns the management cluster with the name, whichever Cluster created it. If it already exists,
+// createClaim reads it from the API server, because the cache was behind.
 func (h *handler) createClaim(cluster *provv1.Cluster, name string) (*mgmtv3.Cluster, error) {
 	named := cluster.DeepCopy()
 	named.Status.ClusterName = name

@@ -111,8 +111,8 @@ func asking(name string) *provv1.Cluster {
 	}
 }
 
-// TestIdentify_TwoClustersAskForOneName: if two Clusters request one name at once, and no cache shows the other, one
-// gets it. The other reports that and what to do, and its removal deletes nothing of the first.
+// TestIdentify_TwoClustersAskForOneName: if two Clusters request one name at once, one gets it, and the other reports
+// that and deletes nothing of the first when it is removed.
 func TestIdentify_TwoClustersAskForOneName(t *testing.T) {
 	t.Parallel()
 	for range 50 {

@@ -118,8 +118,8 @@ func printed(secret *corev1.Secret) (proxy.Access, bool) {
 	return access, err == nil
 }
 
-// addresses lists the addresses of a server: external, then internal, then the one that other nodes join. All come from
-// the Machine, because a node must not choose where Drover connects.
+// addresses lists the addresses of a server: external, then internal, then the address that other nodes join. All come
+// from the Machine, because a node must not choose where Drover connects.
 func addresses(server *clusterv1.Machine) []string {
 	var found []string
 	for _, wanted := range []clusterv1.MachineAddressType{clusterv1.MachineExternalIP, clusterv1.MachineInternalIP} {

@@ -13,8 +13,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Drover takes over the fields that kubectl or the distribution wrote, so that they disappear with the manifest.
-// Programs that scale or write the status keep their fields.
+// Drover owns the fields of kubectl and the distribution, so that they disappear with the manifest, but not those of
+// scalers and status writers.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	entry := func(manager, subresource, fields string, operation metav1.ManagedFieldsOperationType) metav1.ManagedFieldsEntry {

@@ -5,7 +5,7 @@
 // an agent, deleting the Secret recreates it from the current settings.
 //
 // For a cluster with an authorized endpoint (spec.localClusterAuthEndpoint), this package creates the keys. It installs
-// the token authenticator in the cluster, and removes it again, through the tunnel.
+// the token authenticator (drover cluster-auth) in the cluster, and removes it again, through the tunnel.
 //
 // # Wake-ups
 //

@@ -233,8 +233,8 @@ func TestStory_TokenIsMadeReplacedAndForgotten(t *testing.T) {
 	})
 }
 
-// Tokens of agents are replaced too, but the previous one stays valid until an agent has connected with the new one. A
-// cluster that was away for months reconnects by itself.
+// Tokens of agents are replaced, but the old one stays valid until an agent has used the new one, even if that takes
+// months.
 func TestStory_TokensOfAgentsWaitForThem(t *testing.T) {
 	tell(t, func(w *world) {
 		w.stop()
@@ -364,8 +364,8 @@ func TestStory_WakeUps(t *testing.T) {
 	})
 }
 
-// A Cluster from another management cluster brings its agent's Secret, and the agent connects with that token. A token
-// that is revoked here stays revoked.
+// An agent of a Cluster from another management cluster connects with the token in the Secret that came with it, until
+// that token is revoked here.
 func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 	tell(t, func(w *world) {
 		w.stop()
@@ -398,8 +398,8 @@ func TestStory_AnAgentKeepsTheTokenThatItWasGivenElsewhere(t *testing.T) {
 	})
 }
 
-// A token of an earlier Cluster is not adopted. Its Secret may briefly exist while another Cluster has its name, and
-// its hosts may still run.
+// A token of an earlier Cluster is not adopted, although its Secret may briefly exist while another Cluster has its
+// name, and its hosts may still run.
 func TestStory_ATokenOfAFormerClusterIsNotTakenOver(t *testing.T) {
 	tell(t, func(w *world) {
 		brought := strings.Repeat("of-the-former-one-", 3)

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-io/drover/pkg/decide/conditions"
 )
 
-// If two NodeDrivers have one name, the first has the kinds. The second reports that, and gets them when the first is
-// deleted.
+// If two NodeDrivers have one name, the first has the kinds, and the second reports that and gets them when the first
+// is deleted.
 func TestStory_TwoDriversOfOneName(t *testing.T) {
 	directory := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

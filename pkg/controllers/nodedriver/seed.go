@@ -17,8 +17,8 @@ type SeedClient interface {
 	Get(name string, options metav1.GetOptions) (*mgmtv3.NodeDriver, error)
 }
 
-// Seed creates the NodeDrivers that are compiled into rancher-machine and restores their specs. The server calls it at
-// every start, before the controllers.
+// Seed creates the NodeDrivers that are compiled into rancher-machine and restores their definitions. It keeps whether
+// a driver is active. The server calls it at every start, before the controllers.
 func Seed(client SeedClient) error {
 	for _, seed := range driverschema.Seeds() {
 		existing, err := client.Get(seed.Name, metav1.GetOptions{})

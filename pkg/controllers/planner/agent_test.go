@@ -11,8 +11,8 @@ import (
 	rkev1 "github.com/drover-io/drover/pkg/apis/rke.cattle.io/v1"
 )
 
-// The manifest of an earlier cluster with the same name is ignored, and the manifest of a moved Cluster counts. Tools
-// that move objects rewrite the references to their owners.
+// The manifest of an earlier cluster with the same name is ignored, and that of a moved Cluster counts, because tools
+// that move objects rewrite owner references.
 func TestGatherAgent_TakesWhatBelongsToTheCluster(t *testing.T) {
 	owner := func(apiVersion string, uid types.UID) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: "Cluster", Name: "demo", UID: uid}}

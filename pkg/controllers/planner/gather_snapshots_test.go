@@ -91,8 +91,8 @@ func TestDecodeSnapshot(t *testing.T) {
 	}
 }
 
-// Only snapshots that restores name are gathered, with the credentials that the cluster may use. These are those of its
-// own snapshots, in its own namespace or shared.
+// Only snapshots that restores name are gathered, and of the cluster's own snapshots also the credentials that are
+// shared or in its namespace.
 func TestGather_SnapshotsAndTheirCredentials(t *testing.T) {
 	inS3 := func(name, cluster, credential string) *rkev1.ETCDSnapshot {
 		return &rkev1.ETCDSnapshot{

@@ -116,7 +116,7 @@ func (h *handler) writeStatus(cp *rkev1.RKEControlPlane, status rkev1.RKEControl
 }
 
 // remember copies the operations' part of the status into an annotation, which survives a loss of the status. It writes
-// the annotation first. If the status write then fails, the annotation restores the status that was meant to follow.
+// before the status does, so that the annotation is never behind the status.
 func (h *handler) remember(cp *rkev1.RKEControlPlane, memory string) (*rkev1.RKEControlPlane, error) {
 	if cp.Annotations[rkev1.MemoryAnnotation] == memory {
 		return cp, nil

@@ -49,8 +49,8 @@ func (h *handler) gather(name types.NamespacedName) (in snapshots.Input, known [
 	return in, sha256.Sum256([]byte(strings.Join(versions, "\n"))), true, nil
 }
 
-// byNode returns Machines by the names of their nodes. If two Machines have one node, it prefers the one that is not
-// being deleted, then the younger.
+// byNode returns Machines by the names of their nodes. If two Machines have one node, a Machine that is not being
+// deleted wins, then the younger.
 func byNode(machines []*clusterv1.Machine) map[string]snapshots.Machine {
 	out := map[string]snapshots.Machine{}
 	for _, m := range slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
