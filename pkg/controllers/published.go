@@ -81,7 +81,7 @@ func (s Settings) ConfigMap(instanceID string) *corev1.ConfigMap {
 		}
 	}
 	for key, value := range s.times() {
-		// zero included: a missing key means that the server's release does not publish it
+		// Publish zero too: a missing key means that the server's release does not publish it.
 		published.Data[key] = value.String()
 	}
 	return published

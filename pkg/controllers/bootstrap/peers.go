@@ -186,7 +186,7 @@ func (l leaver) before(other leaver) bool {
 func (l leaver) lateness() [5]bool {
 	return [5]bool{
 		l.works || !l.broken,
-		// only its bootstrap object is deleted, so the others see it as one that stays
+		// Only its bootstrap object is deleted, so the others see it as a member that stays.
 		l.works && l.machine.DeletionTimestamp == nil,
 		l.waits,
 		l.works,
@@ -214,7 +214,8 @@ func (h *handler) planSecret(machine *clusterv1.Machine) (*corev1.Secret, error)
 	return orNil(h.secrets.Get(machine.Namespace, naming.PlanSecret(machine.Spec.Bootstrap.ConfigRef.Name)))
 }
 
-// goesBefore orders deleted machines by the time of deletion. Those with only a deleted bootstrap object come last.
+// goesBefore orders deleted machines by the time of deletion, then by name. Those with only a deleted bootstrap object
+// come last.
 func goesBefore(a, b *clusterv1.Machine) bool {
 	switch goingA, goingB := a.DeletionTimestamp != nil, b.DeletionTimestamp != nil; {
 	case goingA != goingB:

@@ -173,7 +173,7 @@ func statusPatch(management *mgmtv3.Cluster, status mgmtv3.ClusterStatus) ([]byt
 func (h *handler) remove(cluster *provv1.Cluster) (*provv1.Cluster, error) {
 	if !slices.Contains(cluster.Finalizers, provv1.ProvisioningClusterFinalizer) ||
 		slices.Contains(cluster.Finalizers, provv1.RKEClusterFinalizer) {
-		// controller provisioningcluster removes its finalizer, and that event requeues the Cluster
+		// Controller provisioningcluster removes its finalizer, and that event requeues the Cluster
 		return cluster, nil
 	}
 	if err := h.letGo(cluster); err != nil {

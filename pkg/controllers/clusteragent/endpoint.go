@@ -87,7 +87,7 @@ func (u *updates) turnKeys(stored *corev1.Secret, keys endpointtoken.Keys) (endp
 	}
 	_, err = u.Secrets.Update(secret)
 	switch {
-	// the cache is behind, and its event requeues the Cluster
+	// The cache is behind, and its event requeues the Cluster.
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return keys, nil
 	case err != nil:

@@ -263,7 +263,7 @@ func (u *updates) apply(client kubernetes.Interface, name types.NamespacedName, 
 	switch has := found.Annotations[clustermanifest.DigestAnnotation]; {
 	case has == "":
 		return foreign, nil
-	// or no controller makes pods there
+	// An observed generation of 0 means that no controller makes pods there.
 	case has == clustermanifest.Digest(objects) && (over(found) || found.Status.ObservedGeneration == 0):
 		return connected, nil
 	case has == clustermanifest.Digest(objects):

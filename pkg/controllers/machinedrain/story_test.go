@@ -71,7 +71,7 @@ func newStory(t *testing.T, owner string) *story {
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}},
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pod"}, Spec: corev1.PodSpec{NodeName: "node"}},
 	)
-	// without the eviction API, pods are deleted
+	// Without the eviction API, pods are deleted.
 	s.downstream.Resources = []*metav1.APIResourceList{{GroupVersion: "v1"}}
 	_, err = s.world.Provisioning.Cluster().Create(&provv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo", Annotations: map[string]string{"drover.io/instance": owner}},

@@ -80,7 +80,7 @@ func nodeNames(machine *clusterv1.Machine) []string {
 	if ref.APIGroup != driverschema.MachineGroup || ref.Name == "" {
 		return nil
 	}
-	// an invalid limit means no limit
+	// An invalid limit means no limit.
 	limit, _ := strconv.Atoi(machine.Annotations[rkev1.HostnameLengthLimitAnnotation])
 	return []string{naming.Hostname(limit, ref.Name)}
 }

@@ -132,7 +132,7 @@ func (w *world) checkSecrets() {
 	}
 	plan, err := w.c.Core.Secret().Get(namespace, "m1-machine-plan", metav1.GetOptions{})
 	must(w.T, err)
-	// a plan and a report, by the simulated planner and agent
+	// The Secret holds a plan and a report, by the simulated planner and agent.
 	if plan.Type != rkev1.SecretTypeMachinePlan || plan.Labels[rkev1.EtcdRoleLabel] != "true" || plan.Labels[rkev1.MachineNameLabel] != "m1" || len(plan.Data) > 2 {
 		w.Errorf("plan Secret: type %s, labels %v, %d keys", plan.Type, plan.Labels, len(plan.Data))
 	}

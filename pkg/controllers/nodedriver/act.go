@@ -90,7 +90,7 @@ func (h *handler) writeEmbedding(e driverschema.Embedding, fields map[string]str
 		spec, _ := e.Embedded(mgmtv3.DynamicSchemaSpec{}, fields)
 		_, err = h.DynamicSchemas.Create(&mgmtv3.DynamicSchema{ObjectMeta: metav1.ObjectMeta{Name: e.Name}, Spec: spec})
 	}
-	// the cache did not yet show the write for another driver
+	// The cache did not yet show the write for another driver.
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		live, getErr := h.DynamicSchemas.Get(e.Name, metav1.GetOptions{})
 		if getErr != nil {

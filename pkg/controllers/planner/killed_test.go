@@ -157,7 +157,7 @@ func TestStory_ARestoreThatWaitsForItsSnapshotIsKilledAfterAnyWrite(t *testing.T
 	retell(t, "v1.36.2+k3s1", threeServers, 3, func(s *story) {
 		s.addSnapshot("snap", "b", nil)
 		s.askRestore("snap")
-		// ends as soon as the agents have polled
+		// The phase ends as soon as the agents have polled.
 		for begin := time.Now(); s.phase() != rkev1.ETCDSnapshotPhaseShutdown; {
 			if s.elapse(time.Second); time.Since(begin) > 5*time.Minute {
 				s.Fatalf("machines are never stopped, the phase is %s", s.phase())

@@ -34,7 +34,7 @@ func (h *handler) onChange(key string, cp *rkev1.RKEControlPlane) (*rkev1.RKECon
 	if err != nil || !ours {
 		return cp, err
 	}
-	// before the cache is read, because the cache may advance meanwhile
+	// This comes before gather reads the cache, because the cache may advance meanwhile.
 	machinesSeen := seenUpTo(h.Machines.Informer())
 	v, err := h.gather(cp)
 	if err != nil || v.unknown {

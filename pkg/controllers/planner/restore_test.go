@@ -152,7 +152,7 @@ func TestStory_RestoreOnTheMachineThatHoldsTheSnapshot(t *testing.T) {
 				s.api.ResetLog()
 				s.snapshotsComeAndGo("snap-" + holder)
 				requests := s.api.Count(manager)
-				// watches are renewed
+				// Ignore renewed watches.
 				maps.DeleteFunc(requests, func(request string, _ int) bool { return strings.HasPrefix(request, "watch ") })
 				if len(requests) > 0 {
 					t.Errorf("a settled cluster costs %v", requests)

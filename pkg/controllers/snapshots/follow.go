@@ -109,7 +109,7 @@ func (f *followers) run(ctx context.Context, cluster types.NamespacedName, kick 
 				log.WithField(logrus.ErrorKey, brief(err)).Info("The snapshots of the cluster cannot be brought up to date now")
 			}
 		}
-		// limits how often a cluster with constant changes is polled
+		// This limits how often a cluster with constant changes is polled.
 		if now := f.now(); changed && now.Sub(hurried) >= every {
 			wait, hurried = 0, now
 		}

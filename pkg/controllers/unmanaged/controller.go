@@ -181,7 +181,7 @@ func (h *handler) requestOf(object wakeup.Object, cluster string) []wakeup.Key {
 // refusedFor returns the requests that were refused because too many hosts have no node yet. decide then counts the
 // hosts of each kind.
 func (h *handler) refusedFor(m *clusterv1.Machine) []wakeup.Key {
-	// in its new or old state: only a host without a node can make room
+	// m is in its new or old state. Only a host without a node can make room.
 	if !isCustom(m) || m.Status.NodeRef.IsDefined() {
 		return nil
 	}

@@ -110,7 +110,7 @@ func TestStory_HostSaysSomethingElseWhereverTheProcessIsKilled(t *testing.T) {
 					reword(w)
 					w.pass(3 * time.Second)
 					w.api.Intercept(nil)
-					// triggers the next attempt at once
+					// This triggers the next attempt at once.
 					w.patchCAPI(`{"metadata":{"annotations":{"example.com/quota":"raised"}}}`)
 					w.pass(10 * time.Second)
 					writes = w.api.Written(agent)
